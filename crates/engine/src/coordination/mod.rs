@@ -1,0 +1,322 @@
+//! The coordination of a run, as a decider: facts are folded into a state, and the state says what follows.
+//!
+//! Pure: no clock, no I/O, no randomness, no `async`. The rules are in `rules.rs`, the meaning of a model's
+//! reply in `ruling.rs`, the vote in `tally.rs`; this file only folds.
+
+mod outcome;
+mod rules;
+mod ruling;
+mod state;
+mod tally;
+
+use althing_protocol::{
+    AgentId, Answer, AttemptOutcome, Decision, Event, Fact, Interaction, Item, Millis, Op, Phase, Purpose, Revision,
+    RunResult, RunSpec, SessionId, TaskId, TaskStatus, Timer, Timestamp, Usage, Verdict,
+};
+pub(crate) use state::{Attempt, Seat, State, Turn};
+use state::{Ending, Presented};
+use std::collections::BTreeMap;
+
+/// A model call that should be under way. Its place in the conversation names it: when the conversation moves on,
+/// it is another call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallKey {
+    /// Whose, as an index into the run's members.
+    pub seat: usize,
+    /// Which attempt.
+    pub attempt: u32,
+    /// After how many turns of it.
+    pub step: usize,
+}
+
+/// What should be under way, given the state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Model calls.
+    pub calls: Vec<CallKey>,
+    /// Deadlines, with how long they have from the moment they are first wanted.
+    pub timers: Vec<(Timer, Millis)>,
+}
+
+/// A fact that follows from the state, and the task it is about.
+pub type Consequence = (TaskId, Fact);
+
+/// The decider of one run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Coordination {
+    pub(crate) task: TaskId,
+    pub(crate) session: SessionId,
+    /// Where the run's files are; part of its result.
+    log_dir: String,
+    pub(crate) state: State,
+    pub(crate) phase: Phase,
+    /// The override window, while it is open.
+    interaction: Option<Interaction>,
+    /// The override window was open and is over, or never was to be.
+    window_over: bool,
+    statuses: BTreeMap<TaskId, TaskStatus>,
+    /// Active time: between facts, but neither across a resume nor while a person is asked.
+    active: Millis,
+    last_at: Option<Timestamp>,
+}
+
+impl Coordination {
+    /// A run as its `TaskCreated` describes it.
+    pub fn new(session: SessionId, task: TaskId, spec: RunSpec, log_dir: String) -> Self {
+        let seats = spec.members.iter().cloned().map(Seat::new).collect();
+        let state = State {
+            spec,
+            seats,
+            answers: Vec::new(),
+            usage: Usage::default(),
+            ending: Ending::default(),
+            waits: 0,
+            early: Revision(0),
+            timed_out: false,
+            cancelled: false,
+            halted: false,
+            result: None,
+        };
+        let statuses = BTreeMap::from([(task.clone(), TaskStatus::Pending)]);
+        Self {
+            task,
+            session,
+            log_dir,
+            state,
+            phase: Phase::Answering,
+            interaction: None,
+            window_over: false,
+            statuses,
+            active: Millis(0),
+            last_at: None,
+        }
+    }
+
+    /// The run's result, once it is over.
+    pub fn result(&self) -> Option<&RunResult> {
+        self.state.result.as_ref()
+    }
+
+    /// Whether a shutdown has stopped it for now.
+    pub fn is_halted(&self) -> bool {
+        self.state.halted
+    }
+
+    /// What the run is to do and with whom.
+    pub fn spec(&self) -> &RunSpec {
+        &self.state.spec
+    }
+
+    /// The agent in a seat.
+    pub fn agent(&self, seat: usize) -> Option<&AgentId> {
+        self.state.seats.get(seat).map(|seat| &seat.member.id)
+    }
+
+    /// The answers stored so far, in order.
+    pub fn answers(&self) -> &[Answer] {
+        &self.state.answers
+    }
+
+    /// The task of a seat's work.
+    pub fn work(&self, seat: usize) -> TaskId {
+        self.task.work(seat as u32 + 1)
+    }
+
+    fn seat_of(&self, task: &TaskId) -> Option<usize> {
+        let rest = task.as_str().strip_prefix(self.task.as_str())?.strip_prefix(".a")?;
+        rest.parse::<usize>().ok()?.checked_sub(1).filter(|seat| *seat < self.state.seats.len())
+    }
+
+    /// Folds one event. Events of other tasks change nothing.
+    pub fn apply(&mut self, event: &Event) {
+        self.count_time(event);
+        match (&event.fact, &event.task) {
+            (Fact::OpAccepted { op, .. }, _) => self.accept(op),
+            (fact, Some(task)) if *task == self.task => self.apply_to_run(fact),
+            (fact, Some(task)) => {
+                if let Some(index) = self.seat_of(task) {
+                    self.apply_to_work(index, task, fact);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn count_time(&mut self, event: &Event) {
+        let resumed = matches!(event.fact, Fact::OpAccepted { op: Op::Resume, .. });
+        if let Some(last) = self.last_at.filter(|_| !resumed && self.interaction.is_none()) {
+            self.active.0 += event.at.since(last).0;
+        }
+        self.last_at = Some(event.at);
+    }
+
+    fn accept(&mut self, op: &Op) {
+        match op {
+            Op::Cancel { task } if *task == self.task => self.state.cancelled = true,
+            Op::Shutdown => self.state.halted = true,
+            Op::Resume => {
+                self.state.halted = false;
+                for attempt in self.state.seats.iter_mut().filter_map(|seat| seat.attempt.as_mut()) {
+                    attempt.cut_off = true;
+                }
+            }
+            Op::Cancel { .. } | Op::StartRun { .. } | Op::Answer { .. } => {}
+        }
+    }
+
+    fn apply_to_run(&mut self, fact: &Fact) {
+        match fact {
+            Fact::StatusChanged { status, .. } => {
+                self.statuses.insert(self.task.clone(), *status);
+            }
+            Fact::PhaseChanged { phase } => self.phase = *phase,
+            Fact::InteractionOpened(interaction) => self.interaction = Some(interaction.clone()),
+            Fact::InteractionClosed { .. } => {
+                self.interaction = None;
+                self.window_over = true;
+            }
+            Fact::Decided(verdict) => self.decide(verdict),
+            Fact::TimerFired(timer) => self.fire(timer),
+            _ => {}
+        }
+    }
+
+    fn decide(&mut self, verdict: &Verdict) {
+        let ending = &mut self.state.ending;
+        match verdict {
+            Verdict::Winner { winner, ballots, .. } => {
+                ending.winner = Some(winner.clone());
+                ending.ballots.clone_from(ballots);
+            }
+            Verdict::Override { presenter } => {
+                ending.presenter = Some(presenter.clone());
+                ending.overridden = true;
+            }
+            Verdict::Finished { result, .. } => self.state.result = Some((**result).clone()),
+        }
+    }
+
+    fn fire(&mut self, timer: &Timer) {
+        match timer {
+            Timer::Orchestrator => self.state.timed_out = true,
+            Timer::FirstAnswers { .. } => {
+                self.state.waits += 1;
+                self.state.early = self.state.revision();
+            }
+            Timer::OverrideWindow => self.window_over = true,
+            Timer::RoundSoft { agent, attempt } => self.with_attempt(agent, *attempt, |attempt| {
+                attempt.warn.get_or_insert(attempt.turns.len());
+            }),
+            Timer::RoundHard { agent, attempt } => self.with_attempt(agent, *attempt, |attempt| attempt.expired = true),
+        }
+    }
+
+    fn with_attempt(&mut self, agent: &AgentId, number: u32, change: impl FnOnce(&mut Attempt)) {
+        let seat = self.state.seats.iter_mut().find(|seat| seat.member.id == *agent);
+        if let Some(attempt) = seat.and_then(|seat| seat.attempt.as_mut()).filter(|attempt| attempt.number == number) {
+            change(attempt);
+        }
+    }
+
+    fn apply_to_work(&mut self, index: usize, task: &TaskId, fact: &Fact) {
+        match fact {
+            Fact::TaskCreated { .. } => {
+                self.statuses.insert(task.clone(), TaskStatus::Pending);
+            }
+            Fact::StatusChanged { status, .. } => {
+                self.statuses.insert(task.clone(), *status);
+            }
+            Fact::AttemptStarted { attempt, purpose, continues } => self.start(index, *attempt, *purpose, *continues),
+            Fact::AttemptEnded { attempt, outcome, usage } => {
+                self.state.usage += *usage;
+                self.end(index, *attempt, outcome);
+            }
+            Fact::ItemAdded { attempt, item } => self.add(index, *attempt, item),
+            _ => {}
+        }
+    }
+
+    fn start(&mut self, index: usize, number: u32, purpose: Purpose, continues: Option<u32>) {
+        let Some(seat) = self.state.seats.get_mut(index) else { return };
+        let carried = seat.suspended.take().filter(|suspended| continues == Some(suspended.number));
+        seat.attempts = number;
+        seat.rounds += u32::from(continues.is_none() && !matches!(purpose, Purpose::Present { .. }));
+        let attempt = match carried {
+            Some(old) => Attempt { number, cut_off: false, expired: false, ..old },
+            None => Attempt::new(number, purpose),
+        };
+        seat.seen = seat.seen.max(attempt.knows);
+        seat.attempt = Some(attempt);
+    }
+
+    fn end(&mut self, index: usize, number: u32, outcome: &AttemptOutcome) {
+        let Some(seat) = self.state.seats.get_mut(index) else { return };
+        let presenting = seat.attempt.as_ref().is_some_and(|attempt| matches!(attempt.purpose, Purpose::Present { .. }));
+        seat.end(number, outcome);
+        if presenting {
+            self.state.ending.presented = match outcome {
+                AttemptOutcome::Presented { text } => Some(Presented::Text(text.clone())),
+                AttemptOutcome::Failed { error, .. } => Some(Presented::Failed(error.clone())),
+                AttemptOutcome::GaveUp { reason } => Some(Presented::Failed(reason.clone())),
+                AttemptOutcome::TimedOut => Some(Presented::Failed("its time limit passed".into())),
+                AttemptOutcome::Answered
+                | AttemptOutcome::Voted
+                | AttemptOutcome::Cancelled
+                | AttemptOutcome::Interrupted => None,
+            };
+        }
+    }
+
+    fn add(&mut self, index: usize, attempt: u32, item: &Item) {
+        let disturbs = !self.state.spec.rules.disable_injection;
+        match item {
+            Item::Answer(answer) => {
+                // A new answer invalidates the votes: they were about other answers.
+                for seat in self.state.seats.iter_mut().filter(|_| disturbs) {
+                    seat.vote = None;
+                    if let Some(attempt) = seat.attempt.as_mut().filter(|_| seat.member.id != answer.agent) {
+                        attempt.stale.get_or_insert(attempt.turns.len());
+                    }
+                }
+                self.state.answers.push(answer.clone());
+                let stored = self.state.answers.len() - 1;
+                if let Some(seat) = self.state.seats.get_mut(index) {
+                    seat.answers.push(stored);
+                }
+            }
+            Item::Vote(ballot) => {
+                if let Some(seat) = self.state.seats.get_mut(index) {
+                    seat.vote = Some(ballot.clone());
+                }
+            }
+            Item::Reply(reply) => self.state.usage += reply.usage,
+            Item::ToolResult { .. } | Item::Reminder { .. } | Item::Update { .. } | Item::TimeWarning | Item::StaleVote(_) => {}
+        }
+        if let Some(seat) = self.state.seats.get_mut(index) {
+            seat.take(attempt, item);
+        }
+    }
+
+    /// Checks a person's answer to the override window; the facts that follow from it, or why it is refused.
+    pub fn answer_override(&self, interaction: &althing_protocol::InteractionId, decision: &Decision) -> Result<Vec<Consequence>, String> {
+        let Some(open) = self.interaction.as_ref().filter(|open| open.id == *interaction) else {
+            return Err(format!("the interaction {interaction} is not open"));
+        };
+        let closed = Fact::InteractionClosed { id: open.id.clone(), decision: decision.clone() };
+        let mut facts = Vec::new();
+        if let Decision::Presenter { agent } = decision {
+            let known = self.state.seats.iter().any(|seat| seat.member.id == *agent && seat.has_answered());
+            if !known {
+                return Err(format!("{agent} has no answer to present"));
+            }
+            if self.state.ending.winner.as_ref() != Some(agent) {
+                facts.push((self.task.clone(), Fact::Decided(Verdict::Override { presenter: agent.clone() })));
+            }
+        }
+        facts.push((self.task.clone(), closed));
+        Ok(facts)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! The end of a run: its result, and the facts that close it. One place decides what status, exit code and
+//! events say about how a run ended.
+
+use super::state::{Presented, Seat, State};
+use super::tally::Tally;
+use super::{Consequence, Coordination};
+use althing_protocol::{
+    AgentId, AgentOutcome, AgentSummary, CoordinationSummary, Fact, Phase, RunEnd, RunResult, RunStatus, TaskStatus, Verdict,
+};
+
+impl Coordination {
+    /// The facts that end the run.
+    pub(super) fn finish(&self, end: RunEnd) -> Vec<Consequence> {
+        let result = self.result_as_of_now(end);
+        let run = match result.status {
+            RunStatus::Completed | RunStatus::Partial => TaskStatus::Done,
+            RunStatus::Cancelled => TaskStatus::Cancelled,
+            RunStatus::Failed => TaskStatus::Failed,
+        };
+        let why = result.error.clone();
+        let mut facts = Vec::new();
+        for (index, seat) in self.state.seats.iter().enumerate() {
+            let work = self.work(index);
+            let now = self.statuses.get(&work).copied().unwrap_or(TaskStatus::Pending);
+            let status = work_status(&self.state, seat);
+            if now.can_become(status) {
+                let why = seat.out.as_ref().map(|out| out.error.clone());
+                facts.push((work, Fact::StatusChanged { status, why }));
+            }
+        }
+        facts.push((self.task.clone(), Fact::PhaseChanged { phase: Phase::Done }));
+        facts.push((self.task.clone(), Fact::Decided(Verdict::Finished { end, result: Box::new(result) })));
+        facts.push((self.task.clone(), Fact::StatusChanged { status: run, why }));
+        facts
+    }
+
+    /// What the run would give back if it ended like this now.
+    pub fn result_as_of_now(&self, end: RunEnd) -> RunResult {
+        let state = &self.state;
+        let final_answer = self.final_answer();
+        let status = match (end, &final_answer) {
+            (RunEnd::Answered, Some(_)) => RunStatus::Completed,
+            (RunEnd::Cancelled, _) => RunStatus::Cancelled,
+            (RunEnd::Limit, Some(_)) => RunStatus::Partial,
+            (RunEnd::Answered | RunEnd::Limit | RunEnd::NoAnswer, _) => RunStatus::Failed,
+        };
+        RunResult {
+            run_id: format!("{}.{}", self.session, self.task),
+            task: state.spec.task.clone(),
+            status,
+            modes: state.spec.modes,
+            error: self.error(end),
+            final_answer,
+            workspace_path: None,
+            coordination_summary: self.summary(),
+            context_path_writes: Vec::new(),
+            plan: None,
+            follow_up: None,
+            usage: state.usage,
+            duration: self.active,
+            log_dir: self.log_dir.clone(),
+        }
+    }
+
+    /// What was presented, else the winner's answer, else the best there is.
+    fn final_answer(&self) -> Option<String> {
+        let ending = &self.state.ending;
+        if let Some(Presented::Text(text)) = &ending.presented {
+            return Some(text.clone());
+        }
+        let best = self.author()?;
+        let (_, seat) = self.state.seat(&best)?;
+        Some(self.state.answers.get(*seat.answers.last()?)?.content.clone())
+    }
+
+    /// Whose answer stands where nothing was presented.
+    fn author(&self) -> Option<AgentId> {
+        let ending = &self.state.ending;
+        let chosen = ending.presenter.as_ref().or(ending.winner.as_ref()).cloned();
+        chosen.or_else(|| self.agent(*Tally::of(&self.state).ranking.first()?).cloned())
+    }
+
+    fn error(&self, end: RunEnd) -> Option<String> {
+        match end {
+            RunEnd::Answered => None,
+            RunEnd::Limit => {
+                let limit = self.state.spec.rules.limits.orchestrator;
+                Some(format!("the time limit of the run ({limit}) passed"))
+            }
+            RunEnd::Cancelled => Some("the run was cancelled".into()),
+            RunEnd::NoAnswer => {
+                let failed = self.state.seats.iter().map(|seat| {
+                    let error = seat.out.as_ref().map_or("gave no answer", |out| out.error.as_str());
+                    format!("{}: {error}", seat.member.id)
+                });
+                let failed: Vec<String> = failed.collect();
+                Some(format!("no agent gave an answer\n{}", failed.join("\n")))
+            }
+        }
+    }
+
+    fn summary(&self) -> CoordinationSummary {
+        let state = &self.state;
+        let tally = Tally::of(state);
+        let presenter = match &state.ending.presented {
+            Some(Presented::Text(_)) => self.presenter().map(|(_, seat)| seat.member.id.clone()),
+            _ => state.ending.winner.as_ref().and(self.author()),
+        };
+        CoordinationSummary {
+            winner: state.ending.winner.clone(),
+            presenter,
+            strategy: state.spec.rules.strategy(),
+            overridden: state.ending.overridden,
+            rounds: state.seats.iter().map(|seat| seat.rounds).max().unwrap_or_default(),
+            votes: tally.votes,
+            ballots: tally.ballots,
+            agents: state.seats.iter().map(agent_summary).collect(),
+        }
+    }
+}
+
+fn agent_summary(seat: &Seat) -> AgentSummary {
+    let status = match &seat.out {
+        Some(out) if out.timed_out => AgentOutcome::TimedOut,
+        Some(_) => AgentOutcome::Failed,
+        None if seat.vote.is_some() => AgentOutcome::Voted,
+        None if seat.has_answered() => AgentOutcome::Answered,
+        None => AgentOutcome::Cancelled,
+    };
+    let error = seat.out.as_ref().map(|out| out.error.clone());
+    AgentSummary { id: seat.member.id.clone(), status, answers: seat.answers.len() as u32, error }
+}
+
+fn work_status(state: &State, seat: &Seat) -> TaskStatus {
+    if seat.out.is_some() {
+        TaskStatus::Failed
+    } else if seat.has_answered() || seat.vote.is_some() {
+        TaskStatus::Done
+    } else if state.cancelled || state.timed_out {
+        TaskStatus::Cancelled
+    } else {
+        TaskStatus::Failed
+    }
+}

@@ -1,0 +1,357 @@
+//! The rules of a run, on a page: what follows from the state, and what should be under way.
+//!
+//! 1. Everyone answers once, undisturbed.
+//! 2. When every live agent has answered or is out, each one without a standing vote judges the newest answers: it
+//!    votes, or improves where the caps allow. One slow agent does not hold the rest for longer than
+//!    `first_answer_wait`, unless voting is deferred.
+//! 3. A new answer invalidates the votes. A judge whose first call is still under way starts over with it; any other
+//!    learns of it before its next call. A vote made without knowing it is not counted.
+//! 4. When nobody has anything left to judge, the vote is counted; a person may override the winner; the presenter
+//!    writes the final answer, unless the strategy is to reuse the winner's.
+//! 5. Who fails is out; its answers stay. Limits and cancellation end the run with the best answer there is.
+
+use super::state::{Attempt, Presented, Seat, State};
+use super::tally::Tally;
+use super::{CallKey, Consequence, Coordination, Wanted, ruling};
+use althing_protocol::{
+    AgentId, AttemptOutcome, Candidate, Decision, Fact, FinalAnswerStrategy, Interaction, InteractionId, InteractionKind,
+    Item, Notice, NoticeLevel, Phase, Purpose, Revision, RunEnd, TaskStatus, Timer, Usage, Verdict,
+};
+
+/// How much of an answer a preview shows.
+const PREVIEW_CHARS: usize = 200;
+
+impl State {
+    pub(crate) fn revision(&self) -> Revision {
+        Revision(self.answers.len() as u32)
+    }
+
+    /// Seats with an answer among those known at a revision.
+    pub(crate) fn candidates(&self, knows: Revision) -> Vec<usize> {
+        let known = |seat: &Seat| seat.answers.iter().any(|answer| *answer < knows.0 as usize);
+        (0..).zip(&self.seats).filter(|(_, seat)| known(seat)).map(|(index, _)| index).collect()
+    }
+
+    /// Whether others have answered since this attempt was last told.
+    pub(crate) fn is_stale(&self, seat: &Seat, attempt: &Attempt) -> bool {
+        !self.spec.rules.disable_injection && self.has_unseen(seat, attempt.knows)
+    }
+
+    fn has_unseen(&self, seat: &Seat, seen: Revision) -> bool {
+        self.answers.iter().skip(seen.0 as usize).any(|answer| answer.agent != seat.member.id)
+    }
+
+    /// Nobody's first answer is still to come.
+    fn first_answers_are_in(&self) -> bool {
+        self.global_cap_reached() || self.seats.iter().all(|seat| seat.has_answered() || !seat.is_live())
+    }
+
+    pub(crate) fn global_cap_reached(&self) -> bool {
+        self.spec.rules.max_new_answers_global.is_some_and(|cap| self.answers.len() >= cap as usize)
+    }
+
+    fn may_answer(&self, seat: &Seat) -> bool {
+        let rules = &self.spec.rules;
+        let capped = rules.max_new_answers_per_agent.is_some_and(|cap| seat.answers.len() >= cap as usize);
+        // Who may not learn of others' answers has nothing to improve on once it is shown them for the vote.
+        let independent = rules.disable_injection && self.seats.len() > 1;
+        !capped && !independent && !self.global_cap_reached()
+    }
+
+    /// The attempt that a seat with nothing under way should make now.
+    fn next_attempt(&self, seat: &Seat) -> Option<Purpose> {
+        if !seat.is_live() || seat.attempt.is_some() || seat.vote.is_some() {
+            return None;
+        }
+        if !seat.has_answered() && !self.global_cap_reached() {
+            return Some(Purpose::Answer);
+        }
+        if self.spec.rules.skip_voting {
+            return None;
+        }
+        let early = self.early > seat.seen && self.has_unseen(seat, seat.seen);
+        if !self.first_answers_are_in() && !early {
+            return None;
+        }
+        let may_answer = self.may_answer(seat);
+        let alone = self.candidates(self.revision()).len() == 1;
+        // With one candidate and nothing to improve, a vote decides nothing.
+        (may_answer || !alone).then_some(Purpose::Judge { may_answer, knows: self.revision() })
+    }
+
+    /// Whether someone who has answered waits for others' first answers with something new to judge.
+    fn someone_waits(&self) -> bool {
+        let rules = &self.spec.rules;
+        let waits = |seat: &Seat| {
+            seat.is_live() && seat.has_answered() && seat.attempt.is_none() && seat.vote.is_none()
+                && self.has_unseen(seat, seat.seen)
+        };
+        // Independent agents are shown others' answers only for the vote, and that waits for everyone.
+        let deferred = rules.defer_voting_until_all_answered || rules.disable_injection || rules.skip_voting;
+        !deferred && !self.first_answers_are_in() && self.seats.iter().any(waits)
+    }
+
+    pub(crate) fn seat(&self, id: &AgentId) -> Option<(usize, &Seat)> {
+        self.seats.iter().enumerate().find(|(_, seat)| seat.member.id == *id)
+    }
+}
+
+impl Coordination {
+    /// The facts that follow from the state as it is. Apply them and ask again, until there are none.
+    pub fn consequences(&self) -> Vec<Consequence> {
+        if self.state.result.is_some() {
+            return Vec::new();
+        }
+        let stopping = self.state.timed_out || self.state.cancelled || self.state.halted;
+        for rule in [Self::begin, Self::end_attempts, Self::rule_on_replies] {
+            let facts = rule(self);
+            if !facts.is_empty() {
+                return facts;
+            }
+        }
+        if self.state.halted {
+            return self.halt();
+        }
+        if stopping {
+            return self.finish(if self.state.cancelled { RunEnd::Cancelled } else { RunEnd::Limit });
+        }
+        let carried = self.carry_on();
+        if !carried.is_empty() {
+            return carried;
+        }
+        match self.phase {
+            Phase::Answering | Phase::Voting => self.deliberate(),
+            Phase::OverrideWindow => self.override_window(),
+            Phase::Presenting => self.present(),
+            Phase::Done => Vec::new(),
+        }
+    }
+
+    fn begin(&self) -> Vec<Consequence> {
+        let begun = self.statuses.get(&self.task).is_some_and(|status| *status == TaskStatus::Running);
+        let waiting = self.interaction.is_some();
+        if begun || waiting || self.state.halted { Vec::new() } else { self.status(TaskStatus::Running, None) }
+    }
+
+    fn status(&self, status: TaskStatus, why: Option<String>) -> Vec<Consequence> {
+        vec![(self.task.clone(), Fact::StatusChanged { status, why })]
+    }
+
+    /// Attempts that are over for a reason outside themselves.
+    fn end_attempts(&self) -> Vec<Consequence> {
+        let mut facts = Vec::new();
+        for (index, seat) in self.state.seats.iter().enumerate() {
+            let Some(attempt) = &seat.attempt else { continue };
+            let outcome = if attempt.cut_off || self.state.halted {
+                AttemptOutcome::Interrupted
+            } else if self.state.timed_out || self.state.cancelled {
+                AttemptOutcome::Cancelled
+            } else if attempt.expired {
+                AttemptOutcome::TimedOut
+            } else if matches!(attempt.purpose, Purpose::Answer) && self.state.global_cap_reached() {
+                // Its answer could not be taken any more; it votes instead.
+                AttemptOutcome::Cancelled
+            } else {
+                continue;
+            };
+            let ended = Fact::AttemptEnded { attempt: attempt.number, outcome, usage: Usage::default() };
+            facts.push((self.work(index), ended));
+        }
+        facts
+    }
+
+    /// One reply at a time: each may change what the next means.
+    fn rule_on_replies(&self) -> Vec<Consequence> {
+        for (index, seat) in self.state.seats.iter().enumerate() {
+            let Some(attempt) = &seat.attempt else { continue };
+            if let Some(reply) = attempt.unruled() {
+                let facts = ruling::facts(&self.state, index, seat, attempt, reply);
+                return facts.into_iter().map(|fact| (self.work(index), fact)).collect();
+            }
+        }
+        Vec::new()
+    }
+
+    /// Attempts that an interruption cut off go on as new attempts with the same conversation.
+    fn carry_on(&self) -> Vec<Consequence> {
+        let cut = self.state.seats.iter().enumerate().filter_map(|(index, seat)| Some((index, seat, seat.suspended.as_ref()?)));
+        cut.map(|(index, seat, old)| {
+            let (attempt, purpose) = (seat.attempts + 1, old.purpose);
+            (self.work(index), Fact::AttemptStarted { attempt, purpose, continues: Some(old.number) })
+        })
+        .collect()
+    }
+
+    fn halt(&self) -> Vec<Consequence> {
+        let interrupted = self.statuses.get(&self.task) == Some(&TaskStatus::Interrupted);
+        if interrupted { Vec::new() } else { self.status(TaskStatus::Interrupted, Some("stopped; can be resumed".into())) }
+    }
+
+    /// Rules 1 to 3: who answers, judges, and is told.
+    fn deliberate(&self) -> Vec<Consequence> {
+        let state = &self.state;
+        let mut facts = Vec::new();
+        if self.phase == Phase::Answering && state.first_answers_are_in() && !state.answers.is_empty() {
+            facts.push((self.task.clone(), Fact::PhaseChanged { phase: Phase::Voting }));
+        }
+        for (index, seat) in state.seats.iter().enumerate() {
+            let work = self.work(index);
+            self.drop_out(index, seat, &mut facts);
+            if let Some(purpose) = state.next_attempt(seat) {
+                if seat.attempts == 0 {
+                    facts.push((work.clone(), Fact::StatusChanged { status: TaskStatus::Running, why: None }));
+                }
+                facts.push((work, Fact::AttemptStarted { attempt: seat.attempts + 1, purpose, continues: None }));
+            } else if let Some(attempt) = &seat.attempt {
+                let told = Self::tell(attempt, state.revision());
+                facts.extend(told.map(|item| (work, Fact::ItemAdded { attempt: attempt.number, item })));
+            }
+        }
+        let busy = state.seats.iter().any(|seat| seat.attempt.is_some());
+        if !facts.is_empty() || busy {
+            return facts;
+        }
+        if state.answers.is_empty() { self.finish(RunEnd::NoAnswer) } else { self.count_votes() }
+    }
+
+    /// Says of an agent that is out that it is, once.
+    fn drop_out(&self, index: usize, seat: &Seat, facts: &mut Vec<Consequence>) {
+        let work = self.work(index);
+        let said = self.statuses.get(&work).is_some_and(|status| status.is_final());
+        if let Some(out) = seat.out.as_ref().filter(|_| !said) {
+            facts.push((work, Fact::StatusChanged { status: TaskStatus::Failed, why: Some(out.error.clone()) }));
+        }
+    }
+
+    /// What an agent at work is told before its next call: never into a call under way, except that a judge whose
+    /// first call is under way starts over with the newest answers rather than decide on old ones.
+    fn tell(attempt: &Attempt, revision: Revision) -> Option<Item> {
+        let turns = attempt.turns.len();
+        let due = |since: Option<usize>| since.is_some_and(|since| turns > since);
+        let judging = matches!(attempt.purpose, Purpose::Judge { .. });
+        if due(attempt.warn) {
+            Some(Item::TimeWarning)
+        } else if judging && (due(attempt.stale) || (turns == 0 && attempt.stale.is_some())) {
+            Some(Item::Update { revision })
+        } else {
+            None
+        }
+    }
+
+    fn count_votes(&self) -> Vec<Consequence> {
+        let tally = Tally::of(&self.state);
+        let Some(winner) = tally.ranking.first().and_then(|index| self.agent(*index)) else { return Vec::new() };
+        let verdict = Verdict::Winner {
+            winner: winner.clone(),
+            votes: tally.votes.clone(),
+            ballots: tally.ballots.clone(),
+            tie_break: tally.tie_break.clone(),
+            strategy: self.state.spec.rules.strategy(),
+        };
+        let mut facts = vec![(self.task.clone(), Fact::Decided(verdict))];
+        match self.state.spec.rules.override_window.filter(|_| tally.ranking.len() > 1) {
+            Some(countdown) => {
+                let kind = InteractionKind::WinnerOverride { winner: winner.clone(), candidates: self.choices(&tally) };
+                let id = InteractionId::new(format!("{}.override", self.task));
+                facts.push((self.task.clone(), Fact::PhaseChanged { phase: Phase::OverrideWindow }));
+                facts.extend(self.status(TaskStatus::WaitingForUser, None));
+                let opened = Interaction { id, kind, countdown: Some(countdown) };
+                facts.push((self.task.clone(), Fact::InteractionOpened(opened)));
+            }
+            None => facts.push((self.task.clone(), Fact::PhaseChanged { phase: Phase::Presenting })),
+        }
+        facts
+    }
+
+    fn choices(&self, tally: &Tally) -> Vec<Candidate> {
+        let seats = tally.ranking.iter().filter_map(|index| self.state.seats.get(*index));
+        let choice = |seat: &Seat| {
+            let answer = self.state.answers.get(*seat.answers.last()?)?;
+            let agent = seat.member.id.clone();
+            let votes = tally.votes.get(&agent).copied().unwrap_or_default();
+            Some(Candidate { agent, label: answer.label, votes, preview: answer.content.chars().take(PREVIEW_CHARS).collect() })
+        };
+        seats.filter_map(choice).collect()
+    }
+
+    fn override_window(&self) -> Vec<Consequence> {
+        match &self.interaction {
+            Some(open) if self.window_over => {
+                vec![(self.task.clone(), Fact::InteractionClosed { id: open.id.clone(), decision: Decision::Continue })]
+            }
+            Some(_) => Vec::new(),
+            None => vec![(self.task.clone(), Fact::PhaseChanged { phase: Phase::Presenting })],
+        }
+    }
+
+    /// Rule 4, second half: who writes the final answer, if anyone must.
+    fn present(&self) -> Vec<Consequence> {
+        let Some((index, seat)) = self.presenter() else { return self.finish(RunEnd::Answered) };
+        match &self.state.ending.presented {
+            Some(Presented::Text(_)) => self.finish(RunEnd::Answered),
+            Some(Presented::Failed(error)) => {
+                let text = format!("{} could not present ({error}); its own answer is used as it is.", seat.member.id);
+                let notice = Notice { level: NoticeLevel::Warning, text, hint: None };
+                let mut facts = vec![(self.task.clone(), Fact::Notice(notice))];
+                facts.extend(self.finish(RunEnd::Answered));
+                facts
+            }
+            None if seat.attempt.is_some() => Vec::new(),
+            None => {
+                let purpose = Purpose::Present { strategy: self.state.spec.rules.strategy() };
+                vec![(self.work(index), Fact::AttemptStarted { attempt: seat.attempts + 1, purpose, continues: None })]
+            }
+        }
+    }
+
+    /// The seat that makes the final presentation; none where the winner's answer is used as it is.
+    pub(crate) fn presenter(&self) -> Option<(usize, &Seat)> {
+        let ending = &self.state.ending;
+        let chosen = self.state.seat(ending.presenter.as_ref().or(ending.winner.as_ref())?)?;
+        match self.state.spec.rules.strategy() {
+            FinalAnswerStrategy::WinnerReuse => None,
+            _ if chosen.1.is_live() => Some(chosen),
+            FinalAnswerStrategy::WinnerPresent => None,
+            // Anyone can write one answer from all; the best placed one that is left does.
+            FinalAnswerStrategy::Synthesize => {
+                let ranking = Tally::of(&self.state).ranking;
+                let live = ranking.into_iter().find(|index| self.state.seats.get(*index).is_some_and(Seat::is_live))?;
+                Some((live, self.state.seats.get(live)?))
+            }
+        }
+    }
+
+    /// What should be under way.
+    pub fn wanted(&self) -> Wanted {
+        let mut wanted = Wanted::default();
+        if self.state.result.is_some() || self.state.halted {
+            return wanted;
+        }
+        let limits = self.state.spec.rules.limits;
+        // The limit counts active time: not while a person is asked.
+        if self.interaction.is_none() {
+            wanted.timers.push((Timer::Orchestrator, limits.orchestrator.minus(self.active)));
+        }
+        if self.state.someone_waits() {
+            let timer = Timer::FirstAnswers { wait: self.state.waits + 1 };
+            wanted.timers.push((timer, self.state.spec.rules.first_answer_wait));
+        }
+        if let Some(countdown) = self.interaction.as_ref().and_then(|open| open.countdown) {
+            wanted.timers.push((Timer::OverrideWindow, countdown));
+        }
+        for (seat, state) in self.state.seats.iter().enumerate() {
+            let Some(attempt) = &state.attempt else { continue };
+            let (agent, number) = (state.member.id.clone(), attempt.number);
+            let limit = if matches!(attempt.purpose, Purpose::Answer) { limits.initial_round } else { limits.subsequent_round };
+            if let Some(limit) = limit {
+                wanted.timers.push((Timer::RoundSoft { agent: agent.clone(), attempt: number }, limit));
+                let hard = althing_protocol::Millis(limit.0 + limits.round_grace.0);
+                wanted.timers.push((Timer::RoundHard { agent, attempt: number }, hard));
+            }
+            if attempt.wants_call() {
+                wanted.calls.push(CallKey { seat, attempt: number, step: attempt.turns.len() });
+            }
+        }
+        wanted
+    }
+}

@@ -1,0 +1,171 @@
+//! What a model's reply means for the run: an answer, a vote, the final answer, or a reminder.
+//!
+//! Pure: the same reply in the same state always gets the same ruling.
+
+use super::state::{Attempt, Seat, State, TRIES};
+use crate::tools::{self, NEW_ANSWER, VOTE};
+use althing_protocol::{
+    Answer, AnswerLabel, AttemptOutcome, Ballot, Fact, Item, Purpose, Reply, Revision, ToolCall, Usage,
+};
+
+/// What comes of a reply.
+enum Ruling {
+    /// It gives this answer.
+    Answer(String),
+    /// Its vote counts.
+    Vote(Ballot),
+    /// Its vote came too late: newer answers had arrived.
+    Stale(Ballot, String),
+    /// It presented this.
+    Present(String),
+    /// It must try again: what each call is told, or what it is told where it made none.
+    Refuse(Vec<(Option<String>, String)>),
+}
+
+/// The facts that follow from the reply which `seat` is waiting to have judged.
+pub(crate) fn facts(state: &State, index: usize, seat: &Seat, attempt: &Attempt, reply: &Reply) -> Vec<Fact> {
+    let number = attempt.number;
+    let item = |item| Fact::ItemAdded { attempt: number, item };
+    let ended = |outcome| Fact::AttemptEnded { attempt: number, outcome, usage: Usage::default() };
+    match rule(state, seat, attempt, reply) {
+        Ruling::Answer(content) => {
+            let label = AnswerLabel { agent: index as u32 + 1, nth: seat.answers.len() as u32 + 1 };
+            let revision = Revision(state.answers.len() as u32 + 1);
+            let answer = Answer { agent: seat.member.id.clone(), label, revision, content };
+            vec![item(Item::Answer(answer)), ended(AttemptOutcome::Answered)]
+        }
+        Ruling::Vote(ballot) => vec![item(Item::Vote(ballot)), ended(AttemptOutcome::Voted)],
+        Ruling::Present(text) => vec![ended(AttemptOutcome::Presented { text })],
+        Ruling::Stale(ballot, call) => {
+            let content = "Not counted: newer answers arrived while you were deciding. They follow.".to_owned();
+            let mut facts = vec![item(Item::StaleVote(ballot))];
+            let others = reply.tool_calls.iter().filter(|other| other.id != call);
+            facts.extend(others.map(|other| {
+                let content = "Ignored: only the last vote of a reply counts.".to_owned();
+                item(Item::ToolResult { call: other.id.clone(), content, is_error: false })
+            }));
+            facts.push(item(Item::ToolResult { call, content, is_error: false }));
+            facts
+        }
+        Ruling::Refuse(words) if attempt.faults + 1 >= TRIES => {
+            let last = words.into_iter().next().map_or_else(String::new, |(_, text)| text);
+            let reason = format!("did not finish its turn properly in {TRIES} tries; the last time it was told: {last}");
+            vec![ended(AttemptOutcome::GaveUp { reason })]
+        }
+        Ruling::Refuse(words) => {
+            words.into_iter().map(|(call, text)| item(Item::Reminder { call, text })).collect()
+        }
+    }
+}
+
+fn rule(state: &State, seat: &Seat, attempt: &Attempt, reply: &Reply) -> Ruling {
+    match attempt.purpose {
+        Purpose::Present { .. } => present(reply),
+        Purpose::Answer => contribute(state, seat, attempt, reply, Offer { answer: true, vote: false }),
+        Purpose::Judge { may_answer, .. } => {
+            // The cap may have been reached since the tools were offered.
+            let answer = may_answer && !state.global_cap_reached();
+            contribute(state, seat, attempt, reply, Offer { answer, vote: true })
+        }
+    }
+}
+
+/// Which workflow tools the attempt was offered.
+#[derive(Clone, Copy)]
+struct Offer {
+    answer: bool,
+    vote: bool,
+}
+
+impl Offer {
+    /// The tools by name, as an agent is reminded of them.
+    fn names(self) -> &'static str {
+        match self {
+            Self { answer: true, vote: true } => "`new_answer` or `vote`",
+            Self { answer: true, vote: false } => "`new_answer`",
+            Self { answer: false, .. } => "`vote`",
+        }
+    }
+}
+
+fn present(reply: &Reply) -> Ruling {
+    if !reply.text.trim().is_empty() {
+        return Ruling::Present(reply.text.clone());
+    }
+    // Some models answer with the tool they used before; what they say is what counts.
+    let content = reply.tool_calls.iter().rev().find(|call| call.name == NEW_ANSWER).and_then(|call| tools::answer(call).ok());
+    match content {
+        Some(content) => Ruling::Present(content),
+        None => refuse_all(reply, "Write the final answer as plain text, without calling a tool."),
+    }
+}
+
+fn contribute(state: &State, seat: &Seat, attempt: &Attempt, reply: &Reply, offer: Offer) -> Ruling {
+    let last = |name: &str| reply.tool_calls.iter().rev().find(|call| call.name == name);
+    match (last(NEW_ANSWER), last(VOTE)) {
+        (Some(_), Some(_)) => refuse_all(reply, "You both answered and voted. Do one of the two: call one tool, once."),
+        (Some(call), None) => answer(state, seat, attempt, reply, call, offer),
+        (None, Some(call)) => vote(state, seat, attempt, reply, call, offer),
+        (None, None) if reply.tool_calls.is_empty() && plain_text_answers(state) && !reply.text.trim().is_empty() => {
+            Ruling::Answer(reply.text.clone())
+        }
+        (None, None) if reply.tool_calls.is_empty() => {
+            refuse_all(reply, &format!("Your turn ends only with a tool call. Finish now by calling {}.", offer.names()))
+        }
+        (None, None) => {
+            refuse_all(reply, &format!("There is no such tool. Finish your turn by calling {}.", offer.names()))
+        }
+    }
+}
+
+/// In a single quick run nothing is left to vote on: a plain reply is the answer.
+fn plain_text_answers(state: &State) -> bool {
+    state.spec.rules.skip_voting && state.seats.len() == 1
+}
+
+fn answer(state: &State, seat: &Seat, attempt: &Attempt, reply: &Reply, call: &ToolCall, offer: Offer) -> Ruling {
+    if !offer.answer {
+        return refuse_all(reply, "No further answers are taken from you. Vote for the best answer with `vote`.");
+    }
+    let content = match tools::answer(call) {
+        Ok(content) => content,
+        Err(problem) => return refuse_all(reply, &problem),
+    };
+    // Only against what the agent knows: two that come to the same answer apart from each other agree, they do not copy.
+    let known = |answer: &&Answer| answer.revision <= attempt.knows || answer.agent == seat.member.id;
+    match state.answers.iter().filter(known).find(|answer| answer.content.trim() == content.trim()) {
+        Some(same) => {
+            let (label, hint) = (same.label, if offer.vote { ", or vote for it" } else { "" });
+            refuse_all(reply, &format!("Not stored: this is word for word {label}. Improve on it{hint}."))
+        }
+        None => Ruling::Answer(content),
+    }
+}
+
+fn vote(state: &State, seat: &Seat, attempt: &Attempt, reply: &Reply, call: &ToolCall, offer: Offer) -> Ruling {
+    if !offer.vote {
+        return refuse_all(reply, "There is nothing to vote on yet. Give your own answer with `new_answer`.");
+    }
+    let (target, reason) = match tools::vote(call) {
+        Ok(vote) => vote,
+        Err(problem) => return refuse_all(reply, &problem),
+    };
+    let candidates = state.candidates(attempt.knows);
+    let Some(target) = candidates.iter().find(|&&seat| target == format!("agent{}", seat + 1)) else {
+        let names: Vec<String> = candidates.iter().map(|seat| format!("agent{}", seat + 1)).collect();
+        return refuse_all(reply, &format!("`{target}` is nobody you can vote for. Choose one of: {}.", names.join(", ")));
+    };
+    let Some(target) = state.seats.get(*target) else {
+        return refuse_all(reply, "There is nobody to vote for.");
+    };
+    let ballot = Ballot { voter: seat.member.id.clone(), target: target.member.id.clone(), reason };
+    if state.is_stale(seat, attempt) { Ruling::Stale(ballot, call.id.clone()) } else { Ruling::Vote(ballot) }
+}
+
+/// Tells every call of the reply, or the agent itself where it made none.
+fn refuse_all(reply: &Reply, text: &str) -> Ruling {
+    if reply.tool_calls.is_empty() {
+        return Ruling::Refuse(vec![(None, text.to_owned())]);
+    }
+    Ruling::Refuse(reply.tool_calls.iter().map(|call| (Some(call.id.clone()), text.to_owned())).collect())
+}

@@ -1,0 +1,234 @@
+//! What a run's decider knows: the fold of the run's facts, and nothing else.
+
+use althing_protocol::{
+    AgentId, Answer, AttemptOutcome, Ballot, Item, Member, Purpose, Reply, Revision, RunResult, RunSpec, Usage,
+};
+
+/// How often an agent may end a turn wrongly before it is out.
+pub(crate) const TRIES: u32 = 3;
+
+/// One agent's seat in the run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Seat {
+    pub(crate) member: Member,
+    /// Its answers, as indexes into the run's.
+    pub(crate) answers: Vec<usize>,
+    /// Its vote, while it stands.
+    pub(crate) vote: Option<Ballot>,
+    /// Why it takes no further part. Its answers stay candidates all the same.
+    pub(crate) out: Option<Out>,
+    /// What it is doing.
+    pub(crate) attempt: Option<Attempt>,
+    /// An attempt that was cut off and is to be carried on.
+    pub(crate) suspended: Option<Attempt>,
+    /// The number of its newest attempt.
+    pub(crate) attempts: u32,
+    /// Attempts that count as rounds: neither carried on ones nor the presentation.
+    pub(crate) rounds: u32,
+    /// The answers it was shown last.
+    pub(crate) seen: Revision,
+}
+
+/// Why an agent is out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Out {
+    pub(crate) error: String,
+    pub(crate) timed_out: bool,
+}
+
+/// One try of a seat, with the conversation so far.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Attempt {
+    /// Its number within the work.
+    pub number: u32,
+    /// What it is for.
+    pub purpose: Purpose,
+    /// The answers it was shown at its start and by updates since.
+    pub knows: Revision,
+    /// What was said since its first message.
+    pub turns: Vec<Turn>,
+    /// How often it ended a turn wrongly.
+    pub(crate) faults: u32,
+    /// Its soft limit passed when it had so many turns; it is told before its next call.
+    pub(crate) warn: Option<usize>,
+    /// Others answered when it had so many turns; it is told before its next call.
+    pub(crate) stale: Option<usize>,
+    /// Its hard limit passed.
+    pub(crate) expired: bool,
+    /// A crash cut it off: the fact of its end is still to be written.
+    pub(crate) cut_off: bool,
+}
+
+/// A turn of an attempt's conversation.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Turn {
+    /// The model spoke.
+    Reply(Reply),
+    /// A tool call was answered.
+    ToolResult {
+        /// The model's id for the call.
+        call: String,
+        /// What it was told.
+        content: String,
+        /// Whether as an error.
+        is_error: bool,
+    },
+    /// It was told to end its turn properly.
+    Reminder {
+        /// The call that was refused, where it made one.
+        call: Option<String>,
+        /// What it was told.
+        text: String,
+    },
+    /// It was told of newer answers.
+    Update {
+        /// What it knew before.
+        from: Revision,
+        /// What it knows now.
+        to: Revision,
+    },
+    /// It was told that its time is nearly up.
+    TimeWarning,
+}
+
+impl Attempt {
+    pub(crate) fn new(number: u32, purpose: Purpose) -> Self {
+        let knows = match purpose {
+            Purpose::Judge { knows, .. } => knows,
+            Purpose::Answer | Purpose::Present { .. } => Revision(0),
+        };
+        Self { number, purpose, knows, turns: Vec::new(), faults: 0, warn: None, stale: None, expired: false, cut_off: false }
+    }
+
+    /// The reply that nothing was done about yet.
+    pub(crate) fn unruled(&self) -> Option<&Reply> {
+        match self.turns.last() {
+            Some(Turn::Reply(reply)) => Some(reply),
+            _ => None,
+        }
+    }
+
+    /// Whether the next thing is a model call.
+    pub(crate) fn wants_call(&self) -> bool {
+        !self.cut_off && !self.expired && self.unruled().is_none()
+    }
+
+    fn take(&mut self, item: &Item) {
+        match item {
+            Item::Reply(reply) => self.turns.push(Turn::Reply(reply.clone())),
+            Item::ToolResult { call, content, is_error } => {
+                self.turns.push(Turn::ToolResult { call: call.clone(), content: content.clone(), is_error: *is_error });
+            }
+            Item::Reminder { call, text } => {
+                // One reply may hold several refused calls; it is one fault.
+                self.faults += u32::from(self.unruled().is_some());
+                self.turns.push(Turn::Reminder { call: call.clone(), text: text.clone() });
+            }
+            Item::Update { revision } => {
+                self.turns.push(Turn::Update { from: self.knows, to: *revision });
+                self.knows = *revision;
+                self.stale = None;
+            }
+            Item::TimeWarning => {
+                self.warn = None;
+                self.turns.push(Turn::TimeWarning);
+            }
+            Item::Answer(_) | Item::Vote(_) | Item::StaleVote(_) => {}
+        }
+    }
+}
+
+impl Seat {
+    pub(crate) fn new(member: Member) -> Self {
+        Self {
+            member,
+            answers: Vec::new(),
+            vote: None,
+            out: None,
+            attempt: None,
+            suspended: None,
+            attempts: 0,
+            rounds: 0,
+            seen: Revision(0),
+        }
+    }
+
+    pub(crate) fn is_live(&self) -> bool {
+        self.out.is_none()
+    }
+
+    pub(crate) fn has_answered(&self) -> bool {
+        !self.answers.is_empty()
+    }
+
+    /// Folds an item of the attempt under way; content of an attempt that is over changes nothing.
+    pub(crate) fn take(&mut self, attempt: u32, item: &Item) {
+        if let Some(current) = self.attempt.as_mut().filter(|current| current.number == attempt) {
+            current.take(item);
+            self.seen = self.seen.max(current.knows);
+        }
+    }
+
+    /// Folds the end of an attempt.
+    pub(crate) fn end(&mut self, attempt: u32, outcome: &AttemptOutcome) {
+        let Some(ended) = self.attempt.take_if(|current| current.number == attempt) else { return };
+        let presenting = matches!(ended.purpose, Purpose::Present { .. });
+        let out = match outcome {
+            AttemptOutcome::Interrupted => {
+                self.suspended = Some(ended);
+                None
+            }
+            AttemptOutcome::GaveUp { reason } => Some(Out { error: reason.clone(), timed_out: false }),
+            AttemptOutcome::Failed { error, .. } => Some(Out { error: error.clone(), timed_out: false }),
+            AttemptOutcome::TimedOut => Some(Out { error: "its round's time limit passed".into(), timed_out: true }),
+            AttemptOutcome::Answered
+            | AttemptOutcome::Voted
+            | AttemptOutcome::Presented { .. }
+            | AttemptOutcome::Cancelled => None,
+        };
+        // Who fails to present has still taken part: the run falls back to its answer.
+        if !presenting && out.is_some() {
+            self.out = out;
+        }
+    }
+}
+
+/// How far the run has come after the vote.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Ending {
+    /// Who won.
+    pub(crate) winner: Option<AgentId>,
+    /// Who presents, once that is settled.
+    pub(crate) presenter: Option<AgentId>,
+    pub(crate) overridden: bool,
+    pub(crate) ballots: Vec<Ballot>,
+    /// What the presenter said, or that it failed to.
+    pub(crate) presented: Option<Presented>,
+}
+
+/// How the presentation went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Presented {
+    Text(String),
+    Failed(String),
+}
+
+/// Everything a run's decider knows.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct State {
+    pub(crate) spec: RunSpec,
+    pub(crate) seats: Vec<Seat>,
+    /// In the order in which they were stored: the nth has revision n.
+    pub(crate) answers: Vec<Answer>,
+    pub(crate) usage: Usage,
+    pub(crate) ending: Ending,
+    /// Waits for first answers that have passed.
+    pub(crate) waits: u32,
+    /// The newest revision that waiting agents may judge although some have not answered.
+    pub(crate) early: Revision,
+    pub(crate) timed_out: bool,
+    pub(crate) cancelled: bool,
+    /// A shutdown was asked for: nothing new begins until a resume.
+    pub(crate) halted: bool,
+    pub(crate) result: Option<RunResult>,
+}

@@ -1,0 +1,88 @@
+//! Who wins: counting votes, and settling draws by a rule that favours nobody's place in the config.
+
+use super::state::{Seat, State};
+use althing_protocol::{AgentId, Ballot};
+use std::collections::BTreeMap;
+
+/// The outcome of a vote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Seats with answers, best first, as indexes.
+    pub(crate) ranking: Vec<usize>,
+    pub(crate) votes: BTreeMap<AgentId, u32>,
+    pub(crate) ballots: Vec<Ballot>,
+    /// How the first place was settled, where the votes left it open.
+    pub(crate) tie_break: Option<String>,
+}
+
+impl Tally {
+    /// Counts the votes that stand.
+    ///
+    /// Most votes win. A draw goes to whoever has more votes from others; a draw there is settled by lot, drawn from
+    /// the run's own number: fair from run to run, the same on every replay. Where nobody has voted, the newest
+    /// answer wins: its author knew the most.
+    pub(crate) fn of(state: &State) -> Self {
+        let ballots: Vec<Ballot> = state.seats.iter().filter_map(|seat| seat.vote.clone()).collect();
+        let mut votes = BTreeMap::new();
+        for ballot in &ballots {
+            *votes.entry(ballot.target.clone()).or_default() += 1;
+        }
+        let mut ranked: Vec<(Standing, usize)> = state
+            .seats
+            .iter()
+            .enumerate()
+            .filter(|(_, seat)| seat.has_answered())
+            .map(|(index, seat)| (Standing::of(seat, index, state, &ballots), index))
+            .collect();
+        ranked.sort_by(|(a, _), (b, _)| b.cmp(a));
+        let tie_break = match ranked.as_slice() {
+            [(first, _), (second, _), ..] => first.over(second),
+            _ => None,
+        };
+        Self { ranking: ranked.into_iter().map(|(_, index)| index).collect(), votes, ballots, tie_break }
+    }
+}
+
+/// What places one candidate before another, in this order.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Standing {
+    votes: usize,
+    from_others: usize,
+    /// Only where nobody voted: the index of its newest answer, plus one.
+    newest: usize,
+    lot: u64,
+}
+
+impl Standing {
+    fn of(seat: &Seat, index: usize, state: &State, ballots: &[Ballot]) -> Self {
+        let id = &seat.member.id;
+        let mine = || ballots.iter().filter(|ballot| ballot.target == *id);
+        let newest = if ballots.is_empty() { seat.answers.last().map_or(0, |last| last + 1) } else { 0 };
+        Self {
+            votes: mine().count(),
+            from_others: mine().filter(|ballot| ballot.voter != *id).count(),
+            newest,
+            lot: lot(state.spec.lot, index as u64),
+        }
+    }
+
+    fn over(&self, second: &Self) -> Option<String> {
+        if self.newest != second.newest {
+            Some("nobody voted: the newest answer wins".into())
+        } else if self.votes != second.votes {
+            None
+        } else if self.from_others != second.from_others {
+            Some("a draw, settled by votes from others".into())
+        } else {
+            Some("a draw, settled by lot".into())
+        }
+    }
+}
+
+/// A number that looks drawn at random but follows from the run's lot alone (the finaliser of SplitMix64).
+fn lot(seed: u64, index: u64) -> u64 {
+    let mut z = seed.wrapping_add((index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

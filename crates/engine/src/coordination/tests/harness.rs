@@ -1,0 +1,162 @@
+//! Plays the world around a decider: gives its facts numbers and times, keeps the log, answers its calls.
+
+use crate::coordination::{CallKey, Coordination};
+use althing_protocol::{
+    AgentId, AttemptOutcome, Event, Fact, Item, Member, Modes, Op, Origin, Reply, RunRules, RunSpec, Seq, TaskId, TaskSpec,
+    Timer, Timestamp, ToolCall, Usage,
+};
+
+pub(crate) fn member(id: &str) -> Member {
+    Member {
+        id: id.into(),
+        backend: "chatcompletion".into(),
+        model: format!("model-{id}"),
+        offline: false,
+        system_message: None,
+        voting_sensitivity: None,
+    }
+}
+
+pub(crate) fn spec(agents: &[&str], rules: RunRules) -> RunSpec {
+    RunSpec {
+        task: "Why is the sky blue?".into(),
+        context: None,
+        history: Vec::new(),
+        members: agents.iter().map(|id| member(id)).collect(),
+        modes: Modes::default(),
+        // Nobody is there to override unless a test says so.
+        rules: RunRules { override_window: None, ..rules },
+        lot: 7,
+    }
+}
+
+pub(crate) fn call(name: &str, arguments: &str) -> ToolCall {
+    ToolCall { id: format!("call-{name}"), name: name.into(), arguments: arguments.into() }
+}
+
+pub(crate) fn answer(text: &str) -> Reply {
+    let arguments = serde_json::json!({ "content": text }).to_string();
+    Reply { tool_calls: vec![call("new_answer", &arguments)], ..Reply::default() }
+}
+
+pub(crate) fn vote(target: &str) -> Reply {
+    let arguments = serde_json::json!({"agent_id": target, "reason": "it is right"}).to_string();
+    Reply { tool_calls: vec![call("vote", &arguments)], ..Reply::default() }
+}
+
+pub(crate) fn text(words: &str) -> Reply {
+    Reply { text: words.into(), ..Reply::default() }
+}
+
+/// A run and everything that happened in it.
+#[derive(Clone)]
+pub(crate) struct World {
+    pub(crate) run: Coordination,
+    pub(crate) log: Vec<Event>,
+    now: u64,
+    settled: bool,
+}
+
+impl World {
+    pub(crate) fn new(spec: RunSpec) -> Self {
+        let run = Coordination::new("s1".into(), "r1".into(), spec.clone(), "/logs".into());
+        let mut world = Self { run, log: Vec::new(), now: 0, settled: true };
+        let created = Fact::TaskCreated { id: "r1".into(), parent: None, spec: TaskSpec::Run(Box::new(spec)) };
+        world.happens("r1".into(), created);
+        world
+    }
+
+    pub(crate) fn start(agents: &[&str], rules: RunRules) -> Self {
+        Self::new(spec(agents, rules))
+    }
+
+    pub(crate) fn happens(&mut self, task: TaskId, fact: Fact) {
+        self.record(Some(task), fact);
+        self.settle();
+    }
+
+    fn record(&mut self, task: Option<TaskId>, fact: Fact) {
+        self.now += 10;
+        let event = Event { seq: Seq(self.log.len() as u64 + 1), at: Timestamp(self.now), task, cause: None, fact };
+        self.run.apply(&event);
+        self.log.push(event);
+    }
+
+    fn settle(&mut self) {
+        for _ in 0..1000 {
+            let facts = self.run.consequences();
+            if facts.is_empty() {
+                return;
+            }
+            for (task, fact) in facts {
+                self.record(Some(task), fact);
+            }
+        }
+        self.settled = false;
+        panic!("the consequences never end:\n{:#?}", self.log.iter().rev().take(6).collect::<Vec<_>>());
+    }
+
+    pub(crate) fn op(&mut self, op: Op) {
+        self.record(None, Fact::OpAccepted { op, by: Origin::User });
+        self.settle();
+    }
+
+    pub(crate) fn fires(&mut self, timer: Timer) {
+        self.happens("r1".into(), Fact::TimerFired(timer));
+    }
+
+    /// The call that the agent's seat is waiting for.
+    pub(crate) fn call_of(&self, seat: usize) -> Option<CallKey> {
+        self.run.wanted().calls.into_iter().find(|call| call.seat == seat)
+    }
+
+    /// The agent's model says this.
+    pub(crate) fn says(&mut self, seat: usize, reply: Reply) {
+        let call = self.call_of(seat).unwrap_or_else(|| panic!("seat {seat} is not asked:\n{}", self.story()));
+        self.happens(self.run.work(seat), Fact::ItemAdded { attempt: call.attempt, item: Item::Reply(reply) });
+    }
+
+    /// The agent's backend fails.
+    pub(crate) fn fails(&mut self, seat: usize) {
+        let call = self.call_of(seat).expect("the seat is asked");
+        let outcome = AttemptOutcome::Failed { error: "HTTP 500".into(), hint: None };
+        self.happens(self.run.work(seat), Fact::AttemptEnded { attempt: call.attempt, outcome, usage: Usage::default() });
+    }
+
+    /// Seats with a call under way.
+    pub(crate) fn asked(&self) -> Vec<usize> {
+        self.run.wanted().calls.into_iter().map(|call| call.seat).collect()
+    }
+
+    pub(crate) fn tools_of(&self, seat: usize) -> Vec<String> {
+        self.run.request(seat).expect("asked").tools.into_iter().map(|tool| tool.name).collect()
+    }
+
+    /// Everything the seat is shown, as one text.
+    pub(crate) fn shown_to(&self, seat: usize) -> String {
+        let request = self.run.request(seat).expect("asked");
+        format!("{}\n{:#?}", request.system, request.messages)
+    }
+
+    pub(crate) fn wants_timer(&self, timer: &Timer) -> bool {
+        self.run.wanted().timers.iter().any(|(wanted, _)| wanted == timer)
+    }
+
+    pub(crate) fn winner(&self) -> Option<&AgentId> {
+        self.run.state.ending.winner.as_ref()
+    }
+
+    /// The same run, folded from the log alone.
+    pub(crate) fn folded(&self) -> Coordination {
+        let Some(Fact::TaskCreated { spec: TaskSpec::Run(spec), .. }) = self.log.first().map(|event| &event.fact) else {
+            panic!("the log begins with the run");
+        };
+        let mut run = Coordination::new("s1".into(), "r1".into(), (**spec).clone(), "/logs".into());
+        self.log.iter().for_each(|event| run.apply(event));
+        run
+    }
+
+    pub(crate) fn story(&self) -> String {
+        self.log.iter().map(|event| event.to_json() + "\n").collect()
+    }
+}

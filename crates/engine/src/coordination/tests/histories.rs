@@ -1,0 +1,202 @@
+//! Random histories: whatever the models, the clock and the user do, the promises of a run hold.
+
+use super::harness::{World, answer, call, spec, text, vote};
+use althing_protocol::{
+    AttemptOutcome, Decision, Fact, FinalAnswerStrategy, InteractionId, Item, Millis, Op, Reply, RunLimits, RunRules, Timer,
+    Verdict,
+};
+use fastrand::Rng;
+use std::collections::{BTreeMap, HashMap};
+
+/// Steps after which the run's own limit is let pass: every run ends.
+const PATIENCE: usize = 120;
+
+fn histories() -> u64 {
+    match std::env::var("ALTHING_TEST_SCALE").as_deref() {
+        Ok("nightly") => 2_000_000,
+        _ => 100_000,
+    }
+}
+
+fn random_rules(rng: &mut Rng) -> RunRules {
+    let cap = |rng: &mut Rng| rng.bool().then(|| rng.u32(1..4));
+    let strategies = [FinalAnswerStrategy::WinnerReuse, FinalAnswerStrategy::WinnerPresent, FinalAnswerStrategy::Synthesize];
+    RunRules {
+        max_new_answers_per_agent: cap(rng),
+        max_new_answers_global: if rng.u8(0..4) == 0 { Some(rng.u32(1..6)) } else { None },
+        skip_voting: rng.u8(0..5) == 0,
+        disable_injection: rng.u8(0..4) == 0,
+        defer_voting_until_all_answered: rng.u8(0..4) == 0,
+        final_answer_strategy: rng.choice(strategies).filter(|_| rng.bool()),
+        limits: RunLimits { initial_round: rng.bool().then_some(Millis(500)), ..RunLimits::default() },
+        ..RunRules::default()
+    }
+}
+
+fn random_reply(rng: &mut Rng, agents: usize) -> Reply {
+    let target = format!("agent{}", rng.usize(1..=agents + 1));
+    match rng.u8(0..20) {
+        0..6 => answer(&format!("answer {}", rng.u16(..))),
+        6 => answer("the same as ever"),
+        7..14 => vote(&target),
+        14 => text("I would rather just talk."),
+        15 => text(""),
+        16 => {
+            let both = [answer("both").tool_calls, vote(&target).tool_calls].concat();
+            Reply { tool_calls: both, ..Reply::default() }
+        }
+        17 => Reply { tool_calls: vec![call("vote", "not json")], ..Reply::default() },
+        18 => Reply { tool_calls: vec![call("rm_rf", "{}"), call("new_answer", "{\"content\": 3}")], ..Reply::default() },
+        _ => Reply { tool_calls: vec![call("vote", &format!("{{\"agent_id\":\"{target}\"}}")); 2], ..Reply::default() },
+    }
+}
+
+/// One thing that may happen to a run from outside.
+fn step(world: &mut World, rng: &mut Rng, agents: usize) {
+    let wanted = world.run.wanted();
+    match rng.u8(0..40) {
+        0 => world.op(Op::Cancel { task: "r1".into() }),
+        1 => {
+            world.op(Op::Shutdown);
+            world.op(Op::Resume);
+        }
+        2 => {
+            // A crash: nothing is left but the log.
+            world.run = world.folded();
+            world.op(Op::Resume);
+        }
+        3..7 => {
+            let timers: Vec<Timer> = wanted.timers.into_iter().map(|(timer, _)| timer).collect();
+            // The whole run's limit is rare, or no history would get far.
+            let rare = rng.u8(0..10) == 0;
+            let likely: Vec<Timer> = timers.into_iter().filter(|timer| rare || *timer != Timer::Orchestrator).collect();
+            if let Some(timer) = rng.choice(likely) {
+                world.fires(timer);
+            }
+        }
+        7..9 => {
+            let id = InteractionId::new("r1.override");
+            let agent = format!("a{}", rng.usize(0..=agents));
+            let decision = if rng.bool() { Decision::Continue } else { Decision::Presenter { agent: agent.as_str().into() } };
+            if let Ok(facts) = world.run.answer_override(&id, &decision) {
+                for (task, fact) in facts {
+                    world.happens(task, fact);
+                }
+            }
+        }
+        9 => {
+            if let Some(call) = rng.choice(wanted.calls) {
+                world.fails(call.seat);
+            }
+        }
+        _ => {
+            if let Some(call) = rng.choice(wanted.calls) {
+                world.says(call.seat, random_reply(rng, agents));
+            }
+        }
+    }
+}
+
+fn play(seed: u64) -> World {
+    let mut rng = Rng::with_seed(seed);
+    let agents = rng.usize(1..=4);
+    let ids: Vec<String> = (0..agents).map(|n| format!("a{n}")).collect();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let mut spec = spec(&ids, random_rules(&mut rng));
+    spec.lot = rng.u64(..);
+    spec.rules.override_window = rng.bool().then_some(Millis(60_000));
+    let mut world = World::new(spec);
+    for _ in 0..PATIENCE {
+        if world.run.result().is_some() {
+            return world;
+        }
+        step(&mut world, &mut rng, agents);
+    }
+    if world.wants_timer(&Timer::OverrideWindow) {
+        world.fires(Timer::OverrideWindow);
+    }
+    if world.run.result().is_none() {
+        world.fires(Timer::Orchestrator);
+    }
+    world
+}
+
+fn check(seed: u64, world: &World) {
+    let fail = |what: &str| panic!("seed {seed}: {what}\n{}", world.story());
+    let (mut winners, mut finished, mut cancelled) = (0, 0, false);
+    let mut statuses = BTreeMap::new();
+    let mut ended = HashMap::new();
+    let mut stored: Vec<(&str, &str)> = Vec::new();
+    for event in &world.log {
+        let over = finished > 0;
+        match &event.fact {
+            Fact::OpAccepted { op: Op::Cancel { .. }, .. } => cancelled = true,
+            Fact::AttemptStarted { .. } if cancelled || over => fail("an attempt begins after the end"),
+            Fact::ItemAdded { .. } if over => fail("content after the end"),
+            Fact::Decided(Verdict::Winner { .. }) => winners += 1,
+            Fact::Decided(Verdict::Finished { .. }) => finished += 1,
+            Fact::StatusChanged { status, .. } => {
+                let before = statuses.insert(event.task.clone(), *status);
+                if before.is_some_and(|before| !before.can_become(*status)) {
+                    fail("an illegal change of status");
+                }
+            }
+            Fact::AttemptEnded { attempt, outcome, .. } => {
+                if ended.insert((event.task.clone(), *attempt), outcome).is_some() {
+                    fail("an attempt ends twice");
+                }
+            }
+            Fact::ItemAdded { item: Item::Vote(_), .. } if winners > 0 => fail("a vote after the decision"),
+            Fact::ItemAdded { item: Item::Answer(answer), .. } => {
+                let mine = stored.iter().filter(|(agent, _)| *agent == answer.agent.as_str()).count() as u32;
+                if answer.label.nth != mine + 1 || answer.revision.0 as usize != stored.len() + 1 {
+                    fail("a label or revision out of order");
+                }
+                if stored.contains(&(answer.agent.as_str(), answer.content.as_str())) {
+                    fail("an agent's exact duplicate was stored");
+                }
+                stored.push((answer.agent.as_str(), answer.content.as_str()));
+            }
+            _ => {}
+        }
+    }
+    if finished != 1 || winners > 1 {
+        fail("a run ends exactly once, with at most one winner");
+    }
+    if world.run.wanted() != crate::Wanted::default() {
+        fail("something is still wanted after the end");
+    }
+    if world.folded() != world.run {
+        fail("the log folds to another state than the live one");
+    }
+    let started = world.log.iter().filter(|event| matches!(event.fact, Fact::AttemptStarted { .. })).count();
+    if started != ended.len() {
+        fail("an attempt was left open");
+    }
+    let voted = ended.values().filter(|outcome| matches!(outcome, AttemptOutcome::Voted)).count();
+    let ballots = world.log.iter().filter(|event| matches!(event.fact, Fact::ItemAdded { item: Item::Vote(_), .. })).count();
+    if voted != ballots {
+        fail("each counted vote ends one attempt");
+    }
+}
+
+#[test]
+fn every_history_ends_once_with_one_winner_and_folds_to_the_live_state() {
+    let seeds = histories();
+    std::thread::scope(|scope| {
+        for half in 0..2 {
+            scope.spawn(move || {
+                for seed in (half..seeds).step_by(2) {
+                    check(seed, &play(seed));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn the_same_history_always_tells_the_same_story() {
+    for seed in 0..50 {
+        assert_eq!(play(seed).story(), play(seed).story());
+    }
+}

@@ -1,0 +1,13 @@
+//! Decides what happens next in a session, and supervises it.
+//!
+//! The deciders (`coordination`, `prompt`, `tools`) are pure; the `orchestrator` is the only part with a clock,
+//! threads and doers. Nothing here touches files, processes, sockets or the terminal.
+
+mod coordination;
+mod orchestrator;
+mod prompt;
+mod tools;
+
+pub use coordination::{CallKey, Consequence, Coordination, Wanted};
+pub use orchestrator::{Backends, Feed, Interest, Mask, Orchestrator, Parts, Stopped, SubmitError, Submitter, Subscription};
+pub use tools::{NEW_ANSWER, VOTE};

@@ -1,0 +1,257 @@
+//! The stream of events to front ends: history, then live, without a gap and without a repeat.
+//!
+//! A slow reader never slows a writer: the ring holds the newest events only, and a reader that fell behind gets a
+//! `Gap` and re-reads what it missed from the log. Passing progress it missed stays missed.
+
+use althing_protocol::{Event, FeedItem, JournalError, JournalReader, Progress, Seq};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+
+/// How many items the ring holds before the oldest go.
+const RING: usize = 8192;
+
+/// Where events are published and subscribed to. Cheap to clone.
+#[derive(Clone)]
+pub struct Feed {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    // A std mutex: held for a few instructions, never across an await.
+    ring: Mutex<Ring>,
+    changed: Notify,
+    /// Subscribers that want passing progress; with none, nobody pays for it.
+    watchers: AtomicUsize,
+    log: Arc<dyn JournalReader>,
+}
+
+/// The newest items. Every operation on it is atomic under the mutex, so that all interleavings of readers and
+/// writers are sequences of these.
+pub(crate) struct Ring {
+    items: VecDeque<FeedItem>,
+    /// The position of the first item; positions count everything ever published.
+    start: u64,
+    /// The newest fact published.
+    last: Seq,
+    capacity: usize,
+    closed: bool,
+}
+
+/// Where a reader is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cursor {
+    position: u64,
+    /// The last fact it had.
+    last: Seq,
+}
+
+/// What a reader finds.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Found {
+    Item(FeedItem),
+    /// Nothing yet.
+    Nothing,
+    /// Facts after the cursor's `last`, up to this one, must be read from the log.
+    Behind(Seq),
+    Closed,
+}
+
+impl Ring {
+    pub(crate) fn new(capacity: usize, last: Seq) -> Self {
+        Self { items: VecDeque::new(), start: 0, last, capacity, closed: false }
+    }
+
+    fn push(&mut self, item: FeedItem) {
+        if let FeedItem::Event(event) = &item {
+            self.last = event.seq;
+        }
+        if self.items.len() == self.capacity {
+            self.items.pop_front();
+            self.start += 1;
+        }
+        self.items.push_back(item);
+    }
+
+    pub(crate) fn publish(&mut self, events: &[Arc<Event>]) {
+        for event in events {
+            self.push(FeedItem::Event(event.clone()));
+        }
+    }
+
+    /// A cursor that stands at the end and has had everything up to `from`: what lies between is behind it.
+    pub(crate) fn subscribe(&self, from: Seq) -> Cursor {
+        Cursor { position: self.start + self.items.len() as u64, last: from }
+    }
+
+    pub(crate) fn next(&self, cursor: &mut Cursor) -> Found {
+        loop {
+            let Some(offset) = cursor.position.checked_sub(self.start) else { return self.behind(cursor) };
+            let Some(item) = self.items.get(offset as usize) else {
+                // At the end: everything published must have been seen.
+                return match cursor.last < self.last {
+                    true => self.behind(cursor),
+                    false if self.closed => Found::Closed,
+                    false => Found::Nothing,
+                };
+            };
+            if let FeedItem::Event(event) = item {
+                if event.seq > cursor.last.next() {
+                    return self.behind(cursor);
+                }
+                cursor.position += 1;
+                if event.seq <= cursor.last {
+                    continue;
+                }
+                cursor.last = event.seq;
+            } else {
+                cursor.position += 1;
+            }
+            return Found::Item(item.clone());
+        }
+    }
+
+    /// Sends the reader to the log for everything up to now, and its cursor to the end.
+    fn behind(&self, cursor: &mut Cursor) -> Found {
+        cursor.position = self.start + self.items.len() as u64;
+        cursor.last = self.last;
+        Found::Behind(self.last)
+    }
+}
+
+impl Feed {
+    /// A feed for a log whose newest fact is `last`.
+    pub fn new(log: Arc<dyn JournalReader>, last: Seq) -> Self {
+        let ring = Mutex::new(Ring::new(RING, last));
+        Self { shared: Arc::new(Shared { ring, changed: Notify::new(), watchers: AtomicUsize::new(0), log }) }
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        // A panic elsewhere cannot leave the ring half changed: its operations do not call out.
+        self.shared.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn publish(&self, events: &[Arc<Event>]) {
+        self.ring().publish(events);
+        self.shared.changed.notify_waiters();
+    }
+
+    /// Whether anyone wants passing progress.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.shared.watchers.load(Ordering::Relaxed) > 0
+    }
+
+    /// Publishes something passing; `make` is told the newest fact.
+    pub(crate) fn pass(&self, make: impl FnOnce(Seq) -> Progress) {
+        let mut ring = self.ring();
+        let progress = make(ring.last);
+        ring.push(FeedItem::Progress(Arc::new(progress)));
+        drop(ring);
+        self.shared.changed.notify_waiters();
+    }
+
+    pub(crate) fn close(&self) {
+        self.ring().closed = true;
+        self.shared.changed.notify_waiters();
+    }
+
+    /// Everything after `from`: history, then live.
+    pub fn subscribe(&self, from: Seq, interest: Interest) -> Subscription {
+        if interest == Interest::Everything {
+            self.shared.watchers.fetch_add(1, Ordering::Relaxed);
+        }
+        let cursor = self.ring().subscribe(from);
+        Subscription { feed: self.clone(), cursor, had: from, backlog: VecDeque::new(), began: false, interest }
+    }
+}
+
+/// What a subscriber wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// Facts, and what one must know to follow them.
+    Facts,
+    /// Passing progress too.
+    Everything,
+}
+
+/// One reader of the feed.
+pub struct Subscription {
+    feed: Feed,
+    cursor: Cursor,
+    /// The last fact handed out.
+    had: Seq,
+    /// Read from the log, not yet handed out.
+    backlog: VecDeque<FeedItem>,
+    /// History at the start is no gap.
+    began: bool,
+    interest: Interest,
+}
+
+impl Subscription {
+    /// The next item; None once the feed is closed and everything was handed out.
+    pub async fn next(&mut self) -> Option<Result<FeedItem, JournalError>> {
+        let feed = self.feed.clone();
+        loop {
+            // Registered before looking, so that a change between looking and waiting still wakes us.
+            let changed = feed.shared.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            match self.now() {
+                Some(Ok(FeedItem::Progress(progress))) if self.passes_by(&progress) => {}
+                Some(item) => return Some(item),
+                None if self.feed.ring().next(&mut self.cursor.clone()) == Found::Closed => return None,
+                None => changed.await,
+            }
+        }
+    }
+
+    fn passes_by(&self, progress: &Progress) -> bool {
+        self.interest == Interest::Facts && matches!(progress, Progress::Delta { .. })
+    }
+
+    /// The next item that is there already.
+    fn now(&mut self) -> Option<Result<FeedItem, JournalError>> {
+        loop {
+            if let Some(item) = self.backlog.pop_front() {
+                return Some(Ok(self.hand_out(item)));
+            }
+            let found = self.feed.ring().next(&mut self.cursor);
+            match found {
+                Found::Item(item) => return Some(Ok(self.hand_out(item))),
+                Found::Nothing | Found::Closed => return None,
+                Found::Behind(up_to) => match self.feed.shared.log.read(self.had, up_to) {
+                    Ok(events) => self.catch_up(events),
+                    Err(error) => return Some(Err(error)),
+                },
+            }
+        }
+    }
+
+    fn hand_out(&mut self, item: FeedItem) -> FeedItem {
+        self.began = true;
+        if let FeedItem::Event(event) = &item {
+            self.had = event.seq;
+        }
+        item
+    }
+
+    fn catch_up(&mut self, events: Vec<Arc<Event>>) {
+        if self.began {
+            self.backlog.push_back(FeedItem::Progress(Arc::new(Progress::Gap { after: self.had })));
+        }
+        self.backlog.extend(events.into_iter().map(FeedItem::Event));
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        if self.interest == Interest::Everything {
+            self.feed.shared.watchers.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "feed_tests.rs"]
+mod tests;

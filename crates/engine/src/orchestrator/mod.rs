@@ -1,0 +1,400 @@
+//! The supervisor: the only impure part of the engine.
+//!
+//! One thread owns a session. It takes ops and doers' reports, turns them into facts, lets the deciders say what
+//! follows, writes everything to the journal in one batch, publishes it, and only then starts or stops doers. So
+//! nothing is shown or begun that a crash could make unsaid, and everything that arrives while the disk is busy goes
+//! into the next batch.
+
+mod doers;
+mod feed;
+mod timers;
+
+use crate::coordination::Coordination;
+use althing_protocol::{
+    AgentId, AttemptOutcome, Backend, BackendError, Clock, Decision, Event, Fact, InteractionId, Item, Journal, JournalError,
+    JournalReader, Notice, NoticeLevel, Op, Origin, Progress, Reply, RunEnd, RunResult, RunSpec, Seq, SessionId,
+    SessionOpened, TaskId, TaskSpec,
+};
+use doers::{DoerKey, Doers};
+pub use feed::{Feed, Interest, Subscription};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use timers::Timers;
+
+/// How many inputs go into one batch at most, so that a flood cannot keep the batch from being written.
+const BATCH: usize = 512;
+/// How often a full disk is tried again.
+const DISK_RETRY: Duration = Duration::from_millis(250);
+
+/// The agents' backends, by agent.
+pub type Backends = HashMap<AgentId, Arc<dyn Backend>>;
+/// Takes secrets out of an event before it is written or shown.
+pub type Mask = Arc<dyn Fn(Event) -> Event + Send + Sync>;
+
+/// Everything a session needs from outside.
+pub struct Parts {
+    /// Which session.
+    pub session: SessionId,
+    /// Its log, for writing.
+    pub journal: Box<dyn Journal>,
+    /// Its log, for reading.
+    pub reader: Arc<dyn JournalReader>,
+    /// What the log holds already; empty for a new session.
+    pub history: Vec<Arc<Event>>,
+    /// The agents' backends.
+    pub backends: Backends,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Takes out secrets.
+    pub mask: Mask,
+    /// Where a task's files are, as its result names it.
+    pub task_dir: Box<dyn Fn(&TaskId) -> String + Send>,
+    /// Where doers run.
+    pub runtime: tokio::runtime::Handle,
+    /// How long a disk that takes nothing is waited for before the session stops.
+    pub disk_patience: Duration,
+}
+
+/// Why a session's thread ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stopped {
+    /// Its run is over.
+    Finished,
+    /// It was asked to stop; it can be resumed. With it, what its runs had so far.
+    Halted(Vec<RunResult>),
+    /// The disk took nothing more; what was shown is safe.
+    Disk(JournalError),
+}
+
+/// The session's thread is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the session has ended")]
+pub struct SubmitError;
+
+pub(crate) enum Input {
+    Op(Op, Origin),
+    CallEnded { key: DoerKey, result: Result<Reply, BackendError> },
+}
+
+/// A session under supervision: the handle that front ends hold.
+pub struct Orchestrator {
+    inbox: Sender<Input>,
+    feed: Feed,
+    thread: JoinHandle<Stopped>,
+}
+
+/// A cheap handle that only submits ops.
+#[derive(Clone)]
+pub struct Submitter(Sender<Input>);
+
+impl Submitter {
+    /// Asks for something; the answer comes as events.
+    pub fn submit(&self, op: Op, by: Origin) -> Result<(), SubmitError> {
+        self.0.send(Input::Op(op, by)).map_err(|_| SubmitError)
+    }
+}
+
+impl Orchestrator {
+    /// Takes over a session: a new one with its opening, or one with a history.
+    pub fn open(parts: Parts, opening: Option<SessionOpened>) -> std::io::Result<Self> {
+        let (inbox, received) = mpsc::channel();
+        let last = parts.history.last().map_or(Seq(0), |event| event.seq);
+        let feed = Feed::new(parts.reader.clone(), last);
+        let session = Session::new(parts, opening, feed.clone(), inbox.clone());
+        let thread = std::thread::Builder::new().name("session".into()).spawn(move || session.run(&received))?;
+        Ok(Self { inbox, feed, thread })
+    }
+
+    /// A handle that submits ops.
+    pub fn submitter(&self) -> Submitter {
+        Submitter(self.inbox.clone())
+    }
+
+    /// The stream of events.
+    pub fn feed(&self) -> &Feed {
+        &self.feed
+    }
+
+    /// Waits for the session's end.
+    pub fn join(self) -> std::thread::Result<Stopped> {
+        drop(self.inbox);
+        self.thread.join()
+    }
+}
+
+/// The owner of a session's state.
+struct Session {
+    parts: Parts,
+    feed: Feed,
+    doers: Doers,
+    timers: Timers,
+    runs: BTreeMap<TaskId, Coordination>,
+    next_seq: Seq,
+    /// Recorded but not yet durable, hence not yet shown and not yet acted on.
+    pending: Vec<Arc<Event>>,
+    opening: Option<SessionOpened>,
+    closed: bool,
+    halting: bool,
+}
+
+impl Session {
+    fn new(parts: Parts, opening: Option<SessionOpened>, feed: Feed, inbox: Sender<Input>) -> Self {
+        let doers = Doers::new(parts.runtime.clone(), feed.clone(), inbox);
+        let mut session = Self {
+            next_seq: Seq(1),
+            parts,
+            feed,
+            doers,
+            timers: Timers::default(),
+            runs: BTreeMap::new(),
+            pending: Vec::new(),
+            opening,
+            closed: false,
+            halting: false,
+        };
+        for event in std::mem::take(&mut session.parts.history) {
+            session.fold(&event);
+        }
+        session
+    }
+
+    fn run(mut self, inbox: &Receiver<Input>) -> Stopped {
+        if let Some(opening) = self.opening.take() {
+            self.record(None, None, Fact::SessionOpened(Box::new(opening)));
+        }
+        loop {
+            if !self.wait_and_take(inbox) {
+                self.halting = true;
+                self.record(None, None, Fact::OpAccepted { op: Op::Shutdown, by: Origin::System });
+                self.settle();
+            }
+            if let Err(error) = self.commit(inbox) {
+                self.feed.close();
+                return Stopped::Disk(error);
+            }
+            self.reconcile();
+            if self.halting || (!self.runs.is_empty() && self.runs.values().all(|run| run.result().is_some())) {
+                return self.stop(inbox);
+            }
+        }
+    }
+
+    /// Waits for something to happen and turns it into facts. False when everyone who could ask is gone.
+    fn wait_and_take(&mut self, inbox: &Receiver<Input>) -> bool {
+        // A resumed run may be over already but for its closing words.
+        let first = match self.timers.next_in(self.parts.clock.now()) {
+            Some(wait) => inbox.recv_timeout(wait),
+            None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match first {
+            Ok(input) => self.take(input),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return false,
+        }
+        for input in inbox.try_iter().take(BATCH) {
+            self.take(input);
+        }
+        for (task, timer) in self.timers.take_due(self.parts.clock.now()) {
+            self.record(Some(task), None, Fact::TimerFired(timer));
+            self.settle();
+        }
+        true
+    }
+
+    fn take(&mut self, input: Input) {
+        match input {
+            Input::Op(op, by) => self.accept(op, by),
+            Input::CallEnded { key, result } => {
+                // A call that was not wanted any more may still have ended before it was stopped: too late.
+                if !self.doers.finished(&key) {
+                    return;
+                }
+                let Some(work) = self.runs.get(&key.run).map(|run| run.work(key.call.seat)) else { return };
+                let attempt = key.call.attempt;
+                let fact = match result {
+                    Ok(reply) => Fact::ItemAdded { attempt, item: Item::Reply(reply) },
+                    Err(BackendError { message: error, hint, usage, .. }) => {
+                        Fact::AttemptEnded { attempt, outcome: AttemptOutcome::Failed { error, hint }, usage }
+                    }
+                };
+                self.record(Some(work), None, fact);
+            }
+        }
+        self.settle();
+    }
+
+    fn accept(&mut self, op: Op, by: Origin) {
+        match op {
+            Op::StartRun { spec } => self.start_run(*spec),
+            Op::Answer { interaction, decision } => self.answer(&interaction, &decision, by),
+            Op::Cancel { .. } | Op::Resume => {
+                self.record(None, None, Fact::OpAccepted { op, by });
+            }
+            Op::Shutdown => {
+                self.halting = true;
+                self.record(None, None, Fact::OpAccepted { op, by });
+            }
+        }
+    }
+
+    /// A run's `TaskCreated` is its acceptance: it holds everything the op did.
+    fn start_run(&mut self, spec: RunSpec) {
+        let id = TaskId::run(self.runs.len() as u32 + 1);
+        let agents: Vec<AgentId> = spec.members.iter().map(|member| member.id.clone()).collect();
+        let run = TaskSpec::Run(Box::new(spec));
+        let cause = self.record(Some(id.clone()), None, Fact::TaskCreated { id: id.clone(), parent: None, spec: run });
+        for (n, agent) in (1..).zip(agents) {
+            let work = id.work(n);
+            let created = Fact::TaskCreated { id: work.clone(), parent: Some(id.clone()), spec: TaskSpec::Work { agent } };
+            self.record(Some(work), Some(cause), created);
+        }
+    }
+
+    fn answer(&mut self, interaction: &InteractionId, decision: &Decision, by: Origin) {
+        let run = self.runs.values().find(|run| interaction.as_str().starts_with(&format!("{}.", run.task)));
+        let verdict = run.map_or_else(
+            || Err(format!("the interaction {interaction} is not open")),
+            |run| run.answer_override(interaction, decision),
+        );
+        match verdict {
+            Ok(facts) => {
+                let op = Op::Answer { interaction: interaction.clone(), decision: decision.clone() };
+                let cause = self.record(None, None, Fact::OpAccepted { op, by });
+                for (task, fact) in facts {
+                    self.record(Some(task), Some(cause), fact);
+                }
+            }
+            Err(text) => {
+                let notice = Notice { level: NoticeLevel::Warning, text: format!("not taken: {text}"), hint: None };
+                self.record(None, None, Fact::Notice(notice));
+            }
+        }
+    }
+
+    /// Gives a fact its number and time, and folds it. It becomes durable, and shown, with the next commit.
+    fn record(&mut self, task: Option<TaskId>, cause: Option<Seq>, fact: Fact) -> Seq {
+        let (seq, at) = (self.next_seq, self.parts.clock.now());
+        let event = Arc::new((self.parts.mask)(Event { seq, at, task, cause, fact }));
+        self.fold(&event);
+        self.pending.push(event);
+        seq
+    }
+
+    fn fold(&mut self, event: &Event) {
+        self.next_seq = event.seq.next();
+        if let Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } = &event.fact {
+            let log_dir = (self.parts.task_dir)(id);
+            let run = Coordination::new(self.parts.session.clone(), id.clone(), (**spec).clone(), log_dir);
+            self.runs.insert(id.clone(), run);
+        }
+        self.closed |= matches!(event.fact, Fact::SessionClosed {});
+        for run in self.runs.values_mut() {
+            run.apply(event);
+        }
+    }
+
+    /// Records what follows from what was recorded, until nothing does.
+    fn settle(&mut self) {
+        loop {
+            let facts: Vec<_> = self.runs.values().flat_map(Coordination::consequences).collect();
+            if facts.is_empty() {
+                return;
+            }
+            let cause = self.pending.last().map(|event| event.seq);
+            for (task, fact) in facts {
+                self.record(Some(task), cause, fact);
+            }
+        }
+    }
+
+    /// Makes everything recorded durable, then shows it. While the disk takes nothing, nothing is shown or begun.
+    fn commit(&mut self, inbox: &Receiver<Input>) -> Result<(), JournalError> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let began = self.parts.clock.now();
+        let mut late = Vec::new();
+        while let Err(error) = self.parts.journal.append(&self.pending) {
+            let waited = self.parts.clock.now().since(began).duration();
+            if !error.retryable || waited >= self.parts.disk_patience || self.halting {
+                return Err(error);
+            }
+            let (reason, hint) = (error.message, error.hint);
+            self.feed.pass(|after| Progress::Stalled { after, reason, hint });
+            match inbox.recv_timeout(DISK_RETRY) {
+                Ok(Input::Op(Op::Shutdown, by)) => {
+                    self.halting = true;
+                    self.record(None, None, Fact::OpAccepted { op: Op::Shutdown, by });
+                }
+                Ok(input) => late.push(input),
+                Err(_) => {}
+            }
+        }
+        self.feed.publish(&std::mem::take(&mut self.pending));
+        for input in late {
+            self.take(input);
+        }
+        if self.pending.is_empty() { Ok(()) } else { self.commit(inbox) }
+    }
+
+    /// Starts and stops doers and deadlines, so that what is under way is what is wanted.
+    fn reconcile(&mut self) {
+        let now = self.parts.clock.now();
+        for (id, run) in &self.runs {
+            let wanted = run.wanted();
+            self.timers.want(id, wanted.timers, now);
+            self.doers.keep_only(id, &wanted.calls);
+            for call in wanted.calls {
+                let key = DoerKey { run: id.clone(), call };
+                let (Some(agent), false) = (run.agent(call.seat), self.doers.has(&key)) else { continue };
+                let backend = self.parts.backends.get(agent).cloned();
+                if let Some(request) = run.request(call.seat) {
+                    self.doers.start(key, run.work(call.seat), request, backend);
+                }
+            }
+        }
+    }
+
+    /// The last words of a session.
+    fn stop(mut self, inbox: &Receiver<Input>) -> Stopped {
+        self.doers.stop_all();
+        if self.halting && self.runs.values().any(|run| run.result().is_none()) {
+            self.feed.close();
+            return Stopped::Halted(self.runs.values().map(|run| run.result_as_of_now(RunEnd::Cancelled)).collect());
+        }
+        let kept: Vec<Result<(), JournalError>> = self.runs.values().map(|run| keep_files(&mut *self.parts.journal, run)).collect();
+        for error in kept.into_iter().filter_map(Result::err) {
+            let text = format!("the run's files could not be written: {error}");
+            self.record(None, None, Fact::Notice(Notice { level: NoticeLevel::Warning, text, hint: error.hint }));
+        }
+        if !self.closed {
+            self.record(None, None, Fact::SessionClosed {});
+        }
+        let written = self.commit(inbox);
+        self.feed.close();
+        match written {
+            Ok(()) => Stopped::Finished,
+            Err(error) => Stopped::Disk(error),
+        }
+    }
+}
+
+/// Puts a run's answers and result beside the log, for people; the log stays the truth.
+fn keep_files(journal: &mut dyn Journal, run: &Coordination) -> Result<(), JournalError> {
+    let Some(result) = run.result() else { return Ok(()) };
+    for answer in run.answers() {
+        journal.keep(&run.task, &format!("answers/{}.md", answer.label), &answer.content)?;
+    }
+    if let Some(answer) = &result.final_answer {
+        journal.keep(&run.task, "final_answer.md", answer)?;
+    }
+    let json = serde_json::to_string_pretty(result).unwrap_or_default();
+    journal.keep(&run.task, "result.json", &json)
+}
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;

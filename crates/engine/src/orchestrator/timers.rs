@@ -1,0 +1,36 @@
+//! Deadlines that are running, by task. They are armed when a decider first wants them and dropped when it no
+//! longer does.
+
+use althing_protocol::{Millis, TaskId, Timer, Timestamp};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The deadlines under way.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    due: BTreeMap<(TaskId, Timer), Timestamp>,
+}
+
+impl Timers {
+    /// Makes the deadlines of a task what is wanted: those that run go on, new ones start now.
+    pub(super) fn want(&mut self, task: &TaskId, wanted: Vec<(Timer, Millis)>, now: Timestamp) {
+        self.due.retain(|(owner, timer), _| owner != task || wanted.iter().any(|(want, _)| want == timer));
+        for (timer, after) in wanted {
+            self.due.entry((task.clone(), timer)).or_insert(Timestamp(now.0 + after.0));
+        }
+    }
+
+    /// How long until the next one.
+    pub(super) fn next_in(&self, now: Timestamp) -> Option<Duration> {
+        self.due.values().min().map(|due| due.since(now).duration())
+    }
+
+    /// Takes those that have passed.
+    pub(super) fn take_due(&mut self, now: Timestamp) -> Vec<(TaskId, Timer)> {
+        let passed: Vec<_> = self.due.iter().filter(|(_, due)| **due <= now).map(|(key, _)| key.clone()).collect();
+        for key in &passed {
+            self.due.remove(key);
+        }
+        passed
+    }
+}

@@ -1,0 +1,113 @@
+//! The conversation an agent is shown: the task, the answers it may know, and what was said since.
+
+use crate::coordination::{Attempt, State, Turn};
+use althing_protocol::{Answer, Message, Purpose, Revision};
+use std::fmt::Write;
+
+/// The conversation of an agent that answers or judges.
+pub(super) fn contribution(state: &State, seat: usize, attempt: &Attempt) -> Vec<Message> {
+    // An update before anything was said is not told as one: the first message simply shows the newer answers.
+    let (knows, turns) = match attempt.turns.split_first() {
+        Some((Turn::Update { to, .. }, rest)) => (*to, rest),
+        _ => (initially_known(attempt), attempt.turns.as_slice()),
+    };
+    let mut text = task(state);
+    if matches!(attempt.purpose, Purpose::Judge { .. }) {
+        text.push_str("\n\n<CURRENT ANSWERS from the agents>\n");
+        write_answers(&mut text, &newest(state, seat, Revision(0), knows));
+        text.push_str("<END OF CURRENT ANSWERS>");
+    }
+    let mut messages = vec![Message::User(text)];
+    messages.extend(turns.iter().map(|turn| message(state, seat, turn)));
+    messages
+}
+
+/// The conversation of the presenter.
+pub(super) fn presentation(state: &State, seat: usize, attempt: &Attempt) -> Vec<Message> {
+    let mut text = task(state);
+    let answers = newest(state, seat, Revision(0), state.revision());
+    text.push_str("\n\n<ANSWERS from the agents>\n");
+    write_answers(&mut text, &answers);
+    text.push_str("<END OF ANSWERS>");
+    write_vote(&mut text, state);
+    let own = answers.last().filter(|answer| answer.label.agent as usize == seat + 1);
+    if let Some(own) = own {
+        let _ = write!(text, "\n\nYour own answer is {}, the last one.", own.label);
+    }
+    let mut messages = vec![Message::User(text)];
+    messages.extend(attempt.turns.iter().map(|turn| message(state, seat, turn)));
+    messages
+}
+
+fn initially_known(attempt: &Attempt) -> Revision {
+    match attempt.purpose {
+        Purpose::Judge { knows, .. } => knows,
+        Purpose::Answer | Purpose::Present { .. } => Revision(0),
+    }
+}
+
+fn task(state: &State) -> String {
+    let spec = &state.spec;
+    let mut text = String::new();
+    if !spec.history.is_empty() {
+        text.push_str("<CONVERSATION HISTORY>\n");
+        for exchange in &spec.history {
+            let _ = writeln!(text, "User: {}\nAssistant: {}", exchange.user, exchange.assistant);
+        }
+        text.push_str("<END OF CONVERSATION HISTORY>\n\n");
+    }
+    if let Some(context) = &spec.context {
+        let _ = write!(text, "<CONTEXT>\n{context}\n<END OF CONTEXT>\n\n");
+    }
+    let _ = write!(text, "<ORIGINAL MESSAGE>\n{}\n<END OF ORIGINAL MESSAGE>", spec.task);
+    text
+}
+
+/// Each agent's newest answer between two revisions, in the order of their names, the reader's own last.
+fn newest(state: &State, reader: usize, after: Revision, up_to: Revision) -> Vec<&Answer> {
+    let shown = |seat: usize| {
+        let answers = &state.seats.get(seat)?.answers;
+        let newest = answers.iter().rev().find(|answer| **answer < up_to.0 as usize)?;
+        state.answers.get(*newest).filter(|answer| answer.revision > after)
+    };
+    let others = (0..state.seats.len()).filter(|seat| *seat != reader);
+    others.chain([reader]).filter_map(shown).collect()
+}
+
+fn write_answers(text: &mut String, answers: &[&Answer]) {
+    for answer in answers {
+        let _ = writeln!(text, "<{0}>\n{1}\n<end of {0}>", answer.label, answer.content);
+    }
+}
+
+fn write_vote(text: &mut String, state: &State) {
+    let anonymous = |agent| state.seat(agent).map_or(0, |(index, _)| index + 1);
+    if state.ending.ballots.is_empty() {
+        return;
+    }
+    text.push_str("\n\n<VOTES>\n");
+    for ballot in &state.ending.ballots {
+        let _ = writeln!(text, "for agent{}: {}", anonymous(&ballot.target), ballot.reason);
+    }
+    text.push_str("<END OF VOTES>");
+}
+
+fn message(state: &State, seat: usize, turn: &Turn) -> Message {
+    match turn {
+        Turn::Reply(reply) => Message::Assistant { text: reply.text.clone(), tool_calls: reply.tool_calls.clone() },
+        Turn::ToolResult { call, content, is_error } => {
+            Message::Tool { call: call.clone(), content: content.clone(), is_error: *is_error }
+        }
+        Turn::Reminder { call: Some(call), text } => {
+            Message::Tool { call: call.clone(), content: text.clone(), is_error: true }
+        }
+        Turn::Reminder { call: None, text } => Message::User(text.clone()),
+        Turn::Update { from, to } => {
+            let mut text = "<NEWER ANSWERS from the agents>\n".to_owned();
+            write_answers(&mut text, &newest(state, seat, *from, *to));
+            text.push_str("<END OF NEWER ANSWERS>\nThey replace the earlier answers of the same agents. Judge again.");
+            Message::User(text)
+        }
+        Turn::TimeWarning => Message::User("Your time is nearly up. Finish now with what you have.".into()),
+    }
+}

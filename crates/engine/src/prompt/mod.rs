@@ -1,0 +1,89 @@
+//! What an agent is shown: system prompt, conversation and tools, all following from the run's state.
+//!
+//! Pure, and cheap to rebuild: prompts are not kept in the log, since the log says everything they are made of.
+
+mod messages;
+mod sections;
+
+use crate::coordination::{Attempt, Coordination, Seat};
+use crate::tools;
+use althing_protocol::{FinalAnswerStrategy, Message, ModelRequest, Purpose, ToolSpec, VotingSensitivity};
+use sections::Section;
+
+/// What the sections of a system prompt may depend on.
+pub(crate) struct Scene<'a> {
+    pub(crate) identity: Option<&'a str>,
+    pub(crate) agents: usize,
+    pub(crate) turn: TurnKind,
+    pub(crate) sensitivity: VotingSensitivity,
+}
+
+/// What the agent is to do in this attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TurnKind {
+    /// Answer. `tool`: by `new_answer`; otherwise plain text will do.
+    Answer { tool: bool },
+    /// Vote or improve.
+    Judge,
+    /// Vote.
+    VoteOnly,
+    /// Write the final answer.
+    Present(FinalAnswerStrategy),
+}
+
+impl Coordination {
+    /// The model call that an attempt is waiting for.
+    pub(crate) fn request(&self, seat: usize) -> Option<ModelRequest> {
+        let seat_state = self.state.seats.get(seat)?;
+        let attempt = seat_state.attempt.as_ref()?;
+        Some(ModelRequest {
+            system: self.system_prompt(seat_state, attempt).into(),
+            messages: self.messages(seat, attempt),
+            tools: self.tools(attempt),
+        })
+    }
+
+    fn system_prompt(&self, seat: &Seat, attempt: &Attempt) -> String {
+        let spec = &self.state.spec;
+        let turn = match attempt.purpose {
+            Purpose::Answer => TurnKind::Answer { tool: !self.plain_text_will_do() },
+            Purpose::Judge { may_answer: true, .. } => TurnKind::Judge,
+            Purpose::Judge { may_answer: false, .. } => TurnKind::VoteOnly,
+            Purpose::Present { strategy } => TurnKind::Present(strategy),
+        };
+        let scene = Scene {
+            identity: seat.member.system_message.as_deref(),
+            agents: self.state.seats.len(),
+            turn,
+            sensitivity: seat.member.voting_sensitivity.unwrap_or(spec.rules.voting_sensitivity),
+        };
+        sections::render(Section::CONTRIBUTOR, &scene)
+    }
+
+    fn messages(&self, seat: usize, attempt: &Attempt) -> Vec<Message> {
+        match attempt.purpose {
+            Purpose::Present { .. } => messages::presentation(&self.state, seat, attempt),
+            Purpose::Answer | Purpose::Judge { .. } => messages::contribution(&self.state, seat, attempt),
+        }
+    }
+
+    fn tools(&self, attempt: &Attempt) -> Vec<ToolSpec> {
+        match attempt.purpose {
+            Purpose::Answer if self.plain_text_will_do() => Vec::new(),
+            Purpose::Answer => vec![tools::new_answer_spec()],
+            Purpose::Judge { may_answer, .. } => {
+                let vote = tools::vote_spec(&self.state.candidates(attempt.knows));
+                if may_answer { vec![tools::new_answer_spec(), vote] } else { vec![vote] }
+            }
+            Purpose::Present { .. } => Vec::new(),
+        }
+    }
+
+    /// A single quick run ends with its one answer: there is nothing that a tool call would tell us.
+    fn plain_text_will_do(&self) -> bool {
+        self.state.spec.rules.skip_voting && self.state.seats.len() == 1
+    }
+}
+
+#[cfg(test)]
+mod tests;

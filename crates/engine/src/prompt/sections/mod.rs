@@ -1,0 +1,24 @@
+//! The sections of a system prompt, one file each. A role is a list of sections; each decides for itself whether it
+//! has something to say.
+
+mod identity;
+mod judging;
+mod parliament;
+mod presenting;
+
+use super::Scene;
+
+/// A section: says its part for a scene, or nothing.
+pub(crate) struct Section(fn(&Scene<'_>) -> Option<String>);
+
+impl Section {
+    /// What a member of a run is told, most lasting first.
+    pub(crate) const CONTRIBUTOR: &'static [Self] =
+        &[Self(identity::say), Self(parliament::say), Self(judging::say), Self(presenting::say)];
+}
+
+/// The sections' texts, joined.
+pub(crate) fn render(sections: &[Section], scene: &Scene<'_>) -> String {
+    let texts: Vec<String> = sections.iter().filter_map(|section| (section.0)(scene)).collect();
+    texts.join("\n\n")
+}

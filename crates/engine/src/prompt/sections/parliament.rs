@@ -1,0 +1,21 @@
+//! How a run works, for an agent that is to answer or to judge.
+
+use crate::prompt::{Scene, TurnKind};
+
+pub(super) fn say(scene: &Scene<'_>) -> Option<String> {
+    let alone = scene.agents == 1;
+    let text = match (scene.turn, alone) {
+        (TurnKind::Answer { tool: false }, _) => "Answer the original message completely and directly.",
+        (TurnKind::Answer { tool: true }, true) => {
+            "Work on the original message as well as you can, then submit your complete answer by calling `new_answer`. \
+             The answer must stand on its own: nobody sees what you write outside the tool call."
+        }
+        (TurnKind::Answer { tool: true }, false) => {
+            "You are one of several agents who work on the same request independently. Work on the original message as \
+             well as you can, then submit your complete answer by calling `new_answer`. The answer must stand on its \
+             own: nobody sees what you write outside the tool call. Later you will see the other agents' answers."
+        }
+        (TurnKind::Judge | TurnKind::VoteOnly | TurnKind::Present(_), _) => return None,
+    };
+    Some(text.to_owned())
+}

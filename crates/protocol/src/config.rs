@@ -1,0 +1,131 @@
+//! Resolved settings: what a config file comes down to once defaults, environment and names are settled.
+//!
+//! The YAML model with its lines and columns stays in `config`.
+
+use crate::{AgentId, RunRules, VotingSensitivity};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// A value that must never reach a log, a file or a screen. It has no `Serialize` and no telling `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a secret.
+    pub fn new(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
+    /// The value itself, for the one place that sends it where it belongs.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// A whole configuration.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Config {
+    /// The agents, in the order of the file.
+    pub agents: Vec<AgentConfig>,
+    /// The rules of runs, before modes.
+    pub rules: RunRules,
+    /// The conversation's settings; None where the section is absent.
+    pub interactive: Option<InteractiveConfig>,
+    /// The user's own prices, by model.
+    pub prices: BTreeMap<String, Price>,
+}
+
+/// One agent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AgentConfig {
+    /// The user's name for it.
+    pub id: AgentId,
+    /// The user's own words about who it is.
+    pub system_message: Option<String>,
+    /// Its own sensitivity, over the run's.
+    pub voting_sensitivity: Option<VotingSensitivity>,
+    /// What it runs on.
+    pub backend: BackendConfig,
+}
+
+/// What an agent runs on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BackendConfig {
+    /// `backend.type`.
+    pub kind: String,
+    /// The model; the backend's default where None.
+    pub model: Option<String>,
+    /// The address of the API; the provider's own where the config names none.
+    pub base_url: Option<String>,
+    /// The key to send.
+    pub api_key: Option<Secret>,
+    /// More headers to send. Secret: they often carry keys.
+    pub headers: Vec<(String, Secret)>,
+    /// Everything else of the backend section that is meant for the wire, as written.
+    pub params: serde_json::Map<String, serde_json::Value>,
+}
+
+/// The settings of the conversation (`orchestrator.interactive_mode`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct InteractiveConfig {
+    /// Whether the conversation is on.
+    pub enabled: bool,
+    /// Whether a run needs the user's approval.
+    pub require_approval: bool,
+    /// What the interactive agent runs on; the first agent's backend where None.
+    pub backend: Option<BackendConfig>,
+    /// The user's words at the end of its system prompt.
+    pub append_system_prompt: Option<String>,
+    /// How a long conversation is shortened.
+    pub context_compaction: ContextCompaction,
+    /// Ask before the session costs more than this.
+    pub budget_usd: Option<f64>,
+}
+
+impl Default for InteractiveConfig {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            require_approval: true,
+            backend: None,
+            append_system_prompt: None,
+            context_compaction: ContextCompaction::default(),
+            budget_usd: None,
+        }
+    }
+}
+
+/// How a long conversation is shortened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextCompaction {
+    /// Whether it is.
+    pub enabled: bool,
+    /// From how many tokens.
+    pub threshold_tokens: u64,
+    /// How many of the newest exchanges stay word for word.
+    pub preserve_recent: u32,
+}
+
+impl Default for ContextCompaction {
+    fn default() -> Self {
+        Self { enabled: true, threshold_tokens: 100_000, preserve_recent: 10 }
+    }
+}
+
+/// What a model costs, in US dollars per million tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Price {
+    /// Input.
+    pub input_per_million: f64,
+    /// Output.
+    pub output_per_million: f64,
+    /// Input that the provider had cached; the input price where None.
+    pub cached_input_per_million: Option<f64>,
+}

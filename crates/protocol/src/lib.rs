@@ -1,0 +1,45 @@
+//! The words every Althing crate shares (types) and the ports that join them (traits).
+//!
+//! This crate must never hold logic, I/O, a clock or a runtime: functions here only build and check
+//! values. If something here starts to decide, it belongs to `engine`.
+
+mod config;
+mod event;
+mod id;
+mod interaction;
+mod item;
+mod model;
+mod op;
+mod ports;
+mod result;
+mod run;
+mod task;
+mod time;
+mod usage;
+
+pub use config::{AgentConfig, BackendConfig, Config, ContextCompaction, InteractiveConfig, Price, Secret};
+pub use event::{
+    DeltaKind, Event, EventParseError, Fact, FeedItem, LOG_SCHEMA, Notice, NoticeLevel, Progress, RunEnd,
+    SessionOpened, Verdict,
+};
+pub use id::{AgentId, InteractionId, SessionId, TaskId};
+pub use interaction::{Candidate, Decision, Interaction, InteractionKind};
+pub use item::{Answer, AnswerLabel, Ballot, Item, LabelParseError, Revision};
+pub use model::{
+    BackendError, BackendErrorKind, BackendInfo, Delta, Message, ModelRequest, Reply, ToolCall, ToolSpec,
+};
+pub use op::{Op, Origin};
+pub use ports::{Backend, BoxFuture, Clock, DeltaSink, Journal, JournalError, JournalReader};
+pub use result::{
+    AgentOutcome, AgentSummary, CoordinationSummary, FileChange, FileWrite, PlanRef, RunResult, RunStatus,
+};
+pub use run::{
+    AgentMode, Exchange, FinalAnswerStrategy, Member, Modes, Phase, Purpose, RunLimits, RunOverrides,
+    RunRules, RunSpec, VotingSensitivity,
+};
+pub use task::{
+    AttemptOutcome, Checkpoint, CheckpointStage, CheckpointTask, SessionKind, SessionState, TaskSpec,
+    TaskStatus, Timer,
+};
+pub use time::{Millis, Seq, Timestamp, TimestampParseError};
+pub use usage::Usage;

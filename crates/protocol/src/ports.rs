@@ -1,0 +1,65 @@
+//! The traits that join the crates. Whoever fills a port never knows who else does.
+
+use crate::{
+    BackendError, BackendInfo, Checkpoint, Delta, Event, ModelRequest, Reply, Seq, TaskId, Timestamp,
+};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// A future behind a port.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Where a backend puts what streams. Called on the hot path: it must not block.
+pub type DeltaSink<'a> = &'a mut (dyn FnMut(Delta<'_>) + Send);
+
+/// Something that answers a model call: a provider's API, or the offline model.
+pub trait Backend: Send + Sync {
+    /// What it is.
+    fn info(&self) -> &BackendInfo;
+
+    /// Makes one call: streams into `on_delta`, retries what is worth it, gives the whole reply or a typed failure
+    /// within its limits. Dropping the future cancels the call.
+    fn call<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+        on_delta: DeltaSink<'a>,
+    ) -> BoxFuture<'a, Result<Reply, BackendError>>;
+}
+
+/// The session's log and files, for the one who writes them.
+pub trait Journal: Send {
+    /// Writes these events and returns once they are durable: all of them, or none and an error. After an error the
+    /// same events may be appended again.
+    fn append(&mut self, events: &[Arc<Event>]) -> Result<(), JournalError>;
+
+    /// Takes note of the session's state; written soon, coalesced, and never ahead of the log.
+    fn checkpoint(&mut self, checkpoint: Checkpoint);
+
+    /// Keeps a file of a task for people to read; the log stays the truth.
+    fn keep(&mut self, task: &TaskId, name: &str, text: &str) -> Result<(), JournalError>;
+}
+
+/// The session's log, for those who only read it.
+pub trait JournalReader: Send + Sync {
+    /// The events after `after`, up to and including `up_to`, in order.
+    fn read(&self, after: Seq, up_to: Seq) -> Result<Vec<Arc<Event>>, JournalError>;
+}
+
+/// What the disk said.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct JournalError {
+    /// For people: which file, what happened.
+    pub message: String,
+    /// What a person can do about it.
+    pub hint: Option<String>,
+    /// Whether it may go away by itself or by a person's help (a full disk), so that waiting makes sense.
+    pub retryable: bool,
+}
+
+/// The time. Deciders never see it.
+pub trait Clock: Send + Sync {
+    /// Now.
+    fn now(&self) -> Timestamp;
+}

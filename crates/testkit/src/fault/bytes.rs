@@ -1,0 +1,282 @@
+//! How each fault looks on the wire: a fault, a moment and the reply it spoils become a plan.
+
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::{BadArguments, Fault, Moment, RetryAfter};
+use crate::plan::{Plan, Step};
+use crate::reply::{Reply, ToolCall};
+use crate::wire::{Context, Frame, Part, Wire};
+
+/// What [`Fault::Utf8Split`] adds to the reply's last text: characters of two, three and four bytes.
+pub const UTF8_SAMPLE: &str = " æøå 漢字 🦀";
+
+const PING: &[u8] = b": ping\n\n";
+const PAGE: &str =
+    "<!DOCTYPE html>\n<html><head><title>Welcome</title></head><body>Please sign in.</body></html>\n";
+
+/// An endless stream sends 16 KiB of text a millisecond: a client that keeps it all is found out within seconds, and
+/// the machine is not kept busy.
+const ENDLESS_TEXT: usize = 16 << 10;
+const ENDLESS_PACE: Duration = Duration::from_millis(1);
+
+/// The spoiled response.
+pub(crate) fn plan(fault: Fault, moment: Moment, reply: Reply, wire: Wire, context: &Context) -> Plan {
+    let spoilt = Spoilt::new(fault, moment, reply, wire, context);
+    match fault {
+        Fault::RateLimited(after) => spoilt.status(429, after),
+        Fault::Status(code) => spoilt.status(code, RetryAfter::Absent),
+        Fault::Refused => spoilt.sent().step(Step::Refuse(Fault::REFUSED_FOR)),
+        Fault::Reset => spoilt.sent().step(Step::Reset),
+        Fault::HeaderStall => spoilt.sent().step(Step::Stall),
+        Fault::IdleStall => spoilt.streamed().step(Step::Stall),
+        Fault::Dribble(pause) => spoilt.dribble(pause),
+        Fault::CutEnded => spoilt.streamed().end(),
+        Fault::CutAbrupt => spoilt.sent().step(Step::Close),
+        Fault::MalformedJson => {
+            let broken = wire.malformed_frame(context);
+            spoilt.streamed().frame(broken).frames(spoilt.rest().to_vec()).end()
+        }
+        Fault::ErrorInStream => spoilt.error_in_stream(500),
+        Fault::WrongContentType => spoilt.page(),
+        Fault::EndlessStream => spoilt.endless(),
+        Fault::Comments => spoilt.comments(),
+        Fault::Utf8Split => spoilt.split(&utf8_cuts(&spoilt.body())),
+        Fault::OddSplits(size) => {
+            let cuts: Vec<usize> = (0..spoilt.body().len()).step_by(size.max(1)).skip(1).collect();
+            spoilt.split(&cuts)
+        }
+        Fault::CrlfLines => spoilt.crlf(),
+        Fault::BadArguments(_) | Fault::EmptyReply | Fault::RepeatedIds | Fault::MissingUsage => {
+            Plan::default().head(context).frames(spoilt.frames).end()
+        }
+    }
+}
+
+/// A reply in frames, and where the fault strikes.
+struct Spoilt<'a> {
+    moment: Moment,
+    wire: Wire,
+    context: &'a Context,
+    frames: Vec<Frame>,
+    /// How many frames go out before the fault.
+    cut: usize,
+}
+
+impl<'a> Spoilt<'a> {
+    fn new(fault: Fault, moment: Moment, reply: Reply, wire: Wire, context: &'a Context) -> Self {
+        let frames = wire.frames(&reshaped(fault, reply), context);
+        let cut = cut(&frames, moment);
+        Self { moment, wire, context, frames, cut }
+    }
+
+    fn rest(&self) -> &[Frame] {
+        &self.frames[self.cut..]
+    }
+
+    /// What goes out before the fault, headers always included.
+    fn streamed(&self) -> Plan {
+        Plan::default().head(self.context).frames(self.frames[..self.cut].to_vec())
+    }
+
+    /// What goes out before the fault: nothing at all if it strikes before the headers.
+    fn sent(&self) -> Plan {
+        match self.moment {
+            Moment::BeforeHeaders => Plan::default(),
+            Moment::MidStream | Moment::AfterToolCall => self.streamed(),
+        }
+    }
+
+    fn status(&self, code: u16, after: RetryAfter) -> Plan {
+        if self.moment != Moment::BeforeHeaders {
+            return self.error_in_stream(code);
+        }
+        let headers: Vec<_> = retry_after(after).into_iter().map(|value| ("retry-after", value)).collect();
+        let body = self.wire.error_body(code, self.context);
+        Plan::document(code, "application/json", &headers, &body)
+    }
+
+    fn error_in_stream(&self, code: u16) -> Plan {
+        let error = self.wire.error_frame(code, self.context);
+        self.streamed().frame(error).end()
+    }
+
+    fn dribble(&self, pause: Duration) -> Plan {
+        let before = self.sent();
+        let whole = Plan::default().head(self.context).frames(self.frames.clone()).end().bytes();
+        let rest = whole.slice(before.bytes().len()..);
+        before.step(Step::Dribble(rest, pause))
+    }
+
+    fn page(&self) -> Plan {
+        match self.moment {
+            Moment::BeforeHeaders => Plan::document(200, "text/html; charset=utf-8", &[], PAGE),
+            Moment::MidStream | Moment::AfterToolCall => self.streamed().step(Step::Aside(PAGE.into())).end(),
+        }
+    }
+
+    fn endless(&self) -> Plan {
+        let more = match self.moment {
+            Moment::BeforeHeaders => Bytes::from_static(PING),
+            Moment::MidStream | Moment::AfterToolCall => {
+                let text = Reply::text("and so on ".repeat(ENDLESS_TEXT / 10));
+                let mut frames = self.wire.frames(&text, self.context);
+                frames.retain(|frame| frame.part == Part::Text);
+                frames.swap_remove(0).bytes
+            }
+        };
+        self.streamed().step(Step::Repeat(more, ENDLESS_PACE))
+    }
+
+    fn comments(&self) -> Plan {
+        let ping = Step::Aside(Bytes::from_static(PING));
+        let plan = self
+            .rest()
+            .iter()
+            .fold(self.streamed(), |plan, frame| plan.step(ping.clone()).frame(frame.clone()));
+        plan.end()
+    }
+
+    fn body(&self) -> Bytes {
+        self.frames.iter().flat_map(|frame| frame.bytes.to_vec()).collect()
+    }
+
+    /// The whole body in chunks that end at `cuts`, each written on its own.
+    fn split(&self, cuts: &[usize]) -> Plan {
+        let body = self.body();
+        let mut plan = Plan::default().head(self.context);
+        let mut from = 0;
+        for &to in cuts.iter().chain([&body.len()]) {
+            plan = plan.step(Step::Chunk(body.slice(from..to))).step(Step::Flush);
+            from = to;
+        }
+        plan.end()
+    }
+
+    fn crlf(&self) -> Plan {
+        let frames: Vec<Frame> = self
+            .frames
+            .iter()
+            .map(|frame| Frame {
+                part: frame.part,
+                // JSON escapes its own line ends, so every newline here is one of the framing.
+                bytes: String::from_utf8_lossy(&frame.bytes).replace('\n', "\r\n").into(),
+            })
+            .collect();
+        Plan::default().head(self.context).frames(frames).end()
+    }
+}
+
+/// The faults that are in the reply itself, and not in how it is sent.
+fn reshaped(fault: Fault, mut reply: Reply) -> Reply {
+    // Otherwise "half of the content" could be all of it.
+    if reply.text.len() == 1 && reply.reasoning.is_empty() {
+        reply = reply.chunks(2);
+    }
+    match fault {
+        Fault::Utf8Split => with_sample(reply),
+        Fault::BadArguments(kind) => with_bad_arguments(kind, reply),
+        Fault::EmptyReply => Reply::empty(),
+        Fault::RepeatedIds => {
+            let calls = reply.calls.iter().map(|call| call.clone().id("call_same"));
+            reply.calls = calls.clone().chain(calls).collect();
+            reply
+        }
+        Fault::MissingUsage => reply.without_usage(),
+        Fault::RateLimited(_)
+        | Fault::Status(_)
+        | Fault::Refused
+        | Fault::Reset
+        | Fault::HeaderStall
+        | Fault::IdleStall
+        | Fault::Dribble(_)
+        | Fault::CutEnded
+        | Fault::CutAbrupt
+        | Fault::MalformedJson
+        | Fault::OddSplits(_)
+        | Fault::EndlessStream
+        | Fault::WrongContentType
+        | Fault::ErrorInStream
+        | Fault::CrlfLines
+        | Fault::Comments => reply,
+    }
+}
+
+fn with_bad_arguments(kind: BadArguments, mut reply: Reply) -> Reply {
+    if reply.calls.is_empty() {
+        reply = reply.and_call("new_answer", &serde_json::json!({ "content": "Answer" }));
+    }
+    for call in &mut reply.calls {
+        let good = call.arguments();
+        let bad = match kind {
+            BadArguments::NotJson => good[..good.floor_char_boundary(good.len() / 2)].to_owned(),
+            BadArguments::MissingField => "{}".to_owned(),
+            BadArguments::UnknownTool => {
+                "no_such_tool".clone_into(&mut call.name);
+                good
+            }
+            BadArguments::WrongType => changed(&good, |_| Value::from(42)),
+            BadArguments::Huge => changed_last(&good, |_| "x".repeat(BadArguments::HUGE)),
+        };
+        *call = ToolCall { id: call.id.take(), ..ToolCall::new(call.name.clone(), &bad).split(2) };
+    }
+    reply
+}
+
+fn with_sample(mut reply: Reply) -> Reply {
+    for call in &mut reply.calls {
+        let arguments = changed_last(&call.arguments(), |text| format!("{text}{UTF8_SAMPLE}"));
+        call.fragments = ToolCall::new("", &arguments).split(2).fragments;
+    }
+    if let Some(last) = reply.text.last_mut() {
+        last.push_str(UTF8_SAMPLE);
+    }
+    reply
+}
+
+/// Changes every value of an object of arguments.
+fn changed(arguments: &str, change: impl Fn(&Value) -> Value) -> String {
+    let mut object: Value = serde_json::from_str(arguments).unwrap_or_default();
+    if let Some(fields) = object.as_object_mut() {
+        fields.values_mut().for_each(|value| *value = change(value));
+    }
+    object.to_string()
+}
+
+/// Changes the last text of an object of arguments: of a vote that is the reason, so the vote itself stays valid.
+fn changed_last(arguments: &str, change: impl Fn(&str) -> String) -> String {
+    let mut object: Value = serde_json::from_str(arguments).unwrap_or_default();
+    let last = object.as_object_mut().and_then(|fields| fields.values_mut().rfind(|value| value.is_string()));
+    if let Some(value) = last {
+        *value = change(value.as_str().unwrap_or_default()).into();
+    }
+    object.to_string()
+}
+
+fn cut(frames: &[Frame], moment: Moment) -> usize {
+    let end = frames.iter().position(|frame| frame.part == Part::End).unwrap_or(frames.len());
+    let start = frames[..end].iter().position(|frame| frame.part != Part::Start).unwrap_or(end);
+    match moment {
+        Moment::BeforeHeaders => 0,
+        Moment::MidStream => start + (end - start) / 2,
+        Moment::AfterToolCall => end,
+    }
+}
+
+/// A cut inside every character of more than one byte.
+fn utf8_cuts(body: &[u8]) -> Vec<usize> {
+    (1..body.len()).filter(|&at| body[at] & 0b1100_0000 == 0b1000_0000).collect()
+}
+
+fn retry_after(after: RetryAfter) -> Option<String> {
+    match after {
+        RetryAfter::Absent => None,
+        RetryAfter::Seconds(seconds) => Some(seconds.to_string()),
+        RetryAfter::Date(seconds) => {
+            let date = SystemTime::now() + Duration::from_secs(u64::from(seconds) + 1);
+            Some(httpdate::fmt_http_date(date))
+        }
+    }
+}

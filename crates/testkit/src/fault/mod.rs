@@ -1,0 +1,152 @@
+//! Everything that can go wrong between us and a model server (row A1 of the reliability table), as data: what, when,
+//! and what a good client makes of it. `bytes.rs` says how each looks on the wire.
+
+mod bytes;
+mod table;
+
+use std::fmt;
+use std::time::Duration;
+
+pub use bytes::UTF8_SAMPLE;
+pub(crate) use bytes::plan;
+pub use table::{Case, Expectation};
+
+/// What goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// Status 429. Once the stream has begun: the same error as an object in the stream.
+    RateLimited(RetryAfter),
+    /// Any other error status. Once the stream has begun: the same error as an object in the stream.
+    Status(u16),
+    /// The connection is reset and the port refuses new ones for [`Fault::REFUSED_FOR`]. For a server that was never
+    /// there, use [`refused_base_url`](crate::refused_base_url).
+    Refused,
+    /// The connection is reset (RST).
+    Reset,
+    /// The request is read and never answered. Once the stream has begun: as [`Fault::IdleStall`].
+    HeaderStall,
+    /// The stream stops; the connection stays open.
+    IdleStall,
+    /// The rest comes one byte at a time, with this pause before each.
+    Dribble(Duration),
+    /// The body ends in good order as HTTP, but without finish reason and end mark.
+    CutEnded,
+    /// The connection is closed (FIN) in the middle of the chunked body.
+    CutAbrupt,
+    /// A frame whose JSON stops in the middle; the rest of the stream is fine.
+    MalformedJson,
+    /// Multi-byte characters ([`UTF8_SAMPLE`] is added to the reply) split across chunks.
+    Utf8Split,
+    /// The body in pieces of this many bytes, wherever that falls.
+    OddSplits(usize),
+    /// A tool call that cannot be carried out.
+    BadArguments(BadArguments),
+    /// No content and no tool call.
+    EmptyReply,
+    /// Every tool call comes twice, with the same id.
+    RepeatedIds,
+    /// Goes on until the client hangs up: keep-alive comments if nothing was said before, else text.
+    EndlessStream,
+    /// Status 200 and an HTML page.
+    WrongContentType,
+    /// Status 200, then an error object in the stream.
+    ErrorInStream,
+    /// The reply is complete but reports no usage.
+    MissingUsage,
+    /// Lines end with CR LF.
+    CrlfLines,
+    /// A comment before every frame from the moment on.
+    Comments,
+}
+
+/// The `Retry-After` header of a 429.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RetryAfter {
+    /// No header.
+    Absent,
+    /// A number of seconds.
+    Seconds(u32),
+    /// An HTTP date this many seconds from now (rounded up: dates have no fractions).
+    Date(u32),
+}
+
+/// How a tool call can be wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum BadArguments {
+    /// The text stops in the middle.
+    NotJson,
+    /// Every value is a number.
+    WrongType,
+    /// A tool that was not offered.
+    UnknownTool,
+    /// [`BadArguments::HUGE`] bytes of valid arguments.
+    Huge,
+    /// An empty object.
+    MissingField,
+}
+
+impl BadArguments {
+    /// The size of [`BadArguments::Huge`]: 1 MiB.
+    pub const HUGE: usize = 1 << 20;
+}
+
+/// When it goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Moment {
+    /// Nothing was answered yet (for faults inside the stream: before its first frame).
+    BeforeHeaders,
+    /// Half of the content was streamed.
+    MidStream,
+    /// The last tool call (without one, all the content) was streamed, but not the end.
+    AfterToolCall,
+}
+
+impl Moment {
+    /// All moments.
+    pub const ALL: [Self; 3] = [Self::BeforeHeaders, Self::MidStream, Self::AfterToolCall];
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::BeforeHeaders => "before-headers",
+            Self::MidStream => "mid-stream",
+            Self::AfterToolCall => "after-tool-call",
+        })
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self {
+            Self::RateLimited(RetryAfter::Absent) => "429",
+            Self::RateLimited(RetryAfter::Seconds(_)) => "429-seconds",
+            Self::RateLimited(RetryAfter::Date(_)) => "429-date",
+            Self::Status(code) => return write!(f, "{code}"),
+            Self::Refused => "refused",
+            Self::Reset => "reset",
+            Self::HeaderStall => "header-stall",
+            Self::IdleStall => "idle-stall",
+            Self::Dribble(_) => "dribble",
+            Self::CutEnded => "cut-ended",
+            Self::CutAbrupt => "cut-abrupt",
+            Self::MalformedJson => "malformed-json",
+            Self::Utf8Split => "utf8-split",
+            Self::OddSplits(_) => "odd-splits",
+            Self::BadArguments(BadArguments::NotJson) => "arguments-not-json",
+            Self::BadArguments(BadArguments::WrongType) => "arguments-wrong-type",
+            Self::BadArguments(BadArguments::UnknownTool) => "unknown-tool",
+            Self::BadArguments(BadArguments::Huge) => "arguments-huge",
+            Self::BadArguments(BadArguments::MissingField) => "arguments-missing-field",
+            Self::EmptyReply => "empty-reply",
+            Self::RepeatedIds => "repeated-ids",
+            Self::EndlessStream => "endless-stream",
+            Self::WrongContentType => "wrong-content-type",
+            Self::ErrorInStream => "error-in-stream",
+            Self::MissingUsage => "missing-usage",
+            Self::CrlfLines => "crlf-lines",
+            Self::Comments => "comments",
+        };
+        f.write_str(name)
+    }
+}

@@ -1,0 +1,127 @@
+//! A gate in a stream: the test says when each chunk may go, so that "while A is still answering" is a fact and not a
+//! race.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::signal::Signal;
+
+/// Holds back a reply chunk by chunk. Clones are the same gate; replies that share a gate share its permits.
+///
+/// Headers and the stream's opening go out at once (unless [`Gate::before_headers`]). Then every chunk of content needs
+/// one permit, and the end of the stream (finish reason, usage, end mark) one more.
+#[derive(Debug, Clone, Default)]
+pub struct Gate {
+    inner: Arc<Signal<State>>,
+    before_headers: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    permits: usize,
+    open: bool,
+    /// Streams standing before the gate without a permit, now.
+    waiting: usize,
+    sent: usize,
+}
+
+impl Gate {
+    /// A closed gate.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A closed gate that holds even the response's headers; they need a permit of their own.
+    pub fn before_headers() -> Self {
+        Self { before_headers: true, ..Self::default() }
+    }
+
+    /// Lets `n` more chunks through.
+    pub fn release(&self, n: usize) {
+        self.inner.update(|state| state.permits += n);
+    }
+
+    /// Opens the gate for good.
+    pub fn release_all(&self) {
+        self.inner.update(|state| state.open = true);
+    }
+
+    /// How many chunks went through and were written to the socket.
+    pub fn sent(&self) -> usize {
+        self.inner.read(|state| state.sent)
+    }
+
+    /// Waits until `n` chunks in all were written to the socket.
+    pub async fn wait_sent(&self, n: usize, limit: Duration) {
+        let done = self.inner.wait_for(limit, enough(n)).await;
+        assert!(done.is_some(), "{}", self.complaint("chunks sent", n));
+    }
+
+    /// [`wait_sent`](Self::wait_sent) for a thread without a runtime.
+    pub fn wait_sent_blocking(&self, n: usize, limit: Duration) {
+        let done = self.inner.wait_for_blocking(limit, enough(n));
+        assert!(done.is_some(), "{}", self.complaint("chunks sent", n));
+    }
+
+    /// Waits until `n` streams stand before the closed gate.
+    pub async fn wait_waiting(&self, n: usize, limit: Duration) {
+        let done = self.inner.wait_for(limit, |state| (state.waiting >= n).then_some(())).await;
+        assert!(done.is_some(), "{}", self.complaint("streams waiting", n));
+    }
+
+    /// [`wait_waiting`](Self::wait_waiting) for a thread without a runtime.
+    pub fn wait_waiting_blocking(&self, n: usize, limit: Duration) {
+        let done = self.inner.wait_for_blocking(limit, |state| (state.waiting >= n).then_some(()));
+        assert!(done.is_some(), "{}", self.complaint("streams waiting", n));
+    }
+
+    fn complaint(&self, what: &str, wanted: usize) -> String {
+        self.inner.read(|state| format!("gate: {wanted} {what} wanted, but it is at {state:?}"))
+    }
+
+    pub(crate) fn holds_headers(&self) -> bool {
+        self.before_headers
+    }
+
+    /// Takes one permit, waiting for it if need be. Safe to drop half way.
+    pub(crate) async fn pass(&self) {
+        // Waiting is counted by a guard: the client may hang up and the future be dropped here.
+        let _waiting = Waiting::new(&self.inner);
+        loop {
+            self.inner.wait(|state| (state.open || state.permits > 0).then_some(())).await;
+            let taken = self.inner.update(|state| {
+                let may = state.open || state.permits > 0;
+                if may && !state.open {
+                    state.permits -= 1;
+                }
+                may
+            });
+            if taken {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn note_sent(&self) {
+        self.inner.update(|state| state.sent += 1);
+    }
+}
+
+fn enough(n: usize) -> impl FnMut(&State) -> Option<()> {
+    move |state| (state.sent >= n).then_some(())
+}
+
+struct Waiting<'a>(&'a Signal<State>);
+
+impl<'a> Waiting<'a> {
+    fn new(signal: &'a Signal<State>) -> Self {
+        signal.update(|state| state.waiting += 1);
+        Self(signal)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.update(|state| state.waiting -= 1);
+    }
+}

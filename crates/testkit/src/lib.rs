@@ -1,0 +1,58 @@
+//! What every test of Althing needs and nothing ships: a fake model server whose every byte and moment is scripted,
+//! a harness around the built binary, and waiting with a deadline instead of sleeping.
+//!
+//! Three things are kept apart on purpose: *what* is said ([`Reply`]), *how* a wire says it (`wire/`), and how it goes
+//! wrong ([`Fault`]). A new wire is one file; a new fault is one arm, and works on every wire.
+//!
+//! ```no_run
+//! # use std::time::Duration;
+//! use althing_testkit::{Case, Expectation, FakeModel, Script};
+//!
+//! # async fn client_says(_url: &str) -> Result<(), bool> { Ok(()) }
+//! # async fn table() {
+//! for case in Case::all() {
+//!     let once = Script::parliament().on("model-a").fault_once(case.fault, case.moment);
+//!     let server = FakeModel::start(once).await;
+//!     let result = client_says(&server.base_url()).await;
+//!     match case.expectation() {
+//!         Expectation::HarmlessVariation | Expectation::Recovers => assert!(result.is_ok(), "{case}"),
+//!         Expectation::Fails { retryable } => assert_eq!(result.is_ok(), retryable, "{case}"),
+//!     }
+//! }
+//! # }
+//! ```
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the kit starts processes, reads their files and measures time, on behalf of tests"
+)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test kit fails by panicking"
+)]
+
+mod fault;
+mod gate;
+mod plan;
+mod policy;
+pub mod process;
+mod recorded;
+mod reply;
+mod script;
+mod server;
+mod signal;
+pub mod wait;
+mod wire;
+
+pub use fault::{BadArguments, Case, Expectation, Fault, Moment, RetryAfter, UTF8_SAMPLE};
+pub use gate::Gate;
+pub use policy::Parliament;
+pub use process::{Althing, Output, Running, read_events};
+pub use recorded::{Outcome, Recorded};
+pub use reply::{Finish, Reply, ToolCall, Usage};
+pub use script::{Action, OnModel, Script};
+pub use server::{FakeModel, Options, refused_base_url};

@@ -1,0 +1,177 @@
+//! A response as a list of steps: the one language between faults, gates and the socket. Building a plan does no I/O,
+//! so what a fault promises can be read here; `server/connection.rs` carries it out.
+
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::gate::Gate;
+use crate::reply::Reply;
+use crate::wire::{Context, Frame, Part, Wire};
+
+/// The chunk that ends a chunked body.
+pub(crate) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+#[derive(Debug, Clone)]
+pub(crate) enum Step {
+    /// Bytes as they are. Writes that follow each other without another step between them go out as one.
+    Send(Bytes),
+    /// One chunk of a chunked body, which a gate counts.
+    Chunk(Bytes),
+    /// One chunk of a chunked body, which no gate holds back.
+    Aside(Bytes),
+    /// Writes out what was collected, so that what follows comes apart from it.
+    Flush,
+    Pause(Duration),
+    /// Waits for a permit.
+    Pass(Gate),
+    /// Tells the gate that a chunk was written.
+    Passed(Gate),
+    /// One byte at a time.
+    Dribble(Bytes, Duration),
+    /// Nothing more, the connection stays open until the client closes it.
+    Stall,
+    /// The same bytes again and again until the client hangs up.
+    Repeat(Bytes, Duration),
+    /// Closes the connection in good order (FIN).
+    Close,
+    /// Closes it with a reset (RST).
+    Reset,
+    /// Stops listening for a while, then resets.
+    Refuse(Duration),
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Plan {
+    pub(crate) steps: Vec<Step>,
+}
+
+impl Plan {
+    /// A complete, good reply.
+    pub(crate) fn reply(wire: Wire, reply: &Reply, context: &Context, streamed: bool) -> Self {
+        if !streamed {
+            return Self::document(200, "application/json", &[], &wire.whole(reply, context));
+        }
+        let frames = wire.frames(reply, context);
+        Self::default().head(context).frames(frames).end().paced(reply.pace)
+    }
+
+    /// A response with a body of known length, after which the connection can be used again.
+    pub(crate) fn document(status: u16, content_type: &str, headers: &[(&str, String)], body: &str) -> Self {
+        let mut out = BytesMut::with_capacity(body.len() + 256);
+        let reason = reason(status);
+        out.put_slice(format!("HTTP/1.1 {status} {reason}\r\ncontent-type: {content_type}\r\n").as_bytes());
+        for (name, value) in headers {
+            out.put_slice(format!("{name}: {value}\r\n").as_bytes());
+        }
+        out.put_slice(format!("content-length: {}\r\n\r\n", body.len()).as_bytes());
+        out.put_slice(body.as_bytes());
+        Self::default().send(out.freeze())
+    }
+
+    /// The headers of a stream.
+    pub(crate) fn head(self, context: &Context) -> Self {
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n\
+             x-request-id: req_{}\r\ntransfer-encoding: chunked\r\n\r\n",
+            context.seq
+        );
+        self.send(Bytes::from(head))
+    }
+
+    pub(crate) fn frame(self, frame: Frame) -> Self {
+        self.step(match frame.part {
+            Part::Start | Part::Tail => Step::Aside(frame.bytes),
+            Part::Reasoning | Part::Text | Part::Tool | Part::End => Step::Chunk(frame.bytes),
+        })
+    }
+
+    pub(crate) fn frames(self, frames: impl IntoIterator<Item = Frame>) -> Self {
+        frames.into_iter().fold(self, Self::frame)
+    }
+
+    pub(crate) fn send(self, bytes: Bytes) -> Self {
+        self.step(Step::Send(bytes))
+    }
+
+    pub(crate) fn end(self) -> Self {
+        self.send(Bytes::from_static(LAST_CHUNK))
+    }
+
+    pub(crate) fn step(mut self, step: Step) -> Self {
+        self.steps.push(step);
+        self
+    }
+
+    /// The bytes this plan would write if nothing went wrong.
+    pub(crate) fn bytes(&self) -> Bytes {
+        let mut out = BytesMut::new();
+        for step in &self.steps {
+            match step {
+                Step::Send(bytes) => out.put_slice(bytes),
+                Step::Chunk(bytes) | Step::Aside(bytes) => put_chunk(&mut out, bytes),
+                _ => {}
+            }
+        }
+        out.freeze()
+    }
+
+    /// The same plan, held back by a gate.
+    pub(crate) fn gated(mut self, gate: &Gate) -> Self {
+        if gate.holds_headers() {
+            self.steps.insert(0, Step::Pass(gate.clone()));
+        }
+        self.around_chunks(|chunk| [Step::Pass(gate.clone()), chunk, Step::Passed(gate.clone())])
+    }
+
+    /// The same plan with a pause before each chunk.
+    fn paced(self, pace: Duration) -> Self {
+        if pace.is_zero() { self } else { self.around_chunks(|chunk| [Step::Pause(pace), chunk]) }
+    }
+
+    fn around_chunks<const N: usize>(self, surround: impl Fn(Step) -> [Step; N]) -> Self {
+        let mut steps = Vec::with_capacity(self.steps.len() * N);
+        for step in self.steps {
+            match step {
+                Step::Chunk(_) => steps.extend(surround(step)),
+                _ => steps.push(step),
+            }
+        }
+        Self { steps }
+    }
+
+    /// The same plan, later.
+    pub(crate) fn after(mut self, delay: Duration) -> Self {
+        if delay > Duration::ZERO {
+            self.steps.insert(0, Step::Pause(delay));
+        }
+        self
+    }
+}
+
+/// Writes one chunk of a chunked body.
+pub(crate) fn put_chunk(out: &mut BytesMut, bytes: &[u8]) {
+    // By hand: a formatted number per chunk is dear in a stream of thousands.
+    let digits = (usize::BITS - bytes.len().leading_zeros()).div_ceil(4).max(1);
+    for place in (0..digits).rev() {
+        out.put_u8(b"0123456789abcdef"[(bytes.len() >> (4 * place)) & 0xf]);
+    }
+    out.put_slice(b"\r\n");
+    out.put_slice(bytes);
+    out.put_slice(b"\r\n");
+}
+
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        404 => "Not Found",
+        429 => "Too Many Requests",
+        500 => "Internal Server Error",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        529 => "Site is overloaded",
+        _ => "Status",
+    }
+}

@@ -1,0 +1,47 @@
+//! The default behaviour: an agent of the parliament that does what the offered tools ask of it.
+
+use serde_json::Value;
+
+use crate::recorded::Recorded;
+use crate::reply::Reply;
+
+/// Plays an agent: votes when it may vote, answers when it may answer, and talks when it has no such tool.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Parliament {
+    chatter: usize,
+}
+
+impl Parliament {
+    /// Says `n` chunks of text before the point of each reply: load for streaming tests and benchmarks.
+    pub fn chatter(n: usize) -> Self {
+        Self { chatter: n }
+    }
+
+    /// The sensible reply to a request.
+    pub fn reply(self, request: &Recorded) -> Reply {
+        let model = request.model();
+        let reply = if let Some(target) = first_votable(request) {
+            Reply::vote(target, &format!("{model} finds {target} the most complete"))
+        } else if request.tool_names().contains(&"new_answer") {
+            Reply::new_answer(&format!("Answer of {model}"))
+        } else {
+            Reply::text(format!("Final answer of {model}"))
+        };
+        self.with_chatter(reply)
+    }
+
+    fn with_chatter(self, mut reply: Reply) -> Reply {
+        if self.chatter > 0 {
+            let point = std::mem::take(&mut reply.text);
+            let spoken = self.chatter.saturating_sub(point.len());
+            reply.text = (0..spoken).map(|i| format!("word {i} of the reply; ")).collect();
+            reply.text.extend(point);
+        }
+        reply
+    }
+}
+
+/// The first id the vote tool accepts; none when voting is not offered or nobody has answered yet.
+fn first_votable(request: &Recorded) -> Option<&str> {
+    request.tool_parameters("vote")?.pointer("/properties/agent_id/enum/0").and_then(Value::as_str)
+}

@@ -1,0 +1,147 @@
+//! Runs a built binary as a user would: own directories, clean environment, its output collected line by line, and
+//! every wait with a deadline that shows what was printed so far.
+
+mod events;
+mod running;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use tempfile::TempDir;
+
+pub use events::{newest_session, read_events, wait_for_event};
+pub use running::{Output, Running};
+pub use rustix::process::Signal;
+
+/// A run of the binary being prepared. It can be started many times; all starts (and clones) share the directories.
+#[derive(Debug, Clone)]
+pub struct Althing {
+    binary: PathBuf,
+    /// Holds `work`, `state` and `home`; deleted with the last clone and the last running process.
+    root: Arc<TempDir>,
+    arguments: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+    stdin: Input,
+}
+
+#[derive(Debug, Clone)]
+enum Input {
+    Nothing,
+    Text(Vec<u8>),
+    /// A pipe that stays open until the test closes it.
+    Open,
+}
+
+impl Althing {
+    /// A run of this binary in fresh directories: usually `Althing::new(env!("CARGO_BIN_EXE_althing"))`.
+    pub fn new(binary: impl Into<PathBuf>) -> Self {
+        let root = Arc::new(TempDir::new().expect("a temporary directory"));
+        for name in ["work", "state", "home"] {
+            std::fs::create_dir_all(root.path().join(name)).expect("a directory of the sandbox");
+        }
+        Self {
+            binary: binary.into(),
+            root,
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            stdin: Input::Nothing,
+        }
+    }
+
+    /// The same binary, directories and environment, but no arguments and no stdin: for a second run (resume).
+    pub fn again(&self) -> Self {
+        Self { arguments: Vec::new(), stdin: Input::Nothing, ..self.clone() }
+    }
+
+    /// One more argument.
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.arguments.push(argument.as_ref().to_owned());
+        self
+    }
+
+    /// More arguments.
+    pub fn args<S: AsRef<OsStr>>(self, arguments: impl IntoIterator<Item = S>) -> Self {
+        arguments.into_iter().fold(self, Self::arg)
+    }
+
+    /// One more variable; the environment is otherwise `PATH`, `HOME` and `ALTHING_STATE_DIR`.
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.environment.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Text for its stdin, which then ends. Without it, stdin is `/dev/null`.
+    pub fn stdin(mut self, text: impl Into<Vec<u8>>) -> Self {
+        self.stdin = Input::Text(text.into());
+        self
+    }
+
+    /// A stdin that stays open: see [`Running::write_stdin`] and [`Running::close_stdin`].
+    pub fn open_stdin(mut self) -> Self {
+        self.stdin = Input::Open;
+        self
+    }
+
+    /// Writes a file into the working directory and returns its path.
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.work_dir().join(name);
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).expect("a directory for the file");
+        }
+        std::fs::write(&path, content).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        path
+    }
+
+    /// The directory it runs in.
+    pub fn work_dir(&self) -> PathBuf {
+        self.root.path().join("work")
+    }
+
+    /// Its state directory.
+    pub fn state_dir(&self) -> PathBuf {
+        self.root.path().join("state")
+    }
+
+    /// Its home directory.
+    pub fn home_dir(&self) -> PathBuf {
+        self.root.path().join("home")
+    }
+
+    /// The events of its newest session.
+    pub fn events(&self) -> Vec<serde_json::Value> {
+        read_events(&self.state_dir())
+    }
+
+    /// Starts it.
+    pub fn spawn(&self) -> Running {
+        let mut command = Command::new(&self.binary);
+        command
+            .args(&self.arguments)
+            .current_dir(self.work_dir())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HOME", self.home_dir())
+            .env("ALTHING_STATE_DIR", self.state_dir())
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(match self.stdin {
+                Input::Nothing => Stdio::null(),
+                Input::Text(_) | Input::Open => Stdio::piped(),
+            });
+        let running = Running::start(command, &self.describe(), Arc::clone(&self.root));
+        if let Input::Text(text) = &self.stdin {
+            running.feed_stdin(text.clone());
+        }
+        running
+    }
+
+    fn describe(&self) -> String {
+        let name = self.binary.file_name().unwrap_or_default();
+        let words: Vec<_> = std::iter::once(name)
+            .chain(self.arguments.iter().map(OsString::as_os_str))
+            .map(|word| Path::new(word).display().to_string())
+            .collect();
+        words.join(" ")
+    }
+}

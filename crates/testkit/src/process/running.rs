@@ -1,0 +1,257 @@
+//! A started process: threads collect its output and its end; tests wait on what they collected.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
+use tempfile::TempDir;
+
+use crate::signal::Signal as Watched;
+
+/// A process and what it printed. Dropping it kills it and its process group.
+#[derive(Debug)]
+pub struct Running {
+    name: String,
+    pid: Pid,
+    seen: Arc<Watched<Seen>>,
+    stdin: Arc<Mutex<Option<ChildStdin>>>,
+    started: Instant,
+    /// The directories live as long as somebody uses them.
+    _root: Arc<TempDir>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    stdout: Stream,
+    stderr: Stream,
+    ended: Option<(ExitStatus, Instant)>,
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    bytes: Vec<u8>,
+    lines: Vec<String>,
+    closed: bool,
+}
+
+/// What a process left behind.
+#[derive(Debug, Clone)]
+pub struct Output {
+    /// The exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// All of stdout.
+    pub stdout: String,
+    /// All of stderr.
+    pub stderr: String,
+    /// From start to exit.
+    pub elapsed: Duration,
+}
+
+impl Output {
+    /// Panics with both outputs unless the exit code is `code`.
+    #[track_caller]
+    pub fn expect_code(self, code: i32) -> Self {
+        assert_eq!(
+            self.code,
+            Some(code),
+            "wrong exit code (signal {:?})\n--- stdout\n{}\n--- stderr\n{}",
+            self.signal,
+            self.stdout,
+            self.stderr
+        );
+        self
+    }
+}
+
+impl Running {
+    pub(super) fn start(mut command: Command, name: &str, root: Arc<TempDir>) -> Self {
+        // A group of its own, so that whatever it started can be ended with it.
+        command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let started = Instant::now();
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start `{name}`: {error}"));
+        let pid = Pid::from_child(&child);
+        let seen: Arc<Watched<Seen>> = Arc::default();
+        let stdout = child.stdout.take().expect("stdout is piped");
+        let stderr = child.stderr.take().expect("stderr is piped");
+        collect(stdout, Arc::clone(&seen), |seen| &mut seen.stdout);
+        collect(stderr, Arc::clone(&seen), |seen| &mut seen.stderr);
+        let stdin = Arc::new(Mutex::new(child.stdin.take()));
+        reap(child, pid, Arc::clone(&seen));
+        Self { name: name.to_owned(), pid, seen, stdin, started, _root: root }
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.pid.as_raw_pid().unsigned_abs()
+    }
+
+    /// Waits for a line of stdout and returns it; panics with both outputs after `limit`, or when stdout ends first.
+    #[track_caller]
+    pub fn wait_for_stdout(&self, matches: impl Fn(&str) -> bool, limit: Duration) -> String {
+        self.wait_for_line("stdout", |seen| &seen.stdout, matches, limit)
+    }
+
+    /// [`wait_for_stdout`](Self::wait_for_stdout) for stderr.
+    #[track_caller]
+    pub fn wait_for_stderr(&self, matches: impl Fn(&str) -> bool, limit: Duration) -> String {
+        self.wait_for_line("stderr", |seen| &seen.stderr, matches, limit)
+    }
+
+    #[track_caller]
+    fn wait_for_line(
+        &self,
+        what: &str,
+        stream: impl Fn(&Seen) -> &Stream,
+        matches: impl Fn(&str) -> bool,
+        limit: Duration,
+    ) -> String {
+        let mut looked = 0;
+        let found = self.seen.wait_for_blocking(limit, |seen| {
+            let stream = stream(seen);
+            let line = stream.lines[looked..].iter().find(|line| matches(line));
+            looked = stream.lines.len();
+            match line {
+                Some(line) => Some(Some(line.clone())),
+                None => stream.closed.then_some(None),
+            }
+        });
+        match found {
+            Some(Some(line)) => line,
+            Some(None) => self.fail(&format!("{what} ended without the line")),
+            None => self.fail(&format!("no such line on {what} within {limit:?}")),
+        }
+    }
+
+    /// Sends a signal to the process itself; nothing if it has ended.
+    pub fn signal(&self, signal: Signal) {
+        // Under the lock in which the reaper works: the id cannot have been given to another process.
+        self.seen.read(|seen| {
+            if seen.ended.is_none() {
+                let _ = kill_process(self.pid, signal);
+            }
+        });
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&self) -> bool {
+        self.seen.read(|seen| seen.ended.is_none())
+    }
+
+    /// What it has printed on stdout so far.
+    pub fn stdout(&self) -> String {
+        self.seen.read(|seen| text(&seen.stdout))
+    }
+
+    /// What it has printed on stderr so far.
+    pub fn stderr(&self) -> String {
+        self.seen.read(|seen| text(&seen.stderr))
+    }
+
+    /// Writes to a stdin opened with [`open_stdin`](super::Althing::open_stdin).
+    pub fn write_stdin(&self, text: impl AsRef<[u8]>) {
+        let mut stdin = self.stdin.lock().unwrap_or_else(PoisonError::into_inner);
+        let pipe = stdin.as_mut().expect("stdin is not open");
+        pipe.write_all(text.as_ref()).expect("writing to stdin");
+    }
+
+    /// Ends its stdin.
+    pub fn close_stdin(&self) {
+        self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Feeds and closes stdin from a thread: a process that does not read must not block the test.
+    pub(super) fn feed_stdin(&self, text: Vec<u8>) {
+        let stdin = Arc::clone(&self.stdin);
+        thread::spawn(move || {
+            let pipe = stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(mut pipe) = pipe {
+                // A process may end without reading its input; that is its right.
+                let _ = pipe.write_all(&text);
+            }
+        });
+    }
+
+    /// Waits for its end and the end of its output; after `limit` panics with both outputs, and the drop kills it.
+    ///
+    /// What it left running is alive until `self` is dropped, so a test can look for orphans.
+    #[track_caller]
+    pub fn wait(&self, limit: Duration) -> Output {
+        let ended = self.seen.wait_for_blocking(limit, |seen| {
+            let drained = seen.stdout.closed && seen.stderr.closed;
+            seen.ended.filter(|_| drained)
+        });
+        let Some((status, at)) = ended else {
+            let why = if self.is_running() {
+                "is still running"
+            } else {
+                "has ended, but something it started still holds its output open"
+            };
+            self.fail(&format!("it {why} after {limit:?}"));
+        };
+        Output {
+            code: status.code(),
+            signal: status.signal(),
+            stdout: self.stdout(),
+            stderr: self.stderr(),
+            elapsed: at - self.started,
+        }
+    }
+
+    #[track_caller]
+    fn fail(&self, why: &str) -> ! {
+        panic!("`{}`: {why}\n--- stdout\n{}\n--- stderr\n{}", self.name, self.stdout(), self.stderr());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Also when the leader has ended: the group may outlive it, and keeps its id from being used again.
+        let _ = kill_process_group(self.pid, Signal::KILL);
+        self.close_stdin();
+        self.seen.wait_for_blocking(Duration::from_secs(5), |seen| seen.ended);
+    }
+}
+
+fn collect(
+    pipe: impl Read + Send + 'static,
+    seen: Arc<Watched<Seen>>,
+    stream: impl Fn(&mut Seen) -> &mut Stream + Send + 'static,
+) {
+    thread::spawn(move || {
+        let mut pipe = BufReader::new(pipe);
+        let mut line = Vec::new();
+        while pipe.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+            seen.update(|seen| {
+                let stream = stream(seen);
+                stream.bytes.extend_from_slice(&line);
+                let text = String::from_utf8_lossy(&line);
+                stream.lines.push(text.trim_end_matches(['\r', '\n']).to_owned());
+            });
+            line.clear();
+        }
+        seen.update(|seen| stream(seen).closed = true);
+    });
+}
+
+/// Waits for the end of the process without reaping it, then reaps it under the lock that `signal` takes.
+fn reap(mut child: Child, pid: Pid, seen: Arc<Watched<Seen>>) {
+    thread::spawn(move || {
+        let wait = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), wait) {}
+        let at = Instant::now();
+        seen.update(|seen| {
+            let status = child.wait().expect("our own child can be waited for");
+            seen.ended = Some((status, at));
+        });
+    });
+}
+
+fn text(stream: &Stream) -> String {
+    String::from_utf8_lossy(&stream.bytes).into_owned()
+}

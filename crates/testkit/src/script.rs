@@ -1,0 +1,264 @@
+//! The script decides what each request gets: a rule for its model and number, else the fallback.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::fault::{self, Case, Fault, Moment};
+use crate::gate::Gate;
+use crate::plan::{Plan, Step};
+use crate::policy::Parliament;
+use crate::recorded::Recorded;
+use crate::reply::Reply;
+use crate::wire::{Context, Wire};
+
+type Decide = Arc<dyn Fn(&Recorded) -> Action + Send + Sync>;
+
+/// What a request gets.
+#[derive(Clone)]
+pub enum Action {
+    /// What the script's fallback says: for "the usual, but later" and the like.
+    Usual,
+    /// This reply.
+    Reply(Reply),
+    /// The usual reply, spoilt.
+    Fault(Fault, Moment),
+    /// This reply, spoilt.
+    FaultIn(Fault, Moment, Reply),
+    /// The inner action, its chunks held back by the gate.
+    Gated(Box<Action>, Gate),
+    /// The inner action after a delay.
+    After(Duration, Box<Action>),
+    /// No answer until the client hangs up.
+    Hang,
+    /// These bytes instead of a response, then the connection is closed.
+    Raw(Bytes),
+    /// Decided when the request is there.
+    With(Decide),
+}
+
+impl Action {
+    /// A reply, or any other action, held back by a gate.
+    pub fn gated(action: impl Into<Self>, gate: &Gate) -> Self {
+        Self::Gated(Box::new(action.into()), gate.clone())
+    }
+
+    /// A reply, or any other action, after a delay.
+    pub fn after(delay: Duration, action: impl Into<Self>) -> Self {
+        Self::After(delay, Box::new(action.into()))
+    }
+
+    /// Decided when the request is there.
+    pub fn with<A: Into<Self>>(decide: impl Fn(&Recorded) -> A + Send + Sync + 'static) -> Self {
+        Self::With(Arc::new(move |request| decide(request).into()))
+    }
+}
+
+impl From<Reply> for Action {
+    fn from(reply: Reply) -> Self {
+        Self::Reply(reply)
+    }
+}
+
+impl From<Case> for Action {
+    fn from(case: Case) -> Self {
+        Self::Fault(case.fault, case.moment)
+    }
+}
+
+impl fmt::Debug for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usual => f.write_str("Usual"),
+            Self::Reply(reply) => f.debug_tuple("Reply").field(reply).finish(),
+            Self::Fault(fault, moment) => write!(f, "Fault({fault} {moment})"),
+            Self::FaultIn(fault, moment, _) => write!(f, "FaultIn({fault} {moment})"),
+            Self::Gated(inner, _) => write!(f, "Gated({inner:?})"),
+            Self::After(delay, inner) => write!(f, "After({delay:?}, {inner:?})"),
+            Self::Hang => f.write_str("Hang"),
+            Self::Raw(bytes) => write!(f, "Raw({} bytes)", bytes.len()),
+            Self::With(_) => f.write_str("With(…)"),
+        }
+    }
+}
+
+/// Decides the action for each request.
+#[derive(Clone)]
+pub struct Script {
+    rules: Vec<Rule>,
+    fallback: Decide,
+    pub(crate) reasoning_field: &'static str,
+}
+
+#[derive(Clone)]
+struct Rule {
+    /// `None` is any model.
+    model: Option<String>,
+    /// `None` is every request. For a model it counts that model's requests, else all of them.
+    nth: Option<usize>,
+    action: Action,
+}
+
+impl Script {
+    /// Every request gets a sensible agent's reply; see [`Parliament`].
+    pub fn parliament() -> Self {
+        Self::from_fn(|request| Parliament::default().reply(request))
+    }
+
+    /// Every request gets what `decide` says.
+    pub fn from_fn<A: Into<Action>>(decide: impl Fn(&Recorded) -> A + Send + Sync + 'static) -> Self {
+        Self {
+            rules: Vec::new(),
+            fallback: Arc::new(move |request| decide(request).into()),
+            reasoning_field: "reasoning_content",
+        }
+    }
+
+    /// Every request gets the same.
+    pub fn always(action: impl Into<Action>) -> Self {
+        let action = action.into();
+        Self::from_fn(move |_| action.clone())
+    }
+
+    /// The field in which the chat wire carries reasoning (default `reasoning_content`; some use `reasoning`).
+    pub fn reasoning_field(mut self, field: &'static str) -> Self {
+        self.reasoning_field = field;
+        self
+    }
+
+    /// Rules for one model.
+    pub fn on(self, model: impl Into<String>) -> OnModel {
+        OnModel { script: self, model: model.into() }
+    }
+
+    /// The `n`th request of all (from 0).
+    pub fn nth(self, n: usize, action: impl Into<Action>) -> Self {
+        self.rule(None, Some(n), action.into())
+    }
+
+    /// The very first request is spoilt; the others get the usual.
+    pub fn fault_once(self, fault: Fault, moment: Moment) -> Self {
+        self.nth(0, Action::Fault(fault, moment))
+    }
+
+    /// Every request is spoilt.
+    pub fn fault_always(self, fault: Fault, moment: Moment) -> Self {
+        self.rule(None, None, Action::Fault(fault, moment))
+    }
+
+    fn rule(mut self, model: Option<String>, nth: Option<usize>, action: Action) -> Self {
+        self.rules.push(Rule { model, nth, action });
+        self
+    }
+
+    /// The more particular rule wins: the model's nth, the model's always, the nth of all, everything; then the latest.
+    fn find(&self, request: &Recorded) -> Option<&Action> {
+        let fits = |rule: &&Rule| {
+            let (model_fits, count) = match &rule.model {
+                Some(model) => (model == request.model(), request.nth_of_model()),
+                None => (true, request.seq()),
+            };
+            model_fits && rule.nth.is_none_or(|n| n == count)
+        };
+        self.rules
+            .iter()
+            .filter(fits)
+            .max_by_key(|rule| (rule.model.is_some(), rule.nth.is_some()))
+            .map(|rule| &rule.action)
+    }
+
+    /// The response to a request.
+    pub(crate) fn plan(&self, request: &Recorded, wire: Wire, context: &Context) -> Plan {
+        let action = self.find(request).unwrap_or(&Action::Usual);
+        self.carry_out(action, request, wire, context)
+    }
+
+    fn carry_out(&self, action: &Action, request: &Recorded, wire: Wire, context: &Context) -> Plan {
+        match action {
+            Action::Usual => self.carry_out(&self.usual(request), request, wire, context),
+            Action::Reply(reply) => Plan::reply(wire, reply, context, request.wants_stream()),
+            Action::Fault(fault, moment) => {
+                fault::plan(*fault, *moment, self.usual_reply(request), wire, context)
+            }
+            Action::FaultIn(fault, moment, reply) => {
+                fault::plan(*fault, *moment, reply.clone(), wire, context)
+            }
+            Action::Gated(inner, gate) => self.carry_out(inner, request, wire, context).gated(gate),
+            Action::After(delay, inner) => self.carry_out(inner, request, wire, context).after(*delay),
+            Action::Hang => Plan::default().step(Step::Stall),
+            Action::Raw(bytes) => Plan::default().send(bytes.clone()).step(Step::Close),
+            Action::With(decide) => self.carry_out(&decide(request), request, wire, context),
+        }
+    }
+
+    fn usual(&self, request: &Recorded) -> Action {
+        let action = (self.fallback)(request);
+        assert!(!matches!(action, Action::Usual), "a script's fallback cannot ask for the fallback");
+        action
+    }
+
+    /// The reply a fault spoils; a fallback that is not a plain reply gives way to a sensible one.
+    fn usual_reply(&self, request: &Recorded) -> Reply {
+        match self.usual(request) {
+            Action::Reply(reply) => reply,
+            _ => Parliament::default().reply(request),
+        }
+    }
+}
+
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Script({} rules)", self.rules.len())
+    }
+}
+
+/// A script to which rules for one model are being added; it turns back into a [`Script`] by itself.
+#[derive(Debug, Clone)]
+pub struct OnModel {
+    script: Script,
+    model: String,
+}
+
+impl OnModel {
+    /// This model's `n`th request (from 0; retries count).
+    pub fn nth(mut self, n: usize, action: impl Into<Action>) -> Self {
+        let model = Some(self.model.clone());
+        self.script = self.script.rule(model, Some(n), action.into());
+        self
+    }
+
+    /// This model's requests from the first on, one action each; then whatever else applies.
+    pub fn each<A: Into<Action>>(self, actions: impl IntoIterator<Item = A>) -> Self {
+        actions.into_iter().enumerate().fold(self, |on, (n, action)| on.nth(n, action))
+    }
+
+    /// All of this model's requests that have no rule by number.
+    pub fn always(mut self, action: impl Into<Action>) -> Self {
+        let model = Some(self.model.clone());
+        self.script = self.script.rule(model, None, action.into());
+        self
+    }
+
+    /// This model's first request is spoilt; the next is good.
+    pub fn fault_once(self, fault: Fault, moment: Moment) -> Self {
+        self.nth(0, Action::Fault(fault, moment))
+    }
+
+    /// All of this model's requests are spoilt.
+    pub fn fault_always(self, fault: Fault, moment: Moment) -> Self {
+        self.always(Action::Fault(fault, moment))
+    }
+
+    /// Rules for another model.
+    pub fn on(self, model: impl Into<String>) -> Self {
+        self.script.on(model)
+    }
+}
+
+impl From<OnModel> for Script {
+    fn from(on: OnModel) -> Self {
+        on.script
+    }
+}

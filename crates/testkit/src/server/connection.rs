@@ -1,0 +1,178 @@
+//! One connection: reads a request, asks the script, carries out the plan; again while both sides keep it alive.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+
+use super::request::{self, Request};
+use super::state::State;
+use crate::plan::{Plan, Step, put_chunk};
+use crate::recorded::Outcome;
+use crate::wire::{Context, Wire};
+
+/// The client is gone.
+struct HungUp;
+
+/// What becomes of the connection after a plan.
+enum After {
+    KeepAlive,
+    Closed,
+    Reset,
+    /// Reset once nobody listens any more; listen again after this long.
+    Refused(Duration),
+}
+
+struct Connection {
+    stream: TcpStream,
+    /// Read, but not yet used. Also filled while a plan waits, to notice that the client is gone.
+    inbox: BytesMut,
+    /// Not yet written: steps that follow each other without a pause go out in one write.
+    outbox: BytesMut,
+}
+
+pub(super) async fn serve(stream: TcpStream, number: usize, state: &State) {
+    let _ = stream.set_nodelay(true);
+    let mut connection =
+        Connection { stream, inbox: BytesMut::with_capacity(16 << 10), outbox: BytesMut::new() };
+    while let Some(request) = request::read(&mut connection.stream, &mut connection.inbox).await {
+        let close = request.wants_close();
+        let (plan, seq) = respond(request, number, state);
+        let after = connection.carry_out(plan).await;
+        let outcome = match after {
+            Ok(After::KeepAlive) => Outcome::Served,
+            Ok(After::Closed | After::Reset | After::Refused(_)) => Outcome::BrokenOff,
+            Err(HungUp) => Outcome::HungUp,
+        };
+        if let Some(seq) = seq {
+            state.ended(seq, outcome);
+        }
+        match after {
+            Ok(After::KeepAlive) if !close => {}
+            Ok(After::KeepAlive | After::Closed) => {
+                let _ = connection.stream.shutdown().await;
+                return;
+            }
+            Ok(After::Reset) => return reset(connection.stream),
+            Ok(After::Refused(pause)) => {
+                state.shut_door().await;
+                reset(connection.stream);
+                sleep(pause).await;
+                state.open_door().await;
+                return;
+            }
+            Err(HungUp) => return,
+        }
+    }
+}
+
+/// The plan for a request, and its number if it is a model call.
+fn respond(request: Request, connection: usize, state: &State) -> (Plan, Option<usize>) {
+    let Some(wire) = Wire::at(&request.method, &request.path) else {
+        let path = request.path.split('?').next().unwrap_or_default();
+        let plan = if request.method == "GET" && path.ends_with("/models") {
+            models(&state.options.models)
+        } else {
+            let message = format!("Invalid URL ({} {path})", request.method);
+            let error = json!({ "error": { "message": message, "type": "invalid_request_error", "param": null, "code": null } });
+            Plan::document(404, "application/json", &[], &error.to_string())
+        };
+        state.record_other(request, connection);
+        return (plan, None);
+    };
+    let recorded = state.record_call(request, connection);
+    let context = Context {
+        seq: recorded.seq(),
+        model: recorded.model().to_owned(),
+        include_usage: recorded.body()["stream_options"]["include_usage"] == true,
+        reasoning_field: state.script.reasoning_field,
+    };
+    let plan = if recorded.body().is_object() {
+        state.script.plan(&recorded, wire, &context)
+    } else {
+        let body = wire.error_body(400, &context);
+        Plan::document(400, "application/json", &[], &body)
+    };
+    (plan, Some(recorded.seq()))
+}
+
+fn models(names: &[String]) -> Plan {
+    let data: Vec<_> = names
+        .iter()
+        .map(|id| json!({ "id": id, "object": "model", "created": 0, "owned_by": "althing-testkit" }))
+        .collect();
+    let list = json!({ "object": "list", "data": data });
+    Plan::document(200, "application/json", &[], &list.to_string())
+}
+
+impl Connection {
+    async fn carry_out(&mut self, plan: Plan) -> Result<After, HungUp> {
+        for step in plan.steps {
+            match step {
+                Step::Send(bytes) => self.outbox.extend_from_slice(&bytes),
+                Step::Chunk(bytes) | Step::Aside(bytes) => put_chunk(&mut self.outbox, &bytes),
+                Step::Flush => self.flush().await?,
+                Step::Pause(pause) => self.wait(sleep(pause)).await?,
+                Step::Pass(gate) => self.wait(gate.pass()).await?,
+                Step::Passed(gate) => {
+                    self.flush().await?;
+                    gate.note_sent();
+                }
+                Step::Dribble(bytes, pause) => {
+                    for byte in bytes.chunks(1) {
+                        self.outbox.extend_from_slice(byte);
+                        self.wait(sleep(pause)).await?;
+                    }
+                }
+                Step::Stall => self.wait(std::future::pending()).await?,
+                Step::Repeat(bytes, pause) => self.repeat(&bytes, pause).await?,
+                Step::Close => return self.last(After::Closed).await,
+                Step::Reset => return self.last(After::Reset).await,
+                Step::Refuse(pause) => return self.last(After::Refused(pause)).await,
+            }
+        }
+        self.last(After::KeepAlive).await
+    }
+
+    async fn last(&mut self, after: After) -> Result<After, HungUp> {
+        self.flush().await?;
+        Ok(after)
+    }
+
+    async fn flush(&mut self) -> Result<(), HungUp> {
+        if self.outbox.is_empty() {
+            return Ok(());
+        }
+        let written = self.stream.write_all(&self.outbox).await;
+        self.outbox.clear();
+        written.map_err(|_| HungUp)
+    }
+
+    async fn repeat(&mut self, bytes: &Bytes, pause: Duration) -> Result<(), HungUp> {
+        loop {
+            put_chunk(&mut self.outbox, bytes);
+            self.wait(sleep(pause)).await?;
+        }
+    }
+
+    /// Writes out what is due, then waits for `event`; a client that hangs up meanwhile is noticed at once.
+    async fn wait(&mut self, event: impl Future<Output = ()>) -> Result<(), HungUp> {
+        self.flush().await?;
+        let Self { stream, inbox, .. } = self;
+        let gone = async { while stream.read_buf(inbox).await.is_ok_and(|read| read > 0) {} };
+        tokio::select! {
+            biased;
+            () = event => Ok(()),
+            () = gone => Err(HungUp),
+        }
+    }
+}
+
+/// Closes with RST instead of FIN.
+fn reset(stream: TcpStream) {
+    let _ = stream.set_zero_linger();
+    drop(stream);
+}

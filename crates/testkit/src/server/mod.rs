@@ -1,0 +1,231 @@
+//! The fake model server: real HTTP/1.1 on loopback, by hand, because every byte and every moment must be ours.
+
+mod accept;
+mod connection;
+mod request;
+mod state;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::oneshot;
+
+use crate::recorded::Recorded;
+use crate::script::Script;
+use state::State;
+
+/// A running fake model server; it stops, and drops its connections, when dropped.
+#[derive(Debug)]
+pub struct FakeModel {
+    address: SocketAddr,
+    state: Arc<State>,
+    host: Host,
+}
+
+/// What the server runs on.
+#[derive(Debug)]
+enum Host {
+    Task(tokio::task::JoinHandle<()>),
+    /// The sender's end tells the thread to stop.
+    Thread(Option<(oneshot::Sender<()>, JoinHandle<()>)>),
+}
+
+/// Settings few tests need.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The port; 0 is any free one.
+    pub port: u16,
+    /// What `GET /models` lists.
+    pub models: Vec<String>,
+    /// Whether requests are kept for [`FakeModel::requests`] and the waits on them; a long benchmark does without.
+    pub keep_requests: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            port: 0,
+            models: ["model-a", "model-b", "model-c"].map(String::from).into(),
+            keep_requests: true,
+        }
+    }
+}
+
+impl FakeModel {
+    /// Starts a server as a task of the current runtime.
+    pub async fn start(script: impl Into<Script>) -> Self {
+        Self::start_with(Options::default(), script).await
+    }
+
+    /// [`start`](Self::start) with settings.
+    pub async fn start_with(options: Options, script: impl Into<Script>) -> Self {
+        let (listener, address) = listen(options.port).await;
+        let state = Arc::new(State::new(script.into(), options));
+        let host = Host::Task(tokio::spawn(accept::run(listener, Arc::clone(&state))));
+        Self { address, state, host }
+    }
+
+    /// Starts a server on a thread of its own: for tests without a runtime, and for those that block or pause theirs.
+    pub fn start_on_thread(script: impl Into<Script>) -> Self {
+        Self::start_on_thread_with(Options::default(), script)
+    }
+
+    /// [`start_on_thread`](Self::start_on_thread) with settings.
+    pub fn start_on_thread_with(options: Options, script: impl Into<Script>) -> Self {
+        let port = options.port;
+        let state = Arc::new(State::new(script.into(), options));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (tell, told) = std::sync::mpsc::channel();
+        let shared = Arc::clone(&state);
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime for the fake model server");
+            runtime.block_on(async move {
+                let (listener, address) = listen(port).await;
+                tell.send(address).expect("the starter waits for the address");
+                tokio::select! {
+                    () = accept::run(listener, shared) => {}
+                    _ = stopped => {}
+                }
+            });
+        });
+        let address = told.recv().expect("the fake model server did not start");
+        Self { address, state, host: Host::Thread(Some((stop, thread))) }
+    }
+
+    /// `http://127.0.0.1:PORT/v1`.
+    pub fn base_url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Every model call so far, in order of arrival. `GET /models` and stray requests are not among them.
+    pub fn requests(&self) -> Vec<Recorded> {
+        self.state.calls.read(Clone::clone)
+    }
+
+    /// Every model call for this model.
+    pub fn requests_of(&self, model: &str) -> Vec<Recorded> {
+        let mut all = self.requests();
+        all.retain(|request| request.model() == model);
+        all
+    }
+
+    /// Everything that was not a model call.
+    pub fn other_requests(&self) -> Vec<Recorded> {
+        self.state.others.read(Clone::clone)
+    }
+
+    /// How many model calls arrived, kept or not.
+    pub fn request_count(&self) -> usize {
+        self.state.call_count()
+    }
+
+    /// Waits until `n` model calls have arrived and returns all there are; panics after `limit`.
+    pub async fn wait_for_requests(&self, n: usize, limit: Duration) -> Vec<Recorded> {
+        self.wait_until(limit, |calls| calls.len() >= n).await
+    }
+
+    /// [`wait_for_requests`](Self::wait_for_requests) for a thread without a runtime.
+    pub fn wait_for_requests_blocking(&self, n: usize, limit: Duration) -> Vec<Recorded> {
+        self.wait_until_blocking(limit, |calls| calls.len() >= n)
+    }
+
+    /// Waits until `condition` holds for the model calls (their outcomes too); panics after `limit`.
+    pub async fn wait_until(
+        &self,
+        limit: Duration,
+        mut condition: impl FnMut(&[Recorded]) -> bool,
+    ) -> Vec<Recorded> {
+        let found = self.state.calls.wait_for(limit, |calls| condition(calls).then(|| calls.clone())).await;
+        found.unwrap_or_else(|| self.gave_up(limit))
+    }
+
+    /// [`wait_until`](Self::wait_until) for a thread without a runtime.
+    pub fn wait_until_blocking(
+        &self,
+        limit: Duration,
+        mut condition: impl FnMut(&[Recorded]) -> bool,
+    ) -> Vec<Recorded> {
+        let found =
+            self.state.calls.wait_for_blocking(limit, |calls| condition(calls).then(|| calls.clone()));
+        found.unwrap_or_else(|| self.gave_up(limit))
+    }
+
+    fn gave_up(&self, limit: Duration) -> ! {
+        let seen: Vec<String> = self
+            .requests()
+            .iter()
+            .map(|r| format!("{} {} {:?} {:?}", r.seq(), r.model(), r.tool_names(), r.outcome()))
+            .collect();
+        panic!("the fake model server waited {limit:?}; it has seen {} calls: {seen:#?}", seen.len());
+    }
+
+    /// How many connections were accepted in all.
+    pub fn connections(&self) -> usize {
+        self.state.connections.read(|count| count.total)
+    }
+
+    /// How many connections are open now.
+    pub fn open_connections(&self) -> usize {
+        self.state.connections.read(|count| count.open)
+    }
+
+    /// How many connections were open at the same time, at most.
+    pub fn peak_connections(&self) -> usize {
+        self.state.connections.read(|count| count.peak)
+    }
+
+    /// Stops listening: new connections are refused until [`listen_again`](Self::listen_again). Open ones stay; those
+    /// not yet accepted are reset.
+    pub async fn refuse(&self) {
+        self.state.shut_door().await;
+    }
+
+    /// Listens again on the same port.
+    pub async fn listen_again(&self) {
+        self.state.open_door().await;
+    }
+}
+
+impl Drop for FakeModel {
+    fn drop(&mut self) {
+        match &mut self.host {
+            Host::Task(task) => task.abort(),
+            Host::Thread(running) => {
+                if let Some((stop, thread)) = running.take() {
+                    drop(stop);
+                    // Its panic was already printed, and a second one here would abort the test.
+                    let _ = thread.join();
+                }
+            }
+        }
+    }
+}
+
+/// A base URL at which nobody listens: the port is held (bound, never listening) so that nobody else can take it.
+pub fn refused_base_url() -> String {
+    static HELD: OnceLock<Mutex<Vec<TcpSocket>>> = OnceLock::new();
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
+    let address = socket.local_addr().expect("the port just bound");
+    HELD.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner).push(socket);
+    format!("http://{address}/v1")
+}
+
+async fn listen(port: u16) -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind(("127.0.0.1", port))
+        .await
+        .unwrap_or_else(|error| panic!("cannot listen on 127.0.0.1:{port}: {error}"));
+    let address = listener.local_addr().expect("a bound listener has an address");
+    (listener, address)
+}

@@ -1,0 +1,132 @@
+//! What the server's tasks share: the script, the records, the counts and the door.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use super::Options;
+use super::request::Request;
+use crate::recorded::{Call, Outcome, Recorded};
+use crate::script::Script;
+use crate::signal::Signal;
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) script: Script,
+    pub(super) options: Options,
+    pub(super) calls: Signal<Vec<Recorded>>,
+    pub(super) others: Signal<Vec<Recorded>>,
+    pub(super) connections: Signal<Connections>,
+    pub(super) door: Signal<Door>,
+    numbers: Mutex<Numbers>,
+    count: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Connections {
+    pub(super) total: usize,
+    pub(super) open: usize,
+    pub(super) peak: usize,
+}
+
+/// Whether the server listens. Several faults may hold the door shut at once.
+#[derive(Debug, Default)]
+pub(super) struct Door {
+    pub(super) holds: usize,
+    pub(super) listening: bool,
+}
+
+#[derive(Debug, Default)]
+struct Numbers {
+    next: usize,
+    others: usize,
+    by_model: HashMap<String, usize>,
+}
+
+impl State {
+    pub(super) fn new(script: Script, options: Options) -> Self {
+        Self {
+            script,
+            options,
+            calls: Signal::default(),
+            others: Signal::default(),
+            connections: Signal::default(),
+            door: Signal::new(Door { holds: 0, listening: true }),
+            numbers: Mutex::default(),
+            count: AtomicUsize::new(0),
+        }
+    }
+
+    pub(super) fn call_count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Numbers a model call and remembers it. Numbers are given under the lock of the list, so that a call's number is
+    /// its place.
+    pub(super) fn record_call(&self, request: Request, connection: usize) -> Recorded {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        let model = request.body["model"].as_str().unwrap_or_default().to_owned();
+        self.calls.update(|calls| {
+            let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+            let seq = numbers.next;
+            numbers.next += 1;
+            let nth = numbers.by_model.entry(model).or_default();
+            let recorded = recorded(request, connection, seq, *nth);
+            *nth += 1;
+            if self.options.keep_requests {
+                calls.push(recorded.clone());
+            }
+            recorded
+        })
+    }
+
+    pub(super) fn record_other(&self, request: Request, connection: usize) -> Recorded {
+        self.others.update(|others| {
+            let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+            let recorded = recorded(request, connection, numbers.others, 0);
+            numbers.others += 1;
+            others.push(recorded.clone());
+            recorded
+        })
+    }
+
+    pub(super) fn ended(&self, seq: usize, outcome: Outcome) {
+        if self.options.keep_requests {
+            self.calls.update(|calls| {
+                calls[seq].outcome = outcome;
+                calls[seq].ended = Some(Instant::now());
+            });
+        }
+    }
+
+    /// Returns once the port really refuses connections.
+    pub(super) async fn shut_door(&self) {
+        self.door.update(|door| door.holds += 1);
+        self.door.wait(|door| (!door.listening || door.holds == 0).then_some(())).await;
+    }
+
+    /// Lets go of one hold; returns once the port listens again, if that was the last.
+    pub(super) async fn open_door(&self) {
+        self.door.update(|door| door.holds = door.holds.saturating_sub(1));
+        self.door.wait(|door| (door.listening || door.holds > 0).then_some(())).await;
+    }
+}
+
+fn recorded(request: Request, connection: usize, seq: usize, nth_of_model: usize) -> Recorded {
+    Recorded {
+        call: Arc::new(Call {
+            seq,
+            nth_of_model,
+            connection,
+            method: request.method,
+            path: request.path,
+            headers: request.headers,
+            raw: request.raw,
+            body: request.body,
+            arrived: Instant::now(),
+        }),
+        outcome: Outcome::Underway,
+        ended: None,
+    }
+}

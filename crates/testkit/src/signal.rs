@@ -1,0 +1,72 @@
+//! A value that tests can wait on, from async code and from plain threads alike, so that nobody has to sleep and look.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+/// A shared value; every [`update`](Self::update) wakes whoever waits for a condition on it.
+#[derive(Debug, Default)]
+pub(crate) struct Signal<T> {
+    /// A std mutex: never held across an await.
+    value: Mutex<T>,
+    threads: Condvar,
+    tasks: Notify,
+}
+
+impl<T> Signal<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self { value: Mutex::new(value), threads: Condvar::new(), tasks: Notify::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, T> {
+        // A panicking test must not hide its own message behind a poisoned lock.
+        self.value.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn read<R>(&self, look: impl FnOnce(&T) -> R) -> R {
+        look(&self.lock())
+    }
+
+    pub(crate) fn update<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
+        let out = change(&mut self.lock());
+        self.threads.notify_all();
+        self.tasks.notify_waiters();
+        out
+    }
+
+    /// Waits until `look` finds what it is looking for.
+    pub(crate) async fn wait<R>(&self, mut look: impl FnMut(&T) -> Option<R>) -> R {
+        loop {
+            let mut changed = std::pin::pin!(self.tasks.notified());
+            // Enlisted before looking: a change between the look and the await is not missed.
+            changed.as_mut().enable();
+            if let Some(found) = self.read(&mut look) {
+                return found;
+            }
+            changed.await;
+        }
+    }
+
+    /// As [`wait`](Self::wait), giving up after `limit`.
+    pub(crate) async fn wait_for<R>(&self, limit: Duration, look: impl FnMut(&T) -> Option<R>) -> Option<R> {
+        tokio::time::timeout(limit, self.wait(look)).await.ok()
+    }
+
+    /// As [`wait_for`](Self::wait_for), for a thread without a runtime.
+    pub(crate) fn wait_for_blocking<R>(
+        &self,
+        limit: Duration,
+        mut look: impl FnMut(&T) -> Option<R>,
+    ) -> Option<R> {
+        let end = Instant::now() + limit;
+        let mut guard = self.lock();
+        loop {
+            if let Some(found) = look(&guard) {
+                return Some(found);
+            }
+            let left = end.checked_duration_since(Instant::now())?;
+            guard = self.threads.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}

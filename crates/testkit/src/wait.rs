@@ -1,0 +1,54 @@
+//! Waiting for conditions that nothing signals (a file appears, a process is gone): look often, with a deadline.
+//! Where something can be signalled, wait on that instead.
+
+use std::time::{Duration, Instant};
+
+/// The first pause between two looks; it doubles up to [`LONGEST`].
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(20);
+
+/// Looks until `condition` holds; `false` when `limit` passed first.
+#[must_use]
+pub fn holds_within(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + limit;
+    let mut pause = SHORTEST;
+    loop {
+        if condition() {
+            return true;
+        }
+        let now = Instant::now();
+        if now >= end {
+            return false;
+        }
+        std::thread::sleep(pause.min(end - now));
+        pause = (pause * 2).min(LONGEST);
+    }
+}
+
+/// Looks until `condition` holds, and panics at the caller when `limit` passes first.
+#[track_caller]
+pub fn until(limit: Duration, condition: impl FnMut() -> bool) {
+    assert!(holds_within(limit, condition), "the condition did not hold within {limit:?}");
+}
+
+/// Looks until `find` finds something, and panics at the caller when `limit` passes first.
+#[track_caller]
+pub fn until_some<T>(limit: Duration, mut find: impl FnMut() -> Option<T>) -> T {
+    let mut found = None;
+    until(limit, || {
+        found = find();
+        found.is_some()
+    });
+    found.expect("until() returned, so it was found")
+}
+
+/// [`until`] for async tests: lets the other tasks of the runtime work between two looks.
+pub async fn until_async(limit: Duration, mut condition: impl FnMut() -> bool) {
+    let end = Instant::now() + limit;
+    let mut pause = SHORTEST;
+    while !condition() {
+        assert!(Instant::now() < end, "the condition did not hold within {limit:?}");
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST);
+    }
+}
