@@ -9,5 +9,7 @@ mod prompt;
 mod tools;
 
 pub use coordination::{CallKey, Consequence, Coordination, Wanted};
-pub use orchestrator::{Backends, Feed, Interest, Mask, Orchestrator, Parts, Stopped, SubmitError, Submitter, Subscription};
+pub use orchestrator::{
+    Backends, Feed, Interest, Mask, Orchestrator, Parts, Stopped, SubmitError, Submitter, Subscription,
+};
 pub use tools::{NEW_ANSWER, VOTE};

@@ -10,8 +10,8 @@ mod state;
 mod tally;
 
 use althing_protocol::{
-    AgentId, Answer, AttemptOutcome, Decision, Event, Fact, Interaction, Item, Millis, Op, Phase, Purpose, Revision,
-    RunResult, RunSpec, SessionId, TaskId, TaskStatus, Timer, Timestamp, Usage, Verdict,
+    AgentId, Answer, AttemptOutcome, Decision, Event, Fact, Interaction, Item, Millis, Op, Phase, Purpose,
+    Revision, RunResult, RunSpec, SessionId, TaskId, TaskStatus, Timer, Timestamp, Usage, Verdict,
 };
 pub(crate) use state::{Attempt, Seat, State, Turn};
 use state::{Ending, Presented};
@@ -207,13 +207,17 @@ impl Coordination {
             Timer::RoundSoft { agent, attempt } => self.with_attempt(agent, *attempt, |attempt| {
                 attempt.warn.get_or_insert(attempt.turns.len());
             }),
-            Timer::RoundHard { agent, attempt } => self.with_attempt(agent, *attempt, |attempt| attempt.expired = true),
+            Timer::RoundHard { agent, attempt } => {
+                self.with_attempt(agent, *attempt, |attempt| attempt.expired = true)
+            }
         }
     }
 
     fn with_attempt(&mut self, agent: &AgentId, number: u32, change: impl FnOnce(&mut Attempt)) {
         let seat = self.state.seats.iter_mut().find(|seat| seat.member.id == *agent);
-        if let Some(attempt) = seat.and_then(|seat| seat.attempt.as_mut()).filter(|attempt| attempt.number == number) {
+        if let Some(attempt) =
+            seat.and_then(|seat| seat.attempt.as_mut()).filter(|attempt| attempt.number == number)
+        {
             change(attempt);
         }
     }
@@ -226,7 +230,9 @@ impl Coordination {
             Fact::StatusChanged { status, .. } => {
                 self.statuses.insert(task.clone(), *status);
             }
-            Fact::AttemptStarted { attempt, purpose, continues } => self.start(index, *attempt, *purpose, *continues),
+            Fact::AttemptStarted { attempt, purpose, continues } => {
+                self.start(index, *attempt, *purpose, *continues)
+            }
             Fact::AttemptEnded { attempt, outcome, usage } => {
                 self.state.usage += *usage;
                 self.end(index, *attempt, outcome);
@@ -251,7 +257,8 @@ impl Coordination {
 
     fn end(&mut self, index: usize, number: u32, outcome: &AttemptOutcome) {
         let Some(seat) = self.state.seats.get_mut(index) else { return };
-        let presenting = seat.attempt.as_ref().is_some_and(|attempt| matches!(attempt.purpose, Purpose::Present { .. }));
+        let presenting =
+            seat.attempt.as_ref().is_some_and(|attempt| matches!(attempt.purpose, Purpose::Present { .. }));
         seat.end(number, outcome);
         if presenting {
             self.state.ending.presented = match outcome {
@@ -290,7 +297,11 @@ impl Coordination {
                 }
             }
             Item::Reply(reply) => self.state.usage += reply.usage,
-            Item::ToolResult { .. } | Item::Reminder { .. } | Item::Update { .. } | Item::TimeWarning | Item::StaleVote(_) => {}
+            Item::ToolResult { .. }
+            | Item::Reminder { .. }
+            | Item::Update { .. }
+            | Item::TimeWarning
+            | Item::StaleVote(_) => {}
         }
         if let Some(seat) = self.state.seats.get_mut(index) {
             seat.take(attempt, item);
@@ -298,7 +309,11 @@ impl Coordination {
     }
 
     /// Checks a person's answer to the override window; the facts that follow from it, or why it is refused.
-    pub fn answer_override(&self, interaction: &althing_protocol::InteractionId, decision: &Decision) -> Result<Vec<Consequence>, String> {
+    pub fn answer_override(
+        &self,
+        interaction: &althing_protocol::InteractionId,
+        decision: &Decision,
+    ) -> Result<Vec<Consequence>, String> {
         let Some(open) = self.interaction.as_ref().filter(|open| open.id == *interaction) else {
             return Err(format!("the interaction {interaction} is not open"));
         };
@@ -310,7 +325,8 @@ impl Coordination {
                 return Err(format!("{agent} has no answer to present"));
             }
             if self.state.ending.winner.as_ref() != Some(agent) {
-                facts.push((self.task.clone(), Fact::Decided(Verdict::Override { presenter: agent.clone() })));
+                facts
+                    .push((self.task.clone(), Fact::Decided(Verdict::Override { presenter: agent.clone() })));
             }
         }
         facts.push((self.task.clone(), closed));
@@ -319,4 +335,4 @@ impl Coordination {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -5,7 +5,8 @@ use super::state::{Presented, Seat, State};
 use super::tally::Tally;
 use super::{Consequence, Coordination};
 use althing_protocol::{
-    AgentId, AgentOutcome, AgentSummary, CoordinationSummary, Fact, Phase, RunEnd, RunResult, RunStatus, TaskStatus, Verdict,
+    AgentId, AgentOutcome, AgentSummary, CoordinationSummary, Fact, Phase, RunEnd, RunResult, RunStatus,
+    TaskStatus, Verdict,
 };
 
 impl Coordination {

@@ -14,8 +14,9 @@ use super::state::{Attempt, Presented, Seat, State};
 use super::tally::Tally;
 use super::{CallKey, Consequence, Coordination, Wanted, ruling};
 use althing_protocol::{
-    AgentId, AttemptOutcome, Candidate, Decision, Fact, FinalAnswerStrategy, Interaction, InteractionId, InteractionKind,
-    Item, Notice, NoticeLevel, Phase, Purpose, Revision, RunEnd, TaskStatus, Timer, Usage, Verdict,
+    AgentId, AttemptOutcome, Candidate, Decision, Fact, FinalAnswerStrategy, Interaction, InteractionId,
+    InteractionKind, Item, Notice, NoticeLevel, Phase, Purpose, Revision, RunEnd, TaskStatus, Timer, Usage,
+    Verdict,
 };
 
 /// How much of an answer a preview shows.
@@ -83,7 +84,10 @@ impl State {
     fn someone_waits(&self) -> bool {
         let rules = &self.spec.rules;
         let waits = |seat: &Seat| {
-            seat.is_live() && seat.has_answered() && seat.attempt.is_none() && seat.vote.is_none()
+            seat.is_live()
+                && seat.has_answered()
+                && seat.attempt.is_none()
+                && seat.vote.is_none()
                 && self.has_unseen(seat, seat.seen)
         };
         // Independent agents are shown others' answers only for the vote, and that waits for everyone.
@@ -103,7 +107,8 @@ impl Coordination {
             return Vec::new();
         }
         let stopping = self.state.timed_out || self.state.cancelled || self.state.halted;
-        for rule in [Self::begin, Self::end_attempts, Self::rule_on_replies] {
+        // Replies first: what an agent has said counts, whatever ends its attempt.
+        for rule in [Self::begin, Self::rule_on_replies, Self::end_attempts] {
             let facts = rule(self);
             if !facts.is_empty() {
                 return facts;
@@ -130,7 +135,11 @@ impl Coordination {
     fn begin(&self) -> Vec<Consequence> {
         let begun = self.statuses.get(&self.task).is_some_and(|status| *status == TaskStatus::Running);
         let waiting = self.interaction.is_some();
-        if begun || waiting || self.state.halted { Vec::new() } else { self.status(TaskStatus::Running, None) }
+        if begun || waiting || self.state.halted {
+            Vec::new()
+        } else {
+            self.status(TaskStatus::Running, None)
+        }
     }
 
     fn status(&self, status: TaskStatus, why: Option<String>) -> Vec<Consequence> {
@@ -174,7 +183,12 @@ impl Coordination {
 
     /// Attempts that an interruption cut off go on as new attempts with the same conversation.
     fn carry_on(&self) -> Vec<Consequence> {
-        let cut = self.state.seats.iter().enumerate().filter_map(|(index, seat)| Some((index, seat, seat.suspended.as_ref()?)));
+        let cut = self
+            .state
+            .seats
+            .iter()
+            .enumerate()
+            .filter_map(|(index, seat)| Some((index, seat, seat.suspended.as_ref()?)));
         cut.map(|(index, seat, old)| {
             let (attempt, purpose) = (seat.attempts + 1, old.purpose);
             (self.work(index), Fact::AttemptStarted { attempt, purpose, continues: Some(old.number) })
@@ -184,7 +198,11 @@ impl Coordination {
 
     fn halt(&self) -> Vec<Consequence> {
         let interrupted = self.statuses.get(&self.task) == Some(&TaskStatus::Interrupted);
-        if interrupted { Vec::new() } else { self.status(TaskStatus::Interrupted, Some("stopped; can be resumed".into())) }
+        if interrupted {
+            Vec::new()
+        } else {
+            self.status(TaskStatus::Interrupted, Some("stopped; can be resumed".into()))
+        }
     }
 
     /// Rules 1 to 3: who answers, judges, and is told.
@@ -199,9 +217,13 @@ impl Coordination {
             self.drop_out(index, seat, &mut facts);
             if let Some(purpose) = state.next_attempt(seat) {
                 if seat.attempts == 0 {
-                    facts.push((work.clone(), Fact::StatusChanged { status: TaskStatus::Running, why: None }));
+                    facts
+                        .push((work.clone(), Fact::StatusChanged { status: TaskStatus::Running, why: None }));
                 }
-                facts.push((work, Fact::AttemptStarted { attempt: seat.attempts + 1, purpose, continues: None }));
+                facts.push((
+                    work,
+                    Fact::AttemptStarted { attempt: seat.attempts + 1, purpose, continues: None },
+                ));
             } else if let Some(attempt) = &seat.attempt {
                 let told = Self::tell(attempt, state.revision());
                 facts.extend(told.map(|item| (work, Fact::ItemAdded { attempt: attempt.number, item })));
@@ -219,7 +241,10 @@ impl Coordination {
         let work = self.work(index);
         let said = self.statuses.get(&work).is_some_and(|status| status.is_final());
         if let Some(out) = seat.out.as_ref().filter(|_| !said) {
-            facts.push((work, Fact::StatusChanged { status: TaskStatus::Failed, why: Some(out.error.clone()) }));
+            facts.push((
+                work,
+                Fact::StatusChanged { status: TaskStatus::Failed, why: Some(out.error.clone()) },
+            ));
         }
     }
 
@@ -240,7 +265,9 @@ impl Coordination {
 
     fn count_votes(&self) -> Vec<Consequence> {
         let tally = Tally::of(&self.state);
-        let Some(winner) = tally.ranking.first().and_then(|index| self.agent(*index)) else { return Vec::new() };
+        let Some(winner) = tally.ranking.first().and_then(|index| self.agent(*index)) else {
+            return Vec::new();
+        };
         let verdict = Verdict::Winner {
             winner: winner.clone(),
             votes: tally.votes.clone(),
@@ -251,7 +278,10 @@ impl Coordination {
         let mut facts = vec![(self.task.clone(), Fact::Decided(verdict))];
         match self.state.spec.rules.override_window.filter(|_| tally.ranking.len() > 1) {
             Some(countdown) => {
-                let kind = InteractionKind::WinnerOverride { winner: winner.clone(), candidates: self.choices(&tally) };
+                let kind = InteractionKind::WinnerOverride {
+                    winner: winner.clone(),
+                    candidates: self.choices(&tally),
+                };
                 let id = InteractionId::new(format!("{}.override", self.task));
                 facts.push((self.task.clone(), Fact::PhaseChanged { phase: Phase::OverrideWindow }));
                 facts.extend(self.status(TaskStatus::WaitingForUser, None));
@@ -269,7 +299,12 @@ impl Coordination {
             let answer = self.state.answers.get(*seat.answers.last()?)?;
             let agent = seat.member.id.clone();
             let votes = tally.votes.get(&agent).copied().unwrap_or_default();
-            Some(Candidate { agent, label: answer.label, votes, preview: answer.content.chars().take(PREVIEW_CHARS).collect() })
+            Some(Candidate {
+                agent,
+                label: answer.label,
+                votes,
+                preview: answer.content.chars().take(PREVIEW_CHARS).collect(),
+            })
         };
         seats.filter_map(choice).collect()
     }
@@ -277,7 +312,10 @@ impl Coordination {
     fn override_window(&self) -> Vec<Consequence> {
         match &self.interaction {
             Some(open) if self.window_over => {
-                vec![(self.task.clone(), Fact::InteractionClosed { id: open.id.clone(), decision: Decision::Continue })]
+                vec![(
+                    self.task.clone(),
+                    Fact::InteractionClosed { id: open.id.clone(), decision: Decision::Continue },
+                )]
             }
             Some(_) => Vec::new(),
             None => vec![(self.task.clone(), Fact::PhaseChanged { phase: Phase::Presenting })],
@@ -290,7 +328,10 @@ impl Coordination {
         match &self.state.ending.presented {
             Some(Presented::Text(_)) => self.finish(RunEnd::Answered),
             Some(Presented::Failed(error)) => {
-                let text = format!("{} could not present ({error}); its own answer is used as it is.", seat.member.id);
+                let text = format!(
+                    "{} could not present ({error}); its own answer is used as it is.",
+                    seat.member.id
+                );
                 let notice = Notice { level: NoticeLevel::Warning, text, hint: None };
                 let mut facts = vec![(self.task.clone(), Fact::Notice(notice))];
                 facts.extend(self.finish(RunEnd::Answered));
@@ -299,7 +340,10 @@ impl Coordination {
             None if seat.attempt.is_some() => Vec::new(),
             None => {
                 let purpose = Purpose::Present { strategy: self.state.spec.rules.strategy() };
-                vec![(self.work(index), Fact::AttemptStarted { attempt: seat.attempts + 1, purpose, continues: None })]
+                vec![(
+                    self.work(index),
+                    Fact::AttemptStarted { attempt: seat.attempts + 1, purpose, continues: None },
+                )]
             }
         }
     }
@@ -315,7 +359,9 @@ impl Coordination {
             // Anyone can write one answer from all; the best placed one that is left does.
             FinalAnswerStrategy::Synthesize => {
                 let ranking = Tally::of(&self.state).ranking;
-                let live = ranking.into_iter().find(|index| self.state.seats.get(*index).is_some_and(Seat::is_live))?;
+                let live = ranking
+                    .into_iter()
+                    .find(|index| self.state.seats.get(*index).is_some_and(Seat::is_live))?;
                 Some((live, self.state.seats.get(live)?))
             }
         }
@@ -342,7 +388,11 @@ impl Coordination {
         for (seat, state) in self.state.seats.iter().enumerate() {
             let Some(attempt) = &state.attempt else { continue };
             let (agent, number) = (state.member.id.clone(), attempt.number);
-            let limit = if matches!(attempt.purpose, Purpose::Answer) { limits.initial_round } else { limits.subsequent_round };
+            let limit = if matches!(attempt.purpose, Purpose::Answer) {
+                limits.initial_round
+            } else {
+                limits.subsequent_round
+            };
             if let Some(limit) = limit {
                 wanted.timers.push((Timer::RoundSoft { agent: agent.clone(), attempt: number }, limit));
                 let hard = althing_protocol::Millis(limit.0 + limits.round_grace.0);

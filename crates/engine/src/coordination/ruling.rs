@@ -37,7 +37,8 @@ pub(crate) fn facts(state: &State, index: usize, seat: &Seat, attempt: &Attempt,
         Ruling::Vote(ballot) => vec![item(Item::Vote(ballot)), ended(AttemptOutcome::Voted)],
         Ruling::Present(text) => vec![ended(AttemptOutcome::Presented { text })],
         Ruling::Stale(ballot, call) => {
-            let content = "Not counted: newer answers arrived while you were deciding. They follow.".to_owned();
+            let content =
+                "Not counted: newer answers arrived while you were deciding. They follow.".to_owned();
             let mut facts = vec![item(Item::StaleVote(ballot))];
             let others = reply.tool_calls.iter().filter(|other| other.id != call);
             facts.extend(others.map(|other| {
@@ -49,7 +50,9 @@ pub(crate) fn facts(state: &State, index: usize, seat: &Seat, attempt: &Attempt,
         }
         Ruling::Refuse(words) if attempt.faults + 1 >= TRIES => {
             let last = words.into_iter().next().map_or_else(String::new, |(_, text)| text);
-            let reason = format!("did not finish its turn properly in {TRIES} tries; the last time it was told: {last}");
+            let reason = format!(
+                "did not finish its turn properly in {TRIES} tries; the last time it was told: {last}"
+            );
             vec![ended(AttemptOutcome::GaveUp { reason })]
         }
         Ruling::Refuse(words) => {
@@ -93,7 +96,12 @@ fn present(reply: &Reply) -> Ruling {
         return Ruling::Present(reply.text.clone());
     }
     // Some models answer with the tool they used before; what they say is what counts.
-    let content = reply.tool_calls.iter().rev().find(|call| call.name == NEW_ANSWER).and_then(|call| tools::answer(call).ok());
+    let content = reply
+        .tool_calls
+        .iter()
+        .rev()
+        .find(|call| call.name == NEW_ANSWER)
+        .and_then(|call| tools::answer(call).ok());
     match content {
         Some(content) => Ruling::Present(content),
         None => refuse_all(reply, "Write the final answer as plain text, without calling a tool."),
@@ -103,18 +111,24 @@ fn present(reply: &Reply) -> Ruling {
 fn contribute(state: &State, seat: &Seat, attempt: &Attempt, reply: &Reply, offer: Offer) -> Ruling {
     let last = |name: &str| reply.tool_calls.iter().rev().find(|call| call.name == name);
     match (last(NEW_ANSWER), last(VOTE)) {
-        (Some(_), Some(_)) => refuse_all(reply, "You both answered and voted. Do one of the two: call one tool, once."),
+        (Some(_), Some(_)) => {
+            refuse_all(reply, "You both answered and voted. Do one of the two: call one tool, once.")
+        }
         (Some(call), None) => answer(state, seat, attempt, reply, call, offer),
         (None, Some(call)) => vote(state, seat, attempt, reply, call, offer),
-        (None, None) if reply.tool_calls.is_empty() && plain_text_answers(state) && !reply.text.trim().is_empty() => {
+        (None, None)
+            if reply.tool_calls.is_empty() && plain_text_answers(state) && !reply.text.trim().is_empty() =>
+        {
             Ruling::Answer(reply.text.clone())
         }
-        (None, None) if reply.tool_calls.is_empty() => {
-            refuse_all(reply, &format!("Your turn ends only with a tool call. Finish now by calling {}.", offer.names()))
-        }
-        (None, None) => {
-            refuse_all(reply, &format!("There is no such tool. Finish your turn by calling {}.", offer.names()))
-        }
+        (None, None) if reply.tool_calls.is_empty() => refuse_all(
+            reply,
+            &format!("Your turn ends only with a tool call. Finish now by calling {}.", offer.names()),
+        ),
+        (None, None) => refuse_all(
+            reply,
+            &format!("There is no such tool. Finish your turn by calling {}.", offer.names()),
+        ),
     }
 }
 
@@ -123,9 +137,19 @@ fn plain_text_answers(state: &State) -> bool {
     state.spec.rules.skip_voting && state.seats.len() == 1
 }
 
-fn answer(state: &State, seat: &Seat, attempt: &Attempt, reply: &Reply, call: &ToolCall, offer: Offer) -> Ruling {
+fn answer(
+    state: &State,
+    seat: &Seat,
+    attempt: &Attempt,
+    reply: &Reply,
+    call: &ToolCall,
+    offer: Offer,
+) -> Ruling {
     if !offer.answer {
-        return refuse_all(reply, "No further answers are taken from you. Vote for the best answer with `vote`.");
+        return refuse_all(
+            reply,
+            "No further answers are taken from you. Vote for the best answer with `vote`.",
+        );
     }
     let content = match tools::answer(call) {
         Ok(content) => content,
@@ -142,7 +166,14 @@ fn answer(state: &State, seat: &Seat, attempt: &Attempt, reply: &Reply, call: &T
     }
 }
 
-fn vote(state: &State, seat: &Seat, attempt: &Attempt, reply: &Reply, call: &ToolCall, offer: Offer) -> Ruling {
+fn vote(
+    state: &State,
+    seat: &Seat,
+    attempt: &Attempt,
+    reply: &Reply,
+    call: &ToolCall,
+    offer: Offer,
+) -> Ruling {
     if !offer.vote {
         return refuse_all(reply, "There is nothing to vote on yet. Give your own answer with `new_answer`.");
     }
@@ -153,7 +184,10 @@ fn vote(state: &State, seat: &Seat, attempt: &Attempt, reply: &Reply, call: &Too
     let candidates = state.candidates(attempt.knows);
     let Some(target) = candidates.iter().find(|&&seat| target == format!("agent{}", seat + 1)) else {
         let names: Vec<String> = candidates.iter().map(|seat| format!("agent{}", seat + 1)).collect();
-        return refuse_all(reply, &format!("`{target}` is nobody you can vote for. Choose one of: {}.", names.join(", ")));
+        return refuse_all(
+            reply,
+            &format!("`{target}` is nobody you can vote for. Choose one of: {}.", names.join(", ")),
+        );
     };
     let Some(target) = state.seats.get(*target) else {
         return refuse_all(reply, "There is nobody to vote for.");

@@ -1,7 +1,8 @@
 //! What a run's decider knows: the fold of the run's facts, and nothing else.
 
 use althing_protocol::{
-    AgentId, Answer, AttemptOutcome, Ballot, Item, Member, Purpose, Reply, Revision, RunResult, RunSpec, Usage,
+    AgentId, Answer, AttemptOutcome, Ballot, Item, Member, Purpose, Reply, Revision, RunResult, RunSpec,
+    Usage,
 };
 
 /// How often an agent may end a turn wrongly before it is out.
@@ -97,7 +98,17 @@ impl Attempt {
             Purpose::Judge { knows, .. } => knows,
             Purpose::Answer | Purpose::Present { .. } => Revision(0),
         };
-        Self { number, purpose, knows, turns: Vec::new(), faults: 0, warn: None, stale: None, expired: false, cut_off: false }
+        Self {
+            number,
+            purpose,
+            knows,
+            turns: Vec::new(),
+            faults: 0,
+            warn: None,
+            stale: None,
+            expired: false,
+            cut_off: false,
+        }
     }
 
     /// The reply that nothing was done about yet.
@@ -117,7 +128,11 @@ impl Attempt {
         match item {
             Item::Reply(reply) => self.turns.push(Turn::Reply(reply.clone())),
             Item::ToolResult { call, content, is_error } => {
-                self.turns.push(Turn::ToolResult { call: call.clone(), content: content.clone(), is_error: *is_error });
+                self.turns.push(Turn::ToolResult {
+                    call: call.clone(),
+                    content: content.clone(),
+                    is_error: *is_error,
+                });
             }
             Item::Reminder { call, text } => {
                 // One reply may hold several refused calls; it is one fault.
@@ -180,7 +195,9 @@ impl Seat {
             }
             AttemptOutcome::GaveUp { reason } => Some(Out { error: reason.clone(), timed_out: false }),
             AttemptOutcome::Failed { error, .. } => Some(Out { error: error.clone(), timed_out: false }),
-            AttemptOutcome::TimedOut => Some(Out { error: "its round's time limit passed".into(), timed_out: true }),
+            AttemptOutcome::TimedOut => {
+                Some(Out { error: "its round's time limit passed".into(), timed_out: true })
+            }
             AttemptOutcome::Answered
             | AttemptOutcome::Voted
             | AttemptOutcome::Presented { .. }

@@ -3,7 +3,9 @@
 use super::feed::Feed;
 use super::{Backend, Input};
 use crate::coordination::CallKey;
-use althing_protocol::{BackendError, BackendErrorKind, Delta, DeltaKind, ModelRequest, Progress, Reply, TaskId, Usage};
+use althing_protocol::{
+    BackendError, BackendErrorKind, Delta, DeltaKind, ModelRequest, Progress, Reply, TaskId, Usage,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -56,7 +58,13 @@ impl Doers {
         }
     }
 
-    pub(super) fn start(&mut self, key: DoerKey, work: TaskId, request: ModelRequest, backend: Option<Arc<dyn Backend>>) {
+    pub(super) fn start(
+        &mut self,
+        key: DoerKey,
+        work: TaskId,
+        request: ModelRequest,
+        backend: Option<Arc<dyn Backend>>,
+    ) {
         let feed = self.feed.clone();
         let report = Report { inbox: self.inbox.clone(), key: key.clone(), result: Some(Err(broken())) };
         let call = self.runtime.spawn(async move {
@@ -109,7 +117,8 @@ fn broken() -> BackendError {
 }
 
 fn pass_on(feed: &Feed, work: &TaskId, delta: Delta<'_>) {
-    if !feed.is_watched() {
+    // Retries are rare and always worth telling.
+    if !feed.is_watched() && !matches!(delta, Delta::Retry { .. }) {
         return;
     }
     let (kind, text) = match delta {

@@ -3,7 +3,7 @@
 //! A slow reader never slows a writer: the ring holds the newest events only, and a reader that fell behind gets a
 //! `Gap` and re-reads what it missed from the log. Passing progress it missed stays missed.
 
-use althing_protocol::{Event, FeedItem, JournalError, JournalReader, Progress, Seq};
+use althing_protocol::{DeltaKind, Event, FeedItem, JournalError, JournalReader, Progress, Seq};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -162,7 +162,14 @@ impl Feed {
             self.shared.watchers.fetch_add(1, Ordering::Relaxed);
         }
         let cursor = self.ring().subscribe(from);
-        Subscription { feed: self.clone(), cursor, had: from, backlog: VecDeque::new(), began: false, interest }
+        Subscription {
+            feed: self.clone(),
+            cursor,
+            had: from,
+            backlog: VecDeque::new(),
+            began: false,
+            interest,
+        }
     }
 }
 
@@ -207,7 +214,8 @@ impl Subscription {
     }
 
     fn passes_by(&self, progress: &Progress) -> bool {
-        self.interest == Interest::Facts && matches!(progress, Progress::Delta { .. })
+        self.interest == Interest::Facts
+            && matches!(progress, Progress::Delta { kind, .. } if *kind != DeltaKind::Retry)
     }
 
     /// The next item that is there already.

@@ -11,9 +11,9 @@ mod timers;
 
 use crate::coordination::Coordination;
 use althing_protocol::{
-    AgentId, AttemptOutcome, Backend, BackendError, Clock, Decision, Event, Fact, InteractionId, Item, Journal, JournalError,
-    JournalReader, Notice, NoticeLevel, Op, Origin, Progress, Reply, RunEnd, RunResult, RunSpec, Seq, SessionId,
-    SessionOpened, TaskId, TaskSpec,
+    AgentId, AttemptOutcome, Backend, BackendError, Clock, Decision, Event, Fact, InteractionId, Item,
+    Journal, JournalError, JournalReader, Notice, NoticeLevel, Op, Origin, Progress, Reply, RunEnd,
+    RunResult, RunSpec, Seq, SessionId, SessionOpened, TaskId, TaskSpec,
 };
 use doers::{DoerKey, Doers};
 pub use feed::{Feed, Interest, Subscription};
@@ -104,7 +104,8 @@ impl Orchestrator {
         let last = parts.history.last().map_or(Seq(0), |event| event.seq);
         let feed = Feed::new(parts.reader.clone(), last);
         let session = Session::new(parts, opening, feed.clone(), inbox.clone());
-        let thread = std::thread::Builder::new().name("session".into()).spawn(move || session.run(&received))?;
+        let thread =
+            std::thread::Builder::new().name("session".into()).spawn(move || session.run(&received))?;
         Ok(Self { inbox, feed, thread })
     }
 
@@ -176,7 +177,8 @@ impl Session {
                 return Stopped::Disk(error);
             }
             self.reconcile();
-            if self.halting || (!self.runs.is_empty() && self.runs.values().all(|run| run.result().is_some())) {
+            if self.halting || (!self.runs.is_empty() && self.runs.values().all(|run| run.result().is_some()))
+            {
                 return self.stop(inbox);
             }
         }
@@ -199,11 +201,13 @@ impl Session {
         }
         for (task, timer) in self.timers.take_due(self.parts.clock.now()) {
             self.record(Some(task), None, Fact::TimerFired(timer));
-            self.settle();
         }
+        // Only now: replies that came together are judged together, each by what its agent knew.
+        self.settle();
         true
     }
 
+    /// Records what an input says; what follows from it is settled later.
     fn take(&mut self, input: Input) {
         match input {
             Input::Op(op, by) => self.accept(op, by),
@@ -223,7 +227,6 @@ impl Session {
                 self.record(Some(work), None, fact);
             }
         }
-        self.settle();
     }
 
     fn accept(&mut self, op: Op, by: Origin) {
@@ -245,10 +248,18 @@ impl Session {
         let id = TaskId::run(self.runs.len() as u32 + 1);
         let agents: Vec<AgentId> = spec.members.iter().map(|member| member.id.clone()).collect();
         let run = TaskSpec::Run(Box::new(spec));
-        let cause = self.record(Some(id.clone()), None, Fact::TaskCreated { id: id.clone(), parent: None, spec: run });
+        let cause = self.record(
+            Some(id.clone()),
+            None,
+            Fact::TaskCreated { id: id.clone(), parent: None, spec: run },
+        );
         for (n, agent) in (1..).zip(agents) {
             let work = id.work(n);
-            let created = Fact::TaskCreated { id: work.clone(), parent: Some(id.clone()), spec: TaskSpec::Work { agent } };
+            let created = Fact::TaskCreated {
+                id: work.clone(),
+                parent: Some(id.clone()),
+                spec: TaskSpec::Work { agent },
+            };
             self.record(Some(work), Some(cause), created);
         }
     }
@@ -268,7 +279,8 @@ impl Session {
                 }
             }
             Err(text) => {
-                let notice = Notice { level: NoticeLevel::Warning, text: format!("not taken: {text}"), hint: None };
+                let notice =
+                    Notice { level: NoticeLevel::Warning, text: format!("not taken: {text}"), hint: None };
                 self.record(None, None, Fact::Notice(notice));
             }
         }
@@ -337,6 +349,7 @@ impl Session {
         for input in late {
             self.take(input);
         }
+        self.settle();
         if self.pending.is_empty() { Ok(()) } else { self.commit(inbox) }
     }
 
@@ -363,12 +376,19 @@ impl Session {
         self.doers.stop_all();
         if self.halting && self.runs.values().any(|run| run.result().is_none()) {
             self.feed.close();
-            return Stopped::Halted(self.runs.values().map(|run| run.result_as_of_now(RunEnd::Cancelled)).collect());
+            return Stopped::Halted(
+                self.runs.values().map(|run| run.result_as_of_now(RunEnd::Cancelled)).collect(),
+            );
         }
-        let kept: Vec<Result<(), JournalError>> = self.runs.values().map(|run| keep_files(&mut *self.parts.journal, run)).collect();
+        let kept: Vec<Result<(), JournalError>> =
+            self.runs.values().map(|run| keep_files(&mut *self.parts.journal, run)).collect();
         for error in kept.into_iter().filter_map(Result::err) {
             let text = format!("the run's files could not be written: {error}");
-            self.record(None, None, Fact::Notice(Notice { level: NoticeLevel::Warning, text, hint: error.hint }));
+            self.record(
+                None,
+                None,
+                Fact::Notice(Notice { level: NoticeLevel::Warning, text, hint: error.hint }),
+            );
         }
         if !self.closed {
             self.record(None, None, Fact::SessionClosed {});

@@ -1,1 +1,251 @@
+//! A session under supervision, with a journal and backends that a test controls.
 
+use super::*;
+use crate::coordination::tests::harness::{answer, spec, text, vote};
+use althing_protocol::{
+    BackendErrorKind, BackendInfo, BoxFuture, Checkpoint, DeltaSink, FeedItem, Millis, ModelRequest,
+    RunRules, RunStatus, Timestamp, Usage,
+};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A journal in memory that can be told to refuse.
+#[derive(Clone, Default)]
+struct Memory {
+    log: Arc<Mutex<Vec<Arc<Event>>>>,
+    /// How many of the next appends fail.
+    refusals: Arc<AtomicUsize>,
+}
+
+impl Journal for Memory {
+    fn append(&mut self, events: &[Arc<Event>]) -> Result<(), JournalError> {
+        let refuse = |left: usize| left.checked_sub(1);
+        if self.refusals.fetch_update(Ordering::SeqCst, Ordering::SeqCst, refuse).is_ok() {
+            return Err(JournalError {
+                message: "no space left".into(),
+                hint: Some("free some".into()),
+                retryable: true,
+            });
+        }
+        self.log.lock().unwrap().extend_from_slice(events);
+        Ok(())
+    }
+
+    fn checkpoint(&mut self, _: Checkpoint) {}
+
+    fn keep(&mut self, _: &TaskId, _: &str, _: &str) -> Result<(), JournalError> {
+        Ok(())
+    }
+}
+
+impl JournalReader for Memory {
+    fn read(&self, after: Seq, up_to: Seq) -> Result<Vec<Arc<Event>>, JournalError> {
+        let log = self.log.lock().unwrap();
+        Ok(log.iter().filter(|event| event.seq > after && event.seq <= up_to).cloned().collect())
+    }
+}
+
+/// A clock that a test moves; it never moves by itself.
+struct Ticking;
+
+impl Clock for Ticking {
+    #[expect(clippy::disallowed_methods, reason = "these tests wait for real deadlines")]
+    fn now(&self) -> Timestamp {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        Timestamp(since.as_millis() as u64)
+    }
+}
+
+type Behaviour = fn(&ModelRequest) -> Option<Result<Reply, BackendError>>;
+
+/// A backend that does what a test says; None hangs for ever.
+struct Scripted {
+    info: BackendInfo,
+    behaviour: Behaviour,
+}
+
+impl Backend for Scripted {
+    fn info(&self) -> &BackendInfo {
+        &self.info
+    }
+
+    fn call<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+        _: DeltaSink<'a>,
+    ) -> BoxFuture<'a, Result<Reply, BackendError>> {
+        Box::pin(async move {
+            match (self.behaviour)(request) {
+                Some(result) => result,
+                None => std::future::pending().await,
+            }
+        })
+    }
+}
+
+/// Answers, votes for the first, presents.
+fn sensible(request: &ModelRequest) -> Option<Result<Reply, BackendError>> {
+    let offered = |name: &str| request.tools.iter().any(|tool| tool.name == name);
+    Some(Ok(match () {
+        () if offered("vote") => vote("agent1"),
+        () if offered("new_answer") => answer("an answer"),
+        () => text("final"),
+    }))
+}
+
+fn open(memory: &Memory, behaviours: &[Behaviour], history: Vec<Arc<Event>>) -> Orchestrator {
+    let backends = ["a", "b", "c"].into_iter().zip(behaviours).map(|(id, behaviour)| {
+        let info = BackendInfo { kind: "test".into(), model: id.into(), offline: false };
+        (AgentId::new(id), Arc::new(Scripted { info, behaviour: *behaviour }) as Arc<dyn Backend>)
+    });
+    let parts = Parts {
+        session: "s1".into(),
+        journal: Box::new(memory.clone()),
+        reader: Arc::new(memory.clone()),
+        history,
+        backends: backends.collect(),
+        clock: Arc::new(Ticking),
+        mask: Arc::new(|event| event),
+        task_dir: Box::new(ToString::to_string),
+        runtime: tokio::runtime::Handle::current(),
+        disk_patience: Duration::from_secs(20),
+    };
+    Orchestrator::open(parts, None).unwrap()
+}
+
+fn start(orchestrator: &Orchestrator, agents: &[&str], rules: RunRules) {
+    let spec = Box::new(spec(agents, rules));
+    orchestrator.submitter().submit(Op::StartRun { spec }, Origin::User).unwrap();
+}
+
+/// Follows to the end; the run's result and whether the disk stalled on the way.
+async fn follow(orchestrator: &Orchestrator) -> (Option<RunResult>, bool) {
+    let mut events = orchestrator.feed().subscribe(Seq(0), Interest::Everything);
+    let (mut result, mut stalled) = (None, false);
+    while let Some(item) = events.next().await {
+        match item.unwrap() {
+            FeedItem::Event(event) => {
+                if let Fact::Decided(althing_protocol::Verdict::Finished { result: finished, .. }) =
+                    &event.fact
+                {
+                    result = Some((**finished).clone());
+                }
+            }
+            FeedItem::Progress(progress) => stalled |= matches!(*progress, Progress::Stalled { .. }),
+        }
+    }
+    (result, stalled)
+}
+
+#[tokio::test]
+async fn a_run_goes_from_its_start_to_its_result() {
+    let memory = Memory::default();
+    let orchestrator = open(&memory, &[sensible, sensible], Vec::new());
+    start(&orchestrator, &["a", "b"], RunRules::default());
+    let (result, _) = follow(&orchestrator).await;
+    assert_eq!(result.unwrap().final_answer.as_deref(), Some("final"));
+    assert_eq!(orchestrator.join().unwrap(), Stopped::Finished);
+    let log = memory.log.lock().unwrap();
+    let numbers: Vec<u64> = log.iter().map(|event| event.seq.0).collect();
+    assert_eq!(numbers, (1..=log.len() as u64).collect::<Vec<_>>());
+    assert!(matches!(log.last().unwrap().fact, Fact::SessionClosed {}));
+}
+
+#[tokio::test]
+async fn while_the_disk_is_full_nothing_is_shown_or_begun_and_it_goes_on_when_there_is_room() {
+    let memory = Memory::default();
+    memory.refusals.store(3, Ordering::SeqCst);
+    let orchestrator = open(&memory, &[sensible], Vec::new());
+    start(&orchestrator, &["a"], RunRules::default());
+    let (result, stalled) = follow(&orchestrator).await;
+    assert!(stalled, "people are told");
+    assert_eq!(result.unwrap().status, RunStatus::Completed);
+}
+
+#[tokio::test]
+async fn a_backend_that_panics_fails_its_agent_and_not_the_run() {
+    let memory = Memory::default();
+    let broken: Behaviour = |_| panic!("a bug in a backend");
+    let orchestrator = open(&memory, &[broken, sensible], Vec::new());
+    start(&orchestrator, &["a", "b"], RunRules::default());
+    let result = follow(&orchestrator).await.0.unwrap();
+    assert_eq!(result.status, RunStatus::Completed);
+    assert!(result.coordination_summary.agents[0].error.as_ref().unwrap().contains("inside Althing"));
+}
+
+#[tokio::test]
+async fn a_shutdown_leaves_a_log_that_a_resume_finishes() {
+    let memory = Memory::default();
+    let hangs: Behaviour = |_| None;
+    let orchestrator = open(&memory, &[sensible, hangs], Vec::new());
+    start(&orchestrator, &["a", "b"], RunRules::default());
+    let mut events = orchestrator.feed().subscribe(Seq(0), Interest::Facts);
+    while let Some(Ok(item)) = events.next().await {
+        let FeedItem::Event(event) = item else { continue };
+        if let Fact::ItemAdded { item: Item::Answer(_), .. } = &event.fact {
+            orchestrator.submitter().submit(Op::Shutdown, Origin::Signal).unwrap();
+        }
+    }
+    let Stopped::Halted(results) = orchestrator.join().unwrap() else { panic!("halted") };
+    assert_eq!(results[0].final_answer.as_deref(), Some("an answer"), "what it has so far");
+
+    let history = memory.log.lock().unwrap().clone();
+    let replies = |log: &[Arc<Event>]| {
+        log.iter().filter(|event| matches!(event.fact, Fact::ItemAdded { item: Item::Reply(_), .. })).count()
+    };
+    assert_eq!(replies(&history), 1);
+    let orchestrator = open(&memory, &[sensible, sensible], history);
+    orchestrator.submitter().submit(Op::Resume, Origin::User).unwrap();
+    let result = follow(&orchestrator).await.0.unwrap();
+    assert_eq!(result.status, RunStatus::Completed);
+    assert_eq!(
+        replies(&memory.log.lock().unwrap()),
+        5,
+        "two answers, two votes, one presentation, none twice"
+    );
+}
+
+#[tokio::test]
+async fn a_silent_backend_is_ended_by_the_runs_limit() {
+    let memory = Memory::default();
+    let hangs: Behaviour = |_| None;
+    let mut rules = RunRules::default();
+    rules.limits.orchestrator = Millis(100);
+    let orchestrator = open(&memory, &[sensible, hangs], Vec::new());
+    start(&orchestrator, &["a", "b"], rules);
+    let result = follow(&orchestrator).await.0.unwrap();
+    assert_eq!((result.status, result.final_answer.as_deref()), (RunStatus::Partial, Some("an answer")));
+}
+
+#[tokio::test]
+async fn a_failing_backend_is_reported_with_its_cost() {
+    let memory = Memory::default();
+    let fails: Behaviour = |_| {
+        let usage = Usage { calls: 3, ..Usage::default() };
+        Some(Err(BackendError {
+            kind: BackendErrorKind::Server,
+            message: "HTTP 500".into(),
+            hint: None,
+            usage,
+        }))
+    };
+    let orchestrator = open(&memory, &[fails], Vec::new());
+    start(&orchestrator, &["a"], RunRules::default());
+    let result = follow(&orchestrator).await.0.unwrap();
+    assert_eq!((result.status, result.usage.calls), (RunStatus::Failed, 3));
+}
+
+#[tokio::test]
+async fn an_answer_to_nothing_is_refused_in_words() {
+    let memory = Memory::default();
+    let orchestrator = open(&memory, &[sensible], Vec::new());
+    let op = Op::Answer { interaction: "r9.override".into(), decision: Decision::Continue };
+    orchestrator.submitter().submit(op, Origin::User).unwrap();
+    start(&orchestrator, &["a"], RunRules::default());
+    follow(&orchestrator).await;
+    let log = memory.log.lock().unwrap();
+    assert!(
+        log.iter()
+            .any(|event| matches!(&event.fact, Fact::Notice(notice) if notice.text.contains("not open")))
+    );
+}

@@ -27,7 +27,8 @@ impl Timers {
 
     /// Takes those that have passed.
     pub(super) fn take_due(&mut self, now: Timestamp) -> Vec<(TaskId, Timer)> {
-        let passed: Vec<_> = self.due.iter().filter(|(_, due)| **due <= now).map(|(key, _)| key.clone()).collect();
+        let passed: Vec<_> =
+            self.due.iter().filter(|(_, due)| **due <= now).map(|(key, _)| key.clone()).collect();
         for key in &passed {
             self.due.remove(key);
         }

@@ -94,7 +94,9 @@ fn write_vote(text: &mut String, state: &State) {
 
 fn message(state: &State, seat: usize, turn: &Turn) -> Message {
     match turn {
-        Turn::Reply(reply) => Message::Assistant { text: reply.text.clone(), tool_calls: reply.tool_calls.clone() },
+        Turn::Reply(reply) => {
+            Message::Assistant { text: reply.text.clone(), tool_calls: reply.tool_calls.clone() }
+        }
         Turn::ToolResult { call, content, is_error } => {
             Message::Tool { call: call.clone(), content: content.clone(), is_error: *is_error }
         }
@@ -105,7 +107,9 @@ fn message(state: &State, seat: usize, turn: &Turn) -> Message {
         Turn::Update { from, to } => {
             let mut text = "<NEWER ANSWERS from the agents>\n".to_owned();
             write_answers(&mut text, &newest(state, seat, *from, *to));
-            text.push_str("<END OF NEWER ANSWERS>\nThey replace the earlier answers of the same agents. Judge again.");
+            text.push_str(
+                "<END OF NEWER ANSWERS>\nThey replace the earlier answers of the same agents. Judge again.",
+            );
             Message::User(text)
         }
         Turn::TimeWarning => Message::User("Your time is nearly up. Finish now with what you have.".into()),

@@ -2,8 +2,8 @@
 
 use crate::coordination::{CallKey, Coordination};
 use althing_protocol::{
-    AgentId, AttemptOutcome, Event, Fact, Item, Member, Modes, Op, Origin, Reply, RunRules, RunSpec, Seq, TaskId, TaskSpec,
-    Timer, Timestamp, ToolCall, Usage,
+    AgentId, AttemptOutcome, Event, Fact, Item, Member, Modes, Op, Origin, Reply, RunRules, RunSpec, Seq,
+    TaskId, TaskSpec, Timer, Timestamp, ToolCall, Usage,
 };
 
 pub(crate) fn member(id: &str) -> Member {
@@ -17,15 +17,16 @@ pub(crate) fn member(id: &str) -> Member {
     }
 }
 
-pub(crate) fn spec(agents: &[&str], rules: RunRules) -> RunSpec {
+pub(crate) fn spec(agents: &[&str], mut rules: RunRules) -> RunSpec {
+    // Nobody is there to override unless a test says so.
+    rules.override_window = None;
     RunSpec {
         task: "Why is the sky blue?".into(),
         context: None,
         history: Vec::new(),
         members: agents.iter().map(|id| member(id)).collect(),
         modes: Modes::default(),
-        // Nobody is there to override unless a test says so.
-        rules: RunRules { override_window: None, ..rules },
+        rules,
         lot: 7,
     }
 }
@@ -61,7 +62,8 @@ impl World {
     pub(crate) fn new(spec: RunSpec) -> Self {
         let run = Coordination::new("s1".into(), "r1".into(), spec.clone(), "/logs".into());
         let mut world = Self { run, log: Vec::new(), now: 0, settled: true };
-        let created = Fact::TaskCreated { id: "r1".into(), parent: None, spec: TaskSpec::Run(Box::new(spec)) };
+        let created =
+            Fact::TaskCreated { id: "r1".into(), parent: None, spec: TaskSpec::Run(Box::new(spec)) };
         world.happens("r1".into(), created);
         world
     }
@@ -75,14 +77,15 @@ impl World {
         self.settle();
     }
 
-    fn record(&mut self, task: Option<TaskId>, fact: Fact) {
+    pub(crate) fn record(&mut self, task: Option<TaskId>, fact: Fact) {
         self.now += 10;
-        let event = Event { seq: Seq(self.log.len() as u64 + 1), at: Timestamp(self.now), task, cause: None, fact };
+        let event =
+            Event { seq: Seq(self.log.len() as u64 + 1), at: Timestamp(self.now), task, cause: None, fact };
         self.run.apply(&event);
         self.log.push(event);
     }
 
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         for _ in 0..1000 {
             let facts = self.run.consequences();
             if facts.is_empty() {
@@ -112,15 +115,22 @@ impl World {
 
     /// The agent's model says this.
     pub(crate) fn says(&mut self, seat: usize, reply: Reply) {
-        let call = self.call_of(seat).unwrap_or_else(|| panic!("seat {seat} is not asked:\n{}", self.story()));
-        self.happens(self.run.work(seat), Fact::ItemAdded { attempt: call.attempt, item: Item::Reply(reply) });
+        let call =
+            self.call_of(seat).unwrap_or_else(|| panic!("seat {seat} is not asked:\n{}", self.story()));
+        self.happens(
+            self.run.work(seat),
+            Fact::ItemAdded { attempt: call.attempt, item: Item::Reply(reply) },
+        );
     }
 
     /// The agent's backend fails.
     pub(crate) fn fails(&mut self, seat: usize) {
         let call = self.call_of(seat).expect("the seat is asked");
         let outcome = AttemptOutcome::Failed { error: "HTTP 500".into(), hint: None };
-        self.happens(self.run.work(seat), Fact::AttemptEnded { attempt: call.attempt, outcome, usage: Usage::default() });
+        self.happens(
+            self.run.work(seat),
+            Fact::AttemptEnded { attempt: call.attempt, outcome, usage: Usage::default() },
+        );
     }
 
     /// Seats with a call under way.
@@ -148,7 +158,9 @@ impl World {
 
     /// The same run, folded from the log alone.
     pub(crate) fn folded(&self) -> Coordination {
-        let Some(Fact::TaskCreated { spec: TaskSpec::Run(spec), .. }) = self.log.first().map(|event| &event.fact) else {
+        let Some(Fact::TaskCreated { spec: TaskSpec::Run(spec), .. }) =
+            self.log.first().map(|event| &event.fact)
+        else {
             panic!("the log begins with the run");
         };
         let mut run = Coordination::new("s1".into(), "r1".into(), (**spec).clone(), "/logs".into());

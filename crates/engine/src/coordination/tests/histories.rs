@@ -2,8 +2,8 @@
 
 use super::harness::{World, answer, call, spec, text, vote};
 use althing_protocol::{
-    AttemptOutcome, Decision, Fact, FinalAnswerStrategy, InteractionId, Item, Millis, Op, Reply, RunLimits, RunRules, Timer,
-    Verdict,
+    AttemptOutcome, Decision, Fact, FinalAnswerStrategy, InteractionId, Item, Millis, Op, Reply, RunLimits,
+    RunRules, Timer, Verdict,
 };
 use fastrand::Rng;
 use std::collections::{BTreeMap, HashMap};
@@ -20,7 +20,11 @@ fn histories() -> u64 {
 
 fn random_rules(rng: &mut Rng) -> RunRules {
     let cap = |rng: &mut Rng| rng.bool().then(|| rng.u32(1..4));
-    let strategies = [FinalAnswerStrategy::WinnerReuse, FinalAnswerStrategy::WinnerPresent, FinalAnswerStrategy::Synthesize];
+    let strategies = [
+        FinalAnswerStrategy::WinnerReuse,
+        FinalAnswerStrategy::WinnerPresent,
+        FinalAnswerStrategy::Synthesize,
+    ];
     RunRules {
         max_new_answers_per_agent: cap(rng),
         max_new_answers_global: if rng.u8(0..4) == 0 { Some(rng.u32(1..6)) } else { None },
@@ -46,8 +50,14 @@ fn random_reply(rng: &mut Rng, agents: usize) -> Reply {
             Reply { tool_calls: both, ..Reply::default() }
         }
         17 => Reply { tool_calls: vec![call("vote", "not json")], ..Reply::default() },
-        18 => Reply { tool_calls: vec![call("rm_rf", "{}"), call("new_answer", "{\"content\": 3}")], ..Reply::default() },
-        _ => Reply { tool_calls: vec![call("vote", &format!("{{\"agent_id\":\"{target}\"}}")); 2], ..Reply::default() },
+        18 => Reply {
+            tool_calls: vec![call("rm_rf", "{}"), call("new_answer", "{\"content\": 3}")],
+            ..Reply::default()
+        },
+        _ => Reply {
+            tool_calls: vec![call("vote", &format!("{{\"agent_id\":\"{target}\"}}")); 2],
+            ..Reply::default()
+        },
     }
 }
 
@@ -69,7 +79,8 @@ fn step(world: &mut World, rng: &mut Rng, agents: usize) {
             let timers: Vec<Timer> = wanted.timers.into_iter().map(|(timer, _)| timer).collect();
             // The whole run's limit is rare, or no history would get far.
             let rare = rng.u8(0..10) == 0;
-            let likely: Vec<Timer> = timers.into_iter().filter(|timer| rare || *timer != Timer::Orchestrator).collect();
+            let likely: Vec<Timer> =
+                timers.into_iter().filter(|timer| rare || *timer != Timer::Orchestrator).collect();
             if let Some(timer) = rng.choice(likely) {
                 world.fires(timer);
             }
@@ -77,7 +88,11 @@ fn step(world: &mut World, rng: &mut Rng, agents: usize) {
         7..9 => {
             let id = InteractionId::new("r1.override");
             let agent = format!("a{}", rng.usize(0..=agents));
-            let decision = if rng.bool() { Decision::Continue } else { Decision::Presenter { agent: agent.as_str().into() } };
+            let decision = if rng.bool() {
+                Decision::Continue
+            } else {
+                Decision::Presenter { agent: agent.as_str().into() }
+            };
             if let Ok(facts) = world.run.answer_override(&id, &decision) {
                 for (task, fact) in facts {
                     world.happens(task, fact);
@@ -142,9 +157,8 @@ fn check(seed: u64, world: &World) {
                 }
             }
             Fact::AttemptEnded { attempt, outcome, .. } => {
-                if ended.insert((event.task.clone(), *attempt), outcome).is_some() {
-                    fail("an attempt ends twice");
-                }
+                let twice = ended.insert((event.task.clone(), *attempt), outcome).is_some();
+                assert!(!twice, "seed {seed}: an attempt ends twice\n{}", world.story());
             }
             Fact::ItemAdded { item: Item::Vote(_), .. } if winners > 0 => fail("a vote after the decision"),
             Fact::ItemAdded { item: Item::Answer(answer), .. } => {
@@ -174,7 +188,11 @@ fn check(seed: u64, world: &World) {
         fail("an attempt was left open");
     }
     let voted = ended.values().filter(|outcome| matches!(outcome, AttemptOutcome::Voted)).count();
-    let ballots = world.log.iter().filter(|event| matches!(event.fact, Fact::ItemAdded { item: Item::Vote(_), .. })).count();
+    let ballots = world
+        .log
+        .iter()
+        .filter(|event| matches!(event.fact, Fact::ItemAdded { item: Item::Vote(_), .. }))
+        .count();
     if voted != ballots {
         fail("each counted vote ends one attempt");
     }

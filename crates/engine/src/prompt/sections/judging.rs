@@ -26,7 +26,9 @@ pub(super) fn say(scene: &Scene<'_>) -> Option<String> {
     };
     let bar = match scene.sensitivity {
         _ if scene.turn == TurnKind::VoteOnly => return Some(first.to_owned()),
-        VotingSensitivity::Lenient => "If an answer serves the request well, vote; do not polish what is good enough.",
+        VotingSensitivity::Lenient => {
+            "If an answer serves the request well, vote; do not polish what is good enough."
+        }
         VotingSensitivity::Balanced => {
             "Vote unless something that matters to the request is wrong, missing or unclear in the best answer."
         }

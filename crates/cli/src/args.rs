@@ -1,0 +1,169 @@
+//! The command line: what can be said, and nothing about what it does.
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// A parliament of AI agents: several agents answer a task, see each other's answers, refine, vote, and a winner
+/// presents the final answer.
+#[derive(Debug, Parser)]
+#[command(name = "althing", version, max_term_width = 100, args_conflicts_with_subcommands = false)]
+#[command(
+    after_help = "Try it without any key:  althing --offline \"Compare three ways to cache HTTP responses\"\n\
+    Exit status: 0 an answer; 1 bad usage, config or input; 2 no answer; 3 a limit passed; 4 interrupted."
+)]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
+    /// What to do; `-` reads it from stdin
+    #[arg(value_name = "TASK")]
+    pub task: Option<String>,
+
+    #[command(flatten)]
+    pub options: Options,
+}
+
+/// Options work before or after a command.
+#[derive(Debug, ClapArgs)]
+pub struct Options {
+    /// YAML config; else ./althing.yaml, ./.althing/config.yaml, the user's config directory, else agents for the API
+    /// keys found, else the offline model
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Three agents of the built-in offline model (not an AI), whatever is configured
+    #[arg(long, global = true, conflicts_with_all = ["config", "model"])]
+    pub offline: bool,
+
+    /// Without a config: an agent on that model; repeatable
+    #[arg(long, global = true, value_name = "TYPE:NAME", conflicts_with = "config")]
+    pub model: Vec<String>,
+
+    /// No terminal UI: final answer on stdout, progress on stderr
+    #[arg(long, global = true)]
+    pub automation: bool,
+
+    /// Every fact of the log as one JSON line on stdout (`all`: passing progress too)
+    #[arg(long, global = true, value_name = "all", num_args = 0..=1, require_equals = true, default_missing_value = "facts")]
+    pub stream_events: Option<StreamEvents>,
+
+    /// One result object on stdout at the end
+    #[arg(long, global = true, conflicts_with = "stream_events")]
+    pub json: bool,
+
+    /// Also write the final answer there
+    #[arg(long, global = true, value_name = "FILE")]
+    pub output_file: Option<PathBuf>,
+
+    /// One agent only: the named one, or the first
+    #[arg(long, global = true, value_name = "ID", num_args = 0..=1, default_missing_value = "", value_parser = Single::parse)]
+    pub single_agent: Option<Single>,
+
+    /// Refinement off: everyone answers once
+    #[arg(long, global = true)]
+    pub quick: bool,
+
+    /// Only these agents
+    #[arg(long, global = true, value_name = "A,B", value_delimiter = ',')]
+    pub agents: Vec<String>,
+
+    /// Limit of the whole run; passing it ends the run with what it has (exit 3)
+    #[arg(long, global = true, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
+    pub orchestrator_timeout: Option<u64>,
+
+    /// Where state lives [default: ./.althing, or `ALTHING_STATE_DIR`]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+
+    /// Accept a config that was found here and would start programs; remembered
+    #[arg(long, global = true)]
+    pub trust: bool,
+}
+
+/// Which agent runs alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Single {
+    /// The first of the config.
+    First,
+    /// This one.
+    Named(String),
+}
+
+impl Single {
+    // clap's value parsers give a Result.
+    #[expect(clippy::unnecessary_wraps)]
+    fn parse(text: &str) -> Result<Self, std::convert::Infallible> {
+        Ok(if text.is_empty() { Self::First } else { Self::Named(text.to_owned()) })
+    }
+}
+
+/// How much of the log is streamed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StreamEvents {
+    /// Every fact.
+    Facts,
+    /// Passing progress too.
+    All,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Go on with an interrupted session; default the newest
+    Resume {
+        /// Which session
+        #[arg(value_name = "ID")]
+        id: Option<String>,
+    },
+    /// List, inspect and delete sessions
+    Sessions {
+        #[command(subcommand)]
+        action: Option<SessionsAction>,
+    },
+    /// Check, write and describe configs
+    Config {
+        #[command(subcommand)]
+        action: ConfigAction,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SessionsAction {
+    /// Everything about one session
+    Show {
+        /// Which session
+        id: String,
+    },
+    /// Delete a session
+    Remove {
+        /// Which sessions
+        #[arg(required = true)]
+        ids: Vec<String>,
+    },
+    /// Delete sessions that have not changed for a while
+    Prune {
+        /// How many days without a change make a session old
+        #[arg(long, value_name = "DAYS", default_value_t = 30)]
+        older_than: u64,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ConfigAction {
+    /// Say everything that is wrong with config files
+    Check {
+        /// The files
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+    /// Write a starter config
+    Init {
+        /// Where to
+        #[arg(default_value = "althing.yaml", value_name = "FILE")]
+        file: PathBuf,
+        /// Replace a file that is there
+        #[arg(long)]
+        force: bool,
+    },
+    /// Print the JSON Schema of configs, for editors
+    Schema,
+}

@@ -1,0 +1,103 @@
+//! `althing config check | init | schema`.
+
+use crate::args::{ConfigAction, Options};
+use crate::exit::{Exit, Failure};
+use crate::show;
+use crate::surroundings::Surroundings;
+use crate::team;
+use althing_config::Purpose;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+pub fn run(options: &Options, action: ConfigAction, surroundings: &Surroundings) -> Result<Exit, Failure> {
+    match action {
+        ConfigAction::Check { files } => Ok(check(&files, options.json, surroundings)),
+        ConfigAction::Init { file, force } => init(&surroundings.cwd.join(file), force, surroundings),
+        ConfigAction::Schema => {
+            print(&serde_json::to_string_pretty(&althing_config::schema()).unwrap_or_default());
+            Ok(Exit::Answered)
+        }
+    }
+}
+
+fn print(text: &str) {
+    // A reader that went away has enough.
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}
+
+fn check(files: &[PathBuf], json: bool, surroundings: &Surroundings) -> Exit {
+    let (mut reports, mut all_valid) = (Vec::new(), true);
+    for file in files {
+        let name = file.display().to_string();
+        // A file that cannot be read is that file's problem, not the end of the check.
+        let (valid, report) = match team::read_config(&surroundings.cwd.join(file)) {
+            Err(failure) => {
+                if !json {
+                    show::failure(&failure);
+                }
+                (false, unreadable(&name, &failure))
+            }
+            Ok(text) => {
+                let report = team::check(&name, &text, surroundings, Purpose::Check);
+                if !json {
+                    show::problems(&report);
+                    print(&format!("{name}: {}", summary(report.errors.len(), report.warnings.len())));
+                }
+                (report.is_valid(), report.to_json())
+            }
+        };
+        all_valid &= valid;
+        reports.push(report);
+    }
+    if json {
+        let one = if reports.len() == 1 { reports.pop() } else { None };
+        print(&one.unwrap_or(serde_json::Value::Array(reports)).to_string());
+    }
+    if all_valid { Exit::Answered } else { Exit::Usage }
+}
+
+fn unreadable(name: &str, failure: &Failure) -> serde_json::Value {
+    let error = serde_json::json!({
+        "message": failure.message, "location": "", "line": 0, "column": 0, "suggestion": failure.hints.first(),
+    });
+    serde_json::json!({"file": name, "valid": false, "errors": [error], "warnings": []})
+}
+
+fn summary(errors: usize, warnings: usize) -> String {
+    let count = |n: usize, what: &str| if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") };
+    match (errors, warnings) {
+        (0, 0) => "ok".into(),
+        (0, n) => format!("ok, {}", count(n, "warning")),
+        (n, 0) => count(n, "error"),
+        (n, m) => format!("{}, {}", count(n, "error"), count(m, "warning")),
+    }
+}
+
+fn init(file: &Path, force: bool, surroundings: &Surroundings) -> Result<Exit, Failure> {
+    let found = althing_config::found_providers(&|name| surroundings.variable(name));
+    let text = althing_config::starter(&found);
+    let failed = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => Failure::usage(format!("{} is there already", file.display()))
+            .hint("name another file, or replace it with --force"),
+        _ => Failure::usage(format!("{} cannot be written: {error}", file.display()))
+            .hint("name a place that can be written to"),
+    };
+    let mut options = std::fs::OpenOptions::new();
+    let options = if force {
+        options.write(true).create(true).truncate(true)
+    } else {
+        options.write(true).create_new(true)
+    };
+    options.open(file).and_then(|mut file| file.write_all(text.as_bytes())).map_err(failed)?;
+    let what = match found.len() {
+        0 => "three agents of the offline model".to_owned(),
+        1 => "one agent".to_owned(),
+        n => format!("{n} agents"),
+    };
+    print(&format!(
+        "wrote {} with {what}; check it with `althing config check {}`",
+        file.display(),
+        file.display()
+    ));
+    Ok(Exit::Answered)
+}

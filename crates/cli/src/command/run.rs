@@ -1,0 +1,156 @@
+//! `althing [OPTIONS] TASK`: one run, from a task to its final answer.
+
+use crate::args::{Options, Single};
+use crate::exit::Exit;
+use crate::exit::Failure;
+use crate::follow::Follower;
+use crate::session::{self, Cast};
+use crate::show;
+use crate::surroundings::{Surroundings, SystemClock};
+use crate::team::{self, Team};
+use althing_protocol::{
+    AgentMode, Clock, LOG_SCHEMA, Member, Millis, Modes, Op, Origin, RunSpec, Seq, SessionKind, SessionOpened,
+};
+use std::io::Read;
+
+/// A task longer than this is a mistake, not a task.
+const MOST_TASK_BYTES: u64 = 4 << 20;
+
+pub fn run(options: &Options, task: Option<&str>, surroundings: &Surroundings) -> Result<Exit, Failure> {
+    let mut team = team::assemble(options, surroundings)?;
+    let mut choice = Choice::new(options, task.map(str::to_owned));
+    choice.settle(&team)?;
+    let task = read_task(choice.task.as_deref())?;
+    choice.narrow(&mut team);
+    let Cast { members, backends } = session::cast(&team)?;
+    announce(&team, &members);
+    let spec = spec(task, options, &team, members);
+
+    let state = althing_storage::open_state(&surroundings.state_dir(options.state_dir.as_deref()))?;
+    let id = althing_storage::new_session_id(SystemClock.now(), fastrand::u64(..));
+    let writer = state.create(&id)?;
+    let opening = SessionOpened {
+        schema: LOG_SCHEMA,
+        session: id.clone(),
+        kind: SessionKind::Run,
+        goal: spec.task.clone(),
+        cwd: surroundings.cwd.display().to_string(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        config_source: team.source,
+        config_text: team.text,
+        config_digest: team.digest,
+    };
+    let runtime = session::runtime()?;
+    let follower = Follower::new(id.clone(), options, surroundings);
+    let orchestrator = session::open(id, writer, Vec::new(), backends, Some(opening), &runtime)?;
+    // It cannot have ended before it was asked anything.
+    let _ = orchestrator.submitter().submit(Op::StartRun { spec: Box::new(spec) }, Origin::User);
+    follower.run(orchestrator, Seq(0), &runtime)
+}
+
+/// Which agents take part, and whether the word after `--single-agent` was an agent or the task.
+struct Choice {
+    task: Option<String>,
+    single: Option<Single>,
+    agents: Vec<String>,
+}
+
+impl Choice {
+    fn new(options: &Options, task: Option<String>) -> Self {
+        Self { task, single: options.single_agent.clone(), agents: options.agents.clone() }
+    }
+
+    fn settle(&mut self, team: &Team) -> Result<(), Failure> {
+        let known = |id: &str| team.config.agents.iter().any(|agent| agent.id.as_str() == id);
+        if let Some(Single::Named(id)) = &self.single
+            && !known(id)
+            && self.task.is_none()
+        {
+            self.task = Some(id.clone());
+            self.single = Some(Single::First);
+        }
+        let single = match &self.single {
+            Some(Single::Named(id)) => Some(id),
+            Some(Single::First) | None => None,
+        };
+        match self.agents.iter().chain(single).find(|id| !known(id)) {
+            None => Ok(()),
+            Some(unknown) => {
+                let ids: Vec<&str> = team.config.agents.iter().map(|agent| agent.id.as_str()).collect();
+                Err(Failure::usage(format!("there is no agent `{unknown}`"))
+                    .hint(format!("the agents are: {}", ids.join(", "))))
+            }
+        }
+    }
+
+    /// Leaves only those who take part.
+    fn narrow(&self, team: &mut Team) {
+        let agents = &mut team.config.agents;
+        if !self.agents.is_empty() {
+            agents.retain(|agent| self.agents.iter().any(|id| id == agent.id.as_str()));
+        }
+        match &self.single {
+            Some(Single::Named(id)) => agents.retain(|agent| agent.id.as_str() == id),
+            Some(Single::First) => agents.truncate(1),
+            None => {}
+        }
+    }
+}
+
+fn read_task(task: Option<&str>) -> Result<String, Failure> {
+    let task = match task {
+        Some("-") => {
+            let mut text = String::new();
+            let stdin = std::io::stdin().lock();
+            stdin.take(MOST_TASK_BYTES + 1).read_to_string(&mut text).map_err(|error| {
+                Failure::usage(format!("the task could not be read from stdin: {error}"))
+                    .hint("give it as UTF-8 text")
+            })?;
+            text
+        }
+        Some(task) => task.to_owned(),
+        None => {
+            return Err(Failure::usage("there is no task")
+                .hint("say what to do: althing \"Compare three ways to cache HTTP responses\", or `-` to read it from stdin")
+                .hint("althing --help lists everything else"));
+        }
+    };
+    if task.trim().is_empty() {
+        return Err(Failure::usage("the task is empty").hint("say what to do"));
+    }
+    if task.len() as u64 > MOST_TASK_BYTES {
+        return Err(Failure::usage(format!("the task is longer than {} MiB", MOST_TASK_BYTES >> 20))
+            .hint("put the material into files"));
+    }
+    Ok(task)
+}
+
+fn announce(team: &Team, members: &[Member]) {
+    for note in &team.notes {
+        show::say(note);
+    }
+    let agents: Vec<String> = members
+        .iter()
+        .map(|member| {
+            let what = if member.offline {
+                "offline model, not an AI".to_owned()
+            } else {
+                format!("{} {}", member.backend, member.model)
+            };
+            format!("{} ({what})", member.id)
+        })
+        .collect();
+    show::say(&format!("agents: {}", agents.join(", ")));
+}
+
+fn spec(task: String, options: &Options, team: &Team, members: Vec<Member>) -> RunSpec {
+    let agent_mode = if members.len() == 1 { AgentMode::Single } else { AgentMode::Multi };
+    let modes = Modes { agent_mode, refinement: !options.quick, planning: false };
+    let mut rules = team.config.rules.clone().with(&modes.overrides());
+    // Nobody is there to override the winner.
+    rules.override_window = None;
+    if let Some(seconds) = options.orchestrator_timeout {
+        rules.limits.orchestrator = Millis::from_secs(seconds);
+    }
+    RunSpec { task, context: None, history: Vec::new(), members, modes, rules, lot: fastrand::u64(..) }
+}

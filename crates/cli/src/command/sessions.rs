@@ -1,0 +1,133 @@
+//! `althing sessions`: lists, shows and deletes sessions.
+
+use crate::args::{Options, SessionsAction};
+use crate::exit::{Exit, Failure};
+use crate::show::{self, clean_line};
+use crate::surroundings::{Surroundings, SystemClock};
+use althing_protocol::{Clock, SessionId, SessionState, Timestamp};
+use althing_storage::{ReadSession, SessionManager, SessionSummary};
+use serde_json::{Value, json};
+use std::io::Write;
+
+/// How much of a goal a line shows.
+const GOAL_CHARS: usize = 60;
+const DAY_MS: u64 = 86_400_000;
+
+pub fn run(
+    options: &Options,
+    action: Option<SessionsAction>,
+    surroundings: &Surroundings,
+) -> Result<Exit, Failure> {
+    let dir = surroundings.state_dir(options.state_dir.as_deref());
+    let Some(state) = althing_storage::open_existing_state(&dir)? else {
+        return match action {
+            None => {
+                print(if options.json { "[]" } else { "no sessions" });
+                Ok(Exit::Answered)
+            }
+            Some(_) => Err(Failure::usage(format!("there are no sessions in {}", dir.display()))
+                .hint("--state-dir names another place")),
+        };
+    };
+    match action {
+        None => list(&state, options.json),
+        Some(SessionsAction::Show { id }) => show(&state, &SessionId::new(id), options.json),
+        Some(SessionsAction::Remove { ids }) => {
+            for id in ids {
+                state.remove(&SessionId::new(id.as_str()))?;
+                print(&format!("removed {id}"));
+            }
+            Ok(Exit::Answered)
+        }
+        Some(SessionsAction::Prune { older_than }) => prune(&state, older_than),
+    }
+}
+
+fn print(text: &str) {
+    // A reader that went away has enough.
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}
+
+fn list(state: &SessionManager, as_json: bool) -> Result<Exit, Failure> {
+    let sessions = state.list()?;
+    if as_json {
+        let all: Vec<Value> = sessions.iter().map(brief).collect();
+        print(&Value::Array(all).to_string());
+        return Ok(Exit::Answered);
+    }
+    if sessions.is_empty() {
+        print("no sessions");
+    }
+    for session in &sessions {
+        let goal = session.checkpoint.as_ref().map(|checkpoint| checkpoint.goal.as_str()).unwrap_or_default();
+        let goal: String = clean_line(goal).chars().take(GOAL_CHARS).collect();
+        let damage = if session.damage.is_some() { "  damaged" } else { "" };
+        print(&format!("{}  {:11}  {goal}{damage}", session.id, word(session)));
+    }
+    Ok(Exit::Answered)
+}
+
+/// Where a session stands, in a word.
+fn word(session: &SessionSummary) -> &'static str {
+    match session.checkpoint.as_ref().map(|checkpoint| checkpoint.state) {
+        _ if session.locked_by_live_process => "running",
+        None => "unreadable",
+        Some(SessionState::Done) => "done",
+        Some(SessionState::Failed) => "failed",
+        Some(SessionState::Cancelled) => "cancelled",
+        // Nobody works on it, and it is not over.
+        Some(SessionState::Idle | SessionState::Running | SessionState::AwaitingInteraction) => "interrupted",
+    }
+}
+
+fn brief(session: &SessionSummary) -> Value {
+    let checkpoint = session.checkpoint.as_ref();
+    json!({
+        "id": session.id,
+        "status": word(session),
+        "kind": checkpoint.map(|checkpoint| checkpoint.kind),
+        "state": checkpoint.map(|checkpoint| checkpoint.state),
+        "goal": checkpoint.map(|checkpoint| &checkpoint.goal),
+        "created_at": checkpoint.map(|checkpoint| checkpoint.created_at),
+        "updated_at": session.updated(),
+        "log_bytes": session.size,
+        "damage": session.damage,
+    })
+}
+
+fn show(state: &SessionManager, id: &SessionId, as_json: bool) -> Result<Exit, Failure> {
+    let ReadSession { events, damage } = state.read(id)?;
+    let checkpoint = althing_storage::rebuild_checkpoint(&events);
+    if as_json {
+        let mut whole = serde_json::to_value(&checkpoint).unwrap_or_default();
+        if let Value::Object(fields) = &mut whole {
+            fields.insert("damage".into(), json!(damage.as_ref().map(ToString::to_string)));
+        }
+        print(&whole.to_string());
+        return Ok(Exit::Answered);
+    }
+    if let Some(checkpoint) = &checkpoint {
+        print(&format!("session  {id}\ngoal     {}", clean_line(&checkpoint.goal)));
+        print(&format!("from     {}\nto       {}", checkpoint.created_at, checkpoint.updated_at));
+        for task in checkpoint.stages.iter().flat_map(|stage| &stage.tasks) {
+            let error =
+                task.error.as_ref().map(|error| format!("  {}", clean_line(error))).unwrap_or_default();
+            print(&format!("task     {}  {:?}{error}", task.id, task.status));
+        }
+    }
+    print(&format!("events   {}\nfiles    {}", events.len(), state.session_dir(id).display()));
+    if let Some(damage) = damage {
+        show::say(&format!("the log is damaged: {damage}"));
+    }
+    Ok(Exit::Answered)
+}
+
+fn prune(state: &SessionManager, days: u64) -> Result<Exit, Failure> {
+    let before = Timestamp(SystemClock.now().0.saturating_sub(days.saturating_mul(DAY_MS)));
+    let pruned = state.prune(before)?;
+    for (id, error) in &pruned.kept {
+        show::say(&format!("{id} was kept: {error}"));
+    }
+    print(&format!("removed {} sessions", pruned.removed.len()));
+    Ok(if pruned.kept.is_empty() { Exit::Answered } else { Exit::Usage })
+}

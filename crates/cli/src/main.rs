@@ -1,0 +1,60 @@
+//! The `althing` program: arguments in, exit status out.
+//!
+//! The composition root. It reads the environment and the user's files, wires the crates together, and is the only
+//! place that writes to stdout and stderr or ends the process.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "cli owns arguments, environment, the user's own files and the exit"
+)]
+
+mod args;
+mod command;
+mod exit;
+mod follow;
+mod secrets;
+mod session;
+mod show;
+mod stop;
+mod surroundings;
+mod team;
+mod trust;
+
+use clap::Parser;
+use exit::{Exit, Failure};
+use std::process::ExitCode;
+use surroundings::Surroundings;
+
+fn main() -> ExitCode {
+    secrets::guard_panics();
+    let args = match args::Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            let asked_for = !error.use_stderr();
+            // A closed pipe is no reason to complain about the help that was asked for.
+            let _ = error.print();
+            return if asked_for { Exit::Answered.into() } else { Exit::Usage.into() };
+        }
+    };
+    match run(args) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            show::failure(&failure);
+            failure.exit.into()
+        }
+    }
+}
+
+fn run(args: args::Args) -> Result<Exit, Failure> {
+    let surroundings = Surroundings::read()?;
+    secrets::remember(surroundings.secrets());
+    match args.command {
+        None => command::run::run(&args.options, args.task.as_deref(), &surroundings),
+        Some(args::Command::Resume { id }) => {
+            command::resume::run(&args.options, id.as_deref(), &surroundings)
+        }
+        Some(args::Command::Sessions { action }) => {
+            command::sessions::run(&args.options, action, &surroundings)
+        }
+        Some(args::Command::Config { action }) => command::config::run(&args.options, action, &surroundings),
+    }
+}

@@ -1,0 +1,50 @@
+//! The secrets this process knows, kept out of everything it writes: log, terminal, and the text of a panic.
+
+use althing_protocol::{Event, Secret};
+use althing_storage::Masker;
+use std::borrow::Cow;
+use std::io::Write;
+use std::sync::{Arc, PoisonError, RwLock};
+
+// A static, because a panic hook has nothing else to reach it by.
+static MASKER: RwLock<Option<Arc<Masker>>> = RwLock::new(None);
+static KNOWN: RwLock<Vec<Secret>> = RwLock::new(Vec::new());
+
+/// Adds secrets to those that are kept out.
+pub fn remember(secrets: Vec<Secret>) {
+    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+    known.extend(secrets);
+    let masker = Masker::new(known.iter().map(Secret::reveal));
+    *MASKER.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(masker));
+}
+
+fn masker() -> Option<Arc<Masker>> {
+    MASKER.read().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// A text without the secrets.
+pub fn mask(text: &str) -> Cow<'_, str> {
+    match masker() {
+        Some(masker) => Cow::Owned(masker.mask_text(text).into_owned()),
+        None => Cow::Borrowed(text),
+    }
+}
+
+/// Takes the secrets known now out of events.
+pub fn event_mask() -> althing_engine::Mask {
+    let masker = masker();
+    Arc::new(move |event: Event| match &masker {
+        Some(masker) => masker.mask_event(event),
+        None => event,
+    })
+}
+
+/// Makes panics say what happened without saying a secret.
+pub fn guard_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let text = panic.to_string();
+        let _ = writeln!(std::io::stderr(), "althing: internal error: {}", mask(&text));
+        let _ =
+            writeln!(std::io::stderr(), "  what was shown is on disk: `althing resume` goes on from there");
+    }));
+}

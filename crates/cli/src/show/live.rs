@@ -1,0 +1,118 @@
+//! Progress as a block of lines that stays in place on a terminal: one line per agent, redrawn a few times a second.
+//!
+//! Only cursor-up, clear-to-end and carriage return are used; everything in the lines is cleaned text.
+
+use super::{Board, Plain, clean_line, tokens};
+use althing_protocol::{Fact, FeedItem, Op, Progress, Timestamp, Verdict};
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+/// Columns used when the terminal does not say how many it has.
+const WIDTH: usize = 80;
+/// Agents shown before the rest is summed up.
+const MOST_ROWS: usize = 16;
+
+/// The block of lines.
+#[derive(Default)]
+pub struct Live {
+    board: Board,
+    /// Says what is not on the board: notices, decisions.
+    plain: Plain,
+    drawn: usize,
+    dirty: bool,
+    began: Option<Timestamp>,
+    over: bool,
+}
+
+impl Live {
+    pub fn take(&mut self, item: &FeedItem) {
+        self.board.take(item);
+        self.dirty = true;
+        if let FeedItem::Event(event) = item {
+            self.began.get_or_insert(event.at);
+            self.over |= matches!(event.fact, Fact::Decided(Verdict::Finished { .. }));
+        }
+        if worth_a_line(item) {
+            self.erase();
+            self.plain.take(item);
+            self.draw(self.board.now);
+        } else {
+            self.plain.follow(item);
+        }
+    }
+
+    /// Redraws if something changed or time passes.
+    pub fn tick(&mut self, now: Timestamp) {
+        let busy = self.board.rows().iter().any(|row| row.since.is_some());
+        if !self.over && (self.dirty || busy) {
+            self.erase();
+            self.draw(now);
+        }
+    }
+
+    /// Leaves the last state on the screen.
+    pub fn finish(&mut self, now: Timestamp) {
+        if !self.over {
+            self.erase();
+            self.draw(now);
+        }
+        self.drawn = 0;
+    }
+
+    fn erase(&mut self) {
+        let mut out = String::new();
+        if self.drawn > 0 {
+            let _ = write!(out, "\x1b[{}A\r\x1b[J", self.drawn);
+        }
+        self.drawn = 0;
+        let _ = std::io::stderr().write_all(out.as_bytes());
+    }
+
+    fn draw(&mut self, now: Timestamp) {
+        if self.over {
+            return;
+        }
+        let (mut out, rows) = (String::new(), self.board.rows());
+        let (width, names) = (terminal_width(), self.board.width());
+        for row in rows.iter().take(MOST_ROWS) {
+            let time = row.since.map(|since| now.since(since).to_string()).unwrap_or_default();
+            let head = format!("{:names$}  ", clean_line(row.agent.as_str()));
+            let tail = format!("  round {}  {}  {time}", row.round, tokens(&row.usage));
+            let room = width.saturating_sub(head.chars().count() + tail.chars().count() + 1).max(8);
+            let doing: String = clean_line(&row.doing).chars().take(room).collect();
+            let line: String =
+                format!("{head}{doing:room$}{tail}").chars().take(width.saturating_sub(1)).collect();
+            let _ = writeln!(out, "{line}");
+        }
+        if rows.len() > MOST_ROWS {
+            let _ = writeln!(out, "… and {} more", rows.len() - MOST_ROWS);
+        }
+        self.drawn = out.lines().count();
+        self.dirty = false;
+        let _ = std::io::stderr().write_all(out.as_bytes());
+    }
+}
+
+/// What happened that the board does not keep.
+fn worth_a_line(item: &FeedItem) -> bool {
+    match item {
+        FeedItem::Event(event) => match &event.fact {
+            Fact::Decided(_) | Fact::Notice(_) | Fact::OpAccepted { op: Op::Resume, .. } => true,
+            Fact::ItemAdded { item: althing_protocol::Item::Vote(_), .. } => true,
+            Fact::AttemptEnded { outcome, .. } => {
+                matches!(
+                    outcome,
+                    althing_protocol::AttemptOutcome::Failed { .. }
+                        | althing_protocol::AttemptOutcome::GaveUp { .. }
+                )
+            }
+            _ => false,
+        },
+        FeedItem::Progress(progress) => matches!(**progress, Progress::Stalled { .. }),
+    }
+}
+
+fn terminal_width() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
+    size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(WIDTH)
+}

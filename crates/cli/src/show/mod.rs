@@ -1,0 +1,41 @@
+//! Everything that is said to people: failures, notes, progress, the answer. Nothing an agent says reaches a terminal
+//! as anything but text.
+
+mod board;
+mod clean;
+mod live;
+mod plain;
+mod words;
+
+pub use board::Board;
+pub use clean::{clean_line, clean_text};
+pub use live::Live;
+pub use plain::Plain;
+pub use words::tokens;
+
+use crate::exit::Failure;
+use crate::secrets::mask;
+use althing_config::{Report, Style};
+use std::io::{IsTerminal, Write};
+
+/// One line, or several, on stderr. A stderr that is gone is nobody's to hear.
+pub fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{}", clean_text(&mask(text)));
+}
+
+/// Why the program ends.
+pub fn failure(failure: &Failure) {
+    say(&format!("althing: {}", failure.message));
+    for hint in &failure.hints {
+        say(&format!("  hint: {hint}"));
+    }
+}
+
+/// Everything that is wrong with a config, on stderr.
+pub fn problems(report: &Report) {
+    let colour =
+        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let style = if colour { Style::Colour } else { Style::Plain };
+    // The renderer's own colours must stay; what it quotes was cleaned when it was read.
+    let _ = write!(std::io::stderr(), "{}", mask(&report.render(style)));
+}

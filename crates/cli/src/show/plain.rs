@@ -1,0 +1,133 @@
+//! Progress as plain lines on stderr: one for each thing that happened, for logs and pipes.
+
+use super::{Board, clean_line, say, tokens};
+use althing_protocol::{
+    AttemptOutcome, DeltaKind, Event, Fact, FeedItem, Item, NoticeLevel, Op, Phase, Progress, Verdict,
+};
+
+/// How much of a reason or an error a line shows.
+const LINE_CHARS: usize = 300;
+
+/// Says what happens, line by line.
+#[derive(Default)]
+pub struct Plain {
+    board: Board,
+}
+
+impl Plain {
+    /// Takes note of something without saying it.
+    pub fn follow(&mut self, item: &FeedItem) {
+        self.board.take(item);
+    }
+
+    pub fn take(&mut self, item: &FeedItem) {
+        self.board.take(item);
+        let line = match item {
+            FeedItem::Event(event) => self.line(event),
+            FeedItem::Progress(progress) => self.passing(progress),
+        };
+        if let Some((who, what)) = line {
+            let short: String = what.chars().take(LINE_CHARS).collect();
+            let width = self.board.width();
+            say(&format!("{:width$}  {}", clean_line(&who), clean_line(&short)));
+        }
+    }
+
+    fn line(&self, event: &Event) -> Option<(String, String)> {
+        let agent = self.board.agent(event.task.as_ref()).map(ToString::to_string);
+        let run = || "run".to_owned();
+        Some(match &event.fact {
+            Fact::AttemptStarted { .. } => {
+                let doing = self
+                    .board
+                    .rows()
+                    .into_iter()
+                    .find(|row| Some(row.agent.to_string()) == agent)?
+                    .doing
+                    .clone();
+                (agent?, doing)
+            }
+            Fact::ItemAdded { item: Item::Answer(answer), .. } => {
+                (agent?, format!("answered: {}", answer.label))
+            }
+            Fact::ItemAdded { item: Item::Vote(ballot), .. } => {
+                (agent?, format!("votes for {}: {}", ballot.target, ballot.reason))
+            }
+            Fact::ItemAdded { item: Item::StaleVote(_), .. } => {
+                (agent?, "vote not counted: newer answers arrived".into())
+            }
+            Fact::ItemAdded { item: Item::Update { .. }, .. } => (agent?, "told of newer answers".into()),
+            Fact::ItemAdded { item: Item::Reminder { text, .. }, .. } => {
+                (agent?, format!("reminded: {text}"))
+            }
+            Fact::AttemptEnded { outcome, .. } => (agent?, ended(outcome)?),
+            Fact::Decided(verdict) => (run(), decided(verdict)),
+            Fact::PhaseChanged { phase: Phase::Voting } => (run(), "everyone has answered".into()),
+            Fact::Notice(notice) => {
+                let word = match notice.level {
+                    NoticeLevel::Info => "note",
+                    NoticeLevel::Warning => "warning",
+                    NoticeLevel::Error => "error",
+                };
+                let hint = notice.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+                (word.into(), format!("{}{hint}", notice.text))
+            }
+            Fact::OpAccepted { op: Op::Resume, .. } => (run(), "resumed".into()),
+            _ => return None,
+        })
+    }
+
+    fn passing(&self, progress: &Progress) -> Option<(String, String)> {
+        match progress {
+            Progress::Delta { task, kind: DeltaKind::Retry, text, .. } => {
+                Some((self.board.agent(Some(task))?.to_string(), text.clone()))
+            }
+            Progress::Stalled { reason, hint, .. } => {
+                let hint = hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+                Some(("warning".into(), format!("nothing can be saved at the moment: {reason}{hint}")))
+            }
+            Progress::Delta { .. } | Progress::Gap { .. } => None,
+        }
+    }
+}
+
+fn ended(outcome: &AttemptOutcome) -> Option<String> {
+    Some(match outcome {
+        AttemptOutcome::GaveUp { reason } => format!("out: {reason}"),
+        AttemptOutcome::Failed { error, hint } => match hint {
+            Some(hint) => format!("failed: {error} ({hint})"),
+            None => format!("failed: {error}"),
+        },
+        AttemptOutcome::TimedOut => "out: its time limit passed".into(),
+        AttemptOutcome::Presented { .. } => "presented the final answer".into(),
+        AttemptOutcome::Answered
+        | AttemptOutcome::Voted
+        | AttemptOutcome::Cancelled
+        | AttemptOutcome::Interrupted => return None,
+    })
+}
+
+fn decided(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Winner { winner, votes, ballots, tie_break, .. } => {
+            let mine = votes.get(winner).copied().unwrap_or_default();
+            let tie = tie_break.as_ref().map(|how| format!(" ({how})")).unwrap_or_default();
+            if ballots.is_empty() {
+                format!("{winner} is chosen{tie}")
+            } else {
+                format!("{winner} wins with {mine} of {} votes{tie}", ballots.len())
+            }
+        }
+        Verdict::Override { presenter } => format!("overridden: {presenter} presents"),
+        Verdict::Finished { result, .. } => {
+            let rounds = result.coordination_summary.rounds;
+            let rounds = if rounds == 1 { "1 round".to_owned() } else { format!("{rounds} rounds") };
+            format!(
+                "{rounds} · {} calls · {} · {}",
+                result.usage.calls,
+                tokens(&result.usage),
+                result.duration
+            )
+        }
+    }
+}

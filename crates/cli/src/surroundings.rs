@@ -1,0 +1,116 @@
+//! What is around the program: environment, `.env` files, directories, terminals. Read once, at the start.
+
+use crate::exit::Failure;
+use althing_protocol::{Clock, Secret, Timestamp};
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Endings of the names of variables whose values are never written anywhere.
+const SECRET_NAMES: &[&str] = &["_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_CREDENTIALS", "_PASSPHRASE"];
+/// The name of Althing's directories below the user's own.
+const OURS: &str = "althing";
+
+/// What is around the program.
+pub struct Surroundings {
+    pub cwd: PathBuf,
+    pub stdout_is_terminal: bool,
+    pub stderr_is_terminal: bool,
+    variables: BTreeMap<String, String>,
+}
+
+impl Surroundings {
+    /// Looks around: the environment first, then `.env` here, then `.env` in the user's config directory.
+    pub fn read() -> Result<Self, Failure> {
+        let cwd = std::env::current_dir().map_err(|error| {
+            Failure::usage(format!("the current directory cannot be used: {error}"))
+                .hint("change to a directory that exists")
+        })?;
+        let text = |name: std::ffi::OsString| name.into_string().ok();
+        let variables =
+            std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect();
+        let mut found = Self {
+            cwd,
+            variables,
+            stdout_is_terminal: std::io::stdout().is_terminal(),
+            stderr_is_terminal: std::io::stderr().is_terminal(),
+        };
+        let files = [Some(found.cwd.join(".env")), found.config_dir().map(|dir| dir.join(".env"))];
+        for file in files.into_iter().flatten() {
+            found.take_dotenv(&file)?;
+        }
+        Ok(found)
+    }
+
+    /// Variables that are set already stay as they are.
+    fn take_dotenv(&mut self, file: &Path) -> Result<(), Failure> {
+        match std::fs::read(file) {
+            Ok(bytes) => {
+                for (name, value) in althing_config::parse_dotenv(&String::from_utf8_lossy(&bytes)) {
+                    self.variables.entry(name).or_insert(value);
+                }
+                Ok(())
+            }
+            // A directory of that name is somebody else's.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    std::io::ErrorKind::NotFound | std::io::ErrorKind::IsADirectory
+                ) =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(Failure::usage(format!("{} cannot be read: {error}", file.display()))
+                .hint("make it readable, or move it away")),
+        }
+    }
+
+    /// A variable that is set and not empty.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        self.variables.get(name).filter(|value| !value.is_empty()).cloned()
+    }
+
+    /// The values of variables that look like secrets by their names.
+    pub fn secrets(&self) -> Vec<Secret> {
+        let secret = |name: &str| SECRET_NAMES.iter().any(|end| name.to_uppercase().ends_with(end));
+        self.variables
+            .iter()
+            .filter(|(name, _)| secret(name))
+            .map(|(_, value)| Secret::new(value.clone()))
+            .collect()
+    }
+
+    /// Where the user's own configs are.
+    pub fn config_dir(&self) -> Option<PathBuf> {
+        self.user_dir("XDG_CONFIG_HOME", ".config")
+    }
+
+    /// Where what Althing remembers about the user is.
+    pub fn user_state_dir(&self) -> Option<PathBuf> {
+        self.user_dir("XDG_STATE_HOME", ".local/state")
+    }
+
+    fn user_dir(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
+        let named = self.variable(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+        let base = named.or_else(|| Some(PathBuf::from(self.variable("HOME")?).join(below_home)))?;
+        Some(base.join(OURS))
+    }
+
+    /// Where sessions are kept.
+    pub fn state_dir(&self, asked: Option<&Path>) -> PathBuf {
+        let named =
+            asked.map(Path::to_owned).or_else(|| self.variable("ALTHING_STATE_DIR").map(PathBuf::from));
+        self.cwd.join(named.unwrap_or_else(|| PathBuf::from(".althing")))
+    }
+}
+
+/// The wall clock.
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+    }
+}

@@ -1,0 +1,211 @@
+//! The agents and rules of a run: from a config that was named or found, from keys in the environment, or offline.
+
+use crate::args::Options;
+use crate::exit::Failure;
+use crate::secrets;
+use crate::show;
+use crate::surroundings::Surroundings;
+use crate::trust::Trust;
+use althing_config::{Purpose, Report, Source, Style};
+use althing_protocol::{Config, SessionOpened};
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// Where the offline team comes from, as sessions record it.
+const OFFLINE: &str = "offline agents";
+
+/// A config ready to run, and where it came from.
+pub struct Team {
+    pub config: Config,
+    /// A path, or how it was made up.
+    pub source: String,
+    /// Its text without secrets.
+    pub text: String,
+    /// SHA-256 of its text as it was.
+    pub digest: String,
+    /// What the user should know before it is used.
+    pub notes: Vec<String>,
+}
+
+/// Who named the config decides whether it is trusted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Named,
+    Found,
+}
+
+/// Finds or makes up the team that these options ask for.
+pub fn assemble(options: &Options, surroundings: &Surroundings) -> Result<Team, Failure> {
+    if options.offline {
+        return load(OFFLINE, &althing_config::starter(&[]), surroundings);
+    }
+    if !options.model.is_empty() {
+        return load("--model", &models(&options.model)?, surroundings);
+    }
+    if let Some(path) = &options.config {
+        return from_file(&surroundings.cwd.join(path), Origin::Named, options, surroundings);
+    }
+    let here = ["althing.yaml", ".althing/config.yaml"].map(|name| surroundings.cwd.join(name));
+    let users = surroundings.config_dir().map(|dir| dir.join("config.yaml"));
+    match here.into_iter().chain(users).find(|path| path.is_file()) {
+        Some(path) => from_file(&path, Origin::Found, options, surroundings),
+        None => from_environment(surroundings),
+    }
+}
+
+/// The team of a session that is resumed: as recorded, with secrets read anew.
+pub fn recorded(opened: &SessionOpened, surroundings: &Surroundings) -> Result<Team, Failure> {
+    let path = Path::new(&opened.config_source);
+    let current = if path.is_absolute() { std::fs::read_to_string(path).ok() } else { None };
+    let unchanged = current.as_deref().filter(|text| digest(text) == opened.config_digest);
+    let text = unchanged.unwrap_or(&opened.config_text);
+    let mut team = load(&opened.config_source, text, surroundings)?;
+    team.digest.clone_from(&opened.config_digest);
+    if path.is_absolute() && unchanged.is_none() {
+        let what = if current.is_some() { "has changed" } else { "is not there any more" };
+        team.notes.push(format!(
+            "{} {what}; the session goes on with the config it was started with",
+            opened.config_source
+        ));
+    }
+    Ok(team)
+}
+
+fn from_environment(surroundings: &Surroundings) -> Result<Team, Failure> {
+    let found = althing_config::found_providers(&|name| surroundings.variable(name));
+    if found.is_empty() {
+        let mut team = load(OFFLINE, &althing_config::starter(&[]), surroundings)?;
+        team.notes.push(
+            "no config and no API key found: using the offline model, which is not an AI (set OPENAI_API_KEY or another \
+             provider's key, or write a config with `althing config init`)"
+                .into(),
+        );
+        return Ok(team);
+    }
+    let mut team = load("API keys in the environment", &althing_config::starter(&found), surroundings)?;
+    let keys: Vec<&str> = found.iter().map(|provider| provider.variable).collect();
+    team.notes
+        .push(format!("no config found: agents from the API keys in the environment ({})", keys.join(", ")));
+    Ok(team)
+}
+
+/// A config for `--model TYPE:NAME …`; JSON, since every JSON text is YAML and quotes itself.
+fn models(models: &[String]) -> Result<String, Failure> {
+    let mut agents = Vec::new();
+    for (n, model) in (1..).zip(models) {
+        let Some((kind, name)) =
+            model.split_once(':').filter(|(kind, name)| !kind.is_empty() && !name.is_empty())
+        else {
+            return Err(Failure::usage(format!("`--model {model}` is not of the form TYPE:NAME"))
+                .hint("for example --model openai:gpt-5-mini; `althing config schema` lists the types"));
+        };
+        let id = if models.len() == 1 { kind.to_owned() } else { format!("{kind}-{n}") };
+        agents.push(serde_json::json!({"id": id, "backend": {"type": kind, "model": name}}));
+    }
+    Ok(serde_json::json!({ "agents": agents }).to_string())
+}
+
+fn from_file(
+    path: &Path,
+    origin: Origin,
+    options: &Options,
+    surroundings: &Surroundings,
+) -> Result<Team, Failure> {
+    let text = read_config(path)?;
+    let name = path.display().to_string();
+    let report = check(&name, &text, surroundings, Purpose::Run);
+    let (config, processes, notes) = usable(report)?;
+    if origin == Origin::Found && !processes.is_empty() {
+        require_trust(path, &text, &processes, options, surroundings)?;
+    }
+    let redacted = althing_config::redact(&text);
+    let mut team = Team { config, source: name.clone(), text: redacted, digest: digest(&text), notes };
+    if origin == Origin::Found {
+        team.notes.push(format!("using {name}"));
+    }
+    Ok(team)
+}
+
+/// Reads a config file; what is not text is refused in words.
+pub fn read_config(path: &Path) -> Result<String, Failure> {
+    let bytes = std::fs::read(path).map_err(|error| {
+        let hint = match error.kind() {
+            std::io::ErrorKind::NotFound => "check the path, or write one with `althing config init`",
+            std::io::ErrorKind::PermissionDenied => "make the file readable",
+            _ => "name a readable YAML file",
+        };
+        Failure::usage(format!("{} cannot be read: {error}", path.display())).hint(hint)
+    })?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Failure::usage(format!("{} is not UTF-8 text (byte {at})", path.display())).hint("save it as UTF-8")
+    })
+}
+
+fn load(source: &str, text: &str, surroundings: &Surroundings) -> Result<Team, Failure> {
+    let report = check(source, text, surroundings, Purpose::Run);
+    let (config, _, notes) = usable(report)?;
+    let text_without_secrets = althing_config::redact(text);
+    Ok(Team { config, source: source.to_owned(), text: text_without_secrets, digest: digest(text), notes })
+}
+
+/// Checks a config and takes note of its secrets before anything is said about it.
+pub fn check(name: &str, text: &str, surroundings: &Surroundings, purpose: Purpose) -> Report {
+    let report = althing_config::check(Source { name, text }, &|name| surroundings.variable(name), purpose);
+    secrets::remember(report.secrets.clone());
+    report
+}
+
+type Usable = (Config, Vec<althing_config::StartsProcess>, Vec<String>);
+
+fn usable(report: Report) -> Result<Usable, Failure> {
+    let warnings: Vec<String> = report
+        .warnings
+        .iter()
+        .map(|warning| warning.render(&report.file, Style::Plain).trim_end().to_owned())
+        .collect();
+    let Some(loaded) = report.config else {
+        show::problems(&report);
+        let count = report.errors.len();
+        let what = if count == 1 { "one error".to_owned() } else { format!("{count} errors") };
+        return Err(Failure::usage(format!("{} has {what}; nothing was started", report.file)));
+    };
+    let processes = loaded.starts_processes().to_vec();
+    Ok((loaded.config, processes, warnings))
+}
+
+fn require_trust(
+    path: &Path,
+    text: &str,
+    processes: &[althing_config::StartsProcess],
+    options: &Options,
+    surroundings: &Surroundings,
+) -> Result<(), Failure> {
+    let path: PathBuf = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let digest = digest(text);
+    let trust = Trust { path: &path, digest: &digest };
+    if options.trust {
+        return trust.give(surroundings);
+    }
+    if trust.is_given(surroundings) {
+        return Ok(());
+    }
+    let starts: Vec<String> =
+        processes.iter().map(|start| format!("{}: {}", start.location, start.what)).collect();
+    let message = format!(
+        "{} was found here, not named by you, and would start programs:\n  {}\nNothing was started.",
+        path.display(),
+        starts.join("\n  ")
+    );
+    Err(Failure::usage(message)
+        .hint(format!("read it, then accept it with --trust, or name it: --config {}", path.display())))
+}
+
+fn digest(text: &str) -> String {
+    let mut hex = String::new();
+    for byte in Sha256::digest(text.as_bytes()) {
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex
+}
