@@ -14,6 +14,8 @@ use sections::Section;
 pub(crate) struct Scene<'a> {
     pub(crate) identity: Option<&'a str>,
     pub(crate) agents: usize,
+    /// Whether answers will be judged.
+    pub(crate) votes: bool,
     pub(crate) turn: TurnKind,
     pub(crate) sensitivity: VotingSensitivity,
 }
@@ -54,6 +56,7 @@ impl Coordination {
         let scene = Scene {
             identity: seat.member.system_message.as_deref(),
             agents: self.state.seats.len(),
+            votes: !spec.rules.skip_voting,
             turn,
             sensitivity: seat.member.voting_sensitivity.unwrap_or(spec.rules.voting_sensitivity),
         };

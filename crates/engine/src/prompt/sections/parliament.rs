@@ -13,9 +13,10 @@ pub(super) fn say(scene: &Scene<'_>) -> Option<String> {
         (TurnKind::Answer { tool: true }, false) => {
             "You are one of several agents who work on the same request independently. Work on the original message as \
              well as you can, then submit your complete answer by calling `new_answer`. The answer must stand on its \
-             own: nobody sees what you write outside the tool call. Later you will see the other agents' answers."
+             own: nobody sees what you write outside the tool call."
         }
         (TurnKind::Judge | TurnKind::VoteOnly | TurnKind::Present(_), _) => return None,
     };
-    Some(text.to_owned())
+    let judged_later = scene.votes && !alone && scene.turn == TurnKind::Answer { tool: true };
+    Some(if judged_later { format!("{text} Later you will see the other agents' answers.") } else { text.to_owned() })
 }

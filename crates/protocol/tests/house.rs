@@ -1,0 +1,83 @@
+//! The house rules that can be checked: who may depend on whom, that every file says what it is for, and that none
+//! does too many jobs.
+#![expect(clippy::disallowed_methods, reason = "it reads the source tree and asks cargo about it")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A file longer than this does two jobs.
+const MOST_LINES: usize = 500;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// What each crate may use of ours: in the product, and in its tests besides.
+fn allowed() -> BTreeMap<&'static str, (&'static [&'static str], &'static [&'static str])> {
+    let leaf: &[&str] = &["althing-protocol"];
+    let kit: &[&str] = &["althing-testkit"];
+    BTreeMap::from([
+        ("althing-protocol", (&[] as &[&str], &[] as &[&str])),
+        ("althing-testkit", (leaf, &[])),
+        ("althing-engine", (leaf, kit)),
+        ("althing-llm", (leaf, kit)),
+        ("althing-storage", (leaf, kit)),
+        ("althing-config", (leaf, kit)),
+        (
+            "althing",
+            (&["althing-protocol", "althing-engine", "althing-llm", "althing-storage", "althing-config"], kit),
+        ),
+        ("althing-bench", (&["althing-testkit", "althing-storage", "althing-protocol"], &[])),
+    ])
+}
+
+#[test]
+fn no_crate_depends_on_a_sibling() {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let allowed = allowed();
+    let packages = metadata["packages"].as_array().unwrap();
+    assert!(packages.len() >= 7, "the whole workspace is looked at");
+    for package in packages {
+        let name = package["name"].as_str().unwrap();
+        let (product, tests) = allowed.get(name).unwrap_or_else(|| panic!("{name} has no place in the layering"));
+        for dependency in package["dependencies"].as_array().unwrap() {
+            let other = dependency["name"].as_str().unwrap();
+            let ours = other.starts_with("althing");
+            let in_tests = dependency["kind"] == "dev";
+            let fine = product.contains(&other) || (in_tests && tests.contains(&other));
+            assert!(!ours || fine, "{name} must not depend on {other}");
+        }
+    }
+}
+
+fn sources(dir: &Path, found: &mut BTreeSet<PathBuf>) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() && path.file_name().is_none_or(|name| name != "target") {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.insert(path);
+        }
+    }
+}
+
+#[test]
+fn every_file_says_what_it_is_for_and_does_one_job() {
+    let mut files = BTreeSet::new();
+    sources(&root().join("crates"), &mut files);
+    assert!(files.len() > 50, "the whole tree is looked at");
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(text.starts_with("//!"), "{} does not open with what it is for", file.display());
+        let lines = text.lines().count();
+        let is_test = file.components().any(|part| part.as_os_str() == "tests");
+        let most = if is_test { 800 } else { MOST_LINES };
+        assert!(lines <= most, "{} has {lines} lines", file.display());
+    }
+}
