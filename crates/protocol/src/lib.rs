@@ -29,7 +29,10 @@ pub use model::{
     BackendError, BackendErrorKind, BackendInfo, Delta, Message, ModelRequest, Reply, ToolCall, ToolSpec,
 };
 pub use op::{Op, Origin};
-pub use ports::{Backend, BoxFuture, Clock, DeltaSink, Journal, JournalError, JournalReader};
+pub use ports::{
+    Backend, BoxFuture, Clock, ContextAccess, DeltaSink, Journal, JournalError, JournalReader, ToolHost,
+    ToolOutcome,
+};
 pub use result::{
     AgentOutcome, AgentSummary, CoordinationSummary, FileChange, FileWrite, PlanRef, RunResult, RunStatus,
 };

@@ -2,6 +2,7 @@
 
 use crate::{
     BackendError, BackendInfo, Checkpoint, Delta, Event, ModelRequest, Reply, Seq, TaskId, Timestamp,
+    ToolCall, ToolSpec,
 };
 use std::future::Future;
 use std::pin::Pin;
@@ -25,6 +26,35 @@ pub trait Backend: Send + Sync {
         request: &'a ModelRequest,
         on_delta: DeltaSink<'a>,
     ) -> BoxFuture<'a, Result<Reply, BackendError>>;
+}
+
+/// What an agent may do to the context paths that its run may write to at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ContextAccess {
+    /// Read them. So it is while agents work in parallel.
+    ReadOnly,
+    /// Write to those that are configured as writable. So it is for the presenter, and for a quick single agent.
+    Writable,
+}
+
+/// What a tool call gave.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolOutcome {
+    /// What the model is told; already cut to what it should see, with a note where the rest is.
+    pub content: String,
+    /// Whether the call was refused or failed.
+    pub is_error: bool,
+}
+
+/// Tools that one agent can use: its files, its commands, its MCP servers. One host serves one agent, so that what the
+/// agent may touch is settled when the host is made.
+pub trait ToolHost: Send + Sync {
+    /// The tools it offers under this access.
+    fn tools(&self, access: ContextAccess) -> Vec<ToolSpec>;
+
+    /// Carries out a call of one of them. Never fails as such: a refusal or a failure is told to the model. Dropping the
+    /// future cancels the call and whatever it started.
+    fn call<'a>(&'a self, call: &'a ToolCall, access: ContextAccess) -> BoxFuture<'a, ToolOutcome>;
 }
 
 /// The session's log and files, for the one who writes them.

@@ -1,0 +1,1 @@
+//! Uses the tools of MCP servers.
