@@ -115,9 +115,9 @@ fn from_file(
     let text = read_config(path)?;
     let name = path.display().to_string();
     let report = check(&name, &text, surroundings, Purpose::Run);
-    let (config, processes, notes) = usable(report)?;
-    if origin == Origin::Found && !processes.is_empty() {
-        require_trust(path, &text, &processes, options, surroundings)?;
+    let (config, risks, notes) = usable(report)?;
+    if origin == Origin::Found && !risks.is_empty() {
+        require_trust(path, &text, &risks, options, surroundings)?;
     }
     let redacted = althing_config::redact(&text);
     let mut team = Team { config, source: name.clone(), text: redacted, digest: digest(&text), notes };
@@ -157,7 +157,8 @@ pub fn check(name: &str, text: &str, surroundings: &Surroundings, purpose: Purpo
     report
 }
 
-type Usable = (Config, Vec<althing_config::StartsProcess>, Vec<String>);
+/// A config, what it would do to this machine or with its secrets, and its warnings.
+type Usable = (Config, Vec<String>, Vec<String>);
 
 fn usable(report: Report) -> Result<Usable, Failure> {
     let warnings: Vec<String> = report
@@ -171,14 +172,20 @@ fn usable(report: Report) -> Result<Usable, Failure> {
         let what = if count == 1 { "one error".to_owned() } else { format!("{count} errors") };
         return Err(Failure::usage(format!("{} has {what}; nothing was started", report.file)));
     };
-    let processes = loaded.starts_processes().to_vec();
-    Ok((loaded.config, processes, warnings))
+    let starts = loaded
+        .starts_processes()
+        .iter()
+        .map(|start| format!("{}: would start {}", start.location, start.what));
+    let sends = loaded.sends_secrets_elsewhere().iter();
+    let sends = sends.map(|send| format!("{}: would send a secret of yours to {}", send.location, send.to));
+    let risks = starts.chain(sends).collect();
+    Ok((loaded.config, risks, warnings))
 }
 
 fn require_trust(
     path: &Path,
     text: &str,
-    processes: &[althing_config::StartsProcess],
+    risks: &[String],
     options: &Options,
     surroundings: &Surroundings,
 ) -> Result<(), Failure> {
@@ -191,12 +198,10 @@ fn require_trust(
     if trust.is_given(surroundings) {
         return Ok(());
     }
-    let starts: Vec<String> =
-        processes.iter().map(|start| format!("{}: {}", start.location, start.what)).collect();
     let message = format!(
-        "{} was found here, not named by you, and would start programs:\n  {}\nNothing was started.",
+        "{} was found here, not named by you, and must be trusted first:\n  {}\nNothing was started or sent.",
         path.display(),
-        starts.join("\n  ")
+        risks.join("\n  ")
     );
     Err(Failure::usage(message)
         .hint(format!("read it, then accept it with --trust, or name it: --config {}", path.display())))

@@ -1,0 +1,48 @@
+//! The floor: a bare HTTP client that makes the same requests as a run, with nothing around it.
+//!
+//! `bench-floor nothing` is an empty process; `bench-floor requests URL FILE N` posts the recorded bodies in a run's
+//! three waves (N answers, N votes, the rest), reading every reply to its end.
+#![expect(clippy::disallowed_methods, reason = "a benchmark reads its input")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::expect_used,
+    reason = "a benchmark that cannot run stops"
+)]
+
+use futures_util::future::join_all;
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if args[0] == "nothing" {
+        return;
+    }
+    let (url, file, agents) =
+        (format!("{}/chat/completions", args[1]), &args[2], args[3].parse::<usize>().unwrap());
+    let text = std::fs::read_to_string(file).unwrap();
+    let bodies: Vec<String> = text
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .filter_map(|request| request.get("body").filter(|body| body.is_object()).map(ToString::to_string))
+        .collect();
+    assert_eq!(bodies.len(), 2 * agents + 1, "the recording is of a unanimous run");
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let client = reqwest::Client::builder().tcp_nodelay(true).build().unwrap();
+        for wave in [&bodies[..agents], &bodies[agents..2 * agents], &bodies[2 * agents..]] {
+            join_all(wave.iter().map(|body| post(&client, &url, body))).await;
+        }
+    });
+}
+
+async fn post(client: &reqwest::Client, url: &str, body: &str) {
+    let request = client.post(url).header("content-type", "application/json").body(body.to_owned());
+    let mut response = request.send().await.unwrap();
+    assert!(response.status().is_success());
+    let mut read = 0;
+    while let Some(chunk) = response.chunk().await.unwrap() {
+        read += chunk.len();
+    }
+    assert!(read > 0);
+}

@@ -1,0 +1,185 @@
+//! The table of backend types: what each is, where it is reached, and which variable holds its key.
+//!
+//! Facts only, and the only copy of them. A key is never sent to an address that it was not made for: an address of
+//! the user's own gets a key only if the backend's type or its `api_key` says which.
+
+use crate::nearest;
+
+/// How a backend type is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// The built-in model that is not an AI.
+    Offline,
+    /// The OpenAI-compatible chat-completions API.
+    ChatCompletions,
+    /// A type that MassGen knows and Althing does not yet: an API of another kind.
+    OtherApi,
+    /// A type that MassGen knows and Althing does not yet: a program on this machine.
+    Program,
+}
+
+/// One backend type.
+#[derive(Clone, Copy, Debug)]
+pub struct BackendType {
+    /// The word for `backend.type`.
+    pub name: &'static str,
+    /// What people call it.
+    pub title: &'static str,
+    /// How it is reached.
+    pub reach: Reach,
+    /// Address of its API where the config names none.
+    pub base_url: Option<&'static str>,
+    /// Part of a host name that tells the provider by its address, for `chatcompletion`.
+    pub host: Option<&'static str>,
+    /// Variables that may hold its key, in order; empty when it needs none.
+    pub key_variables: &'static [&'static str],
+    /// The model where the config names none; `None` means that it must.
+    pub default_model: Option<&'static str>,
+}
+
+/// An OpenAI-compatible provider.
+const fn compatible(
+    name: &'static str,
+    title: &'static str,
+    base_url: &'static str,
+    host: &'static str,
+    key_variables: &'static [&'static str],
+    default_model: Option<&'static str>,
+) -> BackendType {
+    let base_url = Some(base_url);
+    BackendType {
+        name,
+        title,
+        reach: Reach::ChatCompletions,
+        base_url,
+        host: Some(host),
+        key_variables,
+        default_model,
+    }
+}
+
+/// An OpenAI-compatible server on this machine, which needs no key.
+const fn local(name: &'static str, title: &'static str, base_url: &'static str) -> BackendType {
+    let base_url = Some(base_url);
+    BackendType {
+        name,
+        title,
+        reach: Reach::ChatCompletions,
+        base_url,
+        host: None,
+        key_variables: &[],
+        default_model: None,
+    }
+}
+
+/// A type that Althing does not have yet.
+const fn lacking(
+    name: &'static str,
+    title: &'static str,
+    reach: Reach,
+    key_variables: &'static [&'static str],
+) -> BackendType {
+    BackendType { name, title, reach, base_url: None, host: None, key_variables, default_model: None }
+}
+
+/// Every backend type that a config may name.
+#[rustfmt::skip] // a table: one type a line
+pub static BACKENDS: &[BackendType] = &[
+    BackendType { name: "offline", title: "Offline model (not an AI)", reach: Reach::Offline, base_url: None, host: None, key_variables: &[], default_model: Some("offline") },
+    compatible("openai", "OpenAI", "https://api.openai.com/v1", "openai.com", &["OPENAI_API_KEY"], Some("gpt-5.4")),
+    BackendType { name: "chatcompletion", title: "OpenAI-compatible API", reach: Reach::ChatCompletions, base_url: Some("https://api.openai.com/v1"), host: None, key_variables: &[], default_model: None },
+    compatible("grok", "xAI", "https://api.x.ai/v1", "x.ai", &["XAI_API_KEY"], Some("grok-4.20-0309-reasoning")),
+    compatible("openrouter", "OpenRouter", "https://openrouter.ai/api/v1", "openrouter.ai", &["OPENROUTER_API_KEY"], None),
+    compatible("groq", "Groq", "https://api.groq.com/openai/v1", "groq.com", &["GROQ_API_KEY"], Some("llama-3.3-70b-versatile")),
+    compatible("cerebras", "Cerebras", "https://api.cerebras.ai/v1", "cerebras.ai", &["CEREBRAS_API_KEY"], Some("llama-3.3-70b")),
+    compatible("together", "Together AI", "https://api.together.xyz/v1", "together.xyz", &["TOGETHER_API_KEY"], Some("Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8")),
+    compatible("fireworks", "Fireworks AI", "https://api.fireworks.ai/inference/v1", "fireworks.ai", &["FIREWORKS_API_KEY"], Some("accounts/fireworks/models/llama-v3p3-70b-instruct")),
+    compatible("moonshot", "Moonshot AI", "https://api.moonshot.cn/v1", "moonshot.cn", &["MOONSHOT_API_KEY", "KIMI_API_KEY"], Some("moonshot-v1-128k")),
+    compatible("nvidia_nim", "NVIDIA NIM", "https://integrate.api.nvidia.com/v1", "nvidia.com", &["NGC_API_KEY"], Some("moonshotai/kimi-k2.5")),
+    compatible("nebius", "Nebius", "https://api.studio.nebius.ai/v1", "nebius.ai", &["NEBIUS_API_KEY"], Some("Qwen/Qwen3-4B-fast")),
+    compatible("poe", "Poe", "https://api.poe.com/v1", "poe.com", &["POE_API_KEY"], None),
+    compatible("qwen", "Qwen", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "aliyuncs.com", &["QWEN_API_KEY"], Some("qwen-max")),
+    compatible("zai", "Z.AI", "https://api.z.ai/api/paas/v4", "z.ai", &["ZAI_API_KEY"], Some("glm-4.5")),
+    local("lmstudio", "LM Studio", "http://localhost:1234/v1"),
+    local("vllm", "vLLM", "http://localhost:8000/v1"),
+    local("sglang", "SGLang", "http://localhost:30000/v1"),
+    local("inference", "vLLM or SGLang", "http://localhost:8000/v1"),
+    lacking("claude", "Anthropic", Reach::OtherApi, &["ANTHROPIC_API_KEY"]),
+    lacking("gemini", "Google Gemini", Reach::OtherApi, &["GOOGLE_API_KEY", "GEMINI_API_KEY"]),
+    lacking("azure_openai", "Azure OpenAI", Reach::OtherApi, &["AZURE_OPENAI_API_KEY"]),
+    lacking("ag2", "AG2", Reach::OtherApi, &[]),
+    lacking("uitars", "UI-TARS", Reach::OtherApi, &["UI_TARS_API_KEY"]),
+    lacking("claude_code", "Claude Code", Reach::Program, &[]),
+    lacking("codex", "Codex", Reach::Program, &[]),
+    lacking("gemini_cli", "Gemini CLI", Reach::Program, &[]),
+    lacking("antigravity_cli", "Antigravity CLI", Reach::Program, &[]),
+    lacking("copilot", "GitHub Copilot", Reach::Program, &[]),
+    lacking("opencode", "OpenCode", Reach::Program, &[]),
+];
+
+/// Hosts that belong to a provider under another name than its own API's.
+const ALSO: &[(&str, &str)] = &[
+    ("moonshot.ai", "moonshot"),
+    ("bigmodel.cn", "zai"),
+    ("nebius.com", "nebius"),
+    ("together.ai", "together"),
+];
+
+impl BackendType {
+    /// A model to begin with, for a config that is written without asking.
+    pub(crate) fn first_model(&self) -> &'static str {
+        // Providers without a default of their own are those that resell many models.
+        self.default_model.unwrap_or(if self.name == "openrouter" {
+            "openai/gpt-5-mini"
+        } else {
+            "gpt-5-mini"
+        })
+    }
+
+    /// Whether Althing can run it.
+    pub fn is_supported(&self) -> bool {
+        matches!(self.reach, Reach::Offline | Reach::ChatCompletions)
+    }
+}
+
+/// The type called `name`.
+pub fn backend_type(name: &str) -> Option<&'static BackendType> {
+    BACKENDS.iter().find(|backend| backend.name == name)
+}
+
+/// The type whose name is nearest to a wrong one.
+pub(crate) fn nearest(name: &str) -> Option<&'static str> {
+    nearest::nearest(name, BACKENDS.iter().map(|backend| backend.name))
+}
+
+/// The provider at an address, told by its host. The whole end of the host must fit: `openai.com.evil.test` is
+/// nobody's, and gets nobody's key.
+pub(crate) fn provider_at(url: &str) -> Option<&'static BackendType> {
+    let host = host_of(url)?.to_ascii_lowercase();
+    let fits =
+        |domain: &str| host == domain || host.strip_suffix(domain).is_some_and(|front| front.ends_with('.'));
+    let by_own_host = BACKENDS.iter().find(|backend| backend.host.is_some_and(fits));
+    by_own_host
+        .or_else(|| ALSO.iter().find(|(domain, _)| fits(domain)).and_then(|(_, name)| backend_type(name)))
+}
+
+/// Whether an address stays on this machine.
+pub(crate) fn is_loopback(url: &str) -> bool {
+    host_of(url).is_some_and(|host| {
+        host == "localhost" || host.ends_with(".localhost") || host == "[::1]" || {
+            host.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+        }
+    })
+}
+
+/// The host of an `http` or `https` address, without user and port.
+pub(crate) fn host_of(url: &str) -> Option<&str> {
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
+    let authority = rest.split(['/', '?', '#', '\\']).next()?;
+    let host_and_port = authority.rsplit('@').next()?;
+    let host = match host_and_port.strip_prefix('[') {
+        Some(v6) => host_and_port.get(..v6.find(']')? + 2)?,
+        None => host_and_port.split(':').next()?,
+    };
+    (!host.is_empty()).then_some(host)
+}

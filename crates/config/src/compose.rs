@@ -1,0 +1,318 @@
+//! Composes the events of the YAML parser into the tree, within fixed budgets.
+//!
+//! It decides what is too much; it never judges keys or values. Aliases are expanded here and counted as they expand, so
+//! that a kilobyte of text cannot become a gigabyte of values. The nesting is walked with a stack of our own: a hostile
+//! file must not exhaust the program's.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use granit_parser::{Event, Options, Parser, ScalarStyle, StrInput, Tag};
+
+use crate::diagnostic::Problem;
+use crate::limits;
+use crate::parse::Located;
+use crate::scalar;
+use crate::syntax;
+use crate::tree::{Entry, Node, Span, Value};
+
+/// Why reading ended before the end of the text.
+pub(crate) struct Stop {
+    pub(crate) span: Span,
+    pub(crate) problem: Problem,
+}
+
+/// A list or map that is still open.
+struct Frame {
+    span: Span,
+    anchor: usize,
+    open: Open,
+}
+
+enum Open {
+    List(Vec<Node>),
+    Map(OpenMap),
+}
+
+#[derive(Default)]
+struct OpenMap {
+    entries: Vec<Entry>,
+    /// Key → line of its first use, to name both lines of a duplicate.
+    seen: HashMap<String, usize>,
+    pending: Option<(String, Span)>,
+    /// Maps brought in by the merge key `<<`.
+    merged: Vec<Node>,
+}
+
+/// A finished value that aliases may repeat, with what one repetition costs.
+struct Anchored {
+    node: Node,
+    values: usize,
+    bytes: usize,
+}
+
+/// The tree while it is being put together.
+pub(crate) struct Builder<'text> {
+    text: &'text str,
+    parser: Parser<'text, StrInput<'text>>,
+    /// Keys set twice; no more than are shown.
+    pub(crate) duplicates: Vec<Located>,
+    frames: Vec<Frame>,
+    anchors: HashMap<usize, Anchored>,
+    /// What another value of the same key pushed out: it means nothing any more, but may hold a secret.
+    pub(crate) dropped: Vec<Entry>,
+    pub(crate) root: Option<Node>,
+    documents: usize,
+    values: usize,
+    bytes: usize,
+}
+
+impl<'text> Builder<'text> {
+    pub(crate) fn new(text: &'text str) -> Self {
+        let mut options = Options::default();
+        options.flow_nesting_limit = limits::MAX_DEPTH;
+        options.block_nesting_limit = limits::MAX_DEPTH;
+        Self {
+            text,
+            parser: Parser::new_from_str_with_options(text, options),
+            duplicates: Vec::new(),
+            frames: Vec::new(),
+            anchors: HashMap::new(),
+            dropped: Vec::new(),
+            root: None,
+            documents: 0,
+            values: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Reads to the end of the text, or to what cannot be read.
+    pub(crate) fn run(&mut self) -> Result<(), Stop> {
+        while let Some(event) = self.parser.next_event() {
+            let (event, span) = event.map_err(|error| {
+                let (span, problem) = syntax::explain(&error, self.text);
+                Stop { span, problem }
+            })?;
+            self.event(event, syntax::place(&span))?;
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), Stop> {
+        match event {
+            Event::DocumentStart(..) => {
+                self.documents += 1;
+                if self.documents > 1 {
+                    let problem = Problem::new("the file holds more than one YAML document");
+                    return Err(Stop {
+                        span,
+                        problem: problem.hint("keep one document: remove the line `---`"),
+                    });
+                }
+                Ok(())
+            }
+            Event::Scalar(text, style, anchor, tag) => {
+                refuse_tag(tag.as_deref(), span)?;
+                self.scalar(&text, style, anchor, tag.as_deref(), span)
+            }
+            Event::SequenceStart(_, anchor, tag) => {
+                refuse_tag(tag.as_deref(), span)?;
+                self.open(Frame { span, anchor, open: Open::List(Vec::new()) })
+            }
+            Event::MappingStart(_, anchor, tag) => {
+                refuse_tag(tag.as_deref(), span)?;
+                self.open(Frame { span, anchor, open: Open::Map(OpenMap::default()) })
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.close(span),
+            Event::Alias(id) => self.alias(id, span),
+            // The stream's own marks; comments and anchor events are not asked for.
+            _ => Ok(()),
+        }
+    }
+
+    fn scalar(
+        &mut self,
+        text: &str,
+        style: ScalarStyle,
+        anchor: usize,
+        tag: Option<&Tag>,
+        span: Span,
+    ) -> Result<(), Stop> {
+        self.spend(1, text.len(), span)?;
+        if let Some(Frame { open: Open::Map(map), .. }) = self.frames.last_mut()
+            && map.pending.is_none()
+        {
+            map.pending = Some((text.to_owned(), span));
+            return Ok(());
+        }
+        let is_text = tag.is_some_and(|tag| tag.is_yaml_core_schema_tag("str"));
+        let value =
+            if style == ScalarStyle::Plain && !is_text { scalar::plain(text) } else { scalar::quoted(text) };
+        self.place_value(Node { value, span }, anchor)
+    }
+
+    fn open(&mut self, frame: Frame) -> Result<(), Stop> {
+        self.spend(1, 0, frame.span)?;
+        if let Some(Frame { open: Open::Map(map), .. }) = self.frames.last()
+            && map.pending.is_none()
+        {
+            let problem = Problem::new("a key must be a word, not a list or a section");
+            return Err(Stop { span: frame.span, problem: problem.hint("write `key: value`") });
+        }
+        if self.frames.len() >= limits::MAX_DEPTH {
+            let problem = Problem::new(format!("nested deeper than {} levels", limits::MAX_DEPTH));
+            return Err(Stop { span: frame.span, problem: problem.hint("flatten this part of the file") });
+        }
+        self.frames.push(frame);
+        Ok(())
+    }
+
+    fn close(&mut self, end: Span) -> Result<(), Stop> {
+        let Some(frame) = self.frames.pop() else { return Ok(()) };
+        let span = Span { end: end.end.max(frame.span.end), ..frame.span };
+        let value = match frame.open {
+            Open::List(items) => Value::List(items),
+            Open::Map(map) => Value::Map(merge(map, &mut self.dropped)),
+        };
+        self.place_value(Node { value, span }, frame.anchor)
+    }
+
+    fn alias(&mut self, id: usize, span: Span) -> Result<(), Stop> {
+        let Some(Anchored { node, values, bytes }) = self.anchors.get(&id) else {
+            let problem = Problem::new("this alias stands inside the value that it repeats");
+            return Err(Stop { span, problem: problem.hint("write the value out") });
+        };
+        let (values, bytes) = (*values, *bytes);
+        // Paid for before it is copied: the budget is what ends an alias bomb.
+        let node = if self.values + values <= limits::MAX_VALUES
+            && self.bytes + bytes <= limits::MAX_EXPANDED_BYTES
+        {
+            Some(node.clone())
+        } else {
+            None
+        };
+        self.spend(values, bytes, span)?;
+        match node {
+            Some(node) => self.place_value(node, 0),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts a finished value where it belongs: into the open list or map, or as the document itself.
+    fn place_value(&mut self, node: Node, anchor: usize) -> Result<(), Stop> {
+        if anchor != 0 {
+            let (values, bytes) = node.size();
+            self.spend(values, bytes, node.span)?;
+            self.anchors.insert(anchor, Anchored { node: node.clone(), values, bytes });
+        }
+        let duplicate = self.duplicate();
+        match self.frames.last_mut().map(|frame| &mut frame.open) {
+            None => self.root = Some(node),
+            Some(Open::List(items)) => items.push(node),
+            Some(Open::Map(map)) => {
+                let Some((key, key_span)) = map.pending.take() else { return Ok(()) };
+                if key == "<<" {
+                    map.merged.push(node);
+                } else if let Some((first, path)) = duplicate {
+                    let problem = Problem::new(format!("`{key}` is set twice; the first is on line {first}"));
+                    let problem = problem.hint("keep one of the two");
+                    self.dropped.push(Entry { key, key_span, value: node });
+                    if self.duplicates.len() <= limits::MAX_DIAGNOSTICS {
+                        self.duplicates.push(Located { span: key_span, path, problem });
+                    }
+                } else {
+                    map.seen.insert(key.clone(), key_span.line);
+                    map.entries.push(Entry { key, key_span, value: node });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// If the key that is being read was set before: the line where, and its path.
+    fn duplicate(&self) -> Option<(usize, String)> {
+        let Open::Map(map) = &self.frames.last()?.open else { return None };
+        let (key, _) = map.pending.as_ref()?;
+        let first = map.seen.get(key)?;
+        Some((*first, self.path()))
+    }
+
+    fn spend(&mut self, values: usize, bytes: usize, span: Span) -> Result<(), Stop> {
+        self.values = self.values.saturating_add(values);
+        self.bytes = self.bytes.saturating_add(bytes);
+        if self.values > limits::MAX_VALUES {
+            let problem = Problem::new(format!(
+                "more than {} values, counting what aliases repeat",
+                limits::MAX_VALUES
+            ));
+            return Err(Stop {
+                span,
+                problem: problem
+                    .hint("is this the right file? else remove the aliases (`*name`) that multiply values"),
+            });
+        }
+        if self.bytes > limits::MAX_EXPANDED_BYTES {
+            let limit = limits::MAX_EXPANDED_BYTES / (1024 * 1024);
+            let problem =
+                Problem::new(format!("more than {limit} MiB of text, counting what aliases repeat"));
+            return Err(Stop {
+                span,
+                problem: problem.hint("remove the aliases (`*name`) that repeat long texts"),
+            });
+        }
+        Ok(())
+    }
+
+    /// The dotted path of the value that is being read.
+    pub(crate) fn path(&self) -> String {
+        let mut path = String::new();
+        for frame in &self.frames {
+            match &frame.open {
+                Open::List(items) => {
+                    // Writing to a String cannot fail.
+                    let _ = write!(path, "[{}]", items.len());
+                }
+                Open::Map(map) => {
+                    if let Some((key, _)) = &map.pending {
+                        if !path.is_empty() {
+                            path.push('.');
+                        }
+                        path.push_str(key);
+                    }
+                }
+            }
+        }
+        path
+    }
+}
+
+/// The entries of a map with those of `<<` behind them; a key that is set here wins over a merged one.
+fn merge(map: OpenMap, dropped: &mut Vec<Entry>) -> Vec<Entry> {
+    let OpenMap { mut entries, mut seen, merged, .. } = map;
+    for node in merged {
+        let sources = match node.value {
+            Value::List(items) => items,
+            _ => vec![node],
+        };
+        for source in sources {
+            let Value::Map(brought) = source.value else { continue };
+            for entry in brought {
+                match seen.insert(entry.key.clone(), entry.key_span.line) {
+                    None => entries.push(entry),
+                    Some(_) => dropped.push(entry),
+                }
+            }
+        }
+    }
+    entries
+}
+
+fn refuse_tag(tag: Option<&Tag>, span: Span) -> Result<(), Stop> {
+    match tag {
+        Some(tag) if !tag.is_yaml_core_schema() => {
+            let problem = Problem::new(format!("the YAML tag `{}` means nothing here", tag.original()));
+            Err(Stop { span, problem: problem.hint("remove the tag") })
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,196 @@
+//! What is wrong with a config, and where: the diagnostic, and the collector that gathers all of them.
+//!
+//! A diagnostic is data; turning it into text for a person or JSON for a program happens in `render` and
+//! `report`. A diagnostic never carries a secret: the source line it quotes is taken from a masked copy of the
+//! text, because messages end up in terminals, logs and bug reports.
+
+use crate::limits;
+use crate::secrets;
+use crate::tree::Span;
+
+/// How much a problem matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The config cannot be used.
+    Error,
+    /// The config can be used, but not everything in it acts.
+    Warning,
+}
+
+/// One problem, with everything needed to find and fix it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How much it matters.
+    pub severity: Severity,
+    /// What is wrong, in one sentence.
+    pub message: String,
+    /// Dotted path of the key, such as `agents[0].backend.type`; empty when the whole file is meant.
+    pub location: String,
+    /// Line in the file, from one.
+    pub line: usize,
+    /// Column in that line, in characters, from one.
+    pub column: usize,
+    /// How many characters of the line are meant, at least one.
+    pub width: usize,
+    /// The line itself, with secrets masked; a very long line is cut around the column.
+    pub source_line: String,
+    /// Column of the problem within `source_line`, from one (differs from `column` only in a cut line).
+    pub caret: usize,
+    /// What to do about it.
+    pub suggestion: Option<String>,
+}
+
+/// What is wrong, before it is given its place in the text.
+pub(crate) struct Problem {
+    pub(crate) message: String,
+    pub(crate) suggestion: Option<String>,
+}
+
+impl Problem {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), suggestion: None }
+    }
+
+    pub(crate) fn hint(mut self, suggestion: impl Into<String>) -> Self {
+        self.suggestion = Some(suggestion.into());
+        self
+    }
+}
+
+/// Gathers diagnostics, with a cap per severity.
+pub(crate) struct Sink<'text> {
+    text: &'text str,
+    /// Byte offset of each line's start.
+    line_starts: Vec<usize>,
+    /// Where secrets stand, once the text is parsed; until then a quoted line is searched for what looks secret.
+    secrets: Option<Vec<Span>>,
+    pub(crate) errors: Vec<Diagnostic>,
+    pub(crate) warnings: Vec<Diagnostic>,
+    unshown_errors: usize,
+    unshown_warnings: usize,
+}
+
+impl<'text> Sink<'text> {
+    pub(crate) fn new(text: &'text str) -> Self {
+        let starts = text.match_indices('\n').map(|(at, _)| at + 1);
+        Self {
+            text,
+            line_starts: std::iter::once(0).chain(starts).collect(),
+            secrets: None,
+            errors: Vec::new(),
+            warnings: Vec::new(),
+            unshown_errors: 0,
+            unshown_warnings: 0,
+        }
+    }
+
+    /// Tells where the secrets are, so that quoted lines are masked there and nowhere else.
+    pub(crate) fn know_secrets(&mut self, places: Vec<Span>) {
+        self.secrets = Some(places);
+    }
+
+    pub(crate) fn error(&mut self, span: Span, location: &str, problem: Problem) {
+        self.push(Severity::Error, span, location, problem);
+    }
+
+    pub(crate) fn warning(&mut self, span: Span, location: &str, problem: Problem) {
+        self.push(Severity::Warning, span, location, problem);
+    }
+
+    /// Adds a problem of the given severity.
+    pub(crate) fn push(&mut self, severity: Severity, span: Span, location: &str, problem: Problem) {
+        self.push_with(severity, span, location, || problem);
+    }
+
+    /// Adds a problem that costs something to word, which is not done for one that would only be counted.
+    pub(crate) fn push_with(
+        &mut self,
+        severity: Severity,
+        span: Span,
+        location: &str,
+        problem: impl FnOnce() -> Problem,
+    ) {
+        let (kept, unshown) = match severity {
+            Severity::Error => (self.errors.len(), &mut self.unshown_errors),
+            Severity::Warning => (self.warnings.len(), &mut self.unshown_warnings),
+        };
+        if kept >= limits::MAX_DIAGNOSTICS {
+            *unshown += 1;
+            return;
+        }
+        let diagnostic = self.locate(severity, span, location, problem());
+        match severity {
+            Severity::Error => self.errors.push(diagnostic),
+            Severity::Warning => self.warnings.push(diagnostic),
+        }
+    }
+
+    /// All problems in the order of the file, with a last one that says how many were left out.
+    pub(crate) fn finish(mut self) -> (Vec<Diagnostic>, Vec<Diagnostic>) {
+        self.errors.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
+        self.warnings.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
+        for (kept, unshown) in
+            [(&mut self.errors, self.unshown_errors), (&mut self.warnings, self.unshown_warnings)]
+        {
+            if let (Some(last), true) = (kept.last().cloned(), unshown > 0) {
+                let message = format!("{unshown} more like these are not shown");
+                kept.push(Diagnostic { message, suggestion: None, ..last });
+            }
+        }
+        (self.errors, self.warnings)
+    }
+
+    fn locate(&self, severity: Severity, span: Span, location: &str, problem: Problem) -> Diagnostic {
+        let line = span.line.max(1);
+        let column = span.column.max(1);
+        let quote = self.quote(line, column);
+        // A block such as a whole section is pointed at, not underlined to its end.
+        let bytes = span.end.saturating_sub(span.start);
+        let mut seen = 0;
+        let rest = quote.line.chars().skip(quote.caret - 1);
+        let width = rest.take_while(|c| {
+            let inside = seen < bytes;
+            seen += c.len_utf8();
+            inside
+        });
+        Diagnostic {
+            severity,
+            message: problem.message,
+            location: location.to_owned(),
+            line,
+            column,
+            width: width.count().max(1),
+            source_line: quote.line,
+            caret: quote.caret,
+            suggestion: problem.suggestion,
+        }
+    }
+
+    /// The part of a line worth showing, masked, and where the column lies in it.
+    fn quote(&self, line: usize, column: usize) -> Quote {
+        let start = self.line_starts.get(line - 1).copied().unwrap_or(self.text.len());
+        let end = self.line_starts.get(line).map_or(self.text.len(), |next| next - 1);
+        let full = self.text.get(start..end).unwrap_or_default();
+        // Cut before anything is searched: a line may be a megabyte, and there may be hundreds of problems in it.
+        let skip = (column - 1).saturating_sub(limits::MAX_QUOTED_LINE / 2);
+        let skip = if skip + limits::MAX_QUOTED_LINE / 2 < limits::MAX_QUOTED_LINE { 0 } else { skip };
+        let mut letters = full.char_indices().skip(skip);
+        let from = letters.next().map_or(full.len(), |(at, _)| at);
+        let to = letters.nth(limits::MAX_QUOTED_LINE - 2).map_or(full.len(), |(at, _)| at);
+        let shown = full.get(from..to).unwrap_or_default();
+        let masked = match &self.secrets {
+            Some(places) => secrets::mask(shown, start + from, places),
+            None => secrets::mask_loosely(full, from, to),
+        };
+        // Tabs become spaces, so that a caret under the line stands where it should.
+        let line =
+            masked.trim_end_matches('\r').chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        Quote { line, caret: column - skip }
+    }
+}
+
+/// A part of a line, and a column in it, from one.
+struct Quote {
+    line: String,
+    caret: usize,
+}

@@ -1,0 +1,91 @@
+//! Reads the text of a `.env` file.
+//!
+//! One `NAME=value` a line, as people write them: with or without `export`, quotes and comments. It never fails: a
+//! line that is none of that is passed over, because a `.env` file is shared with other programs.
+
+/// The variables in a `.env` file's text, in its order. A later one of the same name stands later.
+pub fn parse_dotenv(text: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
+    while !rest.is_empty() {
+        let line_end = rest.find('\n').map_or(rest.len(), |at| at + 1);
+        let (line, after) = rest.split_at(line_end);
+        rest = after;
+        let line = line.trim_start();
+        let line = line.strip_prefix("export").filter(|line| line.starts_with([' ', '\t'])).unwrap_or(line);
+        let Some((name, value)) = line.split_once('=') else { continue };
+        let name = name.trim();
+        if !is_name(name) {
+            continue;
+        }
+        let value = value.trim_start_matches([' ', '\t']);
+        let value = match value.chars().next() {
+            Some(quote @ ('"' | '\'')) => {
+                // A quoted value may go on over several lines.
+                let whole = format!("{}{after}", value.get(1..).unwrap_or_default());
+                match quoted(&whole, quote) {
+                    Some((value, used)) => {
+                        let over = used.saturating_sub(value_length(line));
+                        rest = skip_line(after, over);
+                        value
+                    }
+                    None => unquoted(value),
+                }
+            }
+            _ => unquoted(value),
+        };
+        found.push((name.to_owned(), value));
+    }
+    found
+}
+
+fn is_name(name: &str) -> bool {
+    let mut letters = name.chars();
+    letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && letters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
+}
+
+/// An unquoted value ends at its line or at a comment.
+fn unquoted(value: &str) -> String {
+    let value = value.split('\n').next().unwrap_or_default();
+    let comment = value.char_indices().find(|(at, c)| {
+        *c == '#' && value.get(..*at).is_some_and(|before| before.is_empty() || before.ends_with([' ', '\t']))
+    });
+    let end = comment.map_or(value.len(), |(at, _)| at);
+    value.get(..end).unwrap_or_default().trim().to_owned()
+}
+
+/// The text up to the closing quote, and how many bytes it took. Only double quotes know escapes.
+fn quoted(text: &str, quote: char) -> Option<(String, usize)> {
+    let mut value = String::new();
+    let mut letters = text.char_indices();
+    while let Some((at, c)) = letters.next() {
+        match c {
+            c if c == quote => return Some((value, at + 1)),
+            '\\' if quote == '"' => match letters.next()?.1 {
+                'n' => value.push('\n'),
+                'r' => value.push('\r'),
+                't' => value.push('\t'),
+                other @ ('"' | '\\' | '$') => value.push(other),
+                other => value.extend(['\\', other]),
+            },
+            c => value.push(c),
+        }
+    }
+    None
+}
+
+/// How many bytes of a quoted value lie on its first line, behind the opening quote.
+fn value_length(line: &str) -> usize {
+    let value = line.split_once('=').map_or("", |(_, value)| value);
+    value.trim_start_matches([' ', '\t']).len().saturating_sub(1)
+}
+
+/// What is left after `bytes` more bytes, from the next line on; all of it when the value ended on its own line.
+fn skip_line(text: &str, bytes: usize) -> &str {
+    if bytes == 0 {
+        return text;
+    }
+    let rest = text.get(bytes..).unwrap_or_default();
+    rest.find('\n').and_then(|at| rest.get(at + 1..)).unwrap_or_default()
+}

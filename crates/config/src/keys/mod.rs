@@ -1,0 +1,223 @@
+//! The table of every config key: the one place that knows what a key is called, what it may hold, and whether
+//! Althing acts on it.
+//!
+//! Checks, suggestions, the JSON Schema, the Markdown reference and the defaults shown to people all read this
+//! table; none of them may keep a list of its own, because a second list is a list that goes stale. The table
+//! holds facts only and looks at no document.
+
+mod agent;
+mod backend;
+mod coordination;
+mod interactive;
+mod orchestrator;
+mod root;
+mod tools;
+
+pub(crate) use backend::BACKEND;
+pub(crate) use orchestrator::ORCHESTRATOR;
+pub(crate) use root::ROOT;
+
+/// A group of keys that stand together in a map.
+#[derive(Debug)]
+pub(crate) struct Section {
+    /// Name of the group, used for the definitions of the JSON Schema.
+    pub(crate) name: &'static str,
+    /// What the group is for.
+    pub(crate) about: &'static str,
+    /// Its keys, in the order in which a person would like to read them.
+    pub(crate) keys: &'static [Key],
+}
+
+/// One key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    /// The key as written.
+    pub(crate) name: &'static str,
+    /// What it may hold.
+    pub(crate) kind: Kind,
+    /// Whether Althing acts on it.
+    pub(crate) status: Status,
+    /// What holds when it is absent, as YAML; `None` when absence is its own meaning.
+    pub(crate) default: Option<&'static str>,
+    /// One line about it.
+    pub(crate) about: &'static str,
+    /// Whether the section is wrong without it.
+    pub(crate) required: bool,
+    /// For a key that does not act: the value with which nothing is missed (`false`, `0`), so no warning is due.
+    pub(crate) off: Option<&'static str>,
+    /// Whether the value goes on to the model's client as it stands (`BackendConfig::params`).
+    pub(crate) passed_on: bool,
+}
+
+/// Whether Althing acts on a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// It acts.
+    Supported,
+    /// MassGen acts on it; Althing does not yet.
+    NotYet,
+    /// Althing will not act on it; the text says what to use instead.
+    Alternative(&'static str),
+    /// From MassGen's first config format, which nothing reads any more; the text says what took its place.
+    Replaced(&'static str),
+}
+
+/// What a key may hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    /// `true` or `false`.
+    Bool,
+    /// A text.
+    Text,
+    /// A text that must never be shown or stored.
+    Secret,
+    /// An `http` or `https` address.
+    Url,
+    /// A whole number.
+    Integer(Range),
+    /// A number.
+    Number(Range),
+    /// One of some words.
+    Choice(&'static [Choice]),
+    /// One of the backend types of `backends`.
+    BackendType,
+    /// A map with known keys.
+    Section(&'static Section),
+    /// A list.
+    List(&'static Kind),
+    /// A map whose keys are the user's.
+    Map(&'static Kind),
+    /// Any of several shapes.
+    Either(&'static [Kind]),
+    /// Whatever stands there.
+    Any,
+}
+
+/// One word of a `Kind::Choice`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    /// The word.
+    pub(crate) value: &'static str,
+    /// For a word that MassGen knows and Althing does not yet: the word it is taken for.
+    pub(crate) taken_for: Option<&'static str>,
+}
+
+/// The numbers that a key accepts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Range {
+    /// Lowest value.
+    pub(crate) min: f64,
+    /// Whether the lowest value itself is refused.
+    pub(crate) above_min: bool,
+    /// Highest value.
+    pub(crate) max: f64,
+}
+
+/// Any number.
+pub(crate) const ANY_NUMBER: Range = Range { min: f64::NEG_INFINITY, above_min: false, max: f64::INFINITY };
+/// More than nothing.
+pub(crate) const POSITIVE: Range = Range { min: 0.0, above_min: true, max: f64::INFINITY };
+/// Nothing or more.
+pub(crate) const NOT_NEGATIVE: Range = Range { min: 0.0, above_min: false, max: f64::INFINITY };
+/// Largest number of tokens that makes sense anywhere.
+const MOST_TOKENS: f64 = 1e12;
+/// A number of tokens.
+pub(crate) const TOKENS: Range = Range { min: 1.0, above_min: false, max: MOST_TOKENS };
+/// Largest number of things that makes sense anywhere; it also fits every integer type we count in.
+const MOST: f64 = 1_000_000.0;
+/// A number of things, at least one.
+pub(crate) const COUNT: Range = Range { min: 1.0, above_min: false, max: MOST };
+/// A number of things, or none.
+pub(crate) const COUNT_OR_ZERO: Range = Range { min: 0.0, above_min: false, max: MOST };
+/// Longest time that any wait may be set to: a year. It keeps sums of times far from overflow.
+const YEAR: f64 = 31_536_000.0;
+/// A time in seconds that must pass.
+pub(crate) const SECONDS: Range = Range { min: 0.0, above_min: true, max: YEAR };
+/// A time in seconds, or none at all.
+pub(crate) const SECONDS_OR_ZERO: Range = Range { min: 0.0, above_min: false, max: YEAR };
+
+impl Range {
+    /// From `min` to `max`, both included.
+    pub(crate) const fn between(min: f64, max: f64) -> Self {
+        Self { min, above_min: false, max }
+    }
+
+    /// Whether `number` lies in the range.
+    pub(crate) fn holds(self, number: f64) -> bool {
+        let above = if self.above_min { number > self.min } else { number >= self.min };
+        above && number <= self.max
+    }
+
+    /// The range in words, such as "greater than 0".
+    pub(crate) fn describe(self) -> String {
+        let low = if self.above_min { "greater than" } else { "at least" };
+        match (self.min.is_finite(), self.max.is_finite()) {
+            (false, false) => String::new(),
+            (true, false) => format!("{low} {}", self.min),
+            (false, true) => format!("at most {}", self.max),
+            (true, true) if self.above_min => format!("greater than {} and at most {}", self.min, self.max),
+            (true, true) => format!("from {} to {}", self.min, self.max),
+        }
+    }
+}
+
+impl Section {
+    /// The key called `name`.
+    pub(crate) fn key(&self, name: &str) -> Option<&'static Key> {
+        self.keys.iter().find(|key| key.name == name)
+    }
+}
+
+/// A key that Althing acts on.
+const fn key(name: &'static str, kind: Kind, about: &'static str) -> Key {
+    Key {
+        name,
+        kind,
+        status: Status::Supported,
+        default: None,
+        about,
+        required: false,
+        off: None,
+        passed_on: false,
+    }
+}
+
+/// A key of MassGen's that Althing does not act on yet.
+const fn later(name: &'static str, kind: Kind, about: &'static str) -> Key {
+    let off = if matches!(kind, Kind::Bool) { Some("false") } else { None };
+    Key { status: Status::NotYet, off, ..key(name, kind, about) }
+}
+
+/// A key of MassGen's for which Althing has something else.
+const fn instead(name: &'static str, kind: Kind, about: &'static str, use_this: &'static str) -> Key {
+    Key { status: Status::Alternative(use_this), ..later(name, kind, about) }
+}
+
+/// A key that goes on to the model's client as it stands.
+const fn sent(name: &'static str, kind: Kind, about: &'static str) -> Key {
+    Key { passed_on: true, ..key(name, kind, about) }
+}
+
+impl Key {
+    const fn default(self, default: &'static str) -> Self {
+        Self { default: Some(default), ..self }
+    }
+
+    const fn required(self) -> Self {
+        Self { required: true, ..self }
+    }
+
+    const fn off(self, off: &'static str) -> Self {
+        Self { off: Some(off), ..self }
+    }
+}
+
+/// A word that acts.
+const fn word(value: &'static str) -> Choice {
+    Choice { value, taken_for: None }
+}
+
+/// A word that MassGen knows, taken for one that acts.
+const fn word_later(value: &'static str, taken_for: &'static str) -> Choice {
+    Choice { value, taken_for: Some(taken_for) }
+}

@@ -1,0 +1,93 @@
+//! Keys of `orchestrator`: how the agents coordinate.
+//!
+//! Facts only; see `keys`.
+
+use super::coordination::COORDINATION;
+use super::interactive::INTERACTIVE;
+use super::{COUNT, COUNT_OR_ZERO, Choice, Kind, Section, instead, key, later, word, word_later};
+
+const MULTIMEDIA: &str = "generating images, sound and video is not offered; an MCP server can";
+const STATE: &str = "Althing keeps its own state; see `--state-dir`";
+
+/// How willing agents are to vote for an answer instead of improving on it. MassGen's finer shades are taken for
+/// the nearest of the three.
+pub(super) const SENSITIVITY: &[Choice] = &[
+    word("lenient"),
+    word("balanced"),
+    word("strict"),
+    word_later("roi", "balanced"),
+    word_later("roi_conservative", "strict"),
+    word_later("roi_balanced", "balanced"),
+    word_later("roi_aggressive", "lenient"),
+    word_later("sequential", "balanced"),
+    word_later("adversarial", "strict"),
+    word_later("consistency", "balanced"),
+    word_later("diversity", "balanced"),
+    word_later("reflective", "balanced"),
+    word_later("checklist", "strict"),
+    word_later("checklist_scored", "strict"),
+    word_later("checklist_gated", "strict"),
+];
+
+/// How the agents coordinate.
+#[rustfmt::skip] // a table: one key a line
+pub(crate) static ORCHESTRATOR: Section = Section {
+    name: "orchestrator",
+    about: "How the agents coordinate.",
+    keys: &[
+        key("voting_sensitivity", Kind::Choice(SENSITIVITY), "How good an answer must be before agents vote for it.").default("lenient"),
+        key("max_new_answers_per_agent", Kind::Integer(COUNT), "Most answers of one agent; after that it only votes."),
+        key("max_new_answers_global", Kind::Integer(COUNT), "Most answers of all agents together."),
+        key("skip_voting", Kind::Bool, "Whether to go from the answers straight to the presentation.").default("false"),
+        key("disable_injection", Kind::Bool, "Whether agents work without seeing each other's answers until they vote.").default("false"),
+        key("defer_voting_until_all_answered", Kind::Bool, "Whether nobody votes before everybody has answered.").default("false"),
+        key("final_answer_strategy", Kind::Choice(&[word("winner_reuse"), word("winner_present"), word("synthesize")]), "Who writes the final answer, and from what."),
+        key("skip_final_presentation", Kind::Bool, "Whether the winner's answer is the final one as it stands.").default("false"),
+        key("coordination", Kind::Section(&COORDINATION), "Finer points of the coordination."),
+        key("interactive_mode", Kind::Section(&INTERACTIVE), "The conversation in front of the runs."),
+        later("context_paths", Kind::List(&Kind::Section(&CONTEXT_PATH)), "Files and directories that the agents may read or write.").off("[]"),
+        later("voting_threshold", Kind::Integer(COUNT), "MassGen's threshold of its checklist votes."),
+        later("answer_novelty_requirement", Kind::Choice(&[word("lenient"), word("balanced"), word("strict")]), "How different a new answer must be.").off("lenient"),
+        later("fairness_enabled", Kind::Bool, "Whether fast agents wait for slow ones."),
+        later("fairness_lead_cap_answers", Kind::Integer(COUNT_OR_ZERO), "How many answers a fast agent may be ahead."),
+        later("max_midstream_injections_per_round", Kind::Integer(COUNT_OR_ZERO), "How many updates reach an agent in one round."),
+        later("defer_peer_updates_until_restart", Kind::Bool, "Whether updates wait for an agent's next round."),
+        later("allow_midstream_peer_updates_before_checklist_submit", Kind::Bool, "Whether updates may come before a checklist is handed in."),
+        later("max_checklist_calls_per_round", Kind::Integer(COUNT), "How often a checklist may be handed in."),
+        later("checklist_first_answer", Kind::Bool, "Whether first answers need a checklist."),
+        later("checklist_require_gap_report", Kind::Bool, "Whether a checklist needs a report of gaps."),
+        later("gap_report_mode", Kind::Choice(&[word("changedoc"), word("separate"), word("none")]), "Where the report of gaps goes.").off("none"),
+        later("skip_coordination_rounds", Kind::Bool, "MassGen's test of the presentation alone."),
+        later("debug_final_answer", Kind::Text, "MassGen's test of the presentation alone."),
+        later("presenter_agent", Kind::Text, "The agent that presents in MassGen's decomposition mode."),
+        later("max_orchestration_restarts", Kind::Integer(COUNT_OR_ZERO), "How often a run may start over after it was judged.").off("0"),
+        later("max_turns", Kind::Integer(COUNT), "Most turns of a conversation."),
+        later("skills_directory", Kind::Text, "Directory of skills."),
+        later("docker", Kind::Any, "Containers of the team."),
+        later("timeout", Kind::Any, "MassGen's older place for `timeout_settings`."),
+        later("type", Kind::Text, "MassGen's kind of orchestrator."),
+        instead("coordination_mode", Kind::Choice(&[word("voting"), word("decomposition")]), "Voting, or a split of the task.", "decomposition is not offered; the agents vote").off("voting"),
+        instead("agent_temporary_workspace", Kind::Text, "Where MassGen keeps copies for agents.", STATE),
+        instead("snapshot_storage", Kind::Text, "Where MassGen keeps snapshots.", STATE),
+        instead("enable_multimodal_tools", Kind::Bool, "Tools for images, sound and video.", MULTIMEDIA),
+        instead("multimodal_config", Kind::Any, "Tools for images, sound and video.", MULTIMEDIA),
+        instead("image_generation_backend", Kind::Any, "Provider of images.", MULTIMEDIA),
+        instead("audio_generation_backend", Kind::Any, "Provider of sound.", MULTIMEDIA),
+        instead("video_generation_backend", Kind::Any, "Provider of video.", MULTIMEDIA),
+        instead("dspy", Kind::Any, "Rephrasing of the task for each agent.", "rephrasing is not offered"),
+        instead("enable_nlip", Kind::Bool, "MassGen's NLIP message routing.", "not offered"),
+        instead("nlip", Kind::Any, "MassGen's NLIP message routing.", "not offered"),
+        instead("nlip_config", Kind::Any, "MassGen's NLIP message routing.", "not offered"),
+    ],
+};
+
+#[rustfmt::skip] // a table: one key a line
+static CONTEXT_PATH: Section = Section {
+    name: "context_path",
+    about: "A file or directory that the agents may read or write.",
+    keys: &[
+        key("path", Kind::Text, "The path.").required(),
+        key("permission", Kind::Choice(&[word("read"), word("write")]), "Whether it may be written.").default("read"),
+        key("protected_paths", Kind::List(&Kind::Text), "Paths in it that are never written."),
+    ],
+};

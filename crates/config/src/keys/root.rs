@@ -1,0 +1,84 @@
+//! Keys at the top of a config, and the small sections right below it.
+//!
+//! Facts only; see `keys`.
+
+use super::agent::AGENT;
+use super::orchestrator::ORCHESTRATOR;
+use super::tools::HOOKS;
+use super::{Key, Kind, NOT_NEGATIVE, SECONDS, SECONDS_OR_ZERO, Section, Status, instead, key, later, word};
+
+const SCREEN: &str = "a terminal gets the full screen; `--automation` gives plain lines";
+const V1: &str = "it belongs to MassGen's first config format, which is no longer read";
+
+const fn replaced(name: &'static str, by: &'static str) -> Key {
+    Key { status: Status::Replaced(by), ..key(name, Kind::Any, V1) }
+}
+
+/// The whole file.
+#[rustfmt::skip] // a table: one key a line
+pub(crate) static ROOT: Section = Section {
+    name: "config",
+    about: "A team of agents for Althing: who they are, how they coordinate, and what limits hold.",
+    keys: &[
+        key("agents", Kind::List(&Kind::Section(&AGENT)), "The agents of the team, in order."),
+        key("agent", Kind::Section(&AGENT), "The only agent, instead of `agents`."),
+        key("orchestrator", Kind::Section(&ORCHESTRATOR), "How the agents coordinate."),
+        key("timeout_settings", Kind::Section(&TIMEOUTS), "Time limits of a run."),
+        key("ui", Kind::Section(&UI), "How a run is shown."),
+        key("prices", Kind::Map(&Kind::Section(&PRICE)), "Prices by model name, for models that Althing does not know or that cost you something else."),
+        later("memory", Kind::Any, "Memory across runs."),
+        later("hooks", Kind::Section(&HOOKS), "Programs called before and after every tool call."),
+        later("checkpoint", Kind::Any, "Delegation by a main agent in MassGen's checkpoint mode."),
+        instead("display", Kind::Any, "An older spelling of `ui`.", "use `ui`"),
+        instead("timeout", Kind::Any, "An older spelling of `timeout_settings`.", "use `timeout_settings`"),
+        instead("task", Kind::Text, "The task to work on.", "give the task on the command line"),
+        instead("nlip", Kind::Any, "MassGen's NLIP message routing.", "not offered"),
+        instead("enable_nlip", Kind::Bool, "MassGen's NLIP message routing.", "not offered"),
+        replaced("models", "list each model as an agent: `agents: [{id: …, backend: {type: …, model: …}}]`"),
+        replaced("model_configs", "write each model's settings into its agent's `backend`"),
+        replaced("num_agents", "list the agents under `agents`; their number is the number of agents"),
+        replaced("max_rounds", "use `orchestrator.max_new_answers_per_agent`"),
+        replaced("consensus_threshold", "remove it: the answer with the most votes wins"),
+        replaced("voting_enabled", "use `orchestrator.skip_voting`"),
+        replaced("enable_voting", "use `orchestrator.skip_voting`"),
+    ],
+};
+
+#[rustfmt::skip] // a table: one key a line
+static TIMEOUTS: Section = Section {
+    name: "timeout_settings",
+    about: "Time limits of a run. They are deadlines: they also end a model call that has gone silent.",
+    keys: &[
+        key("orchestrator_timeout_seconds", Kind::Number(SECONDS), "Longest time of a whole run.").default("1800"),
+        key("initial_round_timeout_seconds", Kind::Number(SECONDS), "Longest time for an agent's first answer."),
+        key("subsequent_round_timeout_seconds", Kind::Number(SECONDS), "Longest time for each later round of an agent."),
+        key("round_timeout_grace_seconds", Kind::Number(SECONDS_OR_ZERO), "Time between the warning and the end of a round.").default("120"),
+    ],
+};
+
+#[rustfmt::skip] // a table: one key a line
+static UI: Section = Section {
+    name: "ui",
+    about: "How a run is shown.",
+    keys: &[
+        instead("display_type", Kind::Choice(&[word("textual_terminal"), word("rich_terminal"), word("simple")]), "MassGen's choice of screen.", SCREEN).off("textual_terminal"),
+        instead("type", Kind::Text, "An older spelling of `display_type`.", SCREEN).off("textual_terminal"),
+        instead("logging_enabled", Kind::Bool, "Whether a run is logged.", "every run is logged").off("true"),
+        instead("automation_mode", Kind::Bool, "Whether nobody is watching.", "use `--automation`"),
+        later("theme", Kind::Text, "Colours of the screen."),
+        later("skip_agent_selector", Kind::Bool, "Whether to start without choosing an agent."),
+        instead("use_orchestrator_for_single_agent", Kind::Bool, "Whether one agent alone is coordinated too.", "one agent alone is always a run like any other").off("true"),
+        later("display_kwargs", Kind::Any, "Details of MassGen's screen."),
+    ],
+};
+
+#[rustfmt::skip] // a table: one key a line
+static PRICE: Section = Section {
+    name: "price",
+    about: "What a model costs, in US dollars per million tokens.",
+    keys: &[
+        key("input_per_million", Kind::Number(NOT_NEGATIVE), "Price of a million input tokens.").required(),
+        key("output_per_million", Kind::Number(NOT_NEGATIVE), "Price of a million output tokens.").required(),
+        key("cached_input_per_million", Kind::Number(NOT_NEGATIVE), "Price of a million input tokens read from the provider's cache; the input price where absent."),
+    ],
+};

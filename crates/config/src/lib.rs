@@ -1,0 +1,128 @@
+//! Reads, checks and explains Althing's YAML config.
+//!
+//! Text and a lookup for environment variables come in; a report with every problem, and the settings, come out. This
+//! crate never opens a file, never reads the environment and never prints: who calls it does, so that every rule here
+//! can be tested with a string.
+
+mod backends;
+mod compose;
+mod diagnostic;
+mod dotenv;
+mod keys;
+mod limits;
+mod nearest;
+mod parse;
+mod reference;
+mod render;
+mod report;
+mod resolve;
+mod rules;
+mod scalar;
+mod schema;
+mod secrets;
+mod starter;
+mod substitute;
+mod syntax;
+mod tree;
+mod trust;
+mod values;
+mod walk;
+
+pub use backends::{BACKENDS, BackendType, Reach, backend_type};
+pub use diagnostic::{Diagnostic, Severity};
+pub use dotenv::parse_dotenv;
+pub use reference::reference;
+pub use render::Style;
+pub use report::{Loaded, Report};
+pub use schema::schema;
+pub use secrets::redact;
+pub use starter::{FoundProvider, found_providers, starter};
+
+pub use trust::{SendsSecret, StartsProcess};
+
+use althing_protocol::Secret;
+
+/// A config's text and the name to call it by.
+#[derive(Clone, Copy, Debug)]
+pub struct Source<'a> {
+    /// Name of the file, for messages.
+    pub name: &'a str,
+    /// What is in it.
+    pub text: &'a str,
+}
+
+/// What a config is read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To judge the file: what only this machine lacks (a key, a variable, a backend type of ours) is a warning.
+    Check,
+    /// To run it now: what is lacking is an error.
+    Run,
+}
+
+/// Shortest text that is masked in everything written: shorter ones would blot out half of every log.
+const SHORTEST_SECRET: usize = 8;
+
+/// Reads a config and reports everything there is to say about it.
+pub fn check(source: Source<'_>, env: &dyn Fn(&str) -> Option<String>, purpose: Purpose) -> Report {
+    let mut report = Report {
+        file: source.name.to_owned(),
+        errors: Vec::new(),
+        warnings: Vec::new(),
+        config: None,
+        secrets: Vec::new(),
+    };
+    // A text that is refused for its size alone is not searched for lines first.
+    let quotable = if source.text.len() > limits::MAX_BYTES { "" } else { source.text };
+    let mut sink = diagnostic::Sink::new(quotable);
+    let mut parsed = match parse::parse(source.text) {
+        Ok(parsed) => parsed,
+        Err(problems) => {
+            for parse::Located { span, path, problem } in problems {
+                sink.error(span, &path, problem);
+            }
+            (report.errors, report.warnings) = sink.finish();
+            return report;
+        }
+    };
+
+    let literals = secrets::literals(&parsed);
+    sink.know_secrets(literals.iter().map(|literal| literal.span).collect());
+    for parse::Located { span, path, problem } in parsed.duplicates.drain(..) {
+        sink.error(span, &path, problem);
+    }
+    // Before substitution: what a person is asked to trust names variables, not what they hold.
+    let processes = trust::find(&parsed.root);
+    let sends = trust::find_sent_elsewhere(&parsed.root, env);
+    let substituted = substitute::substitute(&mut parsed.root, env);
+    let root = &parsed.root;
+    if substituted.too_much {
+        let problem = diagnostic::Problem::new("more text than a config may hold comes out of its variables");
+        sink.error(root.span, "", problem.hint("use fewer `${VARIABLE}`s"));
+    }
+    walk::Walk::new(&mut sink, purpose).document(&keys::ROOT, root);
+    rules::check(root, env, purpose, &mut sink);
+    (report.errors, report.warnings) = sink.finish();
+
+    let mut seen: Vec<String> = literals.into_iter().map(|literal| literal.value).collect();
+    seen.extend(secrets::literals(&parsed).into_iter().map(|literal| literal.value));
+    seen.extend(substituted.secrets);
+    if report.is_valid() {
+        let config = resolve::config(root, env);
+        let own = config.interactive.iter().filter_map(|interactive| interactive.backend.as_ref());
+        let backends = config.agents.iter().map(|agent| &agent.backend).chain(own);
+        seen.extend(backends.filter_map(|backend| Some(backend.api_key.as_ref()?.reveal().to_owned())));
+        report.config = Some(Loaded { config, processes, sends });
+    }
+    report.secrets = worth_masking(&seen);
+    report
+}
+
+/// The secrets among `seen` that can be looked for in a log, each once.
+fn worth_masking(seen: &[String]) -> Vec<Secret> {
+    let mut cores: Vec<String> = seen.iter().map(|secret| secrets::core(secret).to_owned()).collect();
+    cores.retain(|secret| secret.len() >= SHORTEST_SECRET && !secret.starts_with("${"));
+    cores.sort();
+    cores.dedup();
+    cores.into_iter().map(Secret::new).collect()
+}

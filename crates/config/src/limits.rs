@@ -1,0 +1,25 @@
+//! Every limit that this crate puts on what it reads.
+//!
+//! A config may come from a stranger's repository, so reading one must cost a bounded amount of time and memory
+//! whatever it contains (row S14 of the promises). The numbers live here, and nowhere else, so that one page
+//! answers "how much can a hostile file cost?".
+
+/// Largest config text that is looked at. The largest of MassGen's own configs is under 20 KiB.
+pub(crate) const MAX_BYTES: usize = 1024 * 1024;
+
+/// Deepest nesting of lists and maps. Real configs use about ten levels.
+pub(crate) const MAX_DEPTH: usize = 64;
+
+/// Most values in a document, counted after aliases are expanded: this is what stops an alias bomb. Real configs have a
+/// few hundred.
+pub(crate) const MAX_VALUES: usize = 20_000;
+
+/// Most text in a document, in bytes, counted after aliases are expanded: an alias repeats a long text for few bytes.
+pub(crate) const MAX_EXPANDED_BYTES: usize = 4 * 1024 * 1024;
+
+/// Most problems kept per severity. Beyond it only the number is kept: nobody reads the 201st warning, and
+/// searching the nearest key for each of 10,000 would be the attack.
+pub(crate) const MAX_DIAGNOSTICS: usize = 200;
+
+/// Longest part of a source line that a diagnostic quotes, in characters.
+pub(crate) const MAX_QUOTED_LINE: usize = 160;

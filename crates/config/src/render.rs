@@ -1,0 +1,66 @@
+//! Diagnostics as text for a person: file, line, column, path, the line with a caret, and what to do.
+//!
+//! It returns text and prints nothing. Colour only adds to words and signs that are there anyway.
+
+use std::fmt::Write as _;
+
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::report::Report;
+
+/// Whether text carries colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Style {
+    /// Letters only.
+    #[default]
+    Plain,
+    /// ANSI colours.
+    Colour,
+}
+
+impl Report {
+    /// Every problem as text, errors first; empty when there is none.
+    pub fn render(&self, style: Style) -> String {
+        let all: Vec<String> = self
+            .errors
+            .iter()
+            .chain(&self.warnings)
+            .map(|diagnostic| diagnostic.render(&self.file, style))
+            .collect();
+        all.join("\n")
+    }
+}
+
+impl Diagnostic {
+    /// This problem as text, for the file of the given name.
+    pub fn render(&self, file: &str, style: Style) -> String {
+        let (word, colour) = match self.severity {
+            Severity::Error => ("error", "31"),
+            Severity::Warning => ("warning", "33"),
+        };
+        let bold = |text: &str| paint(text, "1", style);
+        let dim = |text: &str| paint(text, "2", style);
+        let number = self.line.to_string();
+        let margin = " ".repeat(number.len());
+        let path = if self.location.is_empty() { String::new() } else { format!(" ({})", self.location) };
+
+        let mut out = String::new();
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "{}: {}", paint(word, colour, style), bold(&self.message));
+        let _ = writeln!(out, "{margin}{} {file}:{}:{}{path}", dim("-->"), self.line, self.column);
+        let _ = writeln!(out, "{} {} {}", dim(&number), dim("|"), self.source_line);
+        let before = " ".repeat(self.caret.saturating_sub(1));
+        let carets = paint(&"^".repeat(self.width), colour, style);
+        let _ = writeln!(out, "{margin} {} {before}{carets}", dim("|"));
+        if let Some(suggestion) = &self.suggestion {
+            let _ = writeln!(out, "{margin} {} help: {suggestion}", dim("="));
+        }
+        out
+    }
+}
+
+fn paint(text: &str, code: &str, style: Style) -> String {
+    match style {
+        Style::Plain => text.to_owned(),
+        Style::Colour => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
+    }
+}

@@ -1,0 +1,74 @@
+//! The outcome of reading a config: every problem, and the settings if there is no error.
+
+use althing_protocol::{Config, Secret};
+use serde_json::{Value, json};
+
+use crate::diagnostic::Diagnostic;
+use crate::trust::{SendsSecret, StartsProcess};
+
+/// What reading a config came to.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The file's name, as given.
+    pub file: String,
+    /// What makes the config unusable, in the order of the file.
+    pub errors: Vec<Diagnostic>,
+    /// What will not act as written, in the order of the file.
+    pub warnings: Vec<Diagnostic>,
+    /// The settings, if there is no error.
+    pub config: Option<Loaded>,
+    /// Secrets that the file and its variables hold, to be masked in everything that is written; present with errors
+    /// too, because then most is written about the file.
+    pub secrets: Vec<Secret>,
+}
+
+/// A config that can be used.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The settings.
+    pub config: Config,
+    pub(crate) processes: Vec<StartsProcess>,
+    pub(crate) sends: Vec<SendsSecret>,
+}
+
+impl Loaded {
+    /// What this config would start on this machine; a config that was found rather than named needs the user's trust
+    /// if this is not empty.
+    pub fn starts_processes(&self) -> &[StartsProcess] {
+        &self.processes
+    }
+
+    /// Where this config would send keys, or what variables hold, other than to the keys' own providers or to this
+    /// machine; for a config that was found, a reason to ask as well.
+    pub fn sends_secrets_elsewhere(&self) -> &[SendsSecret] {
+        &self.sends
+    }
+}
+
+impl Report {
+    /// Whether the config can be used.
+    pub fn is_valid(&self) -> bool {
+        self.errors.is_empty()
+    }
+
+    /// The report for programs.
+    pub fn to_json(&self) -> Value {
+        let list = |diagnostics: &[Diagnostic]| -> Value { diagnostics.iter().map(entry).collect() };
+        json!({
+            "file": self.file,
+            "valid": self.is_valid(),
+            "errors": list(&self.errors),
+            "warnings": list(&self.warnings),
+        })
+    }
+}
+
+fn entry(diagnostic: &Diagnostic) -> Value {
+    json!({
+        "message": diagnostic.message,
+        "location": diagnostic.location,
+        "line": diagnostic.line,
+        "column": diagnostic.column,
+        "suggestion": diagnostic.suggestion,
+    })
+}

@@ -1,0 +1,198 @@
+//! Turns a document without errors into the settings that the rest of the program works with.
+//!
+//! It reports nothing: what could be wrong was reported before. Whatever is absent takes the default of the settings'
+//! own types; a test holds the defaults in the table of keys against them.
+
+use std::collections::BTreeMap;
+
+use althing_protocol::{
+    AgentConfig, AgentId, BackendConfig, Config, ContextCompaction, FinalAnswerStrategy, InteractiveConfig,
+    Millis, Price, RunLimits, RunRules, Secret, VotingSensitivity,
+};
+
+use crate::backends;
+use crate::keys::{self, Choice, Kind, Section};
+use crate::rules;
+use crate::substitute::Lookup;
+use crate::tree::Node;
+
+/// The settings in a document.
+pub(crate) fn config(root: &Node, env: Lookup<'_>) -> Config {
+    let orchestrator = root.get("orchestrator");
+    Config {
+        agents: rules::agents(root).iter().filter_map(|agent| self::agent(agent.node, env)).collect(),
+        rules: run_rules(orchestrator, root.get("timeout_settings")),
+        interactive: orchestrator.and_then(|node| interactive(node, env)),
+        prices: root.get("prices").map(prices).unwrap_or_default(),
+    }
+}
+
+fn agent(node: &Node, env: Lookup<'_>) -> Option<AgentConfig> {
+    let words = [text(node, "system_message"), text(node, "append_system_prompt")];
+    let words: Vec<String> = words.into_iter().flatten().collect();
+    Some(AgentConfig {
+        id: AgentId::new(text(node, "id")?),
+        system_message: (!words.is_empty()).then(|| words.join("\n\n")),
+        voting_sensitivity: node.get("voting_sensitivity").and_then(sensitivity),
+        backend: backend(node.get("backend")?, env)?,
+    })
+}
+
+/// The settings of one backend.
+pub(crate) fn backend(node: &Node, env: Lookup<'_>) -> Option<BackendConfig> {
+    let kind = text(node, "type")?;
+    let facts = backends::backend_type(&kind)?;
+    let mut headers = Vec::new();
+    for entry in
+        ["default_headers", "extra_headers"].iter().filter_map(|key| node.get(key)).flat_map(Node::entries)
+    {
+        let Some(value) = entry.value.as_text() else { continue };
+        // `extra_headers` comes last and wins.
+        headers.retain(|(name, _): &(String, Secret)| !name.eq_ignore_ascii_case(&entry.key));
+        headers.push((entry.key.clone(), Secret::new(value)));
+    }
+    let params = node.entries().iter().filter(|entry| !entry.value.is_null()).filter_map(|entry| {
+        let key = keys::BACKEND.key(&entry.key).filter(|key| key.passed_on)?;
+        Some((entry.key.clone(), as_kind(key.kind, &entry.value)))
+    });
+    let supported = facts.is_supported();
+    Some(BackendConfig {
+        model: text(node, "model").or_else(|| facts.default_model.map(str::to_owned)),
+        base_url: text(node, "base_url").or_else(|| facts.base_url.map(str::to_owned)),
+        api_key: if supported { rules::api_key(node, facts, env).map(Secret::new) } else { None },
+        headers,
+        params: params.collect(),
+        kind,
+    })
+}
+
+/// A value as it goes on. A number or boolean that came from a variable, or was written as a word, becomes one.
+fn as_kind(kind: Kind, node: &Node) -> serde_json::Value {
+    let converted = match kind {
+        _ if node.as_text().is_none() => None,
+        Kind::Bool => node.as_bool().map(Into::into),
+        Kind::Integer(_) => node.as_integer().map(Into::into),
+        Kind::Number(_) => node.as_number().map(Into::into),
+        _ => None,
+    };
+    converted.unwrap_or_else(|| node.to_json())
+}
+
+fn run_rules(orchestrator: Option<&Node>, timeouts: Option<&Node>) -> RunRules {
+    let default = RunRules { limits: limits(timeouts), ..RunRules::default() };
+    let Some(node) = orchestrator else { return default };
+    let coordination = node.get("coordination");
+    let seconds_of = |key: &str| coordination.and_then(|node| seconds(node, key));
+    RunRules {
+        max_new_answers_per_agent: count(node, "max_new_answers_per_agent"),
+        max_new_answers_global: count(node, "max_new_answers_global"),
+        voting_sensitivity: node
+            .get("voting_sensitivity")
+            .and_then(sensitivity)
+            .unwrap_or(default.voting_sensitivity),
+        skip_voting: flag(node, "skip_voting").unwrap_or(default.skip_voting),
+        disable_injection: flag(node, "disable_injection").unwrap_or(default.disable_injection),
+        defer_voting_until_all_answered: flag(node, "defer_voting_until_all_answered")
+            .unwrap_or(default.defer_voting_until_all_answered),
+        final_answer_strategy: node.get("final_answer_strategy").and_then(strategy),
+        skip_final_presentation: flag(node, "skip_final_presentation")
+            .unwrap_or(default.skip_final_presentation),
+        first_answer_wait: seconds_of("first_answer_wait_seconds").unwrap_or(default.first_answer_wait),
+        // A window of no time is no window.
+        override_window: seconds_of("override_window_seconds")
+            .or(default.override_window)
+            .filter(|window| *window > Millis(0)),
+        limits: default.limits,
+    }
+}
+
+fn limits(timeouts: Option<&Node>) -> RunLimits {
+    let default = RunLimits::default();
+    let Some(node) = timeouts else { return default };
+    RunLimits {
+        orchestrator: seconds(node, "orchestrator_timeout_seconds").unwrap_or(default.orchestrator),
+        initial_round: seconds(node, "initial_round_timeout_seconds"),
+        subsequent_round: seconds(node, "subsequent_round_timeout_seconds"),
+        round_grace: seconds(node, "round_timeout_grace_seconds").unwrap_or(default.round_grace),
+    }
+}
+
+/// The conversation's settings. The section switches it on by being there, even empty.
+fn interactive(orchestrator: &Node, env: Lookup<'_>) -> Option<InteractiveConfig> {
+    let node = &orchestrator.entry("interactive_mode")?.value;
+    let default = InteractiveConfig::default();
+    let compaction = node.get("context_compaction").map_or(default.context_compaction, |node| {
+        let default = default.context_compaction;
+        ContextCompaction {
+            enabled: flag(node, "enabled").unwrap_or(default.enabled),
+            threshold_tokens: integer(node, "threshold_tokens").unwrap_or(default.threshold_tokens),
+            preserve_recent: count(node, "preserve_recent").unwrap_or(default.preserve_recent),
+        }
+    });
+    Some(InteractiveConfig {
+        enabled: flag(node, "enabled").unwrap_or(default.enabled),
+        require_approval: flag(node, "require_approval").unwrap_or(default.require_approval),
+        backend: node.get("backend").and_then(|node| backend(node, env)),
+        append_system_prompt: text(node, "append_system_prompt"),
+        context_compaction: compaction,
+        budget_usd: node.get("budget_usd").and_then(Node::as_number),
+    })
+}
+
+fn prices(node: &Node) -> BTreeMap<String, Price> {
+    let price = |node: &Node| {
+        Some(Price {
+            input_per_million: node.get("input_per_million")?.as_number()?,
+            output_per_million: node.get("output_per_million")?.as_number()?,
+            cached_input_per_million: node.get("cached_input_per_million").and_then(Node::as_number),
+        })
+    };
+    node.entries().iter().filter_map(|entry| Some((entry.key.clone(), price(&entry.value)?))).collect()
+}
+
+fn sensitivity(node: &Node) -> Option<VotingSensitivity> {
+    match word(&keys::ORCHESTRATOR, "voting_sensitivity", node)? {
+        "lenient" => Some(VotingSensitivity::Lenient),
+        "balanced" => Some(VotingSensitivity::Balanced),
+        "strict" => Some(VotingSensitivity::Strict),
+        _ => None,
+    }
+}
+
+fn strategy(node: &Node) -> Option<FinalAnswerStrategy> {
+    match word(&keys::ORCHESTRATOR, "final_answer_strategy", node)? {
+        "winner_reuse" => Some(FinalAnswerStrategy::WinnerReuse),
+        "winner_present" => Some(FinalAnswerStrategy::WinnerPresent),
+        "synthesize" => Some(FinalAnswerStrategy::Synthesize),
+        _ => None,
+    }
+}
+
+/// The word that a value of a choice stands for: itself, or the one that MassGen's word is taken for.
+fn word(section: &Section, key: &str, node: &Node) -> Option<&'static str> {
+    let Kind::Choice(choices) = section.key(key)?.kind else { return None };
+    let given = node.as_text()?;
+    let choice: &'static Choice = choices.iter().find(|choice| choice.value == given)?;
+    Some(choice.taken_for.unwrap_or(choice.value))
+}
+
+fn text(node: &Node, key: &str) -> Option<String> {
+    node.get(key)?.as_text().map(str::to_owned)
+}
+
+fn flag(node: &Node, key: &str) -> Option<bool> {
+    node.get(key)?.as_bool()
+}
+
+fn integer(node: &Node, key: &str) -> Option<u64> {
+    node.get(key)?.as_integer()?.try_into().ok()
+}
+
+fn count(node: &Node, key: &str) -> Option<u32> {
+    node.get(key)?.as_integer()?.try_into().ok()
+}
+
+fn seconds(node: &Node, key: &str) -> Option<Millis> {
+    let seconds = node.get(key)?.as_number()?;
+    Some(Millis((seconds * 1000.0).round() as u64))
+}

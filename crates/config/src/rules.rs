@@ -1,0 +1,211 @@
+//! Rules that take more than one key to judge: who the agents are, and what each backend needs.
+//!
+//! It reports; it resolves nothing. Everything that can be said about a single key is in the table and checked by
+//! `walk`; only what is left is here.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::Purpose;
+use crate::backends::{self, BackendType, Reach};
+use crate::diagnostic::{Problem, Severity, Sink};
+use crate::substitute::Lookup;
+use crate::tree::{Node, Span, Value};
+
+/// An agent's place in the document.
+pub(crate) struct AgentAt<'a> {
+    pub(crate) node: &'a Node,
+    pub(crate) path: String,
+}
+
+/// The agents of a document, whether written as `agents` or as `agent`.
+pub(crate) fn agents(root: &Node) -> Vec<AgentAt<'_>> {
+    match (root.get("agents"), root.get("agent")) {
+        (Some(list), _) => {
+            let at = |(index, node)| AgentAt { node, path: format!("agents[{index}]") };
+            list.items().iter().enumerate().map(at).collect()
+        }
+        (None, Some(node)) => vec![AgentAt { node, path: "agent".to_owned() }],
+        (None, None) => Vec::new(),
+    }
+}
+
+/// The backends of a document: the agents' and the interactive agent's own.
+pub(crate) fn backends(root: &Node) -> Vec<AgentAt<'_>> {
+    let mut found: Vec<AgentAt<'_>> = agents(root)
+        .into_iter()
+        .filter_map(|agent| {
+            Some(AgentAt { node: agent.node.get("backend")?, path: format!("{}.backend", agent.path) })
+        })
+        .collect();
+    let interactive = root.get("orchestrator").and_then(|node| node.get("interactive_mode"));
+    if let Some(node) = interactive.and_then(|node| node.get("backend")) {
+        found.push(AgentAt { node, path: "orchestrator.interactive_mode.backend".to_owned() });
+    }
+    found
+}
+
+/// Checks every rule.
+pub(crate) fn check(root: &Node, env: Lookup<'_>, purpose: Purpose, sink: &mut Sink<'_>) {
+    if !matches!(root.value, Value::Map(_)) {
+        return;
+    }
+    team(root, sink);
+    names(root, sink);
+    let mut reported = HashSet::new();
+    for backend in backends(root) {
+        Requirements { backend: &backend, env, purpose, reported: &mut reported, sink }.check();
+    }
+}
+
+fn team(root: &Node, sink: &mut Sink<'_>) {
+    let top = Span { line: 1, column: 1, ..root.span };
+    match (root.get("agents"), root.get("agent")) {
+        (Some(_), Some(_)) => {
+            let at = root.entry("agent").map_or(top, |entry| entry.key_span);
+            let problem = Problem::new("a config has `agents` or `agent`, not both");
+            sink.error(at, "agent", problem.hint("move the agent into the list `agents`"));
+        }
+        (None, None) => {
+            let problem = Problem::new("the config names no agent");
+            sink.error(top, "agents", problem.hint("add `agents: [{id: …, backend: {type: …, model: …}}]`"));
+        }
+        (Some(list), None) if matches!(&list.value, Value::List(items) if items.is_empty()) => {
+            let problem = Problem::new("`agents` is empty");
+            sink.error(list.span, "agents", problem.hint("add at least one agent"));
+        }
+        _ => {}
+    }
+}
+
+fn names(root: &Node, sink: &mut Sink<'_>) {
+    let mut lines: HashMap<&str, usize> = HashMap::new();
+    for agent in agents(root) {
+        let Some(id) = agent.node.get("id") else { continue };
+        let Some(name) = id.as_text() else { continue };
+        let path = format!("{}.id", agent.path);
+        if name.trim().is_empty() || name.chars().any(char::is_control) || name.chars().count() > 100 {
+            let problem = Problem::new("an agent's id must be a name on one line, of at most 100 characters");
+            sink.error(id.span, &path, problem.hint("use a short name such as `writer`"));
+        } else if let Some(first) = lines.insert(name, id.span.line) {
+            let problem =
+                Problem::new(format!("two agents are called `{name}`; the first is on line {first}"));
+            sink.error(id.span, &path, problem.hint("give each agent an id of its own"));
+            lines.insert(name, first);
+        }
+    }
+}
+
+/// What one backend needs.
+struct Requirements<'a, 'text> {
+    backend: &'a AgentAt<'a>,
+    env: Lookup<'a>,
+    purpose: Purpose,
+    /// Providers whose missing key was reported already; it is one thing to set, however many agents need it.
+    reported: &'a mut HashSet<&'static str>,
+    sink: &'a mut Sink<'text>,
+}
+
+impl Requirements<'_, '_> {
+    fn check(&mut self) {
+        let node = self.backend.node;
+        self.headers();
+        let Some(type_node) = node.get("type") else { return };
+        let Some(kind) = type_node.as_text().and_then(backends::backend_type) else { return };
+        if kind.reach != Reach::ChatCompletions {
+            return;
+        }
+        let model = node.get("model");
+        let is_blank = model.and_then(Node::as_text).is_some_and(|name| name.trim().is_empty());
+        if is_blank || model.is_none() && kind.default_model.is_none() {
+            let problem = Problem::new(format!("a backend of type `{}` needs `model`", kind.name))
+                .hint("add `model: …` with the name that the server uses");
+            let span = model.map_or(type_node.span, |model| model.span);
+            self.sink.error(span, &format!("{}.model", self.backend.path), problem);
+        }
+        self.key(kind, type_node);
+        if let Some(url) = node.get("base_url").filter(|url| url.unset().is_empty())
+            && let Some(text) = url.as_text()
+            && text.starts_with("http://")
+            && !backends::is_loopback(text)
+            && api_key(node, kind, self.env).is_some()
+        {
+            let problem = Problem::new("the key would go over the network unencrypted");
+            let path = format!("{}.base_url", self.backend.path);
+            self.sink.warning(url.span, &path, problem.hint("use an `https://` address"));
+        }
+    }
+
+    fn key(&mut self, kind: &'static BackendType, type_node: &Node) {
+        let node = self.backend.node;
+        let owner = key_owner(node, kind);
+        let own_is_unset = node.get("api_key").is_some_and(|key| !key.unset().is_empty());
+        if owner.key_variables.is_empty() || own_is_unset || api_key(node, kind, self.env).is_some() {
+            return;
+        }
+        let own_address = own_address(node, owner);
+        if own_address.is_some_and(backends::is_loopback) || !self.reported.insert(owner.name) {
+            return;
+        }
+        // A server of the user's own may well need no key.
+        let severity = match (self.purpose, own_address) {
+            (Purpose::Run, None) => Severity::Error,
+            (Purpose::Run, Some(_)) | (Purpose::Check, _) => Severity::Warning,
+        };
+        let names = owner.key_variables.join("` or `");
+        let problem = Problem::new(format!("no API key for {}: `{names}` is not set", owner.title)).hint(
+            "set it in the environment or in a `.env` file, or add `api_key: ${VARIABLE}` to the backend",
+        );
+        self.sink.push(severity, type_node.span, &self.backend.path, problem);
+    }
+
+    /// A header that HTTP does not allow would fail every request, long after the config was read.
+    fn headers(&mut self) {
+        for section in ["default_headers", "extra_headers"] {
+            for entry in self.backend.node.get(section).map(Node::entries).unwrap_or_default() {
+                let name_is_right = !entry.key.is_empty()
+                    && entry
+                        .key
+                        .bytes()
+                        .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
+                let value_is_right =
+                    entry.value.as_text().is_none_or(|value| !value.chars().any(char::is_control));
+                if !name_is_right || !value_is_right {
+                    let problem = Problem::new("HTTP does not allow this header").hint(
+                        "a name has letters, digits and dashes; a value stands on one line (quotes, not a block)",
+                    );
+                    let path = format!("{}.{section}", self.backend.path);
+                    self.sink.error(entry.key_span, &path, problem);
+                }
+            }
+        }
+    }
+}
+
+/// The provider whose key a backend uses: its type's, or for the generic type the one at its address.
+pub(crate) fn key_owner(node: &Node, kind: &'static BackendType) -> &'static BackendType {
+    if !kind.key_variables.is_empty() {
+        return kind;
+    }
+    let url = node.get("base_url").and_then(Node::as_text).or(kind.base_url);
+    url.and_then(backends::provider_at).unwrap_or(kind)
+}
+
+/// The backend's address, if it is not the key's own provider's.
+pub(crate) fn own_address<'a>(node: &'a Node, owner: &BackendType) -> Option<&'a str> {
+    let url = node.get("base_url")?.as_text()?;
+    let is_owners = backends::provider_at(url).is_some_and(|provider| provider.name == owner.name);
+    (!is_owners).then_some(url)
+}
+
+/// The key of a backend: its own, or its provider's from the environment. Blanks around it are never part of a key.
+pub(crate) fn api_key(node: &Node, kind: &'static BackendType, env: Lookup<'_>) -> Option<String> {
+    let own = node.get("api_key");
+    if own.is_some_and(|key| !key.unset().is_empty()) {
+        return None;
+    }
+    let clean = |key: &str| Some(key.trim().to_owned()).filter(|key| !key.is_empty());
+    let variables = key_owner(node, kind).key_variables;
+    own.and_then(Node::as_text)
+        .and_then(clean)
+        .or_else(|| variables.iter().find_map(|name| env(name).as_deref().and_then(clean)))
+}

@@ -1,0 +1,130 @@
+//! The JSON Schema of a config, for editors: made from the table of keys, so it cannot say anything else.
+//!
+//! It is lenient where the checker warns: an unknown key is no error in the schema either.
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::backends::BACKENDS;
+use crate::keys::{Key, Kind, ROOT, Range, Section, Status};
+use crate::scalar;
+use crate::tree::{Node, Span};
+
+/// The schema (draft 2020-12).
+pub fn schema() -> Json {
+    let mut definitions = Map::new();
+    let mut root = section(&ROOT, &mut definitions);
+    if let Some(root) = root.as_object_mut() {
+        root.insert("oneOf".to_owned(), json!([{"required": ["agents"]}, {"required": ["agent"]}]));
+    }
+    let mut schema = Map::new();
+    schema.insert("$schema".to_owned(), "https://json-schema.org/draft/2020-12/schema".into());
+    schema.insert("title".to_owned(), "Althing config".into());
+    schema.extend(root.as_object().cloned().unwrap_or_default());
+    schema.insert("$defs".to_owned(), definitions.into());
+    schema.into()
+}
+
+fn section(section: &'static Section, definitions: &mut Map<String, Json>) -> Json {
+    let known = section.keys.iter().filter(|key| !matches!(key.status, Status::Replaced(_)));
+    let properties: Map<String, Json> =
+        known.map(|one| (one.name.to_owned(), key(one, definitions))).collect();
+    let required: Vec<&str> = section.keys.iter().filter(|key| key.required).map(|key| key.name).collect();
+    let mut object =
+        json!({"description": section.about, "type": ["object", "null"], "properties": properties});
+    if let (Some(object), false) = (object.as_object_mut(), required.is_empty()) {
+        object.insert("required".to_owned(), required.into());
+    }
+    object
+}
+
+fn key(key: &Key, definitions: &mut Map<String, Json>) -> Json {
+    let mut schema = Map::new();
+    let about = match key.status {
+        Status::Supported => key.about.to_owned(),
+        Status::NotYet => format!("{} (Not supported yet: does nothing.)", key.about),
+        Status::Alternative(instead) | Status::Replaced(instead) => {
+            format!("{} (Does nothing in Althing: {instead}.)", key.about)
+        }
+    };
+    schema.insert("description".to_owned(), about.into());
+    if key.status != Status::Supported {
+        schema.insert("deprecated".to_owned(), true.into());
+    }
+    if let Some(default) = key.default {
+        let node = Node { value: scalar::plain(default), span: Span::default() };
+        schema.insert("default".to_owned(), node.to_json());
+    }
+    // A null is the same as leaving a key out.
+    let kinds =
+        if key.required { kind(key.kind, definitions) } else { nullable(kind(key.kind, definitions)) };
+    schema.extend(kinds);
+    schema.into()
+}
+
+fn nullable(mut schema: Map<String, Json>) -> Map<String, Json> {
+    if let Some(Json::String(name)) = schema.get("type").cloned() {
+        schema.insert("type".to_owned(), json!([name, "null"]));
+        if let Some(Json::Array(values)) = schema.get_mut("enum") {
+            values.push(Json::Null);
+        }
+        return schema;
+    }
+    // Anything may be null anyway, and a section says itself that it may: a reference alone gives better messages.
+    if schema.is_empty() || schema.contains_key("$ref") {
+        return schema;
+    }
+    let choices = match schema.remove("anyOf") {
+        Some(Json::Array(choices)) => choices,
+        _ => vec![schema.into()],
+    };
+    let with_null = choices.into_iter().chain([json!({"type": "null"})]).collect();
+    Map::from_iter([("anyOf".to_owned(), with_null)])
+}
+
+fn kind(kind_of_value: Kind, definitions: &mut Map<String, Json>) -> Map<String, Json> {
+    let schema = match kind_of_value {
+        Kind::Any => json!({}),
+        Kind::Bool => json!({"type": "boolean"}),
+        Kind::Text | Kind::Secret => json!({"type": "string"}),
+        Kind::Url => json!({"type": "string", "pattern": r"^(https?://|.*\$\{)"}),
+        Kind::Integer(range) => number("integer", range),
+        Kind::Number(range) => number("number", range),
+        Kind::Choice(choices) => {
+            let words: Vec<&str> = choices.iter().map(|choice| choice.value).collect();
+            json!({"type": "string", "enum": words})
+        }
+        Kind::BackendType => {
+            let words: Vec<&str> = BACKENDS.iter().map(|backend| backend.name).collect();
+            json!({"type": "string", "enum": words})
+        }
+        Kind::Section(inner) => {
+            if !definitions.contains_key(inner.name) {
+                // Held open first: a section may contain itself.
+                definitions.insert(inner.name.to_owned(), Json::Null);
+                let schema = section(inner, definitions);
+                definitions.insert(inner.name.to_owned(), schema);
+            }
+            json!({"$ref": format!("#/$defs/{}", inner.name)})
+        }
+        Kind::List(item) => json!({"type": "array", "items": kind(*item, definitions)}),
+        Kind::Map(item) => json!({"type": "object", "additionalProperties": kind(*item, definitions)}),
+        Kind::Either(kinds) => {
+            let choices: Vec<Json> = kinds.iter().map(|one| kind(*one, definitions).into()).collect();
+            json!({"anyOf": choices})
+        }
+    };
+    schema.as_object().cloned().unwrap_or_default()
+}
+
+fn number(name: &str, range: Range) -> Json {
+    let mut schema = Map::from_iter([("type".to_owned(), Json::from(name))]);
+    let bound = |value: f64| if value.fract() == 0.0 { Json::from(value as i64) } else { Json::from(value) };
+    if range.min.is_finite() {
+        let word = if range.above_min { "exclusiveMinimum" } else { "minimum" };
+        schema.insert(word.to_owned(), bound(range.min));
+    }
+    if range.max.is_finite() {
+        schema.insert("maximum".to_owned(), bound(range.max));
+    }
+    schema.into()
+}

@@ -1,0 +1,247 @@
+//! Finds secrets in a config, so that they can be kept out of messages, logs and files.
+//!
+//! Rather mask one value too many than one too few: a name that sounds secret, a text shaped like a provider's key,
+//! a password in an address. A bare `${VARIABLE}` is no secret and stays, for it is what a config should hold.
+
+use std::borrow::Cow;
+
+use crate::parse::{self, Parsed};
+use crate::substitute::{Piece, pieces};
+use crate::tree::{Span, Value};
+
+/// What stands in place of a secret; valid YAML wherever a value may stand.
+pub(crate) const REDACTED: &str = "\"[redacted]\"";
+
+/// How keys of well-known services begin.
+const KEY_PREFIXES: &[&str] = &[
+    "sk-",
+    "sk_",
+    "pk_",
+    "rk_",
+    "gsk_",
+    "csk-",
+    "xai-",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+    "AIza",
+    "AKIA",
+    "hf_",
+    "nvapi-",
+    "fw_",
+    "pplx-",
+];
+
+/// Shortest text that can be one of those keys.
+const KEY_LENGTH: usize = 20;
+
+/// How far back, in bytes, the name of a value is looked for in text that could not be parsed.
+const LOOK_BACK: usize = 4096;
+
+/// Whether a key, header or variable of this name holds a secret.
+pub(crate) fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase().replace('-', "_");
+    name.ends_with("_key")
+        || name.ends_with("apikey")
+        || name.ends_with("token")
+        || name.ends_with("credential")
+        || name.ends_with("cookie")
+        || ["secret", "password", "passwd", "authorization"].iter().any(|word| name.contains(word))
+}
+
+/// A secret that is written out in the text.
+pub(crate) struct Literal {
+    pub(crate) span: Span,
+    pub(crate) value: String,
+}
+
+/// Every secret in a document: before substitution those that are written out, after it those from variables too.
+pub(crate) fn literals(parsed: &Parsed) -> Vec<Literal> {
+    let mut found = Vec::new();
+    let mut todo = vec![(&parsed.root, false)];
+    todo.extend(parsed.dropped.iter().map(|entry| (&entry.value, is_secret_name(&entry.key))));
+    while let Some((node, named)) = todo.pop() {
+        match &node.value {
+            Value::Text(text) => {
+                let secret = named && has_literal_part(&text.content);
+                if secret || is_key_like(&text.content) || has_password(&text.content) {
+                    found.push(Literal { span: node.span, value: text.content.clone() });
+                }
+            }
+            Value::Integer(number) if named => {
+                found.push(Literal { span: node.span, value: number.to_string() });
+            }
+            Value::List(items) => {
+                // A program's arguments: `--token` says what the next one is.
+                let options = items.iter().map(|item| item.as_text().is_some_and(is_secret_option));
+                let after_option = std::iter::once(false).chain(options);
+                todo.extend(items.iter().zip(after_option).map(|(item, after)| (item, named || after)));
+            }
+            Value::Map(entries) => {
+                todo.extend(entries.iter().map(|entry| (&entry.value, is_secret_name(&entry.key))));
+            }
+            Value::Integer(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    found
+}
+
+fn is_secret_option(argument: &str) -> bool {
+    argument.strip_prefix('-').is_some_and(|name| !name.contains('=') && is_secret_name(name))
+}
+
+/// What of a secret text to look for in logs: without the word before a token, or only the password of an address.
+pub(crate) fn core(secret: &str) -> &str {
+    if let Some((_, rest)) = secret.split_once("://")
+        && let Some((user, _)) =
+            rest.split(['/', '?', '#']).next().and_then(|authority| authority.rsplit_once('@'))
+        && let Some((_, password)) = user.split_once(':')
+    {
+        return password;
+    }
+    let secret = secret.trim();
+    match secret.split_once(' ') {
+        Some((word, rest)) if is_scheme(word) => rest.trim(),
+        _ => secret,
+    }
+}
+
+fn is_scheme(word: &str) -> bool {
+    ["bearer", "basic", "token"].iter().any(|scheme| word.eq_ignore_ascii_case(scheme))
+}
+
+/// Whether anything but variables, and words such as `Bearer`, is in a text.
+fn has_literal_part(text: &str) -> bool {
+    pieces(text).iter().any(|piece| match piece {
+        Piece::Text(part) => part.split_whitespace().any(|word| !is_scheme(word)),
+        Piece::Variable { default, .. } => default.is_some_and(|default| !default.is_empty()),
+    })
+}
+
+/// Whether a text is shaped like the key of a well-known service.
+pub(crate) fn is_key_like(text: &str) -> bool {
+    text.len() >= KEY_LENGTH
+        && KEY_PREFIXES.iter().any(|prefix| text.starts_with(prefix))
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+        && text.chars().any(|c| c.is_ascii_digit())
+}
+
+/// Whether a text is an address with a password in it.
+fn has_password(text: &str) -> bool {
+    let Some((_, rest)) = text.split_once("://") else { return false };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let Some((user, _)) = authority.rsplit_once('@') else { return false };
+    user.split_once(':').is_some_and(|(_, password)| has_literal_part(password))
+}
+
+/// A part of the text, which begins at byte `start`, with the given places overwritten by `*`; columns stay.
+pub(crate) fn mask(part: &str, start: usize, places: &[Span]) -> String {
+    let end = start + part.len();
+    let near: Vec<&Span> = places.iter().filter(|span| span.start < end && start < span.end).collect();
+    let is_inside = |at: usize| near.iter().any(|span| (span.start..span.end).contains(&at));
+    part.char_indices().map(|(at, c)| if is_inside(start + at) { '*' } else { c }).collect()
+}
+
+/// The bytes `from..to` of a line of text that could not be parsed, with what looks secret overwritten by `*`; columns
+/// stay.
+pub(crate) fn mask_loosely(line: &str, from: usize, to: usize) -> String {
+    // The name before a value may stand before the part that is shown, but not pages before it.
+    let start = line.floor_char_boundary(from.saturating_sub(LOOK_BACK));
+    let part = line.get(start..to).unwrap_or_default();
+    let skipped = line.get(start..from).unwrap_or_default().chars().count();
+    hide(part, |hidden| "*".repeat(hidden.chars().count())).chars().skip(skipped).collect()
+}
+
+/// The YAML text with every secret that is written out replaced, for keeping beside a session. `${VARIABLE}`s
+/// stay. Comments are searched too, since that is where old keys are left; text that is not YAML is searched line
+/// by line.
+pub fn redact(text: &str) -> String {
+    let Ok(parsed) = parse::parse(text) else {
+        let lines: Vec<String> = text.split('\n').map(|line| hide(line, |_| REDACTED.to_owned())).collect();
+        return lines.join("\n");
+    };
+    let mut places: Vec<Span> = literals(&parsed).into_iter().map(|literal| literal.span).collect();
+    places.sort_by_key(|span| span.start);
+    let mut out = String::with_capacity(text.len());
+    let mut done = 0;
+    for span in places {
+        // The same value can be found twice, through an alias.
+        if span.start < done {
+            continue;
+        }
+        out.push_str(text.get(done..span.start).unwrap_or_default());
+        out.push_str(REDACTED);
+        // A block's span runs on into the indentation of the line after it.
+        done = span.start + text.get(span.start..span.end).unwrap_or_default().trim_end().len();
+    }
+    out.push_str(text.get(done..).unwrap_or_default());
+    let lines: Vec<Cow<'_, str>> = out.split('\n').map(redact_comment).collect();
+    hide_keys(&lines.join("\n"), |_| "[redacted]".to_owned())
+}
+
+/// A line with its comment searched for secrets.
+fn redact_comment(line: &str) -> Cow<'_, str> {
+    let start = line.find('#').filter(|at| {
+        let before = line.get(..*at).unwrap_or_default();
+        before.is_empty() || before.ends_with([' ', '\t'])
+    });
+    match start.map(|at| line.split_at(at)) {
+        Some((before, comment)) => Cow::Owned(format!("{before}{}", hide(comment, |_| REDACTED.to_owned()))),
+        None => Cow::Borrowed(line),
+    }
+}
+
+/// A line in which the value behind every secret name is replaced.
+pub(crate) fn hide(line: &str, with: impl Fn(&str) -> String + Copy) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find([':', '=']) {
+        let (before, from) = rest.split_at(at + 1);
+        out.push_str(before);
+        rest = from;
+        let name = before.trim_end_matches([':', '=', ' ', '"', '\'']);
+        let name = name
+            .rsplit(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-')))
+            .next()
+            .unwrap_or_default();
+        if !is_secret_name(name) {
+            continue;
+        }
+        let end = from.find([',', '}']).filter(|_| !from.contains("${")).unwrap_or(from.len());
+        let (value, after) = from.split_at(end);
+        let bare = value.trim().trim_matches(['"', '\'']);
+        if bare.is_empty() || !has_literal_part(bare) {
+            continue;
+        }
+        let lead = value.len() - value.trim_start().len();
+        let (space, hidden) = value.split_at(lead);
+        out.push_str(space);
+        out.push_str(&with(hidden));
+        rest = after;
+    }
+    out.push_str(rest);
+    hide_keys(&out, with)
+}
+
+/// A text in which every word shaped like a key is replaced.
+fn hide_keys(text: &str, with: impl Fn(&str) -> String) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut word_start = 0;
+    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let flush = |out: &mut String, word: &str| {
+        if is_key_like(word) { out.push_str(&with(word)) } else { out.push_str(word) }
+    };
+    for (at, c) in text.char_indices() {
+        if !is_part(c) {
+            flush(&mut out, text.get(word_start..at).unwrap_or_default());
+            out.push(c);
+            word_start = at + c.len_utf8();
+        }
+    }
+    flush(&mut out, text.get(word_start..).unwrap_or_default());
+    out
+}

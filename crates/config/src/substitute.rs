@@ -1,0 +1,141 @@
+//! Puts environment variables into the texts of a config.
+//!
+//! `${NAME}` becomes the variable's value, `${NAME:-default}` its value or the default where it is unset or empty,
+//! and `$${` stands for `${` itself. Anything else with a dollar stays as it is, as in MassGen. A value is put in
+//! as text and never read as YAML again, so no variable can add keys. Keys are never touched. The lookup is the
+//! caller's: this crate does not know the environment.
+
+use crate::limits;
+use crate::secrets;
+use crate::tree::{Node, Substitution, Text, Value};
+
+/// Looks a variable up.
+pub(crate) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Most unset variables that are named for one text.
+const MOST_NAMED: usize = 10;
+
+/// What substitution came across.
+#[derive(Default)]
+pub(crate) struct Substituted {
+    /// Values of variables whose names say that they are secret.
+    pub(crate) secrets: Vec<String>,
+    /// More text came out than a config may hold.
+    pub(crate) too_much: bool,
+    bytes: usize,
+}
+
+/// Substitutes in every text below `root`.
+pub(crate) fn substitute(root: &mut Node, env: Lookup<'_>) -> Substituted {
+    let mut result = Substituted::default();
+    let mut todo = vec![root];
+    while let Some(node) = todo.pop() {
+        match &mut node.value {
+            Value::Text(text) => result.text(text, env),
+            Value::List(items) => todo.extend(items),
+            Value::Map(entries) => todo.extend(entries.iter_mut().map(|entry| &mut entry.value)),
+            Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Number(_) => {}
+        }
+    }
+    result
+}
+
+impl Substituted {
+    fn text(&mut self, text: &mut Text, env: Lookup<'_>) {
+        if !text.content.contains("${") || self.too_much {
+            return;
+        }
+        let mut unset = Vec::new();
+        let mut done = false;
+        let mut out = String::with_capacity(text.content.len());
+        for piece in pieces(&text.content) {
+            match piece {
+                Piece::Text(part) => out.push_str(part),
+                Piece::Variable { written, name, default } => {
+                    let value = self.value(name, default, env);
+                    out.push_str(value.as_deref().unwrap_or(written));
+                    done |= value.is_some();
+                    if value.is_none() && unset.len() < MOST_NAMED && !unset.iter().any(|known| known == name)
+                    {
+                        unset.push(name.to_owned());
+                    }
+                }
+            }
+            if self.bytes + out.len() > limits::MAX_EXPANDED_BYTES {
+                self.too_much = true;
+                return;
+            }
+        }
+        self.bytes += out.len();
+        text.content = out;
+        text.substitution = match (unset.is_empty(), done) {
+            (false, _) => Substitution::Unset(unset),
+            (true, true) => Substitution::Done,
+            (true, false) => Substitution::None,
+        };
+    }
+
+    fn value(&mut self, name: &str, default: Option<&str>, env: Lookup<'_>) -> Option<String> {
+        let found = env(name);
+        let value = match default {
+            Some(default) => {
+                Some(found.filter(|value| !value.is_empty()).unwrap_or_else(|| default.to_owned()))
+            }
+            None => found,
+        };
+        if let Some(value) = &value
+            && secrets::is_secret_name(name)
+            && !self.secrets.contains(value)
+        {
+            self.secrets.push(value.clone());
+        }
+        value
+    }
+}
+
+/// A part of a text: as it stands, or a variable.
+pub(crate) enum Piece<'a> {
+    Text(&'a str),
+    Variable { written: &'a str, name: &'a str, default: Option<&'a str> },
+}
+
+/// Cuts a text at its variables.
+pub(crate) fn pieces(text: &str) -> Vec<Piece<'_>> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("${") {
+        let (before, from) = rest.split_at(at);
+        if let Some(escaped) = before.strip_suffix('$') {
+            // `$${` stands for `${`.
+            pieces.push(Piece::Text(escaped));
+            pieces.push(Piece::Text("${"));
+            rest = from.get(2..).unwrap_or_default();
+            continue;
+        }
+        pieces.push(Piece::Text(before));
+        if let Some((written, name, default)) = variable(from) {
+            pieces.push(Piece::Variable { written, name, default });
+            rest = from.get(written.len()..).unwrap_or_default();
+        } else {
+            pieces.push(Piece::Text("${"));
+            rest = from.get(2..).unwrap_or_default();
+        }
+    }
+    pieces.push(Piece::Text(rest));
+    pieces
+}
+
+/// The variable at the start of a text that begins with `${`, if it is one.
+fn variable(text: &str) -> Option<(&str, &str, Option<&str>)> {
+    let inner = text.strip_prefix("${")?;
+    let end = inner.find('}')?;
+    let (inside, _) = inner.split_at(end);
+    let (name, default) = match inside.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (inside, None),
+    };
+    let mut letters = name.chars();
+    let starts = letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+    let goes_on = letters.all(|c| c.is_ascii_alphanumeric() || c == '_');
+    (starts && goes_on).then_some((text.get(..end + 3)?, name, default))
+}

@@ -1,0 +1,210 @@
+//! The config as a tree in which every key and value knows where it stands in the text.
+//!
+//! This file holds data only: it never decides whether a config is right. It exists because a typed deserialiser
+//! stops at the first problem and forgets positions, while a person wants all problems, each with its line.
+
+use crate::secrets;
+
+/// A place in the source text. Lines and columns count from one; columns count characters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+}
+
+/// A value of the document and its place.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) value: Value,
+    pub(crate) span: Span,
+}
+
+/// What a value is. Words such as `yes` stay text here; the key they belong to decides what they mean.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Null,
+    Bool(bool),
+    Integer(i64),
+    Number(f64),
+    Text(Text),
+    List(Vec<Node>),
+    Map(Vec<Entry>),
+}
+
+/// A text, and what became of the `${VARIABLE}`s in it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Text {
+    pub(crate) content: String,
+    /// Written with quotes or as a block: then `"60"` is never a number.
+    pub(crate) quoted: bool,
+    pub(crate) substitution: Substitution,
+}
+
+/// Whether environment variables were put into a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Substitution {
+    /// The text is as written.
+    None,
+    /// Every variable had a value; the text may stand for a number where one is wanted.
+    Done,
+    /// These variables are not set, so nothing can be said about the value.
+    Unset(Vec<String>),
+}
+
+/// One key of a map with its value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) key_span: Span,
+    pub(crate) value: Node,
+}
+
+impl Node {
+    /// The entries, if this is a map.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        match &self.value {
+            Value::Map(entries) => entries,
+            _ => &[],
+        }
+    }
+
+    /// The items, if this is a list.
+    pub(crate) fn items(&self) -> &[Node] {
+        match &self.value {
+            Value::List(items) => items,
+            _ => &[],
+        }
+    }
+
+    /// The value of `key`, if this is a map that sets it. A null counts as not set.
+    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+        self.entry(key).map(|entry| &entry.value).filter(|node| !node.is_null())
+    }
+
+    /// The entry of `key`, null or not.
+    pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
+        self.entries().iter().find(|entry| entry.key == key)
+    }
+
+    pub(crate) fn is_null(&self) -> bool {
+        matches!(self.value, Value::Null)
+    }
+
+    pub(crate) fn as_text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text) => Some(&text.content),
+            _ => None,
+        }
+    }
+
+    /// A boolean; YAML 1.1's unquoted words count, since MassGen's reader takes them.
+    pub(crate) fn as_bool(&self) -> Option<bool> {
+        match &self.value {
+            Value::Bool(value) => Some(*value),
+            Value::Text(text) => text.as_bool(),
+            _ => None,
+        }
+    }
+
+    /// A whole number.
+    pub(crate) fn as_integer(&self) -> Option<i64> {
+        match &self.value {
+            Value::Integer(value) => Some(*value),
+            Value::Text(text) if text.substitution == Substitution::Done => text.content.trim().parse().ok(),
+            _ => None,
+        }
+    }
+
+    /// A number, whole or not, never infinite.
+    pub(crate) fn as_number(&self) -> Option<f64> {
+        let number = match &self.value {
+            Value::Integer(value) => Some(*value as f64),
+            Value::Number(value) => Some(*value),
+            Value::Text(text) if text.substitution == Substitution::Done => text.content.trim().parse().ok(),
+            _ => None,
+        };
+        number.filter(|number| number.is_finite())
+    }
+
+    /// The variables in this text that are not set; with any, its value cannot be judged.
+    pub(crate) fn unset(&self) -> &[String] {
+        match &self.value {
+            Value::Text(Text { substitution: Substitution::Unset(names), .. }) => names,
+            _ => &[],
+        }
+    }
+
+    /// How many values, and bytes of text, this value holds.
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let mut values = 0;
+        let mut bytes = 0;
+        let mut todo = vec![self];
+        while let Some(node) = todo.pop() {
+            values += 1;
+            match &node.value {
+                Value::Text(text) => bytes += text.content.len(),
+                Value::List(items) => todo.extend(items),
+                Value::Map(entries) => {
+                    bytes += entries.iter().map(|entry| entry.key.len()).sum::<usize>();
+                    todo.extend(entries.iter().map(|entry| &entry.value));
+                }
+                Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Number(_) => {}
+            }
+        }
+        (values, bytes)
+    }
+
+    /// What a person would call this value.
+    pub(crate) fn describe(&self) -> String {
+        match &self.value {
+            Value::Null => "nothing".to_owned(),
+            Value::Bool(value) => format!("`{value}`"),
+            Value::Integer(value) => format!("the number {value}"),
+            Value::Number(value) => format!("the number {value}"),
+            // What a variable holds may be a secret, and so may what looks like one.
+            Value::Text(text) if text.substitution != Substitution::None => {
+                "what the variable holds".to_owned()
+            }
+            Value::Text(text) if secrets::is_key_like(&text.content) => {
+                "a text that looks like a key".to_owned()
+            }
+            Value::Text(text) if text.content.chars().count() > 40 => "a longer text".to_owned(),
+            Value::Text(text) => format!("the text \"{}\"", text.content.escape_debug()),
+            Value::List(_) => "a list".to_owned(),
+            Value::Map(_) => "a section with keys of its own".to_owned(),
+        }
+    }
+
+    /// The same value as JSON, for what is passed on as it stands.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        match &self.value {
+            Value::Null => serde_json::Value::Null,
+            Value::Bool(value) => (*value).into(),
+            Value::Integer(value) => (*value).into(),
+            Value::Number(value) => (*value).into(),
+            Value::Text(text) => text.content.clone().into(),
+            Value::List(items) => items.iter().map(Node::to_json).collect(),
+            Value::Map(entries) => {
+                let pairs = entries.iter().map(|entry| (entry.key.clone(), entry.value.to_json()));
+                serde_json::Value::Object(pairs.collect())
+            }
+        }
+    }
+}
+
+impl Text {
+    fn as_bool(&self) -> Option<bool> {
+        if self.quoted && self.substitution != Substitution::Done {
+            return None;
+        }
+        match self.content.to_ascii_lowercase().as_str() {
+            "yes" | "on" => Some(true),
+            "no" | "off" => Some(false),
+            "true" if self.substitution == Substitution::Done => Some(true),
+            "false" if self.substitution == Substitution::Done => Some(false),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Judges single values against what their key may hold, and words what is wrong with them.
+//!
+//! The other half of `walk`: that one goes through the tree, this one looks at a value. A message names the key, what
+//! was expected and what stands there, and never repeats a secret.
+
+use crate::Purpose;
+use crate::backends::{self, BACKENDS};
+use crate::diagnostic::{Problem, Severity};
+use crate::keys::{Choice, Kind};
+use crate::nearest;
+use crate::secrets;
+use crate::tree::{Node, Value};
+use crate::walk::{Place, Walk};
+
+impl Walk<'_, '_> {
+    /// Judges a value by its kind.
+    pub(crate) fn value(&mut self, kind: Kind, node: &Node, place: Place<'_>) {
+        if !node.unset().is_empty() {
+            if !place.quiet {
+                self.unset(node, place);
+            }
+            return;
+        }
+        match kind {
+            Kind::Any => self.inner_variables(node, place),
+            Kind::Bool if node.as_bool().is_some() => {}
+            Kind::Bool => self.mismatch(node, place, "`true` or `false`"),
+            Kind::Text | Kind::Secret if node.as_text().is_some() => {}
+            Kind::Text | Kind::Secret => self.not_text(node, place),
+            Kind::Url => self.url(node, place),
+            Kind::Integer(range) | Kind::Number(range) => {
+                let whole = matches!(kind, Kind::Integer(_));
+                let number = if whole { node.as_integer().map(|n| n as f64) } else { node.as_number() };
+                let wanted = if whole { "a whole number" } else { "a number" };
+                match number {
+                    Some(number) if range.holds(number) => {}
+                    Some(number) => {
+                        let problem = Problem::new(format!(
+                            "`{}` must be {}, not {number}",
+                            leaf(place.path),
+                            range.describe()
+                        ));
+                        let hint = format!("use {wanted} {}", range.describe());
+                        self.sink.error(node.span, place.path, problem.hint(hint));
+                    }
+                    None => self.mismatch(node, place, &format!("{wanted} {}", range.describe())),
+                }
+            }
+            Kind::Choice(choices) => self.choice(choices, node, place),
+            Kind::BackendType => self.backend_type(node, place),
+            Kind::Section(section) => self.section(section, node, place),
+            Kind::List(item) => self.list(*item, node, place),
+            Kind::Map(item) => self.map(*item, node, place),
+            Kind::Either(kinds) => self.either(kinds, node, place),
+        }
+    }
+
+    fn choice(&mut self, choices: &'static [Choice], node: &Node, place: Place<'_>) {
+        let given = node.as_text();
+        let Some(choice) = choices.iter().find(|choice| Some(choice.value) == given) else {
+            let words: Vec<&str> = choices.iter().map(|choice| choice.value).collect();
+            return self.not_one_of(&words, node, place);
+        };
+        if let Some(instead) = choice.taken_for
+            && !place.quiet
+            && self.warned.insert(place.key)
+        {
+            let problem =
+                Problem::new(format!("`{}: {}` is not supported yet", leaf(place.path), choice.value));
+            self.sink.warning(
+                node.span,
+                place.path,
+                problem.hint(format!("`{instead}` is used in its place")),
+            );
+        }
+    }
+
+    fn backend_type(&mut self, node: &Node, place: Place<'_>) {
+        let Some(name) = node.as_text() else { return self.not_text(node, place) };
+        let Some(backend) = backends::backend_type(name) else {
+            return self
+                .sink
+                .push_with(Severity::Error, node.span, place.path, || unknown_backend_type(name));
+        };
+        if backend.is_supported() || place.quiet {
+            return;
+        }
+        let problem =
+            Problem::new(format!("the backend type `{name}` ({}) is not supported yet", backend.title)).hint(
+                "until then, use an OpenAI-compatible type such as `openai` or `openrouter`, or `offline`",
+            );
+        match self.purpose {
+            Purpose::Run => self.sink.error(node.span, place.path, problem),
+            Purpose::Check if self.warned.insert(("backend types", backend.name)) => {
+                self.sink.warning(node.span, place.path, problem);
+            }
+            Purpose::Check => {}
+        }
+    }
+
+    fn url(&mut self, node: &Node, place: Place<'_>) {
+        let Some(text) = node.as_text() else { return self.not_text(node, place) };
+        if backends::host_of(text).is_none() || text.contains(char::is_whitespace) {
+            let problem = Problem::new(format!("`{}` is not an http or https address", leaf(place.path)));
+            self.sink.error(node.span, place.path, problem.hint("write it as `https://host/path`"));
+        }
+    }
+
+    fn not_one_of(&mut self, words: &[&str], node: &Node, place: Place<'_>) {
+        let Some(given) = node.as_text() else {
+            return self.mismatch(node, place, &format!("one of: {}", words.join(", ")));
+        };
+        let name = leaf(place.path);
+        self.sink.push_with(Severity::Error, node.span, place.path, || {
+            let problem = Problem::new(format!("`{name}` cannot be {}", node.describe()));
+            match nearest::nearest(given, words.iter().copied()) {
+                Some(near) => problem.hint(format!("did you mean `{near}`? possible: {}", words.join(", "))),
+                None => problem.hint(format!("use one of: {}", words.join(", "))),
+            }
+        });
+    }
+
+    fn not_text(&mut self, node: &Node, place: Place<'_>) {
+        match &node.value {
+            Value::Bool(_) | Value::Integer(_) | Value::Number(_) => {
+                let problem =
+                    Problem::new(format!("`{}` must be a text, not {}", leaf(place.path), node.describe()));
+                self.sink.error(node.span, place.path, problem.hint("put quotes around it"));
+            }
+            _ => self.mismatch(node, place, "a text"),
+        }
+    }
+
+    /// Reports a value of the wrong shape.
+    pub(crate) fn mismatch(&mut self, node: &Node, place: Place<'_>, wanted: &str) {
+        let name = leaf(place.path);
+        let wanted = wanted.trim_end();
+        let message = if name.is_empty() {
+            format!("a config must be {wanted}, not {}", node.describe())
+        } else {
+            format!("`{name}` must be {wanted}, not {}", node.describe())
+        };
+        // A block begins on the line below its key; the key is what a person looks for.
+        let span = if matches!(node.value, Value::List(_) | Value::Map(_) | Value::Null) {
+            place.at
+        } else {
+            node.span
+        };
+        self.sink.error(span, place.path, Problem::new(message).hint(format!("write {wanted}")));
+    }
+
+    fn unset(&mut self, node: &Node, place: Place<'_>) {
+        for name in node.unset() {
+            let severity = match self.purpose {
+                Purpose::Check => Severity::Warning,
+                Purpose::Run => Severity::Error,
+            };
+            let problem = Problem::new(format!("the environment variable `{name}` is not set"));
+            let hint = format!(
+                "set it, or give a default: `${{{name}:-…}}`; `$${{{name}}}` stands for the text itself"
+            );
+            self.sink.push(severity, node.span, place.path, problem.hint(hint));
+        }
+    }
+}
+
+fn unknown_backend_type(name: &str) -> Problem {
+    let shown = if secrets::is_key_like(name) { "…".to_owned() } else { name.escape_debug().to_string() };
+    let problem = Problem::new(format!("unknown backend type `{shown}`"));
+    if let Some(near) = backends::nearest(name) {
+        return problem.hint(format!("did you mean `{near}`?"));
+    }
+    let supported = BACKENDS.iter().filter(|backend| backend.is_supported()).map(|backend| backend.name);
+    problem.hint(format!("use one of: {}", supported.collect::<Vec<_>>().join(", ")))
+}
+
+/// Whether a value has the shape that a kind asks for, whatever is in it.
+pub(crate) fn has_shape(kind: Kind, node: &Node) -> bool {
+    match kind {
+        Kind::Bool => node.as_bool().is_some(),
+        Kind::Text | Kind::Secret | Kind::Url | Kind::BackendType | Kind::Choice(_) => {
+            node.as_text().is_some()
+        }
+        Kind::Integer(_) => node.as_integer().is_some(),
+        Kind::Number(_) => node.as_number().is_some(),
+        Kind::Section(_) | Kind::Map(_) => matches!(node.value, Value::Map(_)),
+        Kind::List(_) => matches!(node.value, Value::List(_)),
+        Kind::Either(kinds) => kinds.iter().any(|kind| has_shape(*kind, node)),
+        Kind::Any => true,
+    }
+}
+
+/// A kind in words.
+pub(crate) fn shape_name(kind: Kind) -> String {
+    match kind {
+        Kind::Bool => "`true` or `false`".to_owned(),
+        Kind::Text | Kind::Secret | Kind::Url | Kind::BackendType => "a text".to_owned(),
+        Kind::Choice(choices) => {
+            let words: Vec<&str> = choices.iter().map(|choice| choice.value).collect();
+            format!("one of {}", words.join(", "))
+        }
+        Kind::Integer(_) => "a whole number".to_owned(),
+        Kind::Number(_) => "a number".to_owned(),
+        Kind::Section(_) | Kind::Map(_) => "a section with keys of its own".to_owned(),
+        Kind::List(_) => "a list".to_owned(),
+        Kind::Either(_) | Kind::Any => "a value".to_owned(),
+    }
+}
+
+/// The last key of a path.
+fn leaf(path: &str) -> &str {
+    path.rsplit('.').next().unwrap_or_default()
+}

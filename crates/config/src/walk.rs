@@ -1,0 +1,182 @@
+//! Holds a document against the table of keys and reports every difference.
+//!
+//! One pass over the whole tree, driven by the table alone: it knows no key by name. Rules that need more than one
+//! key, such as "no two agents share an id", are in `rules`. It never stops at a problem, so that a person sees
+//! all of them at once.
+
+use std::collections::HashSet;
+
+use crate::diagnostic::{Problem, Severity, Sink};
+use crate::keys::{Key, Kind, Section, Status};
+use crate::nearest;
+use crate::tree::{Entry, Node, Span, Value};
+use crate::values::{has_shape, shape_name};
+use crate::{Purpose, scalar};
+
+/// Checks a document against the table.
+pub(crate) struct Walk<'sink, 'text> {
+    pub(crate) sink: &'sink mut Sink<'text>,
+    pub(crate) purpose: Purpose,
+    /// What was warned about already: a key that does not act is worth one warning a file, not one per agent.
+    pub(crate) warned: HashSet<(&'static str, &'static str)>,
+}
+
+/// Where a value stands, and whether the keys around it act.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) path: &'a str,
+    /// The span to point at when the value as a whole is the problem.
+    pub(crate) at: Span,
+    /// Section and key, for warnings that are given once per key.
+    pub(crate) key: (&'static str, &'static str),
+    /// Below a key that does not act: errors are still errors, but one warning is enough.
+    pub(crate) quiet: bool,
+}
+
+impl<'sink, 'text> Walk<'sink, 'text> {
+    pub(crate) fn new(sink: &'sink mut Sink<'text>, purpose: Purpose) -> Self {
+        Self { sink, purpose, warned: HashSet::new() }
+    }
+
+    /// Checks the whole document.
+    pub(crate) fn document(&mut self, section: &'static Section, root: &Node) {
+        let at = Span { line: 1, column: 1, ..root.span };
+        self.section(section, root, Place { path: "", at, key: ("", ""), quiet: false });
+    }
+
+    pub(crate) fn section(&mut self, section: &'static Section, node: &Node, place: Place<'_>) {
+        let Value::Map(entries) = &node.value else {
+            return self.mismatch(node, place, "a section with keys of its own");
+        };
+        for entry in entries {
+            let path = join(place.path, &entry.key);
+            match section.key(&entry.key) {
+                Some(key) => self.key(section, key, entry, &path, place.quiet),
+                None if place.quiet => {}
+                None => self.unknown_key(section, entry, &path),
+            }
+        }
+        for key in section.keys.iter().filter(|key| key.required) {
+            if node.get(key.name).is_none() {
+                let at = node.entry(key.name).map_or(place.at, |entry| entry.key_span);
+                let owner = if place.path.is_empty() { "the file" } else { place.path };
+                let problem = Problem::new(format!("{owner} needs `{}`", key.name));
+                self.sink.error(
+                    at,
+                    &join(place.path, key.name),
+                    problem.hint(format!("add `{}: …`: {}", key.name, lower_first(key.about))),
+                );
+            }
+        }
+    }
+
+    fn key(&mut self, section: &'static Section, key: &'static Key, entry: &Entry, path: &str, quiet: bool) {
+        if let Status::Replaced(by) = key.status {
+            let problem = Problem::new(format!("`{}` is not read: {}", key.name, key.about));
+            self.sink.error(entry.key_span, path, problem.hint(by));
+            return;
+        }
+        // A null is the same as leaving the key out, as in MassGen.
+        if entry.value.is_null() {
+            return;
+        }
+        let acts = key.status == Status::Supported;
+        let id = (section.name, key.name);
+        if !acts && !quiet && !is_off(key, &entry.value) && self.warned.insert(id) {
+            let problem = match key.status {
+                Status::Alternative(instead) => {
+                    Problem::new(format!("`{}` does nothing in Althing", key.name)).hint(instead)
+                }
+                _ => Problem::new(format!("`{}` is not supported yet and does nothing", key.name))
+                    .hint("the rest of the file works without it; remove the key to silence this warning"),
+            };
+            self.sink.warning(entry.key_span, path, problem);
+        }
+        let place = Place { path, at: entry.key_span, key: id, quiet: quiet || !acts };
+        self.value(key.kind, &entry.value, place);
+    }
+
+    pub(crate) fn list(&mut self, item: Kind, node: &Node, place: Place<'_>) {
+        let Value::List(items) = &node.value else { return self.mismatch(node, place, "a list") };
+        for (index, node) in items.iter().enumerate() {
+            let path = format!("{}[{index}]", place.path);
+            self.value(item, node, Place { path: &path, at: node.span, ..place });
+        }
+    }
+
+    pub(crate) fn map(&mut self, item: Kind, node: &Node, place: Place<'_>) {
+        let Value::Map(entries) = &node.value else {
+            return self.mismatch(node, place, "a section with keys of its own");
+        };
+        for entry in entries {
+            let path = join(place.path, &entry.key);
+            self.value(item, &entry.value, Place { path: &path, at: entry.key_span, ..place });
+        }
+    }
+
+    /// The first shape that fits decides; if none does, the message names all of them.
+    pub(crate) fn either(&mut self, kinds: &'static [Kind], node: &Node, place: Place<'_>) {
+        if let Some(kind) = kinds.iter().find(|kind| has_shape(**kind, node)) {
+            self.value(*kind, node, place);
+        } else {
+            let shapes: Vec<String> = kinds.iter().map(|kind| shape_name(*kind)).collect();
+            self.mismatch(node, place, &shapes.join(" or "));
+        }
+    }
+
+    /// Texts deep in a value that is passed on as it stands can hold unset variables too.
+    pub(crate) fn inner_variables(&mut self, node: &Node, place: Place<'_>) {
+        if place.quiet {
+            return;
+        }
+        for (index, item) in node.items().iter().enumerate() {
+            let path = format!("{}[{index}]", place.path);
+            self.value(Kind::Any, item, Place { path: &path, ..place });
+        }
+        for entry in node.entries() {
+            let path = join(place.path, &entry.key);
+            self.value(Kind::Any, &entry.value, Place { path: &path, ..place });
+        }
+    }
+
+    fn unknown_key(&mut self, section: &'static Section, entry: &Entry, path: &str) {
+        self.sink.push_with(Severity::Warning, entry.key_span, path, || {
+            let name: String = entry.key.chars().take(80).flat_map(char::escape_debug).collect();
+            let problem = Problem::new(format!("nobody knows the key `{name}` here; it does nothing"));
+            if let Some(near) = nearest::nearest(&entry.key, section.keys.iter().map(|key| key.name)) {
+                return problem.hint(format!("did you mean `{near}`?"));
+            }
+            match nearest::home(&entry.key) {
+                Some(home) if home.is_empty() => problem.hint("it has its place at the top of the file"),
+                Some(home) => problem.hint(format!("it has its place in `{home}`")),
+                None if section.name == "backend" => {
+                    problem.hint("a field of the request body goes into `extra_body`")
+                }
+                None => problem.hint("remove it, or see `althing config schema` for the keys there are"),
+            }
+        });
+    }
+}
+
+/// Whether a key that does not act is set to what happens anyway.
+fn is_off(key: &Key, node: &Node) -> bool {
+    let Some(off) = key.off else { return false };
+    match (scalar::plain(off), &node.value) {
+        (Value::Bool(off), _) => node.as_bool() == Some(off),
+        (Value::Integer(off), _) => node.as_integer() == Some(off),
+        (_, Value::List(items)) => items.is_empty(),
+        _ => node.as_text() == Some(off),
+    }
+}
+
+/// `path` with one more key.
+pub(crate) fn join(path: &str, key: &str) -> String {
+    // A path is for people; a key of a megabyte is not.
+    let key: String = key.chars().take(80).flat_map(char::escape_debug).collect();
+    if path.is_empty() { key } else { format!("{path}.{key}") }
+}
+
+fn lower_first(sentence: &str) -> String {
+    let mut letters = sentence.trim_end_matches('.').chars();
+    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
+}

@@ -1,0 +1,23 @@
+//! The tests of this crate, one binary; each file of `suite` is about one behaviour.
+
+#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
+
+mod suite {
+    mod backends;
+    mod dotenv;
+    mod env;
+    mod every_file;
+    mod hostile;
+    mod interactive;
+    mod keys;
+    mod massgen;
+    mod random;
+    mod render;
+    mod resolve;
+    mod schema;
+    mod secrets;
+    mod starter;
+    mod support;
+    mod syntax;
+    mod trust;
+}

@@ -1,0 +1,176 @@
+//! Hostile configs: refused quickly, in little memory, with a line and a suggestion.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use althing_config::Report;
+
+use super::support::checked;
+
+/// Checks a text and holds the report to the promise: an error, a place, a suggestion, in time. The promised 100 ms are
+/// for a release build (`cargo test --release`); a debug build on a shared machine only shows that nothing explodes.
+fn refused(text: &str) -> Report {
+    let limit = Duration::from_millis(if cfg!(debug_assertions) { 3000 } else { 100 });
+    // The best of a few: other work on the machine is not the config's doing.
+    let mut best = Duration::MAX;
+    let mut report = None;
+    for _ in 0..5 {
+        #[expect(clippy::disallowed_methods, reason = "a test of time needs a clock")]
+        let started = std::time::Instant::now();
+        report = Some(checked(text));
+        best = best.min(started.elapsed());
+        if best < limit {
+            break;
+        }
+    }
+    assert!(best < limit, "took {best:?}");
+    let report = report.expect("at least one");
+    assert!(!report.is_valid() && report.config.is_none());
+    assert!(report.errors.iter().all(|error| error.line >= 1 && error.column >= 1));
+    assert!(report.errors[0].suggestion.is_some(), "{:?}", report.errors[0]);
+    assert!(report.errors.len() <= 201 && report.warnings.len() <= 201);
+    report
+}
+
+#[test]
+fn an_alias_bomb_is_refused_where_it_goes_off() {
+    let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
+    for level in 1..12 {
+        let inner = vec![format!("*a{}", level - 1); 9].join(", ");
+        let _ = writeln!(bomb, "a{level}: &a{level} [{inner}]");
+    }
+    let report = refused(&bomb);
+    let last = report.errors.last().expect("an error");
+    assert!(last.message.contains("counting what aliases repeat"), "{}", last.message);
+    assert!((4..=7).contains(&last.line), "line {}", last.line);
+}
+
+#[test]
+fn a_bomb_of_long_texts_is_refused_too() {
+    let long = "x".repeat(100_000);
+    let text = format!("a: &a {long}\nb: [{}]\n", vec!["*a"; 5000].join(", "));
+    assert!(refused(&text).errors.iter().any(|error| error.message.contains("MiB of text")));
+}
+
+#[test]
+fn a_bomb_of_merge_keys_is_refused_too() {
+    let mut bomb = String::from("m0: &m0 {a: 1, b: 2, c: 3, d: 4, e: 5, f: 6, g: 7, h: 8}\n");
+    for level in 1..10 {
+        let _ = writeln!(
+            bomb,
+            "m{level}: &m{level} {{<<: *m{0}, x: [*m{0}, *m{0}, *m{0}, *m{0}, *m{0}]}}",
+            level - 1
+        );
+    }
+    refused(&bomb);
+}
+
+#[test]
+fn an_alias_inside_its_own_value_is_refused() {
+    assert!(refused("a: &a [*a]\n").errors[0].message.contains("alias"));
+}
+
+#[test]
+fn ten_megabytes_are_refused_at_sight() {
+    let report = refused(&"# nothing\n".repeat(1024 * 1024));
+    assert_eq!(report.errors[0].message, "the file has 10485760 bytes; a config may have 1048576 at most");
+}
+
+#[test]
+fn deep_nesting_is_refused_in_both_notations() {
+    let flow = format!("a: {}", "[".repeat(100_000));
+    assert!(refused(&flow).errors[0].message.contains("nested deeper than 64 levels"));
+    let maps = "{a: ".repeat(100_000);
+    assert!(refused(&maps).errors[0].message.contains("nested deeper than 64 levels"));
+    let block = (0..400).map(|depth| " ".repeat(depth) + "a:\n").collect::<String>();
+    assert!(refused(&block).errors[0].message.contains("nested deeper than 64 levels"));
+    let dashes = "- ".repeat(50_000);
+    assert!(refused(&dashes).errors[0].message.contains("nested deeper than 64 levels"));
+}
+
+#[test]
+fn a_duplicate_key_is_refused_with_both_lines() {
+    let report = refused("agents:\n  - id: a\n    backend: {type: offline}\nui: {}\nagents: []\n");
+    assert_eq!(report.errors[0].message, "`agents` is set twice; the first is on line 1");
+    assert_eq!((report.errors[0].line, report.errors[0].location.as_str()), (5, "agents"));
+}
+
+#[test]
+fn a_nul_and_other_control_characters_are_refused_where_they_stand() {
+    let report = refused("agents:\n  - id: \"a\0b\"\n");
+    assert_eq!((report.errors[0].line, report.errors[0].column), (2, 11));
+    assert!(report.errors[0].message.contains("U+0000"));
+    assert!(!report.errors[0].source_line.contains('\0'));
+    refused("a: \u{1b}[31mred\n");
+}
+
+#[test]
+fn a_flood_of_unknown_keys_is_cut_short() {
+    let mut flood = String::new();
+    for n in 0..5_000 {
+        let _ = writeln!(flood, "orchestrater{n}: {n}");
+    }
+    let report = refused(&flood);
+    assert_eq!(report.warnings.len(), 201);
+    assert_eq!(report.warnings[200].message, "4800 more like these are not shown");
+}
+
+#[test]
+fn a_flood_of_errors_is_cut_short() {
+    let flood: String = (0..2_000).map(|_| "  - {id: a, backend: {type: zzzzzz}}\n").collect();
+    assert_eq!(refused(&format!("agents:\n{flood}")).errors.len(), 201);
+}
+
+#[test]
+fn megabyte_texts_of_every_kind_end_in_time() {
+    let fill = |piece: &str| piece.repeat(1_000_000 / piece.len());
+    for text in [
+        fill("a"),
+        fill("a: "),
+        fill("? "),
+        fill("&a "),
+        fill("*a "),
+        fill("\"\\\" "),
+        fill("a\n"),
+        fill("- a\n"),
+        fill("#"),
+        fill(" "),
+        fill("\t"),
+        fill("'"),
+        fill("!x "),
+        fill("{}"),
+        fill("| \n"),
+        fill("---\n"),
+        fill("%YAML 1.2\n"),
+        fill("é: "),
+        format!("a: {}", fill("${HOME}")),
+        format!("a: {}", fill("x: ")),
+        format!("a: \"{}\"", fill("api_key: sk-")),
+        format!("{}: 1", fill("k")),
+    ] {
+        refused(&text);
+    }
+}
+
+#[test]
+fn variables_cannot_blow_a_config_up() {
+    let text = format!(
+        "agents: [{{id: a, system_message: \"{}\", backend: {{type: offline}}}}]",
+        "${BIG}".repeat(10_000)
+    );
+    let big = "x".repeat(100_000);
+    let env = |name: &str| (name == "BIG").then(|| big.clone());
+    let source = althing_config::Source { name: "team.yaml", text: &text };
+    let report = althing_config::check(source, &env, althing_config::Purpose::Run);
+    assert!(report.errors.iter().any(|error| error.message.contains("out of its variables")));
+}
+
+#[test]
+fn a_very_long_line_is_quoted_only_around_the_problem() {
+    let text =
+        format!("agents: [{{id: a, system_message: {}, backend: {{type: opnai}}}}]\n", "x".repeat(5000));
+    let error = &checked(&text).errors[0];
+    assert!(error.source_line.chars().count() <= 160);
+    let quoted: String = error.source_line.chars().skip(error.caret - 1).take(error.width).collect();
+    assert_eq!(quoted, "opnai");
+}

@@ -1,0 +1,64 @@
+//! MassGen's own configs: every one that it ships must load without an error.
+//!
+//! They are not ours to copy, so the directory is named by `ALTHING_MASSGEN_CONFIGS` (the `massgen/configs` of its
+//! wheel); without it there is nothing to do.
+
+use std::path::{Path, PathBuf};
+
+use althing_config::{Purpose, Source, check};
+
+use super::support::env;
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a test may read its own input")]
+fn every_config_that_massgen_ships_loads_without_an_error() {
+    let Some(directory) = std::env::var_os("ALTHING_MASSGEN_CONFIGS") else {
+        println!("nothing to do: ALTHING_MASSGEN_CONFIGS is not set");
+        return;
+    };
+    let mut checked = 0;
+    let mut failed = Vec::new();
+    for path in yaml_files(Path::new(&directory)) {
+        let text = std::fs::read_to_string(&path).expect("readable");
+        if !text.lines().any(|line| line.trim_start().starts_with("agent")) {
+            println!("not a config: {}", path.display());
+            continue;
+        }
+        let name = path.display().to_string();
+        let report = check(Source { name: &name, text: &text }, &env(&[]), Purpose::Check);
+        checked += 1;
+        if !report.is_valid() {
+            failed.push(report.render(althing_config::Style::Plain));
+        }
+        if std::env::var_os("ALTHING_MASSGEN_SHOW").is_some() {
+            println!("{}", report.render(althing_config::Style::Plain));
+        }
+        // One warning per key, however many agents use it.
+        let mut seen: Vec<String> = Vec::new();
+        for warning in report.warnings.iter().filter(|warning| warning.message.contains("does nothing")) {
+            let key: String = warning.location.chars().filter(|c| !c.is_ascii_digit()).collect();
+            assert!(!seen.contains(&key), "{name}: two warnings about {key}");
+            seen.push(key);
+        }
+    }
+    assert!(failed.is_empty(), "{} of {checked} failed:\n{}", failed.len(), failed.join("\n"));
+    println!("{checked} configs load without an error");
+    assert!(checked >= 275, "only {checked} configs in {}", Path::new(&directory).display());
+}
+
+fn yaml_files(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut todo = vec![directory.to_owned()];
+    while let Some(directory) = todo.pop() {
+        for entry in directory.read_dir().expect("a directory") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                todo.push(path);
+            } else if path.extension().is_some_and(|end| end == "yaml" || end == "yml") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}

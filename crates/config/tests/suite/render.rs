@@ -1,0 +1,65 @@
+//! The report as text and as JSON.
+
+use althing_config::Style;
+use serde_json::json;
+
+use super::support::checked;
+
+const TEXT: &str = "agents:\n  - id: a\n    backend:\n      type: opnai\nuii: {}\n";
+
+#[test]
+fn a_problem_is_shown_with_its_place_its_line_a_caret_and_a_suggestion() {
+    let expected = "\
+error: unknown backend type `opnai`
+ --> team.yaml:4:13 (agents[0].backend.type)
+4 |       type: opnai
+  |             ^^^^^
+  = help: did you mean `openai`?
+
+warning: nobody knows the key `uii` here; it does nothing
+ --> team.yaml:5:1 (uii)
+5 | uii: {}
+  | ^^^
+  = help: did you mean `ui`?
+";
+    assert_eq!(checked(TEXT).render(Style::Plain), expected);
+}
+
+#[test]
+fn colour_adds_to_the_words_and_takes_none_away() {
+    let coloured = checked(TEXT).render(Style::Colour);
+    assert!(coloured.contains("\u{1b}[31merror\u{1b}[0m"));
+    let mut plain = String::new();
+    let mut rest = coloured.as_str();
+    while let Some((before, after)) = rest.split_once("\u{1b}[") {
+        plain.push_str(before);
+        rest = after.split_once('m').expect("the end of a colour").1;
+    }
+    plain.push_str(rest);
+    assert_eq!(plain, checked(TEXT).render(Style::Plain));
+}
+
+#[test]
+fn the_report_for_programs_has_exactly_the_promised_fields() {
+    assert_eq!(
+        checked(TEXT).to_json(),
+        json!({
+            "file": "team.yaml",
+            "valid": false,
+            "errors": [{
+                "message": "unknown backend type `opnai`",
+                "location": "agents[0].backend.type",
+                "line": 4,
+                "column": 13,
+                "suggestion": "did you mean `openai`?"
+            }],
+            "warnings": [{
+                "message": "nobody knows the key `uii` here; it does nothing",
+                "location": "uii",
+                "line": 5,
+                "column": 1,
+                "suggestion": "did you mean `ui`?"
+            }]
+        })
+    );
+}

@@ -1,0 +1,127 @@
+//! The settings that come out.
+
+use althing_protocol::{FinalAnswerStrategy, Millis, Price, RunLimits, RunRules, VotingSensitivity};
+
+use super::support::{checked, loaded, with};
+
+#[test]
+fn every_rule_of_a_run_reaches_the_settings() {
+    let text = with(
+        "orchestrator:
+  voting_sensitivity: balanced
+  max_new_answers_per_agent: 3
+  max_new_answers_global: 7
+  skip_voting: true
+  disable_injection: true
+  defer_voting_until_all_answered: true
+  final_answer_strategy: synthesize
+  skip_final_presentation: true
+  coordination: {override_window_seconds: 5, first_answer_wait_seconds: 0.5}
+timeout_settings:
+  orchestrator_timeout_seconds: 600
+  initial_round_timeout_seconds: 120
+  subsequent_round_timeout_seconds: 60.5
+  round_timeout_grace_seconds: 0
+",
+    );
+    let expected = RunRules {
+        max_new_answers_per_agent: Some(3),
+        max_new_answers_global: Some(7),
+        voting_sensitivity: VotingSensitivity::Balanced,
+        skip_voting: true,
+        disable_injection: true,
+        defer_voting_until_all_answered: true,
+        final_answer_strategy: Some(FinalAnswerStrategy::Synthesize),
+        skip_final_presentation: true,
+        first_answer_wait: Millis(500),
+        override_window: Some(Millis(5000)),
+        limits: RunLimits {
+            orchestrator: Millis(600_000),
+            initial_round: Some(Millis(120_000)),
+            subsequent_round: Some(Millis(60_500)),
+            round_grace: Millis(0),
+        },
+    };
+    assert_eq!(loaded(&text).config.rules, expected);
+}
+
+#[test]
+fn a_config_that_says_nothing_has_the_default_rules() {
+    assert_eq!(loaded(&with("")).config.rules, RunRules::default());
+}
+
+/// The table's defaults are what people read; these are what acts. Written out, they must change nothing.
+#[test]
+fn writing_the_defaults_of_the_table_out_changes_nothing() {
+    let schema = althing_config::schema();
+    let mut written = serde_json::Map::new();
+    for section in
+        ["orchestrator", "timeout_settings", "coordination", "interactive_mode", "context_compaction"]
+    {
+        let keys = schema["$defs"][section]["properties"].as_object().expect("a section");
+        let defaults =
+            keys.iter().filter_map(|(name, key)| Some((name.clone(), key.get("default")?.clone())));
+        written.insert(section.to_owned(), serde_json::Value::Object(defaults.collect()));
+    }
+    written["interactive_mode"]["context_compaction"] = written["context_compaction"].clone();
+    written["orchestrator"]["coordination"] = written["coordination"].clone();
+    written["orchestrator"]["interactive_mode"] = written["interactive_mode"].clone();
+    let more = format!(
+        "orchestrator: {}\ntimeout_settings: {}\n",
+        written["orchestrator"], written["timeout_settings"]
+    );
+    let with_defaults = loaded(&with(&more)).config;
+    assert_eq!(with_defaults.rules, RunRules::default());
+    assert_eq!(with_defaults.interactive, Some(althing_protocol::InteractiveConfig::default()));
+    assert!(
+        more.contains("\"override_window_seconds\":60") && more.contains("\"threshold_tokens\":100000"),
+        "{more}"
+    );
+}
+
+#[test]
+fn no_override_window_is_none_at_all() {
+    assert_eq!(
+        loaded(&with("orchestrator: {coordination: {override_window_seconds: 0}}\n"))
+            .config
+            .rules
+            .override_window,
+        None
+    );
+}
+
+#[test]
+fn agents_keep_their_order_words_and_own_sensitivity() {
+    let config = loaded(
+        "agents:
+  - {id: z, backend: {type: offline}, system_message: One., append_system_prompt: Two., voting_sensitivity: strict}
+  - {id: a, backend: {type: offline}, append_system_prompt: Only.}
+  - {id: m, backend: {type: offline}}
+",
+    )
+    .config;
+    let found: Vec<_> = config
+        .agents
+        .iter()
+        .map(|agent| (agent.id.as_str(), agent.system_message.as_deref(), agent.voting_sensitivity))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("z", Some("One.\n\nTwo."), Some(VotingSensitivity::Strict)),
+            ("a", Some("Only."), None),
+            ("m", None, None)
+        ]
+    );
+}
+
+#[test]
+fn prices_are_read_by_model_and_must_be_whole() {
+    let config =
+        loaded(&with("prices:\n  a/b-1.5: {input_per_million: 1, output_per_million: 2.5}\n")).config;
+    let price = Price { input_per_million: 1.0, output_per_million: 2.5, cached_input_per_million: None };
+    assert_eq!(config.prices["a/b-1.5"], price);
+    let wrong = checked(&with("prices:\n  m: {input_per_million: -1}\n"));
+    let locations: Vec<&str> = wrong.errors.iter().map(|error| error.location.as_str()).collect();
+    assert_eq!(locations, ["prices.m.output_per_million", "prices.m.input_per_million"]);
+}

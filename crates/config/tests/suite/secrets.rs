@@ -1,0 +1,120 @@
+//! Secrets stay out of messages, stored texts and everything else that is written.
+
+use althing_config::{Purpose, Source, Style, check, redact};
+
+use super::support::{checked, env};
+
+const CANARY: &str = "canary-5f3a9c";
+
+#[test]
+fn secrets_written_out_are_replaced_and_variables_stay() {
+    let text = format!(
+        "# old: api_key: {CANARY}
+agents:
+  - id: a
+    system_message: 'Mind the token: it is not a secret'
+    backend:
+      type: openai
+      api_key: {CANARY}-1   # my key
+      base_url: https://user:{CANARY}-2@host/v1
+      max_tokens: 100
+      extra_headers: {{Authorization: Bearer {CANARY}-3, X-Api-Key: \"{CANARY}-4\", Accept: text/plain}}
+      default_headers:
+        Authorization: Bearer ${{TOKEN}}
+        x-auth-token: ${{T:-{CANARY}-5}}
+      mcp_servers:
+        - name: n
+          command: npx
+          args: [--key, sk-abcdefghijklmnop0123456789, --auth-token, {CANARY}-8]
+          env:
+            NOTION_TOKEN: {CANARY}-6
+            DB_PASSWORD: |
+              {CANARY}-7
+            MODE: fast
+  - id: b
+    backend: {{type: openai, api_key: '${{OPENAI_API_KEY}}'}}
+"
+    );
+    let redacted = redact(&text);
+    assert!(!redacted.contains("canary"), "{redacted}");
+    assert!(!redacted.contains("sk-abc"), "{redacted}");
+    for kept in [
+        "max_tokens: 100",
+        "Accept: text/plain",
+        "Authorization: Bearer ${TOKEN}",
+        "api_key: '${OPENAI_API_KEY}'",
+        "MODE: fast",
+        "Mind the token: it is not a secret",
+        "# my key",
+    ] {
+        assert!(redacted.contains(kept), "{kept} is gone from:\n{redacted}");
+    }
+    // What is stored can be read again.
+    assert!(!checked(&redacted).errors.iter().any(|error| error.message.contains("YAML")), "{redacted}");
+    assert_eq!(redact(&redacted), redacted, "there is nothing left to redact");
+}
+
+#[test]
+fn a_secret_that_another_value_pushed_out_is_replaced_too() {
+    for text in [
+        format!("a: {{api_key: {CANARY}-1, api_key: {CANARY}-2}}\n"),
+        format!("a: {{<<: {{api_key: {CANARY}-1, token: {CANARY}-3}}, api_key: {CANARY}-2}}\n"),
+        format!("x: &x {{api_key: {CANARY}-1}}\na: {{<<: *x, api_key: {CANARY}-2}}\nb: *x\n"),
+    ] {
+        assert!(!redact(&text).contains("canary"), "{}", redact(&text));
+    }
+}
+
+#[test]
+fn text_that_is_not_yaml_is_redacted_line_by_line() {
+    let text = format!(
+        "agents: [\n  api_key: {CANARY}\n  {{type: x, token: {CANARY}, model: m}}\nkey: 'sk-abcdefghijklmnop0123456789'\nname: kept\n"
+    );
+    let redacted = redact(&text);
+    assert!(!redacted.contains("canary") && !redacted.contains("sk-abc"), "{redacted}");
+    assert!(redacted.contains("name: kept") && redacted.contains("model: m"));
+}
+
+#[test]
+fn a_message_about_a_line_never_quotes_its_secret() {
+    for text in [
+        format!("agents:\n  - id: a\n    backend: {{type: opnai, api_key: {CANARY}}}\n"),
+        format!("agents:\n  - id: a\n    backend: {{type: openai, api_key: {CANARY}, api_key: {CANARY}}}\n"),
+        format!("agents:\n  - id: a\n    backend: {{type: openai, apikey: {CANARY}}}\n"),
+        format!("agents:\n  - id: a\n    backend: {{type: openai, api_key: [{CANARY}]}}\n"),
+        format!("agents:\n  - id: a\n    backend: {{type: openai, api_key: {CANARY}\n"),
+        format!(
+            "agents:\n  - id: a\n    backend:\n      type: openai\n      api_key: {CANARY}\n     model: x\n"
+        ),
+        format!("agents:\n  - id: a\n    backend: {{type: openai, base_url: 'x://u:{CANARY}@h'}}\n"),
+        "agents:\n  - id: a\n    backend: {type: sk-canary0123456789abcdef}\n".to_owned(),
+    ] {
+        let report = checked(&text);
+        assert!(!report.errors.is_empty() || !report.warnings.is_empty());
+        let shown = format!("{}{}", report.render(Style::Plain), report.to_json());
+        assert!(!shown.contains("canary"), "{shown}");
+    }
+}
+
+#[test]
+fn the_report_lists_every_secret_it_saw_even_with_errors() {
+    let text = format!(
+        "agents:\n  - {{id: a, backend: {{type: openai, api_key: {CANARY}}}}}\n  - {{id: b, backend: {{type: groq, extra_headers: {{X-Token: '${{MY_TOKEN}}', Authorization: 'Bearer ${{PLAIN}}'}}}}}}\n"
+    );
+    let variables = [
+        ("MY_TOKEN", "token-in-the-environment"),
+        ("GROQ_API_KEY", "groq-in-the-environment"),
+        ("PLAIN", "plain-in-the-environment"),
+    ];
+    let source = Source { name: "team.yaml", text: &text };
+    let report = check(source, &env(&variables), Purpose::Run);
+    let mut seen: Vec<&str> = report.secrets.iter().map(althing_protocol::Secret::reveal).collect();
+    seen.sort_unstable();
+    assert_eq!(
+        seen,
+        [CANARY, "groq-in-the-environment", "plain-in-the-environment", "token-in-the-environment"]
+    );
+    let broken = text.replace("type: groq", "type: groc");
+    let report = check(Source { name: "team.yaml", text: &broken }, &env(&variables), Purpose::Run);
+    assert!(!report.is_valid() && report.secrets.iter().any(|secret| secret.reveal() == CANARY));
+}
