@@ -263,7 +263,7 @@ pub enum FeedItem {
 pub struct EventParseError(#[from] serde_json::Error);
 
 /// The fields of a line, borrowed, so that a line is scanned once and its payload parsed once.
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Line<'a> {
     seq: Seq,
     at: Timestamp,
@@ -272,14 +272,6 @@ struct Line<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
     #[serde(borrow)]
-    data: &'a RawValue,
-}
-
-/// The tag and payload alone, as serde wants them for an adjacently tagged enum.
-#[derive(Serialize)]
-struct Body<'a> {
-    #[serde(rename = "type")]
-    kind: &'a str,
     data: &'a RawValue,
 }
 
@@ -292,31 +284,90 @@ impl Event {
 
     /// Reads an event from a JSON object; fields it does not know (the checksum) are passed over.
     pub fn from_json(line: &str) -> Result<Self, EventParseError> {
+        if let Some(event) = as_we_write_it(line) {
+            return Ok(event);
+        }
         let line: Line<'_> = serde_json::from_str(line)?;
-        let fact = fact_from(line.kind, line.data)?;
+        let (fact, _) = fact_from(line.kind, line.data.get())?;
         Ok(Self { seq: line.seq, at: line.at, task: line.task, cause: line.cause, fact })
     }
 }
 
-fn fact_from(kind: &str, data: &RawValue) -> Result<Fact, serde_json::Error> {
-    let text = data.get();
-    Ok(match kind {
-        "session_opened" => Fact::SessionOpened(serde_json::from_str(text)?),
-        "item_added" => {
-            #[derive(Deserialize)]
-            struct ItemAdded {
-                attempt: u32,
-                item: Item,
-            }
-            let ItemAdded { attempt, item } = serde_json::from_str(text)?;
-            Fact::ItemAdded { attempt, item }
+/// Reads a line whose fields stand as `to_json` writes them: three times as fast, which is what a replay of a million
+/// events needs. Anything unusual gives None and goes the general way.
+fn as_we_write_it(line: &str) -> Option<Event> {
+    let (seq, rest) = number(line.strip_prefix("{\"seq\":")?)?;
+    let (at, rest) = rest.strip_prefix(",\"at\":\"")?.split_once('"')?;
+    let rest = rest.strip_prefix(",\"task\":")?;
+    let (task, rest) = if let Some(rest) = rest.strip_prefix("null") {
+        (None, rest)
+    } else {
+        let (task, rest) = rest.strip_prefix('"')?.split_once('"')?;
+        if task.contains('\\') {
+            return None;
         }
-        "interaction_opened" => Fact::InteractionOpened(serde_json::from_str(text)?),
-        "decided" => Fact::Decided(serde_json::from_str(text)?),
-        "notice" => Fact::Notice(serde_json::from_str(text)?),
-        "timer_fired" => Fact::TimerFired(serde_json::from_str(text)?),
-        _ => serde_json::from_str(&serde_json::to_string(&Body { kind, data })?)?,
-    })
+        (Some(TaskId::from(task)), rest)
+    };
+    let rest = rest.strip_prefix(",\"cause\":")?;
+    let (cause, rest) = match rest.strip_prefix("null") {
+        Some(rest) => (None, rest),
+        None => number(rest).map(|(cause, rest)| (Some(cause), rest))?,
+    };
+    let (kind, rest) = rest.strip_prefix(",\"type\":\"")?.split_once('"')?;
+    let (fact, rest) = fact_from(kind, rest.strip_prefix(",\"data\":")?).ok()?;
+    // What may follow is for others (the checksum vouches for it); it must only be the end of the object.
+    let ends = rest == "}" || (rest.starts_with(",\"") && rest.ends_with('}'));
+    ends.then_some(Event { seq, at: at.parse().ok()?, task, cause, fact })
+}
+
+fn number(text: &str) -> Option<(Seq, &str)> {
+    let end = text.bytes().position(|byte| !byte.is_ascii_digit())?;
+    let (digits, rest) = text.split_at_checked(end)?;
+    Some((Seq(digits.parse().ok()?), rest))
+}
+
+/// Reads the value that a text begins with; gives the rest of the text too.
+fn take<'a, T: Deserialize<'a>>(text: &'a str) -> Result<(T, &'a str), serde_json::Error> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter();
+    let value = values.next().unwrap_or_else(|| Err(serde::de::Error::custom("no data")))?;
+    Ok((value, text.get(values.byte_offset()..).unwrap_or_default()))
+}
+
+/// The payload of each type, read as what it is: serde's own way through an adjacently tagged enum would buffer it.
+fn fact_from<'a>(kind: &str, text: &'a str) -> Result<(Fact, &'a str), serde_json::Error> {
+    macro_rules! fact {
+        ($variant:ident) => { take(text).map(|(data, rest)| (Fact::$variant(data), rest)) };
+        ($variant:ident { $($(#[$attr:meta])* $field:ident: $type:ty),* }) => {{
+            #[derive(Deserialize)]
+            struct Data { $($(#[$attr])* $field: $type),* }
+            take(text).map(|(Data { $($field),* }, rest)| (Fact::$variant { $($field),* }, rest))
+        }};
+    }
+    match kind {
+        "session_opened" => fact!(SessionOpened),
+        "session_closed" => fact!(SessionClosed {}),
+        "op_accepted" => fact!(OpAccepted { op: Op, by: Origin }),
+        "task_created" => fact!(TaskCreated { id: TaskId, parent: Option<TaskId>, spec: TaskSpec }),
+        "status_changed" => fact!(StatusChanged { status: TaskStatus, why: Option<String> }),
+        "attempt_started" => {
+            fact!(AttemptStarted { attempt: u32, #[serde(flatten)] purpose: Purpose, continues: Option<u32> })
+        }
+        "attempt_ended" => fact!(AttemptEnded {
+            attempt: u32,
+            #[serde(flatten)]
+            outcome: AttemptOutcome,
+            #[serde(default)]
+            usage: Usage
+        }),
+        "item_added" => fact!(ItemAdded { attempt: u32, item: Item }),
+        "interaction_opened" => fact!(InteractionOpened),
+        "interaction_closed" => fact!(InteractionClosed { id: InteractionId, decision: Decision }),
+        "phase_changed" => fact!(PhaseChanged { phase: Phase }),
+        "decided" => fact!(Decided),
+        "notice" => fact!(Notice),
+        "timer_fired" => fact!(TimerFired),
+        other => Err(serde::de::Error::custom(format_args!("unknown type `{other}`"))),
+    }
 }
 
 impl Serialize for Event {

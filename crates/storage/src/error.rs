@@ -1,0 +1,220 @@
+//! What can go wrong with stored sessions, said so that a person knows which file it is about and what to do.
+//!
+//! Every error says whether waiting can help; none may lose the reason the disk gave.
+
+use crate::scan::{Damage, DamageKind};
+use althing_protocol::{JournalError, LOG_SCHEMA, Seq};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A failure of storage.
+#[derive(Debug, thiserror::Error)]
+pub enum StorageError {
+    /// The disk refused.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    Io {
+        /// What was tried: `write`, `open` …
+        doing: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The state directory's name belongs to something else.
+    #[error("{} is not a directory", path.display())]
+    NotADirectory {
+        /// The name.
+        path: PathBuf,
+    },
+    /// A text that cannot be a session's id.
+    #[error("`{id}` is not a session id")]
+    InvalidId {
+        /// The text.
+        id: String,
+    },
+    /// A name that would leave the task's directory.
+    #[error("`{name}` is not a name for a file of a task")]
+    InvalidName {
+        /// The name.
+        name: String,
+    },
+    /// There is no such session.
+    #[error("there is no session `{id}` in {}", state.display())]
+    NotFound {
+        /// Which was wanted.
+        id: String,
+        /// The state directory.
+        state: PathBuf,
+    },
+    /// A session of that id has facts in it already.
+    #[error("session `{id}` exists already")]
+    Exists {
+        /// Which.
+        id: String,
+    },
+    /// Another process works on the session.
+    #[error("session `{id}` is in use by another process{}", pid.map(|p| format!(" (pid {p})")).unwrap_or_default())]
+    Locked {
+        /// Which.
+        id: String,
+        /// By whom, if it said so.
+        pid: Option<u32>,
+    },
+    /// The log holds nothing that could be a session.
+    #[error("{} holds no readable session ({what}); it is kept as it is", path.display())]
+    Blank {
+        /// The log.
+        path: PathBuf,
+        /// Empty, or what is wrong with its beginning.
+        what: String,
+    },
+    /// The log is damaged before its end.
+    #[error("{} is damaged: {damage}", path.display())]
+    Damaged {
+        /// The log.
+        path: PathBuf,
+        /// Where and how.
+        damage: Damage,
+    },
+    /// The log was written by a newer Althing.
+    #[error("{} has log schema {found}; this Althing reads up to {LOG_SCHEMA}", path.display())]
+    NewerSchema {
+        /// The log.
+        path: PathBuf,
+        /// Its schema.
+        found: u32,
+    },
+    /// Events out of order were to be written: a bug, not the disk.
+    #[error("event {found} cannot follow event {} in {}", last.0, path.display())]
+    OutOfOrder {
+        /// The log.
+        path: PathBuf,
+        /// The last event in it.
+        last: Seq,
+        /// The one that was to follow.
+        found: Seq,
+    },
+    /// A log must begin with `SessionOpened`, and an event must be a JSON object: a bug, not the disk.
+    #[error("event {seq} cannot be written to {}: {why}", path.display())]
+    NotWritable {
+        /// The log.
+        path: PathBuf,
+        /// Which event.
+        seq: Seq,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// Somebody else wrote to the log, or deleted it, while we held its lock.
+    #[error("{} was changed by somebody else: {what}", path.display())]
+    Changed {
+        /// The log.
+        path: PathBuf,
+        /// How it differs from what we left.
+        what: String,
+    },
+}
+
+/// What the system's answer means for a person.
+enum Trouble {
+    Full,
+    ReadOnly,
+    Denied,
+    Hardware,
+    Other,
+}
+
+fn trouble(error: &io::Error) -> Trouble {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Trouble::Full,
+        io::ErrorKind::ReadOnlyFilesystem => Trouble::ReadOnly,
+        io::ErrorKind::PermissionDenied => Trouble::Denied,
+        _ if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => Trouble::Hardware,
+        _ => Trouble::Other,
+    }
+}
+
+impl StorageError {
+    pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { doing, path: path.to_owned(), source }
+    }
+
+    /// What a person can do about it.
+    pub fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::Io { path, source, .. } => match trouble(source) {
+                Trouble::Full => "free some space, then try again".to_owned(),
+                Trouble::ReadOnly => "the file system is read-only; use another --state-dir".to_owned(),
+                Trouble::Denied => {
+                    format!("make {} writable for you, or use another --state-dir", path.display())
+                }
+                Trouble::Hardware => "the disk reports an error; check it (dmesg), keep a copy".to_owned(),
+                Trouble::Other => return None,
+            },
+            Self::NotADirectory { .. } => "name a directory with --state-dir".to_owned(),
+            Self::InvalidId { .. } | Self::NotFound { .. } => {
+                "`althing sessions` lists what there is".to_owned()
+            }
+            Self::InvalidName { .. }
+            | Self::Exists { .. }
+            | Self::OutOfOrder { .. }
+            | Self::NotWritable { .. } => {
+                return None;
+            }
+            Self::Locked { pid, .. } => match pid {
+                Some(pid) => format!("wait for process {pid}, or end it"),
+                None => "wait for the other Althing, or end it".to_owned(),
+            },
+            Self::Blank { .. } => {
+                "nothing was recorded that could be resumed; `althing sessions remove` deletes it".to_owned()
+            }
+            Self::Damaged { damage, .. } => match damage.kind {
+                DamageKind::NotUnderstood => {
+                    "it may come from a newer Althing: update, then try again".to_owned()
+                }
+                DamageKind::Tail | DamageKind::Middle => {
+                    "it can be read up to there but not gone on with; restore the file from a backup"
+                        .to_owned()
+                }
+            },
+            Self::NewerSchema { .. } => "update Althing; the session is unchanged".to_owned(),
+            Self::Changed { .. } => {
+                "the session stops here; resume it to go on from what is in the file".to_owned()
+            }
+        };
+        Some(hint)
+    }
+
+    /// Whether it may go away by itself or by a person's help, so that trying the same again makes sense.
+    pub fn retryable(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => !matches!(trouble(source), Trouble::Other),
+            Self::Locked { .. } => true,
+            Self::NotADirectory { .. }
+            | Self::InvalidId { .. }
+            | Self::InvalidName { .. }
+            | Self::NotFound { .. }
+            | Self::Exists { .. }
+            | Self::Blank { .. }
+            | Self::Damaged { .. }
+            | Self::NewerSchema { .. }
+            | Self::OutOfOrder { .. }
+            | Self::NotWritable { .. }
+            | Self::Changed { .. } => false,
+        }
+    }
+}
+
+impl From<StorageError> for JournalError {
+    fn from(error: StorageError) -> Self {
+        let hint = match &error {
+            StorageError::Io { source, .. } if matches!(trouble(source), Trouble::Full) => {
+                Some("free some space; Althing goes on by itself".to_owned())
+            }
+            StorageError::Io { source, .. } if matches!(trouble(source), Trouble::ReadOnly) => {
+                Some("make the file system writable again; Althing goes on by itself".to_owned())
+            }
+            _ => error.hint(),
+        };
+        Self { message: error.to_string(), hint, retryable: error.retryable() }
+    }
+}

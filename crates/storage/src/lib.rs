@@ -1,0 +1,39 @@
+//! Keeps sessions on disk, durably; the only crate that touches files.
+//!
+//! A session is a directory with a lock, a log (`events.jsonl`, the truth) and a checkpoint (`session.json`, a
+//! convenience). This crate must never acknowledge a fact that a power cut could take back, never write behind a
+//! damaged line, and never decide what a session does next: it stores facts, it does not judge them.
+#![expect(clippy::disallowed_methods, reason = "storage owns the file system")]
+
+mod checkpoint;
+mod disk;
+mod error;
+mod files;
+mod line;
+mod log;
+mod mask;
+mod names;
+mod reader;
+mod real;
+mod saver;
+mod scan;
+mod sessions;
+mod summary;
+mod writer;
+
+#[cfg(any(test, feature = "sim"))]
+pub mod sim;
+
+#[cfg(test)]
+mod tests;
+
+pub use checkpoint::{CheckpointFold, rebuild_checkpoint};
+pub use disk::{Disk, DiskFile, DiskLock, Kind, Lock, OpenMode};
+pub use error::StorageError;
+pub use mask::Masker;
+pub use names::new_session_id;
+pub use real::RealDisk;
+pub use scan::{Damage, DamageKind};
+pub use sessions::{Opened, ReadSession, SessionManager, open_existing_state, open_state};
+pub use summary::{Pruned, SessionSummary};
+pub use writer::SessionWriter;

@@ -1,0 +1,142 @@
+//! Appends to a log: one buffer, one write, one sync per batch, and back to the last good length when that fails.
+//!
+//! Must never acknowledge a batch before it is durable, never leave a half line in front of a good one, and never
+//! write to a file that is not as it left it.
+
+use crate::disk::{Disk, DiskFile, OpenMode};
+use crate::error::StorageError;
+use crate::line;
+use crate::reader::LogIndex;
+use althing_protocol::{Event, Fact, Seq};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Buffers above this are given back after use; one huge reply should not cost its memory for ever.
+const KEEP_BUFFER: usize = 1 << 20;
+
+pub(crate) struct Log {
+    file: Box<dyn DiskFile>,
+    path: PathBuf,
+    /// How many bytes are durable.
+    good: u64,
+    last: Seq,
+    /// How many bytes a failed append may have left behind `good`; they must go before anything else happens.
+    debris: u64,
+    buffer: Vec<u8>,
+    index: Arc<LogIndex>,
+}
+
+impl Log {
+    /// Goes on behind what `index` knows to be good.
+    pub(crate) fn open(disk: &dyn Disk, mode: OpenMode, index: Arc<LogIndex>) -> Result<Self, StorageError> {
+        let path = index.path().to_owned();
+        let file = disk.open(&path, mode).map_err(StorageError::io("open", &path))?;
+        let (good, last) = index.end();
+        Ok(Self { file, path, good, last, debris: 0, buffer: Vec::new(), index })
+    }
+
+    pub(crate) fn last(&self) -> Seq {
+        self.last
+    }
+
+    /// All of these events are durable when this returns, or none of them counts.
+    pub(crate) fn append(&mut self, events: &[Arc<Event>]) -> Result<(), StorageError> {
+        let Some(first) = events.first().map(|e| e.seq) else { return Ok(()) };
+        self.check(events)?;
+        self.settle()?;
+        let marks = self.encode(events, first)?;
+        if let Err(e) = self.write_durably() {
+            // At once if the disk lets us; otherwise `settle` does it before the next append.
+            let _ = self.cut_debris();
+            return Err(e);
+        }
+        self.good += self.buffer.len() as u64;
+        self.last = events.last().map_or(self.last, |e| e.seq);
+        self.index.grow(&marks, self.good, self.last);
+        if self.buffer.capacity() > KEEP_BUFFER {
+            self.buffer = Vec::new();
+        }
+        Ok(())
+    }
+
+    fn check(&self, events: &[Arc<Event>]) -> Result<(), StorageError> {
+        let mut last = self.last;
+        for event in events {
+            if event.seq != last.next() {
+                return Err(StorageError::OutOfOrder { path: self.path.clone(), last, found: event.seq });
+            }
+            last = event.seq;
+        }
+        match events.first().map(|e| (e.seq, &e.fact)) {
+            Some((seq @ Seq(1), fact)) if !matches!(fact, Fact::SessionOpened(_)) => {
+                Err(self.not_writable(seq, "a log begins with `session_opened`"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn not_writable(&self, seq: Seq, why: &'static str) -> StorageError {
+        StorageError::NotWritable { path: self.path.clone(), seq, why }
+    }
+
+    /// Makes sure that the file is as we left it, without what a failed append left behind.
+    fn settle(&mut self) -> Result<(), StorageError> {
+        let len = self.file.size().map_err(StorageError::io("look at", &self.path))?;
+        let changed = |what| StorageError::Changed { path: self.path.clone(), what };
+        match len {
+            None => Err(changed("it was deleted".to_owned())),
+            Some(len) if len < self.good || len > self.good + self.debris => {
+                Err(changed(format!("it is {len} bytes long, not {}", self.good)))
+            }
+            Some(_) => self.cut_debris(),
+        }
+    }
+
+    fn cut_debris(&mut self) -> Result<(), StorageError> {
+        if self.debris > 0 {
+            self.file.truncate(self.good).map_err(StorageError::io("cut", &self.path))?;
+            self.debris = 0;
+        }
+        Ok(())
+    }
+
+    /// Fills the buffer; gives where the events that the index wants begin.
+    fn encode(&mut self, events: &[Arc<Event>], first: Seq) -> Result<Vec<u64>, StorageError> {
+        self.buffer.clear();
+        let mut marks = Vec::new();
+        for event in events {
+            if event.seq.0 % crate::scan::STRIDE == 1 {
+                marks.push(self.good + self.buffer.len() as u64);
+            }
+            if !line::encode(event, first, &mut self.buffer) {
+                return Err(self.not_writable(event.seq, "it has no JSON form"));
+            }
+        }
+        Ok(marks)
+    }
+
+    fn write_durably(&mut self) -> Result<(), StorageError> {
+        // From here until the sync succeeds, anything up to the whole buffer may be in the file. After a failed sync
+        // the system may take the pages for clean although they never reached the disk, so a second sync proves
+        // nothing: the bytes are cut off and written anew.
+        self.debris = self.buffer.len() as u64;
+        write_all(&mut *self.file, &self.buffer).map_err(StorageError::io("write to", &self.path))?;
+        self.file.sync_data().map_err(StorageError::io("make durable", &self.path))?;
+        self.debris = 0;
+        Ok(())
+    }
+}
+
+/// Writes all of it, however little the disk takes at a time.
+pub(crate) fn write_all(file: &mut dyn DiskFile, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => bytes = bytes.get(n..).unwrap_or_default(),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! The disk itself: each operation of [`Disk`] as one or two system calls.
+//!
+//! Must never follow a link when it writes or locks: a state directory may come with a project that somebody else wrote.
+
+use crate::disk::{Disk, DiskFile, DiskLock, Kind, Lock, OpenMode};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+/// How often, and how far apart, a taken lock is asked for again. Someone who only looks (`is_locked`) holds it for a
+/// moment, and so does a killed process that the kernel has not buried yet; neither is worth an error.
+const LOCK_TRIES: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
+
+/// The computer's file system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealDisk;
+
+struct RealFile(File);
+
+/// Holding the file open is holding the lock; the kernel lets go of it when the process dies, however it dies.
+struct RealLock(File);
+
+impl DiskLock for RealLock {}
+
+impl Drop for RealLock {
+    fn drop(&mut self) {
+        // Whoever comes next must not be told of a process that has long let go.
+        let _ = self.0.set_len(0);
+    }
+}
+
+fn no_follow() -> i32 {
+    rustix::fs::OFlags::NOFOLLOW.bits().cast_signed()
+}
+
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(0o600).custom_flags(no_follow());
+    options
+}
+
+impl DiskFile for RealFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn sync_data(&mut self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn truncate(&mut self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn size(&self) -> io::Result<Option<u64>> {
+        let meta = self.0.metadata()?;
+        Ok((meta.nlink() > 0).then_some(meta.len()))
+    }
+}
+
+impl Disk for RealDisk {
+    fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
+        match fs::symlink_metadata(path) {
+            Ok(meta) if meta.is_dir() => Ok(Some(Kind::Dir)),
+            Ok(meta) if meta.is_file() => Ok(Some(Kind::File { len: meta.len() })),
+            Ok(_) => Ok(Some(Kind::Other)),
+            // Below a file there is nothing either.
+            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(path)? {
+            // A name that is not text is none of ours.
+            names.extend(entry?.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        fs::read(path)
+    }
+
+    fn read_range(&self, path: &Path, from: u64, len: u64) -> io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::Start(from))?;
+        let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
+        file.take(len).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn DiskFile>> {
+        let mut options = private();
+        let file = match mode {
+            OpenMode::New => options.append(true).create_new(true).open(path)?,
+            OpenMode::Existing => options.append(true).open(path)?,
+            OpenMode::Emptied => options.write(true).create(true).truncate(true).open(path)?,
+        };
+        Ok(Box::new(RealFile(file)))
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        DirBuilder::new().mode(0o700).create(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Lock> {
+        for tried in 1.. {
+            let mut file = private().read(true).write(true).create(true).truncate(false).open(path)?;
+            match file.try_lock() {
+                // Somebody may have deleted the session between our open and our lock: then this is the lock of nothing.
+                Ok(()) if !is_at(&file, path)? => {}
+                Ok(()) => {
+                    // For the message that another process shows; the lock itself does not rest on it, so a full
+                    // disk must not stand in the way.
+                    let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+                    return Ok(Lock::Taken(Box::new(RealLock(file))));
+                }
+                Err(TryLockError::WouldBlock) if tried >= LOCK_TRIES => {
+                    let mut text = String::new();
+                    let _ = file.read_to_string(&mut text);
+                    return Ok(Lock::Held { pid: text.trim().parse().ok() });
+                }
+                Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
+                Err(TryLockError::Error(e)) => return Err(e),
+            }
+        }
+        Ok(Lock::Held { pid: None })
+    }
+
+    fn is_locked(&self, path: &Path) -> io::Result<bool> {
+        let file = match OpenOptions::new().read(true).custom_flags(no_follow()).open(path) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(e) => return Err(e),
+        };
+        // Shared: two who look do not see each other.
+        match file.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(e)) => Err(e),
+        }
+    }
+}
+
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let ours = file.metadata()?;
+    match fs::symlink_metadata(path) {
+        Ok(there) => Ok(there.ino() == ours.ino() && there.dev() == ours.dev()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(e) => Err(e),
+    }
+}

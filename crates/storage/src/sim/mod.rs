@@ -1,0 +1,277 @@
+//! A simulated disk for tests: it knows what is synced and what is not, crashes where it is told to and fails where it
+//! is told to.
+//!
+//! It is stricter than real file systems: a file's name is safe only after its directory was synced, unsynced data may
+//! be lost, torn or kept in any mixture, and after a failed sync the lost pages count as clean. Must never be part of
+//! the product: it lives behind the feature `sim`.
+
+mod handles;
+mod tree;
+
+use crate::disk::{Disk, DiskFile, Kind, Lock, OpenMode};
+use handles::{SimFile, SimLock};
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tree::Tree;
+
+/// What a failing operation answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// No space is left.
+    Full,
+    /// The device reports an error.
+    Io,
+    /// The file system is read-only.
+    ReadOnly,
+}
+
+impl FaultKind {
+    fn error(self) -> io::Error {
+        use rustix::io::Errno;
+        let errno = match self {
+            Self::Full => Errno::NOSPC,
+            Self::Io => Errno::IO,
+            Self::ReadOnly => Errno::ROFS,
+        };
+        io::Error::from_raw_os_error(errno.raw_os_error())
+    }
+}
+
+/// How long a fault lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lasts {
+    /// One operation fails.
+    Once,
+    /// Every operation that changes something fails from then on, until [`SimDisk::heal`].
+    UntilHealed,
+}
+
+/// A disk in memory; clones are the same disk.
+#[derive(Clone)]
+pub struct SimDisk(Arc<Mutex<Inner>>);
+
+struct Inner {
+    tree: Tree,
+    rng: fastrand::Rng,
+    /// Operations so far, and those among them that change something.
+    operations: u64,
+    changes: u64,
+    crash_at: Option<u64>,
+    fault: Option<(u64, FaultKind, Lasts)>,
+    fired: bool,
+    crashed: bool,
+    /// Handles of before a crash are dead.
+    generation: u64,
+    locks: BTreeSet<PathBuf>,
+}
+
+/// What becomes of an operation.
+enum Fate {
+    Done,
+    /// It fails, perhaps after some of it happened.
+    Fails(FaultKind),
+    /// The power goes while it happens.
+    Crash,
+}
+
+/// Whether an operation changes the disk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    Looks,
+    Changes,
+}
+
+fn power_cut() -> io::Error {
+    io::Error::other("the power is cut")
+}
+
+impl SimDisk {
+    /// An empty disk; the seed decides what survives crashes and how faults show.
+    pub fn new(seed: u64) -> Self {
+        Self(Arc::new(Mutex::new(Inner {
+            tree: Tree::new(),
+            rng: fastrand::Rng::with_seed(seed),
+            operations: 0,
+            changes: 0,
+            crash_at: None,
+            fault: None,
+            fired: false,
+            crashed: false,
+            generation: 0,
+            locks: BTreeSet::new(),
+        })))
+    }
+
+    /// Cuts the power during the `n`th changing operation, counted from 1 over the disk's life.
+    pub fn crash_at(&self, n: u64) {
+        self.inner().crash_at = Some(n);
+    }
+
+    /// Lets the `n`th operation fail, counted from 1 from now on.
+    pub fn fail_at(&self, n: u64, kind: FaultKind, lasts: Lasts) {
+        let mut inner = self.inner();
+        inner.fault = Some((inner.operations + n, kind, lasts));
+        inner.fired = false;
+    }
+
+    /// Ends the fault; says whether it had been met.
+    pub fn heal(&self) -> bool {
+        let mut inner = self.inner();
+        inner.fault = None;
+        std::mem::take(&mut inner.fired)
+    }
+
+    /// How many changing operations there were.
+    pub fn changes(&self) -> u64 {
+        self.inner().changes
+    }
+
+    /// Whether the power is cut.
+    pub fn crashed(&self) -> bool {
+        self.inner().crashed
+    }
+
+    /// Cuts the power, if it is not cut yet, and turns the disk on again: what was not synced is lost, torn or kept
+    /// as the seed decides; locks are free, open files are dead.
+    pub fn reboot(&self) {
+        let mut inner = self.inner();
+        if !inner.crashed {
+            inner.cut_power();
+        }
+        inner.crashed = false;
+        inner.crash_at = None;
+    }
+
+    /// Puts these bytes, durably, where a file is or where its directory is: for damage from outside.
+    pub fn put(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.inner().tree.put(path, bytes)
+    }
+
+    /// What is seen in a file, past any fault.
+    pub fn peek(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.inner().tree.read(path).map(<[u8]>::to_vec)
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One operation: looked at for crash and fault, then done.
+    fn operate<T>(&self, effect: Effect, act: impl FnOnce(&mut Tree) -> io::Result<T>) -> io::Result<T> {
+        let mut inner = self.inner();
+        match inner.fate(effect)? {
+            Fate::Done => act(&mut inner.tree),
+            Fate::Fails(kind) => Err(kind.error()),
+            Fate::Crash => {
+                if inner.rng.bool() {
+                    let _ = act(&mut inner.tree);
+                }
+                inner.cut_power();
+                Err(power_cut())
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn fate(&mut self, effect: Effect) -> io::Result<Fate> {
+        if self.crashed {
+            return Err(power_cut());
+        }
+        self.operations += 1;
+        if effect == Effect::Changes {
+            self.changes += 1;
+            if self.crash_at == Some(self.changes) {
+                return Ok(Fate::Crash);
+            }
+        }
+        Ok(match self.fault {
+            Some((at, kind, _)) if self.operations == at => {
+                self.fired = true;
+                Fate::Fails(kind)
+            }
+            Some((at, kind, Lasts::UntilHealed)) if self.operations > at && effect == Effect::Changes => {
+                Fate::Fails(kind)
+            }
+            _ => Fate::Done,
+        })
+    }
+
+    fn cut_power(&mut self) {
+        self.tree.crash(&mut self.rng);
+        self.crashed = true;
+        self.generation += 1;
+        self.locks.clear();
+    }
+}
+
+impl Disk for SimDisk {
+    fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
+        self.operate(Effect::Looks, |tree| tree.kind(path))
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        self.operate(Effect::Looks, |tree| tree.list(path))
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.operate(Effect::Looks, |tree| tree.read(path).map(<[u8]>::to_vec))
+    }
+
+    fn read_range(&self, path: &Path, from: u64, len: u64) -> io::Result<Vec<u8>> {
+        self.operate(Effect::Looks, |tree| {
+            let bytes = tree.read(path)?.iter().skip(from as usize).take(len as usize);
+            Ok(bytes.copied().collect())
+        })
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn DiskFile>> {
+        let effect = if mode == OpenMode::Existing { Effect::Looks } else { Effect::Changes };
+        let node = self.operate(effect, |tree| tree.open(path, mode))?;
+        let generation = self.inner().generation;
+        Ok(Box::new(SimFile { disk: self.clone(), node, generation }))
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.operate(Effect::Changes, |tree| tree.create_dir(path))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.operate(Effect::Changes, |tree| tree.rename(from, to))
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.operate(Effect::Changes, |tree| tree.remove(path))
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.operate(Effect::Changes, |tree| tree.remove(path))
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.operate(Effect::Changes, |tree| tree.sync_dir(path))
+    }
+
+    fn lock(&self, path: &Path) -> io::Result<Lock> {
+        self.operate(Effect::Changes, |tree| match tree.open(path, OpenMode::New) {
+            Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
+            _ => Ok(()),
+        })?;
+        let mut inner = self.inner();
+        if !inner.locks.insert(path.to_owned()) {
+            return Ok(Lock::Held { pid: None });
+        }
+        let generation = inner.generation;
+        Ok(Lock::Taken(Box::new(SimLock { disk: self.clone(), path: path.to_owned(), generation })))
+    }
+
+    fn is_locked(&self, path: &Path) -> io::Result<bool> {
+        Ok(self.inner().locks.contains(path))
+    }
+
+    fn one_thread(&self) -> bool {
+        true
+    }
+}
