@@ -39,6 +39,7 @@ fn opening() -> Arc<Event> {
         config_source: String::new(),
         config_text: String::new(),
         config_digest: String::new(),
+        op: None,
     };
     Arc::new(Event {
         seq: Seq(1),

@@ -7,7 +7,7 @@ use crate::team::Team;
 use althing_engine::{Backends, Orchestrator, Parts};
 use althing_llm::{HttpClient, HttpOptions, PriceTable};
 use althing_protocol::{Event, Member, SessionId, SessionOpened, TaskId};
-use althing_storage::SessionWriter;
+use althing_storage::{Keeper, SessionWriter};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -38,6 +38,7 @@ pub fn cast(team: &Team) -> Result<Cast, Failure> {
             model: info.model,
             offline: info.offline,
             system_message: agent.system_message.clone(),
+            hands: false,
             voting_sensitivity: agent.voting_sensitivity,
         });
         cast.backends.insert(agent.id.clone(), backend);
@@ -66,9 +67,10 @@ pub fn open(
     let parts = Parts {
         session: id,
         reader: writer.reader(),
-        journal: Box::new(writer),
+        journal: Box::new(Keeper::new(writer, &history)),
         history,
         backends,
+        workplaces: None,
         clock: Arc::new(SystemClock),
         mask: secrets::event_mask(),
         task_dir: Box::new(move |task: &TaskId| dir.join("tasks").join(task.as_str()).display().to_string()),

@@ -8,7 +8,7 @@ mod orchestrator;
 mod prompt;
 mod tools;
 
-pub use coordination::{CallKey, Consequence, Coordination, Wanted};
+pub use coordination::{CallKey, Chore, ChoreKind, Consequence, Coordination, Wanted};
 pub use orchestrator::{
     Backends, Feed, Interest, Mask, Orchestrator, Parts, Stopped, SubmitError, Submitter, Subscription,
 };

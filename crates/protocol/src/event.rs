@@ -133,6 +133,8 @@ pub struct SessionOpened {
     pub config_text: String,
     /// SHA-256 of the config file as it was, to notice changes.
     pub config_digest: String,
+    /// What it was opened to do. Here, so that a session which a crash left with nothing but its opening can go on.
+    pub op: Option<Op>,
 }
 
 /// A decision.

@@ -2,7 +2,7 @@
 //!
 //! New content is a new `Item`, not a new event.
 
-use crate::{AgentId, Reply};
+use crate::{AgentId, FileWrite, Reply};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
@@ -110,6 +110,23 @@ pub enum Item {
     },
     /// The agent was told that its time is nearly up.
     TimeWarning,
+    /// The workspace was kept as it was when its agent gave the answer in its last reply, or why it was not.
+    WorkspaceKept {
+        /// Why not.
+        error: Option<String>,
+    },
+    /// The writable context paths were opened to the agent, or why they were not.
+    ContextOpened {
+        /// Why not.
+        error: Option<String>,
+    },
+    /// They were closed again; what was changed in them meanwhile.
+    ContextClosed {
+        /// The files.
+        writes: Vec<FileWrite>,
+        /// Why that is not known.
+        error: Option<String>,
+    },
     /// An answer was stored.
     Answer(Answer),
     /// A vote was counted.

@@ -31,14 +31,14 @@ pub use model::{
 pub use op::{Op, Origin};
 pub use ports::{
     Backend, BoxFuture, Clock, ContextAccess, DeltaSink, Journal, JournalError, JournalReader, ToolHost,
-    ToolOutcome,
+    ToolOutcome, Workplace, Workplaces,
 };
 pub use result::{
     AgentOutcome, AgentSummary, CoordinationSummary, FileChange, FileWrite, PlanRef, RunResult, RunStatus,
 };
 pub use run::{
-    AgentMode, Exchange, FinalAnswerStrategy, Member, Modes, Phase, Purpose, RunLimits, RunOverrides,
-    RunRules, RunSpec, VotingSensitivity,
+    AgentMode, ContextPath, Exchange, FinalAnswerStrategy, Member, Modes, Phase, Purpose, RunLimits,
+    RunOverrides, RunRules, RunSpec, VotingSensitivity,
 };
 pub use task::{
     AttemptOutcome, Checkpoint, CheckpointStage, CheckpointTask, SessionKind, SessionState, TaskSpec,

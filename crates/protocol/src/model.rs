@@ -17,7 +17,7 @@ pub struct ToolSpec {
 }
 
 /// A tool call as a model made it. The arguments stay as the model wrote them: they may not even be JSON.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ToolCall {
     /// The model's id for this call; unique within one reply.
     pub id: String,

@@ -1,8 +1,8 @@
 //! The traits that join the crates. Whoever fills a port never knows who else does.
 
 use crate::{
-    BackendError, BackendInfo, Checkpoint, Delta, Event, ModelRequest, Reply, Seq, TaskId, Timestamp,
-    ToolCall, ToolSpec,
+    AnswerLabel, BackendError, BackendInfo, Delta, Event, FileWrite, ModelRequest, Reply, RunSpec, Seq,
+    TaskId, Timestamp, ToolCall, ToolSpec,
 };
 use std::future::Future;
 use std::pin::Pin;
@@ -57,14 +57,50 @@ pub trait ToolHost: Send + Sync {
     fn call<'a>(&'a self, call: &'a ToolCall, access: ContextAccess) -> BoxFuture<'a, ToolOutcome>;
 }
 
+/// The place where one agent of one run works: its workspace, its view of the others' work, its tools.
+pub trait Workplace: Send + Sync {
+    /// The workspace, as the agent and the result name it.
+    fn path(&self) -> &str;
+
+    /// Its tools.
+    fn host(&self) -> &dyn ToolHost;
+
+    /// What the agent should know of its place: paths, instructions found in them.
+    fn briefing(&self, access: ContextAccess) -> String;
+
+    /// Keeps the workspace as it is now, under the name of the answer that goes with it.
+    fn keep(&self, label: AnswerLabel) -> BoxFuture<'_, Result<(), String>>;
+
+    /// Lets the agent see what was kept with these answers of others, read-only, in place of what it saw before.
+    fn show(&self, labels: Vec<AnswerLabel>) -> BoxFuture<'_, Result<(), String>>;
+
+    /// Where the agent sees what was kept with another's answers.
+    fn view_of(&self, agent: u32) -> String;
+
+    /// Remembers the writable context paths as they are, and opens them to the agent.
+    fn open_context(&self) -> BoxFuture<'_, Result<(), String>>;
+
+    /// Closes them again and says what changed.
+    fn close_context(&self) -> BoxFuture<'_, Result<Vec<FileWrite>, String>>;
+}
+
+/// Makes the places where agents work.
+pub trait Workplaces: Send + Sync {
+    /// The place of one member of a run whose files are in `run_dir`; made anew or found again.
+    fn open(
+        &self,
+        run: &TaskId,
+        run_dir: &str,
+        spec: &RunSpec,
+        seat: usize,
+    ) -> Result<Arc<dyn Workplace>, String>;
+}
+
 /// The session's log and files, for the one who writes them.
 pub trait Journal: Send {
     /// Writes these events and returns once they are durable: all of them, or none and an error. After an error the
     /// same events may be appended again.
     fn append(&mut self, events: &[Arc<Event>]) -> Result<(), JournalError>;
-
-    /// Takes note of the session's state; written soon, coalesced, and never ahead of the log.
-    fn checkpoint(&mut self, checkpoint: Checkpoint);
 
     /// Keeps a file of a task for people to read; the log stays the truth.
     fn keep(&mut self, task: &TaskId, name: &str, text: &str) -> Result<(), JournalError>;

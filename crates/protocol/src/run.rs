@@ -213,6 +213,9 @@ pub struct Member {
     /// The user's own words about who it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_message: Option<String>,
+    /// Whether it has a workspace and tools besides those of the run.
+    #[serde(default)]
+    pub hands: bool,
     /// Its own sensitivity, over the run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub voting_sensitivity: Option<VotingSensitivity>,
@@ -225,6 +228,18 @@ pub struct Exchange {
     pub user: String,
     /// What was answered.
     pub assistant: String,
+}
+
+/// A path that a run is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextPath {
+    /// Where: absolute.
+    pub path: String,
+    /// Whether the presenter may write there.
+    pub writable: bool,
+    /// Parts of it that nobody may write to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub protected: Vec<String>,
 }
 
 /// Everything a run needs.
@@ -240,12 +255,44 @@ pub struct RunSpec {
     pub history: Vec<Exchange>,
     /// Who takes part, in config order; an agent's anonymous number is its place here, counted from 1.
     pub members: Vec<Member>,
+    /// The paths that it is about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub context_paths: Vec<ContextPath>,
     /// The modes it was started in.
     pub modes: Modes,
     /// The rules in force, modes applied.
     pub rules: RunRules,
     /// Decides ties that votes leave open, so that a draw falls differently from run to run and the same on replay.
     pub lot: u64,
+}
+
+impl RunSpec {
+    /// Whether there is anything outside the workspaces that the run may write to.
+    pub fn may_write(&self) -> bool {
+        self.context_paths.iter().any(|path| path.writable)
+    }
+
+    /// The workspace of the member at a place, below the directory of the run's files. Named after the agent, so that the
+    /// path does not tell it its anonymous number.
+    pub fn workspace(&self, run_dir: &str, seat: usize) -> String {
+        let id = self.members.get(seat).map(|member| member.id.as_str()).unwrap_or_default();
+        let safe = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' };
+        let name: String = id.chars().take(48).map(safe).collect();
+        // Ids that differ only in other characters must not share a workspace.
+        let twin = self
+            .members
+            .iter()
+            .take(seat)
+            .filter(|other| other.id.as_str().chars().take(48).map(safe).eq(name.chars()))
+            .count();
+        let suffix = if twin == 0 { String::new() } else { format!("-{}", twin + 1) };
+        format!("{run_dir}/workspaces/{name}{suffix}")
+    }
+
+    /// Whether one agent answers once and that is all: it may write while it works, since nobody works beside it.
+    pub fn is_single_and_quick(&self) -> bool {
+        self.members.len() == 1 && self.rules.skip_voting
+    }
 }
 
 /// Why an attempt is made.

@@ -14,7 +14,7 @@ use crate::real::RealDisk;
 use crate::saver;
 use crate::scan::{Damage, DamageKind, NoSession, Scan, scan};
 use crate::writer::SessionWriter;
-use althing_protocol::{Checkpoint, Event, Journal, Notice, NoticeLevel, Seq, SessionId};
+use althing_protocol::{Checkpoint, Event, Notice, NoticeLevel, Seq, SessionId};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

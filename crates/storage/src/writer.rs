@@ -62,6 +62,14 @@ impl SessionWriter {
         self.saver.close()
     }
 
+    /// Takes note of the session's state: written soon, the newest wins. A checkpoint of events that are not durable is
+    /// not taken: it would be ahead of the log.
+    pub fn checkpoint(&mut self, checkpoint: Checkpoint) {
+        if checkpoint.seq <= self.log.last() {
+            self.saver.save(checkpoint);
+        }
+    }
+
     fn keep_file(&self, task: &TaskId, name: &str, text: &str) -> Result<(), StorageError> {
         let (dir, file) = task_file(&self.dir, task, name)?;
         create_dirs(&*self.disk, &dir, Durability::Whenever)?;
@@ -72,13 +80,6 @@ impl SessionWriter {
 impl Journal for SessionWriter {
     fn append(&mut self, events: &[Arc<Event>]) -> Result<(), JournalError> {
         self.log.append(events).map_err(JournalError::from)
-    }
-
-    /// A checkpoint of events that are not durable is not taken: it would be ahead of the log.
-    fn checkpoint(&mut self, checkpoint: Checkpoint) {
-        if checkpoint.seq <= self.log.last() {
-            self.saver.save(checkpoint);
-        }
     }
 
     fn keep(&mut self, task: &TaskId, name: &str, text: &str) -> Result<(), JournalError> {

@@ -9,7 +9,7 @@ use crate::show;
 use crate::surroundings::{Surroundings, SystemClock};
 use crate::team::{self, Team};
 use althing_protocol::{
-    AgentMode, Clock, LOG_SCHEMA, Member, Millis, Modes, Op, Origin, RunSpec, Seq, SessionKind, SessionOpened,
+    AgentMode, Clock, LOG_SCHEMA, Member, Millis, Modes, Op, RunSpec, Seq, SessionKind, SessionOpened,
 };
 use std::io::Read;
 
@@ -39,12 +39,11 @@ pub fn run(options: &Options, task: Option<&str>, surroundings: &Surroundings) -
         config_source: team.source,
         config_text: team.text,
         config_digest: team.digest,
+        op: Some(Op::StartRun { spec: Box::new(spec) }),
     };
     let runtime = session::runtime()?;
     let follower = Follower::new(id.clone(), options, surroundings);
     let orchestrator = session::open(id, writer, Vec::new(), backends, Some(opening), &runtime)?;
-    // It cannot have ended before it was asked anything.
-    let _ = orchestrator.submitter().submit(Op::StartRun { spec: Box::new(spec) }, Origin::User);
     follower.run(orchestrator, Seq(0), &runtime)
 }
 
@@ -152,5 +151,14 @@ fn spec(task: String, options: &Options, team: &Team, members: Vec<Member>) -> R
     if let Some(seconds) = options.orchestrator_timeout {
         rules.limits.orchestrator = Millis::from_secs(seconds);
     }
-    RunSpec { task, context: None, history: Vec::new(), members, modes, rules, lot: fastrand::u64(..) }
+    RunSpec {
+        task,
+        context: None,
+        history: Vec::new(),
+        members,
+        context_paths: Vec::new(),
+        modes,
+        rules,
+        lot: fastrand::u64(..),
+    }
 }

@@ -10,11 +10,12 @@ mod state;
 mod tally;
 
 use althing_protocol::{
-    AgentId, Answer, AttemptOutcome, Decision, Event, Fact, Interaction, Item, Millis, Op, Phase, Purpose,
-    Revision, RunResult, RunSpec, SessionId, TaskId, TaskStatus, Timer, Timestamp, Usage, Verdict,
+    AgentId, Answer, AnswerLabel, AttemptOutcome, ContextAccess, Decision, Event, Fact, Interaction, Item,
+    Millis, Op, Phase, Purpose, Revision, RunResult, RunSpec, SessionId, TaskId, TaskStatus, Timer,
+    Timestamp, ToolCall, Usage, Verdict,
 };
 pub(crate) use state::{Attempt, Seat, State, Turn};
-use state::{Ending, Presented};
+use state::{Context, Ending, Presented};
 use std::collections::BTreeMap;
 
 /// A model call that should be under way. Its place in the conversation names it: when the conversation moves on,
@@ -29,11 +30,37 @@ pub struct CallKey {
     pub step: usize,
 }
 
+/// Something to be done for an agent besides asking its model.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Chore {
+    /// Whose, as an index into the run's members.
+    pub seat: usize,
+    /// In which attempt.
+    pub attempt: u32,
+    /// What.
+    pub kind: ChoreKind,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum ChoreKind {
+    /// Carry out a tool call.
+    Tool(ToolCall),
+    /// Keep the workspace under this name.
+    Keep(AnswerLabel),
+    /// Open the writable context paths.
+    OpenContext,
+    /// Close them, and say what changed.
+    CloseContext,
+}
+
 /// What should be under way, given the state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Model calls.
     pub calls: Vec<CallKey>,
+    /// Tool calls and other chores of agents with hands.
+    pub chores: Vec<Chore>,
     /// Deadlines, with how long they have from the moment they are first wanted.
     pub timers: Vec<(Timer, Millis)>,
 }
@@ -69,6 +96,7 @@ impl Coordination {
             seats,
             answers: Vec::new(),
             usage: Usage::default(),
+            writes: Vec::new(),
             ending: Ending::default(),
             waits: 0,
             early: Revision(0),
@@ -110,6 +138,26 @@ impl Coordination {
     /// The agent in a seat.
     pub fn agent(&self, seat: usize) -> Option<&AgentId> {
         self.state.seats.get(seat).map(|seat| &seat.member.id)
+    }
+
+    /// What the agent in a seat may do to the context paths now.
+    pub fn access(&self, seat: usize) -> ContextAccess {
+        match self.state.seats.get(seat).map(|seat| seat.context) {
+            Some(Context::Open) => ContextAccess::Writable,
+            _ => ContextAccess::ReadOnly,
+        }
+    }
+
+    /// The others' answers that the agent in a seat knows, newest of each.
+    pub fn known_to(&self, seat: usize) -> Vec<AnswerLabel> {
+        let Some(attempt) = self.state.seats.get(seat).and_then(|seat| seat.attempt.as_ref()) else {
+            return Vec::new();
+        };
+        let knows = match attempt.purpose {
+            Purpose::Present { .. } => self.state.revision(),
+            Purpose::Answer | Purpose::Judge { .. } => attempt.knows,
+        };
+        self.state.newest(seat, Revision(0), knows).into_iter().map(|answer| answer.label).collect()
     }
 
     /// The answers stored so far, in order.
@@ -297,10 +345,13 @@ impl Coordination {
                 }
             }
             Item::Reply(reply) => self.state.usage += reply.usage,
+            Item::ContextClosed { writes, .. } => self.state.writes.extend_from_slice(writes),
             Item::ToolResult { .. }
             | Item::Reminder { .. }
             | Item::Update { .. }
             | Item::TimeWarning
+            | Item::WorkspaceKept { .. }
+            | Item::ContextOpened { .. }
             | Item::StaleVote(_) => {}
         }
         if let Some(seat) = self.state.seats.get_mut(index) {

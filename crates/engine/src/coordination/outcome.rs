@@ -5,20 +5,30 @@ use super::state::{Presented, Seat, State};
 use super::tally::Tally;
 use super::{Consequence, Coordination};
 use althing_protocol::{
-    AgentId, AgentOutcome, AgentSummary, CoordinationSummary, Fact, Phase, RunEnd, RunResult, RunStatus,
-    TaskStatus, Verdict,
+    AgentId, AgentOutcome, AgentSummary, CoordinationSummary, Fact, Notice, NoticeLevel, Phase, RunEnd,
+    RunResult, RunStatus, TaskStatus, Verdict,
 };
 
 impl Coordination {
-    /// The facts that end the run.
+    /// The fact that ends the run; everything else about its end follows from it.
     pub(super) fn finish(&self, end: RunEnd) -> Vec<Consequence> {
-        let result = self.result_as_of_now(end);
-        let run = match result.status {
-            RunStatus::Completed | RunStatus::Partial => TaskStatus::Done,
-            RunStatus::Cancelled => TaskStatus::Cancelled,
-            RunStatus::Failed => TaskStatus::Failed,
-        };
-        let why = result.error.clone();
+        let mut facts = Vec::new();
+        if let (Some(Presented::Failed(error)), Some((_, seat))) =
+            (&self.state.ending.presented, self.presenter())
+        {
+            let text =
+                format!("{} could not present ({error}); its own answer is used as it is.", seat.member.id);
+            let notice = Notice { level: NoticeLevel::Warning, text, hint: None };
+            facts.push((self.task.clone(), Fact::Notice(notice)));
+        }
+        let result = Box::new(self.result_as_of_now(end));
+        facts.push((self.task.clone(), Fact::Decided(Verdict::Finished { end, result })));
+        facts
+    }
+
+    /// What is still to be said of a run that has ended: where its tasks stand.
+    pub(super) fn close(&self) -> Vec<Consequence> {
+        let Some(result) = &self.state.result else { return Vec::new() };
         let mut facts = Vec::new();
         for (index, seat) in self.state.seats.iter().enumerate() {
             let work = self.work(index);
@@ -29,9 +39,18 @@ impl Coordination {
                 facts.push((work, Fact::StatusChanged { status, why }));
             }
         }
-        facts.push((self.task.clone(), Fact::PhaseChanged { phase: Phase::Done }));
-        facts.push((self.task.clone(), Fact::Decided(Verdict::Finished { end, result: Box::new(result) })));
-        facts.push((self.task.clone(), Fact::StatusChanged { status: run, why }));
+        if self.phase != Phase::Done {
+            facts.push((self.task.clone(), Fact::PhaseChanged { phase: Phase::Done }));
+        }
+        let status = match result.status {
+            RunStatus::Completed | RunStatus::Partial => TaskStatus::Done,
+            RunStatus::Cancelled => TaskStatus::Cancelled,
+            RunStatus::Failed => TaskStatus::Failed,
+        };
+        let now = self.statuses.get(&self.task).copied().unwrap_or(TaskStatus::Pending);
+        if now.can_become(status) {
+            facts.push((self.task.clone(), Fact::StatusChanged { status, why: result.error.clone() }));
+        }
         facts
     }
 
@@ -52,9 +71,9 @@ impl Coordination {
             modes: state.spec.modes,
             error: self.error(end),
             final_answer,
-            workspace_path: None,
+            workspace_path: self.workspace_path(),
             coordination_summary: self.summary(),
-            context_path_writes: Vec::new(),
+            context_path_writes: state.writes.clone(),
             plan: None,
             follow_up: None,
             usage: state.usage,
@@ -79,6 +98,12 @@ impl Coordination {
         let ending = &self.state.ending;
         let chosen = ending.presenter.as_ref().or(ending.winner.as_ref()).cloned();
         chosen.or_else(|| self.agent(*Tally::of(&self.state).ranking.first()?).cloned())
+    }
+
+    /// The workspace of whoever the final answer comes from, if it has one.
+    fn workspace_path(&self) -> Option<String> {
+        let (seat, state) = self.state.seat(&self.author()?)?;
+        state.member.hands.then(|| self.state.spec.workspace(&self.log_dir, seat))
     }
 
     fn error(&self, end: RunEnd) -> Option<String> {

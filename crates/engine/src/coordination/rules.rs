@@ -10,13 +10,14 @@
 //!    writes the final answer, unless the strategy is to reuse the winner's.
 //! 5. Who fails is out; its answers stay. Limits and cancellation end the run with the best answer there is.
 
-use super::state::{Attempt, Presented, Seat, State};
+use super::ruling::Next;
+use super::state::{Attempt, Context, Seat, State};
 use super::tally::Tally;
-use super::{CallKey, Consequence, Coordination, Wanted, ruling};
+use super::{CallKey, Chore, ChoreKind, Consequence, Coordination, Wanted, ruling};
 use althing_protocol::{
-    AgentId, AttemptOutcome, Candidate, Decision, Fact, FinalAnswerStrategy, Interaction, InteractionId,
-    InteractionKind, Item, Notice, NoticeLevel, Phase, Purpose, Revision, RunEnd, TaskStatus, Timer, Usage,
-    Verdict,
+    AgentId, Answer, AttemptOutcome, Candidate, Decision, Fact, FinalAnswerStrategy, Interaction,
+    InteractionId, InteractionKind, Item, Phase, Purpose, Revision, RunEnd, TaskSpec, TaskStatus, Timer,
+    Usage, Verdict,
 };
 
 /// How much of an answer a preview shows.
@@ -95,6 +96,17 @@ impl State {
         !deferred && !self.first_answers_are_in() && self.seats.iter().any(waits)
     }
 
+    /// Each agent's newest answer between two revisions, in the order of their names, the reader's own last.
+    pub(crate) fn newest(&self, reader: usize, after: Revision, up_to: Revision) -> Vec<&Answer> {
+        let shown = |seat: usize| {
+            let answers = &self.seats.get(seat)?.answers;
+            let newest = answers.iter().rev().find(|answer| **answer < up_to.0 as usize)?;
+            self.answers.get(*newest).filter(|answer| answer.revision > after)
+        };
+        let others = (0..self.seats.len()).filter(|seat| *seat != reader);
+        others.chain([reader]).filter_map(shown).collect()
+    }
+
     pub(crate) fn seat(&self, id: &AgentId) -> Option<(usize, &Seat)> {
         self.seats.iter().enumerate().find(|(_, seat)| seat.member.id == *id)
     }
@@ -104,9 +116,8 @@ impl Coordination {
     /// The facts that follow from the state as it is. Apply them and ask again, until there are none.
     pub fn consequences(&self) -> Vec<Consequence> {
         if self.state.result.is_some() {
-            return Vec::new();
+            return self.close();
         }
-        let stopping = self.state.timed_out || self.state.cancelled || self.state.halted;
         // Replies first: what an agent has said counts, whatever ends its attempt.
         for rule in [Self::begin, Self::rule_on_replies, Self::end_attempts] {
             let facts = rule(self);
@@ -117,8 +128,9 @@ impl Coordination {
         if self.state.halted {
             return self.halt();
         }
-        if stopping {
-            return self.finish(if self.state.cancelled { RunEnd::Cancelled } else { RunEnd::Limit });
+        if let Some(end) = self.due_end() {
+            // What was changed in the context paths belongs to the result.
+            return if self.open_context().is_some() { Vec::new() } else { self.finish(end) };
         }
         let carried = self.carry_on();
         if !carried.is_empty() {
@@ -132,14 +144,49 @@ impl Coordination {
         }
     }
 
-    fn begin(&self) -> Vec<Consequence> {
-        let begun = self.statuses.get(&self.task).is_some_and(|status| *status == TaskStatus::Running);
-        let waiting = self.interaction.is_some();
-        if begun || waiting || self.state.halted {
-            Vec::new()
-        } else {
-            self.status(TaskStatus::Running, None)
+    /// How the run comes to its end now, if it does.
+    fn due_end(&self) -> Option<RunEnd> {
+        let state = &self.state;
+        let busy = state.seats.iter().any(|seat| seat.attempt.is_some() || seat.suspended.is_some());
+        if state.cancelled {
+            return Some(RunEnd::Cancelled);
         }
+        if state.timed_out {
+            return Some(RunEnd::Limit);
+        }
+        match self.phase {
+            Phase::Answering | Phase::Voting => {
+                let more = state.seats.iter().any(|seat| state.next_attempt(seat).is_some());
+                (!busy && !more && state.answers.is_empty()).then_some(RunEnd::NoAnswer)
+            }
+            Phase::Presenting => {
+                let over = self.presenter().is_none() || state.ending.presented.is_some();
+                over.then_some(RunEnd::Answered)
+            }
+            Phase::OverrideWindow | Phase::Done => None,
+        }
+    }
+
+    /// The seat to which the context paths are open.
+    fn open_context(&self) -> Option<usize> {
+        self.state.seats.iter().position(|seat| seat.context == Context::Open)
+    }
+
+    fn begin(&self) -> Vec<Consequence> {
+        let missing =
+            (0..).zip(&self.state.seats).filter(|(seat, _)| !self.statuses.contains_key(&self.work(*seat)));
+        let mut facts: Vec<Consequence> = missing
+            .map(|(seat, state)| {
+                let (id, agent) = (self.work(seat), state.member.id.clone());
+                let spec = TaskSpec::Work { agent };
+                (id.clone(), Fact::TaskCreated { id, parent: Some(self.task.clone()), spec })
+            })
+            .collect();
+        let begun = self.statuses.get(&self.task).is_some_and(|status| *status == TaskStatus::Running);
+        if !begun && self.interaction.is_none() && !self.state.halted {
+            facts.extend(self.status(TaskStatus::Running, None));
+        }
+        facts
     }
 
     fn status(&self, status: TaskStatus, why: Option<String>) -> Vec<Consequence> {
@@ -173,27 +220,31 @@ impl Coordination {
     fn rule_on_replies(&self) -> Vec<Consequence> {
         for (index, seat) in self.state.seats.iter().enumerate() {
             let Some(attempt) = &seat.attempt else { continue };
-            if let Some(reply) = attempt.unruled() {
-                let facts = ruling::facts(&self.state, index, seat, attempt, reply);
+            if let Next::Facts(facts) = ruling::next(&self.state, index, seat, attempt) {
                 return facts.into_iter().map(|fact| (self.work(index), fact)).collect();
             }
         }
         Vec::new()
     }
 
-    /// Attempts that an interruption cut off go on as new attempts with the same conversation.
+    /// Attempts that an interruption cut off go on as new attempts with the same conversation. A tool that was under way
+    /// may have acted; its agent is told, and decides.
     fn carry_on(&self) -> Vec<Consequence> {
-        let cut = self
-            .state
-            .seats
-            .iter()
-            .enumerate()
-            .filter_map(|(index, seat)| Some((index, seat, seat.suspended.as_ref()?)));
-        cut.map(|(index, seat, old)| {
-            let (attempt, purpose) = (seat.attempts + 1, old.purpose);
-            (self.work(index), Fact::AttemptStarted { attempt, purpose, continues: Some(old.number) })
-        })
-        .collect()
+        let mut facts = Vec::new();
+        for (index, seat) in self.state.seats.iter().enumerate() {
+            let Some(old) = &seat.suspended else { continue };
+            let (work, attempt, purpose) = (self.work(index), seat.attempts + 1, old.purpose);
+            facts
+                .push((work.clone(), Fact::AttemptStarted { attempt, purpose, continues: Some(old.number) }));
+            if let Next::Tools(calls) = ruling::next(&self.state, index, seat, old) {
+                facts.extend(calls.into_iter().map(|call| {
+                    let content = "Interrupted before its result was known. It may have run: check before you repeat it.";
+                    let item = Item::ToolResult { call: call.id, content: content.into(), is_error: true };
+                    (work.clone(), Fact::ItemAdded { attempt, item })
+                }));
+            }
+        }
+        facts
     }
 
     fn halt(&self) -> Vec<Consequence> {
@@ -216,7 +267,7 @@ impl Coordination {
             let work = self.work(index);
             self.drop_out(index, seat, &mut facts);
             if let Some(purpose) = state.next_attempt(seat) {
-                if seat.attempts == 0 {
+                if self.statuses.get(&work) == Some(&TaskStatus::Pending) {
                     facts
                         .push((work.clone(), Fact::StatusChanged { status: TaskStatus::Running, why: None }));
                 }
@@ -230,10 +281,7 @@ impl Coordination {
             }
         }
         let busy = state.seats.iter().any(|seat| seat.attempt.is_some());
-        if !facts.is_empty() || busy {
-            return facts;
-        }
-        if state.answers.is_empty() { self.finish(RunEnd::NoAnswer) } else { self.count_votes() }
+        if facts.is_empty() && !busy { self.count_votes() } else { facts }
     }
 
     /// Says of an agent that is out that it is, once.
@@ -263,33 +311,34 @@ impl Coordination {
         }
     }
 
+    /// Rule 4: the vote is counted, and a person may override its winner.
     fn count_votes(&self) -> Vec<Consequence> {
         let tally = Tally::of(&self.state);
         let Some(winner) = tally.ranking.first().and_then(|index| self.agent(*index)) else {
             return Vec::new();
         };
-        let verdict = Verdict::Winner {
-            winner: winner.clone(),
-            votes: tally.votes.clone(),
-            ballots: tally.ballots.clone(),
-            tie_break: tally.tie_break.clone(),
-            strategy: self.state.spec.rules.strategy(),
-        };
-        let mut facts = vec![(self.task.clone(), Fact::Decided(verdict))];
-        match self.state.spec.rules.override_window.filter(|_| tally.ranking.len() > 1) {
-            Some(countdown) => {
-                let kind = InteractionKind::WinnerOverride {
-                    winner: winner.clone(),
-                    candidates: self.choices(&tally),
-                };
-                let id = InteractionId::new(format!("{}.override", self.task));
-                facts.push((self.task.clone(), Fact::PhaseChanged { phase: Phase::OverrideWindow }));
-                facts.extend(self.status(TaskStatus::WaitingForUser, None));
-                let opened = Interaction { id, kind, countdown: Some(countdown) };
-                facts.push((self.task.clone(), Fact::InteractionOpened(opened)));
-            }
-            None => facts.push((self.task.clone(), Fact::PhaseChanged { phase: Phase::Presenting })),
+        let run = |fact| (self.task.clone(), fact);
+        let mut facts = Vec::new();
+        if self.state.ending.winner.is_none() {
+            let (votes, ballots, tie_break) =
+                (tally.votes.clone(), tally.ballots.clone(), tally.tie_break.clone());
+            let strategy = self.state.spec.rules.strategy();
+            let winner = winner.clone();
+            facts.push(run(Fact::Decided(Verdict::Winner { winner, votes, ballots, tie_break, strategy })));
         }
+        let Some(countdown) = self.state.spec.rules.override_window.filter(|_| tally.ranking.len() > 1)
+        else {
+            facts.push(run(Fact::PhaseChanged { phase: Phase::Presenting }));
+            return facts;
+        };
+        if self.interaction.is_none() {
+            let kind =
+                InteractionKind::WinnerOverride { winner: winner.clone(), candidates: self.choices(&tally) };
+            let id = InteractionId::new(format!("{}.override", self.task));
+            facts.push(run(Fact::InteractionOpened(Interaction { id, kind, countdown: Some(countdown) })));
+            facts.extend(self.status(TaskStatus::WaitingForUser, None));
+        }
+        facts.push(run(Fact::PhaseChanged { phase: Phase::OverrideWindow }));
         facts
     }
 
@@ -322,29 +371,25 @@ impl Coordination {
         }
     }
 
-    /// Rule 4, second half: who writes the final answer, if anyone must.
+    /// Rule 4, second half: the presenter's attempt.
     fn present(&self) -> Vec<Consequence> {
-        let Some((index, seat)) = self.presenter() else { return self.finish(RunEnd::Answered) };
-        match &self.state.ending.presented {
-            Some(Presented::Text(_)) => self.finish(RunEnd::Answered),
-            Some(Presented::Failed(error)) => {
-                let text = format!(
-                    "{} could not present ({error}); its own answer is used as it is.",
-                    seat.member.id
-                );
-                let notice = Notice { level: NoticeLevel::Warning, text, hint: None };
-                let mut facts = vec![(self.task.clone(), Fact::Notice(notice))];
-                facts.extend(self.finish(RunEnd::Answered));
-                facts
-            }
-            None if seat.attempt.is_some() => Vec::new(),
-            None => {
-                let purpose = Purpose::Present { strategy: self.state.spec.rules.strategy() };
+        match self.presenter() {
+            Some((index, seat)) if seat.attempt.is_none() => {
+                let purpose = Purpose::Present { strategy: self.presentation() };
                 vec![(
                     self.work(index),
                     Fact::AttemptStarted { attempt: seat.attempts + 1, purpose, continues: None },
                 )]
             }
+            _ => Vec::new(),
+        }
+    }
+
+    /// How the presentation is made: where there is something to write, reusing the winner's words is not enough.
+    fn presentation(&self) -> FinalAnswerStrategy {
+        match self.state.spec.rules.strategy() {
+            FinalAnswerStrategy::WinnerReuse => FinalAnswerStrategy::WinnerPresent,
+            strategy => strategy,
         }
     }
 
@@ -352,10 +397,13 @@ impl Coordination {
     pub(crate) fn presenter(&self) -> Option<(usize, &Seat)> {
         let ending = &self.state.ending;
         let chosen = self.state.seat(ending.presenter.as_ref().or(ending.winner.as_ref())?)?;
-        match self.state.spec.rules.strategy() {
-            FinalAnswerStrategy::WinnerReuse => None,
+        let spec = &self.state.spec;
+        // A single quick agent has written what it had to write while it worked.
+        let writes_later = spec.may_write() && !spec.is_single_and_quick();
+        match spec.rules.strategy() {
+            FinalAnswerStrategy::WinnerReuse if !writes_later => None,
             _ if chosen.1.is_live() => Some(chosen),
-            FinalAnswerStrategy::WinnerPresent => None,
+            FinalAnswerStrategy::WinnerPresent | FinalAnswerStrategy::WinnerReuse => None,
             // Anyone can write one answer from all; the best placed one that is left does.
             FinalAnswerStrategy::Synthesize => {
                 let ranking = Tally::of(&self.state).ranking;
@@ -398,10 +446,41 @@ impl Coordination {
                 let hard = althing_protocol::Millis(limit.0 + limits.round_grace.0);
                 wanted.timers.push((Timer::RoundHard { agent, attempt: number }, hard));
             }
-            if attempt.wants_call() {
-                wanted.calls.push(CallKey { seat, attempt: number, step: attempt.turns.len() });
-            }
+            self.want_next(seat, state, attempt, &mut wanted);
+        }
+        if let Some(seat) = self.open_context().filter(|_| self.due_end().is_some()) {
+            let attempt = self.state.seats.get(seat).map_or(0, |seat| seat.attempts);
+            wanted.chores.push(Chore { seat, attempt, kind: ChoreKind::CloseContext });
         }
         wanted
+    }
+
+    fn want_next(&self, index: usize, seat: &Seat, attempt: &Attempt, wanted: &mut Wanted) {
+        if attempt.is_over() {
+            return;
+        }
+        let number = attempt.number;
+        let chore = |kind| Chore { seat: index, attempt: number, kind };
+        match ruling::next(&self.state, index, seat, attempt) {
+            Next::Call if self.must_open_context(seat, attempt) => {
+                wanted.chores.push(chore(ChoreKind::OpenContext))
+            }
+            Next::Call => {
+                wanted.calls.push(CallKey { seat: index, attempt: number, step: attempt.turns.len() })
+            }
+            Next::Tools(calls) => {
+                wanted.chores.extend(calls.into_iter().map(|call| chore(ChoreKind::Tool(call))))
+            }
+            Next::Keep(label) => wanted.chores.push(chore(ChoreKind::Keep(label))),
+            Next::Facts(_) => {}
+        }
+    }
+
+    /// Context paths are opened for writing when nobody works beside the one who writes: to the presenter, and to a
+    /// single quick agent from its start.
+    fn must_open_context(&self, seat: &Seat, attempt: &Attempt) -> bool {
+        let spec = &self.state.spec;
+        let writes = matches!(attempt.purpose, Purpose::Present { .. }) || spec.is_single_and_quick();
+        writes && seat.member.hands && seat.context == Context::Closed && spec.may_write()
     }
 }

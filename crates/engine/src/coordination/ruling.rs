@@ -2,7 +2,7 @@
 //!
 //! Pure: the same reply in the same state always gets the same ruling.
 
-use super::state::{Attempt, Seat, State, TRIES};
+use super::state::{Attempt, Seat, State, TRIES, Turn};
 use crate::tools::{self, NEW_ANSWER, VOTE};
 use althing_protocol::{
     Answer, AnswerLabel, AttemptOutcome, Ballot, Fact, Item, Purpose, Reply, Revision, ToolCall, Usage,
@@ -22,19 +22,80 @@ enum Ruling {
     Refuse(Vec<(Option<String>, String)>),
 }
 
-/// The facts that follow from the reply which `seat` is waiting to have judged.
-pub(crate) fn facts(state: &State, index: usize, seat: &Seat, attempt: &Attempt, reply: &Reply) -> Vec<Fact> {
+/// What an attempt waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Next {
+    /// A model call.
+    Call,
+    /// These tool calls of its last reply.
+    Tools(Vec<ToolCall>),
+    /// Its workspace to be kept with the answer in its last reply.
+    Keep(AnswerLabel),
+    /// Nothing: these facts follow from its last reply.
+    Facts(Vec<Fact>),
+}
+
+/// What an attempt waits for, or what follows from its last reply.
+pub(crate) fn next(state: &State, index: usize, seat: &Seat, attempt: &Attempt) -> Next {
+    let Some((reply, since)) = attempt.last_reply() else { return Next::Call };
+    let number = attempt.number;
+    if let Some(outcome) = attempt.settled.clone() {
+        return Next::Facts(vec![Fact::AttemptEnded { attempt: number, outcome, usage: Usage::default() }]);
+    }
+    if uses_tools(seat, reply) {
+        let open = attempt.open_calls();
+        return if open.is_empty() { Next::Call } else { Next::Tools(open.into_iter().cloned().collect()) };
+    }
+    if attempt.is_ruled() {
+        // Every call of a reply must be answered before the next: a crash may have kept only some of our words.
+        let silent = attempt.open_calls().into_iter().map(|call| {
+            let content = "Ignored.".to_owned();
+            Fact::ItemAdded {
+                attempt: number,
+                item: Item::ToolResult { call: call.id.clone(), content, is_error: true },
+            }
+        });
+        let silent: Vec<Fact> = silent.collect();
+        return if silent.is_empty() { Next::Call } else { Next::Facts(silent) };
+    }
+    let ruling = rule(state, seat, attempt, reply);
+    let kept = since.contains(&Turn::Kept) || !seat.member.hands;
+    match ruling {
+        Ruling::Answer(_) if !kept => Next::Keep(label(index, seat)),
+        ruling => Next::Facts(facts(state, index, seat, attempt, reply, ruling)),
+    }
+}
+
+/// A reply that ends no turn but calls tools which its agent has.
+fn uses_tools(seat: &Seat, reply: &Reply) -> bool {
+    let workflow = |call: &ToolCall| call.name == NEW_ANSWER || call.name == VOTE;
+    seat.member.hands && !reply.tool_calls.is_empty() && !reply.tool_calls.iter().any(workflow)
+}
+
+/// The name of a seat's next answer.
+fn label(index: usize, seat: &Seat) -> AnswerLabel {
+    AnswerLabel { agent: index as u32 + 1, nth: seat.answers.len() as u32 + 1 }
+}
+
+fn facts(
+    state: &State,
+    index: usize,
+    seat: &Seat,
+    attempt: &Attempt,
+    reply: &Reply,
+    ruling: Ruling,
+) -> Vec<Fact> {
     let number = attempt.number;
     let item = |item| Fact::ItemAdded { attempt: number, item };
     let ended = |outcome| Fact::AttemptEnded { attempt: number, outcome, usage: Usage::default() };
-    match rule(state, seat, attempt, reply) {
+    match ruling {
         Ruling::Answer(content) => {
-            let label = AnswerLabel { agent: index as u32 + 1, nth: seat.answers.len() as u32 + 1 };
+            let label = label(index, seat);
             let revision = Revision(state.answers.len() as u32 + 1);
             let answer = Answer { agent: seat.member.id.clone(), label, revision, content };
-            vec![item(Item::Answer(answer)), ended(AttemptOutcome::Answered)]
+            vec![item(Item::Answer(answer))]
         }
-        Ruling::Vote(ballot) => vec![item(Item::Vote(ballot)), ended(AttemptOutcome::Voted)],
+        Ruling::Vote(ballot) => vec![item(Item::Vote(ballot))],
         Ruling::Present(text) => vec![ended(AttemptOutcome::Presented { text })],
         Ruling::Stale(ballot, call) => {
             let content =

@@ -1,8 +1,8 @@
 //! What a run's decider knows: the fold of the run's facts, and nothing else.
 
 use althing_protocol::{
-    AgentId, Answer, AttemptOutcome, Ballot, Item, Member, Purpose, Reply, Revision, RunResult, RunSpec,
-    Usage,
+    AgentId, Answer, AttemptOutcome, Ballot, FileWrite, Item, Member, Purpose, Reply, Revision, RunResult,
+    RunSpec, ToolCall, Usage,
 };
 
 /// How often an agent may end a turn wrongly before it is out.
@@ -28,6 +28,20 @@ pub(crate) struct Seat {
     pub(crate) rounds: u32,
     /// The answers it was shown last.
     pub(crate) seen: Revision,
+    /// Whether it may write to the writable context paths.
+    pub(crate) context: Context,
+}
+
+/// Where an agent stands with the writable context paths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Context {
+    /// It may read them.
+    #[default]
+    Closed,
+    /// It may write to them.
+    Open,
+    /// They could not be opened to it.
+    Refused,
 }
 
 /// Why an agent is out.
@@ -58,6 +72,8 @@ pub(crate) struct Attempt {
     pub(crate) expired: bool,
     /// A crash cut it off: the fact of its end is still to be written.
     pub(crate) cut_off: bool,
+    /// What it came to: the fact of its end is still to be written.
+    pub(crate) settled: Option<AttemptOutcome>,
 }
 
 /// A turn of an attempt's conversation.
@@ -90,6 +106,8 @@ pub(crate) enum Turn {
     },
     /// It was told that its time is nearly up.
     TimeWarning,
+    /// Its workspace was kept with the answer in its last reply. Nothing that it is told.
+    Kept,
 }
 
 impl Attempt {
@@ -108,20 +126,39 @@ impl Attempt {
             stale: None,
             expired: false,
             cut_off: false,
+            settled: None,
         }
     }
 
-    /// The reply that nothing was done about yet.
-    pub(crate) fn unruled(&self) -> Option<&Reply> {
-        match self.turns.last() {
-            Some(Turn::Reply(reply)) => Some(reply),
+    /// The last reply and what was said since.
+    pub(crate) fn last_reply(&self) -> Option<(&Reply, &[Turn])> {
+        let at = self.turns.iter().rposition(|turn| matches!(turn, Turn::Reply(_)))?;
+        let (before, since) = self.turns.split_at_checked(at + 1)?;
+        match before.last() {
+            Some(Turn::Reply(reply)) => Some((reply, since)),
             _ => None,
         }
     }
 
-    /// Whether the next thing is a model call.
-    pub(crate) fn wants_call(&self) -> bool {
-        !self.cut_off && !self.expired && self.unruled().is_none()
+    /// Whether the last reply still waits for its ruling, or for its tools.
+    pub(crate) fn is_ruled(&self) -> bool {
+        self.last_reply().is_none_or(|(_, since)| since.iter().any(|turn| *turn != Turn::Kept))
+    }
+
+    /// The calls of the last reply that have no result yet.
+    pub(crate) fn open_calls(&self) -> Vec<&ToolCall> {
+        let Some((reply, since)) = self.last_reply() else { return Vec::new() };
+        let answered = |call: &ToolCall| {
+            since.iter().any(|turn| match turn {
+                Turn::ToolResult { call: id, .. } | Turn::Reminder { call: Some(id), .. } => *id == call.id,
+                _ => false,
+            })
+        };
+        reply.tool_calls.iter().filter(|call| !answered(call)).collect()
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.cut_off || self.expired
     }
 
     fn take(&mut self, item: &Item) {
@@ -136,7 +173,7 @@ impl Attempt {
             }
             Item::Reminder { call, text } => {
                 // One reply may hold several refused calls; it is one fault.
-                self.faults += u32::from(self.unruled().is_some());
+                self.faults += u32::from(!self.is_ruled());
                 self.turns.push(Turn::Reminder { call: call.clone(), text: text.clone() });
             }
             Item::Update { revision } => {
@@ -148,7 +185,10 @@ impl Attempt {
                 self.warn = None;
                 self.turns.push(Turn::TimeWarning);
             }
-            Item::Answer(_) | Item::Vote(_) | Item::StaleVote(_) => {}
+            Item::WorkspaceKept { .. } => self.turns.push(Turn::Kept),
+            Item::Answer(_) => self.settled = Some(AttemptOutcome::Answered),
+            Item::Vote(_) => self.settled = Some(AttemptOutcome::Voted),
+            Item::StaleVote(_) | Item::ContextOpened { .. } | Item::ContextClosed { .. } => {}
         }
     }
 }
@@ -165,6 +205,7 @@ impl Seat {
             attempts: 0,
             rounds: 0,
             seen: Revision(0),
+            context: Context::Closed,
         }
     }
 
@@ -178,6 +219,12 @@ impl Seat {
 
     /// Folds an item of the attempt under way; content of an attempt that is over changes nothing.
     pub(crate) fn take(&mut self, attempt: u32, item: &Item) {
+        match item {
+            Item::ContextOpened { error: None } => self.context = Context::Open,
+            Item::ContextOpened { error: Some(_) } => self.context = Context::Refused,
+            Item::ContextClosed { .. } => self.context = Context::Closed,
+            _ => {}
+        }
         if let Some(current) = self.attempt.as_mut().filter(|current| current.number == attempt) {
             current.take(item);
             self.seen = self.seen.max(current.knows);
@@ -238,6 +285,8 @@ pub(crate) struct State {
     /// In the order in which they were stored: the nth has revision n.
     pub(crate) answers: Vec<Answer>,
     pub(crate) usage: Usage,
+    /// What was changed in context paths.
+    pub(crate) writes: Vec<FileWrite>,
     pub(crate) ending: Ending,
     /// Waits for first answers that have passed.
     pub(crate) waits: u32,

@@ -1,25 +1,49 @@
-//! The model calls under way: started, told apart, stopped.
+//! The model calls and chores under way: started, told apart, stopped.
 
 use super::feed::Feed;
 use super::{Backend, Input};
-use crate::coordination::CallKey;
+use crate::coordination::{CallKey, Chore, ChoreKind};
 use althing_protocol::{
-    BackendError, BackendErrorKind, Delta, DeltaKind, ModelRequest, Progress, Reply, TaskId, Usage,
+    AnswerLabel, BackendError, BackendErrorKind, ContextAccess, Delta, DeltaKind, FileWrite, Item,
+    ModelRequest, Progress, Reply, TaskId, ToolOutcome, Usage, Workplace,
 };
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
-/// Which call of which run.
+/// Something under way for a run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct DoerKey {
     pub(crate) run: TaskId,
-    pub(crate) call: CallKey,
+    pub(crate) job: Job,
 }
 
-/// The calls under way. Dropping it stops them all.
+/// What is under way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Job {
+    Call(CallKey),
+    Chore(Chore),
+}
+
+/// How it ended.
+pub(crate) enum Done {
+    Replied(Result<Reply, BackendError>),
+    Added(Item),
+}
+
+/// A model call with everything it needs.
+pub(super) struct Call {
+    pub(super) work: TaskId,
+    pub(super) request: ModelRequest,
+    pub(super) backend: Option<Arc<dyn Backend>>,
+    /// Where the agent works, if it has hands, and the others' work it is to see there.
+    pub(super) place: Option<(Arc<dyn Workplace>, Vec<AnswerLabel>)>,
+}
+
+/// What is under way. Dropping it stops everything.
 pub(super) struct Doers {
     runtime: Handle,
     feed: Feed,
@@ -36,46 +60,67 @@ impl Doers {
         self.under_way.contains_key(key)
     }
 
-    /// Takes note that a call ended; false if it was not under way any more.
+    /// Takes note that something ended; false if it was not under way any more.
     pub(super) fn finished(&mut self, key: &DoerKey) -> bool {
         self.under_way.remove(key).is_some()
     }
 
-    /// Stops the calls of a run that are not wanted any more.
-    pub(super) fn keep_only(&mut self, run: &TaskId, wanted: &[CallKey]) {
-        self.under_way.retain(|key, call| {
-            let keep = key.run != *run || wanted.contains(&key.call);
+    /// Stops what a run does not want any more.
+    pub(super) fn keep_only(&mut self, run: &TaskId, wanted: &[Job]) {
+        self.under_way.retain(|key, doer| {
+            let keep = key.run != *run || wanted.contains(&key.job);
             if !keep {
-                call.abort();
+                doer.abort();
             }
             keep
         });
     }
 
     pub(super) fn stop_all(&mut self) {
-        for (_, call) in self.under_way.drain() {
-            call.abort();
+        for (_, doer) in self.under_way.drain() {
+            doer.abort();
         }
     }
 
-    pub(super) fn start(
-        &mut self,
-        key: DoerKey,
-        work: TaskId,
-        request: ModelRequest,
-        backend: Option<Arc<dyn Backend>>,
-    ) {
+    fn spawn(&mut self, key: DoerKey, broken: Done, doing: impl Future<Output = Done> + Send + 'static) {
+        let report = Report { inbox: self.inbox.clone(), key: key.clone(), done: Some(broken) };
+        let doer = self.runtime.spawn(async move { report.send(doing.await) });
+        self.under_way.insert(key, doer.abort_handle());
+    }
+
+    /// Starts a model call.
+    pub(super) fn call(&mut self, key: DoerKey, call: Call) {
         let feed = self.feed.clone();
-        let report = Report { inbox: self.inbox.clone(), key: key.clone(), result: Some(Err(broken())) };
-        let call = self.runtime.spawn(async move {
+        self.spawn(key, Done::Replied(Err(broken())), async move {
+            let Call { work, request, backend, place } = call;
+            if let Some((place, labels)) = place
+                && let Err(error) = place.show(labels).await
+            {
+                return Done::Replied(Err(no_view(&error)));
+            }
             let mut on_delta = |delta: Delta<'_>| pass_on(&feed, &work, delta);
-            let result = match backend {
+            Done::Replied(match backend {
                 Some(backend) => backend.call(&request, &mut on_delta).await,
                 None => Err(no_backend()),
-            };
-            report.send(result);
+            })
         });
-        self.under_way.insert(key, call.abort_handle());
+    }
+
+    /// Starts a chore.
+    pub(super) fn chore(
+        &mut self,
+        key: DoerKey,
+        kind: ChoreKind,
+        access: ContextAccess,
+        place: Result<Arc<dyn Workplace>, String>,
+    ) {
+        self.spawn(key, Done::Added(outcome(&kind, Err("it broke off inside Althing".into()))), async move {
+            let result = match place {
+                Ok(place) => carry_out(&*place, &kind, access).await,
+                Err(error) => Err(error),
+            };
+            Done::Added(outcome(&kind, result))
+        });
     }
 }
 
@@ -85,24 +130,71 @@ impl Drop for Doers {
     }
 }
 
-/// Reports the end of a call whatever ended it: a backend that panics must not leave its run waiting for ever.
+/// What a chore brings back.
+enum Brought {
+    Nothing,
+    Outcome(ToolOutcome),
+    Writes(Vec<FileWrite>),
+}
+
+async fn carry_out(
+    place: &dyn Workplace,
+    kind: &ChoreKind,
+    access: ContextAccess,
+) -> Result<Brought, String> {
+    Ok(match kind {
+        ChoreKind::Tool(call) => Brought::Outcome(place.host().call(call, access).await),
+        ChoreKind::Keep(label) => {
+            place.keep(*label).await?;
+            Brought::Nothing
+        }
+        ChoreKind::OpenContext => {
+            place.open_context().await?;
+            Brought::Nothing
+        }
+        ChoreKind::CloseContext => Brought::Writes(place.close_context().await?),
+    })
+}
+
+/// A chore's result as the log keeps it.
+fn outcome(kind: &ChoreKind, result: Result<Brought, String>) -> Item {
+    let (brought, error) = match result {
+        Ok(brought) => (brought, None),
+        Err(error) => (Brought::Nothing, Some(error)),
+    };
+    match (kind, brought) {
+        (ChoreKind::Tool(call), Brought::Outcome(ToolOutcome { content, is_error })) => {
+            Item::ToolResult { call: call.id.clone(), content, is_error }
+        }
+        (ChoreKind::Tool(call), _) => {
+            let content = error.unwrap_or_else(|| "it gave no result".into());
+            Item::ToolResult { call: call.id.clone(), content, is_error: true }
+        }
+        (ChoreKind::Keep(_), _) => Item::WorkspaceKept { error },
+        (ChoreKind::OpenContext, _) => Item::ContextOpened { error },
+        (ChoreKind::CloseContext, Brought::Writes(writes)) => Item::ContextClosed { writes, error },
+        (ChoreKind::CloseContext, _) => Item::ContextClosed { writes: Vec::new(), error },
+    }
+}
+
+/// Reports the end of a doer whatever ended it: one that panics must not leave its run waiting for ever.
 struct Report {
     inbox: Sender<Input>,
     key: DoerKey,
-    result: Option<Result<Reply, BackendError>>,
+    done: Option<Done>,
 }
 
 impl Report {
-    fn send(mut self, result: Result<Reply, BackendError>) {
-        self.result = Some(result);
+    fn send(mut self, done: Done) {
+        self.done = Some(done);
     }
 }
 
 impl Drop for Report {
     fn drop(&mut self) {
-        if let Some(result) = self.result.take() {
+        if let Some(done) = self.done.take() {
             // The session may be gone already; then nobody waits for this.
-            let _ = self.inbox.send(Input::CallEnded { key: self.key.clone(), result });
+            let _ = self.inbox.send(Input::Done { key: self.key.clone(), done });
         }
     }
 }
@@ -137,6 +229,15 @@ fn no_backend() -> BackendError {
         kind: BackendErrorKind::NotFound,
         message: "this agent has no backend in this configuration".into(),
         hint: Some("resume with the configuration that the run was started with".into()),
+        usage: Usage::default(),
+    }
+}
+
+fn no_view(error: &str) -> BackendError {
+    BackendError {
+        kind: BackendErrorKind::BadRequest,
+        message: format!("the others' work could not be shown to it: {error}"),
+        hint: None,
         usage: Usage::default(),
     }
 }

@@ -7,16 +7,18 @@
 
 mod doers;
 mod feed;
+mod places;
 mod timers;
 
 use crate::coordination::Coordination;
 use althing_protocol::{
     AgentId, AttemptOutcome, Backend, BackendError, Clock, Decision, Event, Fact, InteractionId, Item,
-    Journal, JournalError, JournalReader, Notice, NoticeLevel, Op, Origin, Progress, Reply, RunEnd,
-    RunResult, RunSpec, Seq, SessionId, SessionOpened, TaskId, TaskSpec,
+    Journal, JournalError, JournalReader, Notice, NoticeLevel, Op, Origin, Progress, RunEnd, RunResult,
+    RunSpec, Seq, SessionId, SessionOpened, TaskId, TaskSpec, Workplaces,
 };
-use doers::{DoerKey, Doers};
+use doers::{DoerKey, Doers, Done, Job};
 pub use feed::{Feed, Interest, Subscription};
+use places::Places;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -46,6 +48,8 @@ pub struct Parts {
     pub history: Vec<Arc<Event>>,
     /// The agents' backends.
     pub backends: Backends,
+    /// Where agents with hands work; None where nobody has any.
+    pub workplaces: Option<Arc<dyn Workplaces>>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Takes out secrets.
@@ -76,7 +80,7 @@ pub struct SubmitError;
 
 pub(crate) enum Input {
     Op(Op, Origin),
-    CallEnded { key: DoerKey, result: Result<Reply, BackendError> },
+    Done { key: DoerKey, done: Done },
 }
 
 /// A session under supervision: the handle that front ends hold.
@@ -132,11 +136,14 @@ struct Session {
     feed: Feed,
     doers: Doers,
     timers: Timers,
+    places: Places,
     runs: BTreeMap<TaskId, Coordination>,
     next_seq: Seq,
     /// Recorded but not yet durable, hence not yet shown and not yet acted on.
     pending: Vec<Arc<Event>>,
     opening: Option<SessionOpened>,
+    /// What the session was opened to do.
+    opened_for: Option<Op>,
     closed: bool,
     halting: bool,
 }
@@ -150,9 +157,11 @@ impl Session {
             feed,
             doers,
             timers: Timers::default(),
+            places: Places::default(),
             runs: BTreeMap::new(),
             pending: Vec::new(),
             opening,
+            opened_for: None,
             closed: false,
             halting: false,
         };
@@ -164,10 +173,12 @@ impl Session {
 
     fn run(mut self, inbox: &Receiver<Input>) -> Stopped {
         if let Some(opening) = self.opening.take() {
+            let op = opening.op.clone();
             self.record(None, None, Fact::SessionOpened(Box::new(opening)));
+            self.begin(op);
         }
         loop {
-            if !self.wait_and_take(inbox) {
+            if self.pending.is_empty() && !self.wait_and_take(inbox) {
                 self.halting = true;
                 self.record(None, None, Fact::OpAccepted { op: Op::Shutdown, by: Origin::System });
                 self.settle();
@@ -181,6 +192,14 @@ impl Session {
             {
                 return self.stop(inbox);
             }
+        }
+    }
+
+    /// Does what the session was opened to do.
+    fn begin(&mut self, op: Option<Op>) {
+        if let Some(op) = op {
+            self.accept(op, Origin::User);
+            self.settle();
         }
     }
 
@@ -211,18 +230,22 @@ impl Session {
     fn take(&mut self, input: Input) {
         match input {
             Input::Op(op, by) => self.accept(op, by),
-            Input::CallEnded { key, result } => {
-                // A call that was not wanted any more may still have ended before it was stopped: too late.
+            Input::Done { key, done } => {
+                // What was not wanted any more may still have ended before it was stopped: too late.
                 if !self.doers.finished(&key) {
                     return;
                 }
-                let Some(work) = self.runs.get(&key.run).map(|run| run.work(key.call.seat)) else { return };
-                let attempt = key.call.attempt;
-                let fact = match result {
-                    Ok(reply) => Fact::ItemAdded { attempt, item: Item::Reply(reply) },
-                    Err(BackendError { message: error, hint, usage, .. }) => {
+                let (seat, attempt) = match &key.job {
+                    Job::Call(call) => (call.seat, call.attempt),
+                    Job::Chore(chore) => (chore.seat, chore.attempt),
+                };
+                let Some(work) = self.runs.get(&key.run).map(|run| run.work(seat)) else { return };
+                let fact = match done {
+                    Done::Replied(Ok(reply)) => Fact::ItemAdded { attempt, item: Item::Reply(reply) },
+                    Done::Replied(Err(BackendError { message: error, hint, usage, .. })) => {
                         Fact::AttemptEnded { attempt, outcome: AttemptOutcome::Failed { error, hint }, usage }
                     }
+                    Done::Added(item) => Fact::ItemAdded { attempt, item },
                 };
                 self.record(Some(work), None, fact);
             }
@@ -233,8 +256,16 @@ impl Session {
         match op {
             Op::StartRun { spec } => self.start_run(*spec),
             Op::Answer { interaction, decision } => self.answer(&interaction, &decision, by),
-            Op::Cancel { .. } | Op::Resume => {
+            Op::Cancel { .. } => {
                 self.record(None, None, Fact::OpAccepted { op, by });
+            }
+            Op::Resume => {
+                self.record(None, None, Fact::OpAccepted { op, by });
+                // A crash may have come between the session's opening and what it was opened for.
+                if self.runs.is_empty() {
+                    let op = self.opened_for.clone();
+                    self.begin(op);
+                }
             }
             Op::Shutdown => {
                 self.halting = true;
@@ -246,22 +277,8 @@ impl Session {
     /// A run's `TaskCreated` is its acceptance: it holds everything the op did.
     fn start_run(&mut self, spec: RunSpec) {
         let id = TaskId::run(self.runs.len() as u32 + 1);
-        let agents: Vec<AgentId> = spec.members.iter().map(|member| member.id.clone()).collect();
-        let run = TaskSpec::Run(Box::new(spec));
-        let cause = self.record(
-            Some(id.clone()),
-            None,
-            Fact::TaskCreated { id: id.clone(), parent: None, spec: run },
-        );
-        for (n, agent) in (1..).zip(agents) {
-            let work = id.work(n);
-            let created = Fact::TaskCreated {
-                id: work.clone(),
-                parent: Some(id.clone()),
-                spec: TaskSpec::Work { agent },
-            };
-            self.record(Some(work), Some(cause), created);
-        }
+        let spec = TaskSpec::Run(Box::new(spec));
+        self.record(Some(id.clone()), None, Fact::TaskCreated { id, parent: None, spec });
     }
 
     fn answer(&mut self, interaction: &InteractionId, decision: &Decision, by: Origin) {
@@ -302,7 +319,11 @@ impl Session {
             let run = Coordination::new(self.parts.session.clone(), id.clone(), (**spec).clone(), log_dir);
             self.runs.insert(id.clone(), run);
         }
-        self.closed |= matches!(event.fact, Fact::SessionClosed {});
+        match &event.fact {
+            Fact::SessionOpened(opened) => self.opened_for.clone_from(&opened.op),
+            Fact::SessionClosed {} => self.closed = true,
+            _ => {}
+        }
         for run in self.runs.values_mut() {
             run.apply(event);
         }
@@ -359,13 +380,24 @@ impl Session {
         for (id, run) in &self.runs {
             let wanted = run.wanted();
             self.timers.want(id, wanted.timers, now);
-            self.doers.keep_only(id, &wanted.calls);
-            for call in wanted.calls {
-                let key = DoerKey { run: id.clone(), call };
-                let (Some(agent), false) = (run.agent(call.seat), self.doers.has(&key)) else { continue };
-                let backend = self.parts.backends.get(agent).cloned();
-                if let Some(request) = run.request(call.seat) {
-                    self.doers.start(key, run.work(call.seat), request, backend);
+            let calls = wanted.calls.into_iter().map(Job::Call);
+            let jobs: Vec<Job> = calls.chain(wanted.chores.into_iter().map(Job::Chore)).collect();
+            self.doers.keep_only(id, &jobs);
+            for job in jobs {
+                let key = DoerKey { run: id.clone(), job };
+                if self.doers.has(&key) {
+                    continue;
+                }
+                match key.job.clone() {
+                    Job::Call(call) => {
+                        if let Some(call) = self.places.call(&self.parts, run, call.seat) {
+                            self.doers.call(key, call);
+                        }
+                    }
+                    Job::Chore(chore) => {
+                        let place = self.places.of(&self.parts, run, chore.seat);
+                        self.doers.chore(key, chore.kind, run.access(chore.seat), place);
+                    }
                 }
             }
         }

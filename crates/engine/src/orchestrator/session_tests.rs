@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::coordination::tests::harness::{answer, spec, text, vote};
+use althing_protocol::Reply;
 use althing_protocol::{
-    BackendErrorKind, BackendInfo, BoxFuture, Checkpoint, DeltaSink, FeedItem, Millis, ModelRequest,
-    RunRules, RunStatus, Timestamp, Usage,
+    BackendErrorKind, BackendInfo, BoxFuture, DeltaSink, FeedItem, Millis, ModelRequest, RunRules, RunStatus,
+    Timestamp, Usage,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,8 +31,6 @@ impl Journal for Memory {
         self.log.lock().unwrap().extend_from_slice(events);
         Ok(())
     }
-
-    fn checkpoint(&mut self, _: Checkpoint) {}
 
     fn keep(&mut self, _: &TaskId, _: &str, _: &str) -> Result<(), JournalError> {
         Ok(())
@@ -104,6 +103,7 @@ fn open(memory: &Memory, behaviours: &[Behaviour], history: Vec<Arc<Event>>) -> 
         reader: Arc::new(memory.clone()),
         history,
         backends: backends.collect(),
+        workplaces: None,
         clock: Arc::new(Ticking),
         mask: Arc::new(|event| event),
         task_dir: Box::new(ToString::to_string),

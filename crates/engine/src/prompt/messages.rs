@@ -14,18 +14,18 @@ pub(super) fn contribution(state: &State, seat: usize, attempt: &Attempt) -> Vec
     let mut text = task(state);
     if matches!(attempt.purpose, Purpose::Judge { .. }) {
         text.push_str("\n\n<CURRENT ANSWERS from the agents>\n");
-        write_answers(&mut text, &newest(state, seat, Revision(0), knows));
+        write_answers(&mut text, &state.newest(seat, Revision(0), knows));
         text.push_str("<END OF CURRENT ANSWERS>");
     }
     let mut messages = vec![Message::User(text)];
-    messages.extend(turns.iter().map(|turn| message(state, seat, turn)));
+    messages.extend(turns.iter().filter_map(|turn| message(state, seat, turn)));
     messages
 }
 
 /// The conversation of the presenter.
 pub(super) fn presentation(state: &State, seat: usize, attempt: &Attempt) -> Vec<Message> {
     let mut text = task(state);
-    let answers = newest(state, seat, Revision(0), state.revision());
+    let answers = state.newest(seat, Revision(0), state.revision());
     text.push_str("\n\n<ANSWERS from the agents>\n");
     write_answers(&mut text, &answers);
     text.push_str("<END OF ANSWERS>");
@@ -35,7 +35,7 @@ pub(super) fn presentation(state: &State, seat: usize, attempt: &Attempt) -> Vec
         let _ = write!(text, "\n\nYour own answer is {}, the last one.", own.label);
     }
     let mut messages = vec![Message::User(text)];
-    messages.extend(attempt.turns.iter().map(|turn| message(state, seat, turn)));
+    messages.extend(attempt.turns.iter().filter_map(|turn| message(state, seat, turn)));
     messages
 }
 
@@ -63,17 +63,6 @@ fn task(state: &State) -> String {
     text
 }
 
-/// Each agent's newest answer between two revisions, in the order of their names, the reader's own last.
-fn newest(state: &State, reader: usize, after: Revision, up_to: Revision) -> Vec<&Answer> {
-    let shown = |seat: usize| {
-        let answers = &state.seats.get(seat)?.answers;
-        let newest = answers.iter().rev().find(|answer| **answer < up_to.0 as usize)?;
-        state.answers.get(*newest).filter(|answer| answer.revision > after)
-    };
-    let others = (0..state.seats.len()).filter(|seat| *seat != reader);
-    others.chain([reader]).filter_map(shown).collect()
-}
-
 fn write_answers(text: &mut String, answers: &[&Answer]) {
     for answer in answers {
         let _ = writeln!(text, "<{0}>\n{1}\n<end of {0}>", answer.label, answer.content);
@@ -92,8 +81,9 @@ fn write_vote(text: &mut String, state: &State) {
     text.push_str("<END OF VOTES>");
 }
 
-fn message(state: &State, seat: usize, turn: &Turn) -> Message {
-    match turn {
+fn message(state: &State, seat: usize, turn: &Turn) -> Option<Message> {
+    Some(match turn {
+        Turn::Kept => return None,
         Turn::Reply(reply) => {
             Message::Assistant { text: reply.text.clone(), tool_calls: reply.tool_calls.clone() }
         }
@@ -106,12 +96,12 @@ fn message(state: &State, seat: usize, turn: &Turn) -> Message {
         Turn::Reminder { call: None, text } => Message::User(text.clone()),
         Turn::Update { from, to } => {
             let mut text = "<NEWER ANSWERS from the agents>\n".to_owned();
-            write_answers(&mut text, &newest(state, seat, *from, *to));
+            write_answers(&mut text, &state.newest(seat, *from, *to));
             text.push_str(
                 "<END OF NEWER ANSWERS>\nThey replace the earlier answers of the same agents. Judge again.",
             );
             Message::User(text)
         }
         Turn::TimeWarning => Message::User("Your time is nearly up. Finish now with what you have.".into()),
-    }
+    })
 }

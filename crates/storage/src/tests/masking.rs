@@ -86,6 +86,7 @@ fn carriers(text: &str) -> Vec<Arc<Event>> {
         offline: false,
         system_message: Some(text.into()),
         voting_sensitivity: None,
+        hands: false,
     };
     let TaskSpec::Run(spec) = run_spec(text) else { unreachable!() };
     let spec =

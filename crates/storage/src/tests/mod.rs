@@ -10,7 +10,6 @@ mod format;
 mod masking;
 mod processes;
 mod real_files;
-mod speed;
 
 use crate::sim::SimDisk;
 use crate::{CheckpointFold, SessionManager, SessionWriter};
@@ -51,6 +50,7 @@ pub(super) fn opened() -> Fact {
         config_source: "team.yaml".into(),
         config_text: "agents: []\n".into(),
         config_digest: "00".into(),
+        op: None,
     }))
 }
 
@@ -60,6 +60,7 @@ pub(super) fn run_spec(task: &str) -> TaskSpec {
         context: None,
         history: Vec::new(),
         members: Vec::new(),
+        context_paths: Vec::new(),
         modes: Modes::default(),
         rules: RunRules::default(),
         lot: 7,

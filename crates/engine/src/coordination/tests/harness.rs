@@ -13,6 +13,7 @@ pub(crate) fn member(id: &str) -> Member {
         model: format!("model-{id}"),
         offline: false,
         system_message: None,
+        hands: false,
         voting_sensitivity: None,
     }
 }
@@ -25,6 +26,7 @@ pub(crate) fn spec(agents: &[&str], mut rules: RunRules) -> RunSpec {
         context: None,
         history: Vec::new(),
         members: agents.iter().map(|id| member(id)).collect(),
+        context_paths: Vec::new(),
         modes: Modes::default(),
         rules,
         lot: 7,
@@ -55,13 +57,14 @@ pub(crate) struct World {
     pub(crate) run: Coordination,
     pub(crate) log: Vec<Event>,
     now: u64,
-    settled: bool,
+    /// Where the batch begins that was written last.
+    batch: usize,
 }
 
 impl World {
     pub(crate) fn new(spec: RunSpec) -> Self {
         let run = Coordination::new("s1".into(), "r1".into(), spec.clone(), "/logs".into());
-        let mut world = Self { run, log: Vec::new(), now: 0, settled: true };
+        let mut world = Self { run, log: Vec::new(), now: 0, batch: 0 };
         let created =
             Fact::TaskCreated { id: "r1".into(), parent: None, spec: TaskSpec::Run(Box::new(spec)) };
         world.happens("r1".into(), created);
@@ -73,6 +76,7 @@ impl World {
     }
 
     pub(crate) fn happens(&mut self, task: TaskId, fact: Fact) {
+        self.batch = self.log.len();
         self.record(Some(task), fact);
         self.settle();
     }
@@ -95,11 +99,11 @@ impl World {
                 self.record(Some(task), fact);
             }
         }
-        self.settled = false;
         panic!("the consequences never end:\n{:#?}", self.log.iter().rev().take(6).collect::<Vec<_>>());
     }
 
     pub(crate) fn op(&mut self, op: Op) {
+        self.batch = self.log.len();
         self.record(None, Fact::OpAccepted { op, by: Origin::User });
         self.settle();
     }
@@ -166,6 +170,17 @@ impl World {
         let mut run = Coordination::new("s1".into(), "r1".into(), (**spec).clone(), "/logs".into());
         self.log.iter().for_each(|event| run.apply(event));
         run
+    }
+
+    /// A crash while the last batch was being written: so much of it is left, and nothing but the log.
+    pub(crate) fn crashes(&mut self, left: usize) {
+        self.log.truncate((self.batch + left).max(1));
+        self.run = self.folded();
+    }
+
+    /// How many events the last batch has.
+    pub(crate) fn last_batch(&self) -> usize {
+        self.log.len() - self.batch
     }
 
     pub(crate) fn story(&self) -> String {

@@ -1,12 +1,13 @@
 //! Random histories: whatever the models, the clock and the user do, the promises of a run hold.
 
 use super::harness::{World, answer, call, spec, text, vote};
+use crate::ChoreKind;
 use althing_protocol::{
-    AttemptOutcome, Decision, Fact, FinalAnswerStrategy, InteractionId, Item, Millis, Op, Reply, RunLimits,
-    RunRules, Timer, Verdict,
+    AttemptOutcome, ContextPath, Decision, Fact, FinalAnswerStrategy, InteractionId, Item, Millis, Op, Reply,
+    RunLimits, RunRules, Timer, Verdict,
 };
 use fastrand::Rng;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Steps after which the run's own limit is let pass: every run ends.
 const PATIENCE: usize = 120;
@@ -39,7 +40,7 @@ fn random_rules(rng: &mut Rng) -> RunRules {
 
 fn random_reply(rng: &mut Rng, agents: usize) -> Reply {
     let target = format!("agent{}", rng.usize(1..=agents + 1));
-    match rng.u8(0..20) {
+    match rng.u8(0..21) {
         0..6 => answer(&format!("answer {}", rng.u16(..))),
         6 => answer("the same as ever"),
         7..14 => vote(&target),
@@ -64,6 +65,20 @@ fn random_reply(rng: &mut Rng, agents: usize) -> Reply {
 /// One thing that may happen to a run from outside.
 fn step(world: &mut World, rng: &mut Rng, agents: usize) {
     let wanted = world.run.wanted();
+    // Chores end soon, most of the time well.
+    if let Some(chore) = rng.choice(wanted.chores.clone()).filter(|_| rng.u8(0..3) > 0) {
+        let error = (rng.u8(0..5) == 0).then(|| "the disk said no".to_owned());
+        let item = match chore.kind {
+            ChoreKind::Tool(call) => {
+                Item::ToolResult { call: call.id, content: "done".into(), is_error: error.is_some() }
+            }
+            ChoreKind::Keep(_) => Item::WorkspaceKept { error },
+            ChoreKind::OpenContext => Item::ContextOpened { error },
+            ChoreKind::CloseContext => Item::ContextClosed { writes: Vec::new(), error },
+        };
+        world.happens(world.run.work(chore.seat), Fact::ItemAdded { attempt: chore.attempt, item });
+        return;
+    }
     match rng.u8(0..40) {
         0 => world.op(Op::Cancel { task: "r1".into() }),
         1 => {
@@ -71,8 +86,9 @@ fn step(world: &mut World, rng: &mut Rng, agents: usize) {
             world.op(Op::Resume);
         }
         2 => {
-            // A crash: nothing is left but the log.
-            world.run = world.folded();
+            // A crash: nothing is left but the log, and perhaps not all of the batch that was being written.
+            let left = rng.usize(0..=world.last_batch());
+            world.crashes(left);
             world.op(Op::Resume);
         }
         3..7 => {
@@ -119,11 +135,25 @@ fn play(seed: u64) -> World {
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
     let mut spec = spec(&ids, random_rules(&mut rng));
     spec.lot = rng.u64(..);
+    for member in &mut spec.members {
+        member.hands = rng.bool();
+    }
+    if rng.bool() {
+        let path = ContextPath { path: "/project".into(), writable: true, protected: Vec::new() };
+        spec.context_paths.push(path);
+    }
     spec.rules.override_window = rng.bool().then_some(Millis(60_000));
     let mut world = World::new(spec);
     for _ in 0..PATIENCE {
         if world.run.result().is_some() {
-            return world;
+            // Sometimes the very end is torn too.
+            if rng.u8(0..4) > 0 {
+                return world;
+            }
+            let left = rng.usize(0..=world.last_batch());
+            world.crashes(left);
+            world.op(Op::Resume);
+            continue;
         }
         step(&mut world, &mut rng, agents);
     }
@@ -133,6 +163,10 @@ fn play(seed: u64) -> World {
     if world.run.result().is_none() {
         world.fires(Timer::Orchestrator);
     }
+    while let Some(chore) = world.run.wanted().chores.pop() {
+        let item = Item::ContextClosed { writes: Vec::new(), error: None };
+        world.happens(world.run.work(chore.seat), Fact::ItemAdded { attempt: chore.attempt, item });
+    }
     world
 }
 
@@ -140,6 +174,7 @@ fn check(seed: u64, world: &World) {
     let fail = |what: &str| panic!("seed {seed}: {what}\n{}", world.story());
     let (mut winners, mut finished, mut cancelled) = (0, 0, false);
     let mut statuses = BTreeMap::new();
+    let mut created = BTreeSet::new();
     let mut ended = HashMap::new();
     let mut stored: Vec<(&str, &str)> = Vec::new();
     for event in &world.log {
@@ -148,6 +183,9 @@ fn check(seed: u64, world: &World) {
             Fact::OpAccepted { op: Op::Cancel { .. }, .. } => cancelled = true,
             Fact::AttemptStarted { .. } if cancelled || over => fail("an attempt begins after the end"),
             Fact::ItemAdded { .. } if over => fail("content after the end"),
+            Fact::TaskCreated { id, .. } => {
+                assert!(created.insert(id.clone()), "seed {seed}: {id} came into being twice")
+            }
             Fact::Decided(Verdict::Winner { .. }) => winners += 1,
             Fact::Decided(Verdict::Finished { .. }) => finished += 1,
             Fact::StatusChanged { status, .. } => {

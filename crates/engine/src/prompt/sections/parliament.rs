@@ -18,5 +18,9 @@ pub(super) fn say(scene: &Scene<'_>) -> Option<String> {
         (TurnKind::Judge | TurnKind::VoteOnly | TurnKind::Present(_), _) => return None,
     };
     let judged_later = scene.votes && !alone && scene.turn == TurnKind::Answer { tool: true };
-    Some(if judged_later { format!("{text} Later you will see the other agents' answers.") } else { text.to_owned() })
+    Some(if judged_later {
+        format!("{text} Later you will see the other agents' answers.")
+    } else {
+        text.to_owned()
+    })
 }

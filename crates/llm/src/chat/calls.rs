@@ -1,0 +1,246 @@
+//! Puts tool calls together from the fragments in which they stream.
+//!
+//! Decides which call a fragment belongs to, for providers that number their calls well, badly or not at all. Must
+//! never hand out a call before the whole reply has ended well: `finish` is called only then.
+
+use super::frame::{CallPiece, Text};
+use crate::error::Failure;
+use crate::limits::{ARGUMENT_BYTES, TOOL_CALLS};
+use althing_protocol::{BackendErrorKind, ToolCall};
+use serde::de::IgnoredAny;
+use std::collections::HashSet;
+
+/// The calls of one reply so far.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    slots: Vec<Slot>,
+    bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    index: Option<u32>,
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+impl Calls {
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// What the calls cost in output tokens, roughly.
+    pub(crate) fn estimated_tokens(&self) -> u64 {
+        self.bytes.div_ceil(4) as u64
+    }
+
+    /// Adds a fragment. Gives the tool's name when the fragment is the first to say it.
+    pub(crate) fn add(&mut self, piece: &CallPiece<'_>) -> Result<Option<&str>, Failure> {
+        let id = piece.id.as_ref().map_or("", Text::as_str);
+        let function = piece.function.as_ref();
+        let name = function.and_then(|function| function.name.as_ref()).map_or("", Text::as_str);
+        let decoded: Text<'_>;
+        let arguments = match function.and_then(|function| function.arguments) {
+            None => "",
+            Some(raw) if raw.get().starts_with('"') => {
+                decoded = serde_json::from_str(raw.get())
+                    .map_err(|error| Failure::new(BackendErrorKind::Protocol, error.to_string()))?;
+                decoded.as_str()
+            }
+            Some(raw) => raw.get(),
+        };
+        self.bytes += arguments.len() + name.len() + id.len();
+        if self.bytes > ARGUMENT_BYTES {
+            return Err(Failure::new(BackendErrorKind::TooLarge, "the tool calls are larger than 2 MiB"));
+        }
+        let slots = self.slots.len();
+        let at = match self.place(piece.index, id, name, arguments) {
+            Place::Known(at) => at,
+            Place::Repeat => return Ok(None),
+            Place::New if slots >= TOOL_CALLS => {
+                return Err(Failure::new(
+                    BackendErrorKind::TooLarge,
+                    "more than 128 tool calls in one reply",
+                ));
+            }
+            Place::New => {
+                self.slots.push(Slot { index: piece.index, ..Slot::default() });
+                slots
+            }
+        };
+        let Some(slot) = self.slots.get_mut(at) else { return Ok(None) };
+        if slot.id.is_empty() {
+            id.clone_into(&mut slot.id);
+        }
+        slot.arguments.push_str(arguments);
+        if slot.name.is_empty() && !name.is_empty() {
+            name.clone_into(&mut slot.name);
+            return Ok(Some(&slot.name));
+        }
+        Ok(None)
+    }
+
+    /// Where a fragment belongs.
+    fn place(&self, index: Option<u32>, id: &str, name: &str, arguments: &str) -> Place {
+        let known = match index {
+            Some(_) => self.slots.iter().rposition(|slot| slot.index == index),
+            // Without a number a name begins a call, and anything else goes on with the call of its id or the last.
+            None if !id.is_empty() => self.slots.iter().rposition(|slot| slot.id == id),
+            None => self.slots.len().checked_sub(1),
+        };
+        let Some((at, slot)) = known.and_then(|at| Some((at, self.slots.get(at)?))) else {
+            return if name.is_empty() && index.is_none() && !self.slots.is_empty() {
+                Place::Known(self.slots.len() - 1)
+            } else {
+                Place::New
+            };
+        };
+        if name.is_empty() || slot.name.is_empty() {
+            return Place::Known(at);
+        }
+        // A second name for the same number: the next whole call under a reused number, the same call said twice, or
+        // just the name repeated on every fragment.
+        let other_id = !id.is_empty() && !slot.id.is_empty() && id != slot.id;
+        let next_whole = arguments.trim_start().starts_with('{') && is_whole(&slot.arguments);
+        if !other_id && next_whole && slot.name == name && slot.arguments == arguments && !id.is_empty() {
+            return Place::Repeat;
+        }
+        if other_id || next_whole || (index.is_none() && slot.name != name) {
+            return Place::New;
+        }
+        Place::Known(at)
+    }
+
+    /// The calls, each with a name and an id of its own.
+    pub(crate) fn finish(self) -> Result<Vec<ToolCall>, Failure> {
+        let mut seen = HashSet::new();
+        let mut calls = Vec::with_capacity(self.slots.len());
+        for (n, slot) in self.slots.into_iter().enumerate() {
+            if slot.name.is_empty() {
+                return Err(Failure::new(BackendErrorKind::Protocol, "a tool call without a name"));
+            }
+            let base = if slot.id.is_empty() { format!("call_{}", n + 1) } else { slot.id };
+            let mut id = base.clone();
+            let mut copy = 2;
+            while !seen.insert(id.clone()) {
+                id = format!("{base}-{copy}");
+                copy += 1;
+            }
+            let arguments = if slot.arguments.trim().is_empty() { "{}".to_owned() } else { slot.arguments };
+            calls.push(ToolCall { id, name: slot.name, arguments });
+        }
+        Ok(calls)
+    }
+}
+
+enum Place {
+    Known(usize),
+    New,
+    Repeat,
+}
+
+fn is_whole(arguments: &str) -> bool {
+    serde_json::from_str::<IgnoredAny>(arguments).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The calls that come of these fragments, as `id name arguments`, and the names as they were announced.
+    fn put_together(fragments: &[&str]) -> (Vec<String>, Vec<String>) {
+        let mut calls = Calls::default();
+        let mut announced = Vec::new();
+        for fragment in fragments {
+            let piece: CallPiece<'_> = serde_json::from_str(fragment).unwrap();
+            announced.extend(calls.add(&piece).unwrap().map(str::to_owned));
+        }
+        let finished = calls.finish().unwrap();
+        (
+            finished.iter().map(|call| format!("{} {} {}", call.id, call.name, call.arguments)).collect(),
+            announced,
+        )
+    }
+
+    #[test]
+    fn fragments_of_parallel_calls_find_their_call_by_number() {
+        let (calls, announced) = put_together(&[
+            r#"{"index":0,"id":"a","type":"function","function":{"name":"vote","arguments":""}}"#,
+            r#"{"index":1,"id":"b","function":{"name":"read","arguments":"{\"p\":"}}"#,
+            r#"{"index":0,"function":{"arguments":"{\"x\":1}"}}"#,
+            r#"{"index":1,"function":{"arguments":"2}"}}"#,
+        ]);
+        assert_eq!(calls, [r#"a vote {"x":1}"#, r#"b read {"p":2}"#]);
+        assert_eq!(announced, ["vote", "read"]);
+    }
+
+    #[test]
+    fn whole_calls_without_numbers_or_ids_get_ids_of_their_own() {
+        let (calls, _) = put_together(&[
+            r#"{"function":{"name":"vote","arguments":"{}"}}"#,
+            r#"{"function":{"name":"vote","arguments":"{\"x\":1}"}}"#,
+        ]);
+        assert_eq!(calls, ["call_1 vote {}", r#"call_2 vote {"x":1}"#]);
+    }
+
+    #[test]
+    fn whole_calls_that_all_claim_number_0_stay_apart() {
+        for id in ["", "same"] {
+            let (calls, _) = put_together(&[
+                &format!(r#"{{"index":0,"id":"{id}","function":{{"name":"a","arguments":"{{\"n\":1}}"}}}}"#),
+                &format!(r#"{{"index":0,"id":"{id}","function":{{"name":"b","arguments":"{{\"n\":2}}"}}}}"#),
+            ]);
+            assert_eq!(calls.len(), 2, "{calls:?}");
+        }
+    }
+
+    #[test]
+    fn repeated_ids_are_made_unique() {
+        let (calls, _) = put_together(&[
+            r#"{"index":0,"id":"a","function":{"name":"x","arguments":"{}"}}"#,
+            r#"{"index":1,"id":"a","function":{"name":"y","arguments":"{}"}}"#,
+            r#"{"index":2,"id":"a-2","function":{"name":"z","arguments":"{}"}}"#,
+        ]);
+        assert_eq!(calls, ["a x {}", "a-2 y {}", "a-2-2 z {}"]);
+    }
+
+    #[test]
+    fn a_name_on_every_fragment_is_one_call_and_a_call_said_twice_is_one_call() {
+        let (calls, announced) = put_together(&[
+            r#"{"index":0,"id":"a","function":{"name":"x","arguments":"{\"n\""}}"#,
+            r#"{"index":0,"id":"a","function":{"name":"x","arguments":":1}"}}"#,
+            r#"{"index":0,"id":"a","function":{"name":"x","arguments":"{\"n\":1}"}}"#,
+        ]);
+        assert_eq!(calls, [r#"a x {"n":1}"#]);
+        assert_eq!(announced, ["x"]);
+    }
+
+    #[test]
+    fn arguments_may_be_an_object_absent_or_not_json_at_all() {
+        let (calls, _) = put_together(&[
+            r#"{"index":0,"id":"a","function":{"name":"x","arguments":{"n": 1}}}"#,
+            r#"{"index":1,"id":"b","function":{"name":"y"}}"#,
+            r#"{"index":2,"id":"c","function":{"name":"z","arguments":"not json"}}"#,
+        ]);
+        assert_eq!(calls, [r#"a x {"n": 1}"#, "b y {}", "c z not json"]);
+    }
+
+    #[test]
+    fn a_call_without_a_name_is_no_call_of_the_protocol() {
+        let mut calls = Calls::default();
+        calls.add(&serde_json::from_str(r#"{"index":0,"id":"a"}"#).unwrap()).unwrap();
+        assert_eq!(calls.finish().unwrap_err().kind, BackendErrorKind::Protocol);
+    }
+
+    #[test]
+    fn arguments_past_their_limit_are_refused() {
+        let mut calls = Calls::default();
+        let piece =
+            format!(r#"{{"index":0,"function":{{"name":"x","arguments":"{}"}}}}"#, "x".repeat(1 << 20));
+        let piece: CallPiece<'_> = serde_json::from_str(&piece).unwrap();
+        calls.add(&piece).unwrap();
+        assert_eq!(calls.add(&piece).unwrap_err().kind, BackendErrorKind::TooLarge);
+    }
+}

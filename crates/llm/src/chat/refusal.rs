@@ -1,0 +1,213 @@
+//! Reads what a provider says when it refuses: status, its own words, how long to wait.
+//!
+//! Decides which kind of failure a status is. The words are raw here; the backend cleans them before anyone sees them.
+
+use super::transport::read_body;
+use crate::error::{Again, Failure};
+use crate::limits::{ERROR_BODY_BYTES, ERROR_BODY_TIME};
+use crate::retry::asked_wait;
+use althing_protocol::BackendErrorKind as Kind;
+use reqwest::Response;
+use serde_json::Value;
+use std::time::SystemTime;
+use tokio::time::Instant;
+
+/// Reads the refusal; its body only as far as it is small and comes soon.
+pub(crate) async fn read(response: Response, deadline: Instant) -> Failure {
+    let status = response.status();
+    let after = asked_wait(response.headers(), now());
+    let by = (Instant::now() + ERROR_BODY_TIME).min(deadline);
+    let body = read_body(response, ERROR_BODY_BYTES, by).await.unwrap_or_default();
+    let said = provider_message(&String::from_utf8_lossy(&body));
+    let reason = status.canonical_reason().map(|reason| format!(" {reason}")).unwrap_or_default();
+    let what = if said.is_empty() {
+        format!("{}{reason}", status.as_u16())
+    } else {
+        format!("{}{reason}: {said}", status.as_u16())
+    };
+    let mut failure =
+        Failure { after, status: Some(status.as_u16()), ..classify(status.as_u16(), what, &said) };
+    if failure.again == Again::Never {
+        failure.after = None;
+    }
+    failure
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a Retry-After date means the provider's wall clock; nothing is decided or recorded by it but a capped wait"
+)]
+fn now() -> SystemTime {
+    SystemTime::now()
+}
+
+fn classify(status: u16, what: String, said: &str) -> Failure {
+    let said = said.to_ascii_lowercase();
+    match status {
+        401 | 403 => Failure::new(Kind::Auth, what),
+        // Some providers answer 400 to a bad key.
+        400 if said.contains("api key") || said.contains("api_key") => Failure::new(Kind::Auth, what),
+        402 => Failure::new(Kind::BadRequest, what)
+            .with_hint("the account has no credit left with this provider"),
+        404 | 405 | 410 => Failure::new(Kind::NotFound, what),
+        413 => Failure::new(Kind::BadRequest, what).with_hint("the conversation is too long for this model"),
+        408 => Failure::new(Kind::Timeout, what),
+        // Waiting does not bring credit.
+        429 if said.contains("insufficient_quota") || said.contains("exceeded your current quota") => {
+            Failure::new(Kind::RateLimited, what)
+                .with_hint("the account's quota is used up: check plan and billing with the provider")
+                .for_good()
+        }
+        425 | 429 => Failure::new(Kind::RateLimited, what),
+        300..=399 => Failure::new(Kind::NotFound, format!("{what} (redirects are not followed)"))
+            .with_hint("set `base_url` to the address that the server redirects to"),
+        400..=499 => Failure::new(Kind::BadRequest, what),
+        501 | 505 => Failure::new(Kind::Server, what).for_good(),
+        500..=599 => Failure::new(Kind::Server, what),
+        _ => Failure::new(Kind::Protocol, what),
+    }
+}
+
+/// The failure that an error object inside a stream is: by its code where that says something, else the provider's
+/// own. The stream itself began with 200, so there is no status to go by.
+pub(crate) fn in_stream(error: &str) -> Failure {
+    let value: Value = serde_json::from_str(error).unwrap_or_default();
+    let field = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
+    let number = value.get("code").and_then(Value::as_u64).or_else(|| field("code").parse().ok());
+    let words = format!("{} {}", field("code"), field("type")).to_ascii_lowercase();
+    let said = value.get("message").and_then(Value::as_str).or(value.as_str()).unwrap_or(error);
+    let what = format!("the provider failed during the reply: {said}");
+    let says = |word: &str| words.contains(word);
+    if let Some(status @ 400..=599) = number {
+        return classify(status as u16, what, said);
+    }
+    Failure::new(
+        if says("rate_limit") {
+            Kind::RateLimited
+        } else if says("api_key") || says("auth") || says("permission") {
+            Kind::Auth
+        } else if says("not_found") {
+            Kind::NotFound
+        } else if says("invalid_request") || says("context_length") {
+            Kind::BadRequest
+        } else {
+            Kind::Server
+        },
+        what,
+    )
+}
+
+/// The provider's own sentence out of an error's body, in the shapes that are in use; else the body itself.
+fn provider_message(body: &str) -> String {
+    let Ok(value) = serde_json::from_str::<Value>(body) else { return without_tags(body) };
+    // Some wrap their one error into a list.
+    let value = value.get(0).unwrap_or(&value);
+    let error = value.get("error").unwrap_or(value);
+    let sentence = error
+        .as_str()
+        .or_else(|| error.get("message").and_then(Value::as_str))
+        .or_else(|| value.get("message").and_then(Value::as_str))
+        .or_else(|| value.get("detail").and_then(Value::as_str));
+    let code = error.get("code").and_then(Value::as_str).filter(|code| !code.is_empty());
+    match (sentence, code) {
+        (Some(sentence), Some(code)) if !sentence.contains(code) => format!("{sentence} ({code})"),
+        (Some(sentence), _) => sentence.to_owned(),
+        (None, _) => body.to_owned(),
+    }
+}
+
+/// An HTML page's text: proxies answer with pages.
+fn without_tags(body: &str) -> String {
+    if !body.trim_start().starts_with('<') {
+        return body.to_owned();
+    }
+    let mut text = String::new();
+    let mut in_tag = false;
+    for c in body.chars() {
+        match c {
+            '<' => in_tag = true,
+            '>' => {
+                in_tag = false;
+                text.push(' ');
+            }
+            _ if !in_tag => text.push(c),
+            _ => {}
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_providers_own_sentence_is_found_in_every_shape_in_use() {
+        let table = [
+            (
+                r#"{"error":{"message":"No such model","code":"model_not_found"}}"#,
+                "No such model (model_not_found)",
+            ),
+            (r#"{"error":{"message":"No such model","code":404}}"#, "No such model"),
+            (r#"{"error":"nope"}"#, "nope"),
+            (r#"{"object":"error","message":"bad"}"#, "bad"),
+            (r#"{"detail":"Not Found"}"#, "Not Found"),
+            (r#"[{"error":{"message":"listed"}}]"#, "listed"),
+            (r#"{"weird":1}"#, r#"{"weird":1}"#),
+            ("plain", "plain"),
+            ("", ""),
+        ];
+        for (body, sentence) in table {
+            assert_eq!(provider_message(body), sentence, "{body}");
+        }
+        assert_eq!(provider_message("<html><b>502</b> Bad Gateway</html>").trim(), "502  Bad Gateway");
+    }
+
+    #[test]
+    fn each_status_has_its_kind_and_only_passing_troubles_are_tried_again() {
+        let judged = |status| {
+            let failure = classify(status, String::new(), "");
+            (failure.kind, failure.again != Again::Never)
+        };
+        let table = [
+            (400, Kind::BadRequest, false),
+            (401, Kind::Auth, false),
+            (403, Kind::Auth, false),
+            (404, Kind::NotFound, false),
+            (408, Kind::Timeout, true),
+            (413, Kind::BadRequest, false),
+            (422, Kind::BadRequest, false),
+            (429, Kind::RateLimited, true),
+            (500, Kind::Server, true),
+            (502, Kind::Server, true),
+            (503, Kind::Server, true),
+            (529, Kind::Server, true),
+            (307, Kind::NotFound, false),
+        ];
+        for (status, kind, again) in table {
+            assert_eq!(judged(status), (kind, again), "{status}");
+        }
+    }
+
+    #[test]
+    fn an_error_inside_the_stream_is_judged_by_its_code_and_is_the_providers_without_one() {
+        let table = [
+            (r#"{"message":"x","code":429}"#, Kind::RateLimited),
+            (r#"{"message":"x","code":"502"}"#, Kind::Server),
+            (r#"{"message":"x","type":"invalid_request_error","code":"invalid_api_key"}"#, Kind::Auth),
+            (r#"{"message":"x","type":"invalid_request_error","code":"model_not_found"}"#, Kind::NotFound),
+            (r#"{"message":"x","type":"requests","code":"rate_limit_exceeded"}"#, Kind::RateLimited),
+            (r#"{"message":"x","type":"invalid_request_error","code":null}"#, Kind::BadRequest),
+            (r#"{"message":"x","type":"server_error"}"#, Kind::Server),
+            (r#""overloaded""#, Kind::Server),
+        ];
+        for (error, kind) in table {
+            assert_eq!(in_stream(error).kind, kind, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_used_up_quota_is_not_waited_for() {
+        assert_eq!(classify(429, String::new(), "… (insufficient_quota)").again, Again::Never);
+    }
+}

@@ -1,0 +1,288 @@
+//! Writes the body of a chat-completions request.
+//!
+//! Decides how our words are said on this wire and which of a backend's parameters go along. Only named parameters
+//! are sent: a provider refuses a whole request for one key that it does not know, and a config carries many keys that
+//! are meant for us. Anything else reaches the wire through `extra_body`.
+
+use crate::providers::{OutputLimit, Provider, Reasoning};
+use althing_protocol::{Message, ModelRequest, ToolCall, ToolSpec};
+use serde::ser::{SerializeMap, SerializeSeq};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
+
+/// Parameters that are sent as they are written.
+const SENT: &[&str] = &[
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "top_a",
+    "seed",
+    "stop",
+    "frequency_penalty",
+    "presence_penalty",
+    "repetition_penalty",
+    "logit_bias",
+    "max_completion_tokens",
+    "reasoning_effort",
+    "verbosity",
+    "thinking",
+    "enable_thinking",
+    "thinking_budget",
+    "chat_template_kwargs",
+    "response_format",
+    "service_tier",
+    "parallel_tool_calls",
+    "tool_choice",
+    "provider",
+    "models",
+    "transforms",
+    "route",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+    "store",
+    "metadata",
+    "search_parameters",
+    "web_search_options",
+];
+
+/// Parameters that a request without tools must not carry.
+const ONLY_WITH_TOOLS: &[&str] = &["parallel_tool_calls", "tool_choice"];
+
+/// What the wire itself writes; `extra_body` cannot change it.
+const OURS: &[&str] = &["model", "messages", "tools", "stream", "stream_options", "n"];
+
+/// How much of a call's broken arguments the model is shown again.
+const BROKEN_ARGUMENTS_CHARS: usize = 2000;
+
+/// What a provider turned out to want otherwise; learnt from its refusals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Dialect {
+    pub(crate) stream_options: bool,
+    pub(crate) output_limit: OutputLimit,
+}
+
+impl Dialect {
+    /// The dialect that this refusal asks for, if it names something that can be said another way.
+    pub(crate) fn learn(self, refusal: &str) -> Option<Self> {
+        if self.stream_options && (refusal.contains("stream_options") || refusal.contains("include_usage")) {
+            return Some(Self { stream_options: false, ..self });
+        }
+        let other = match self.output_limit {
+            OutputLimit::MaxTokens if refusal.contains("max_completion_tokens") => {
+                OutputLimit::MaxCompletionTokens
+            }
+            OutputLimit::MaxCompletionTokens if refusal.contains("max_completion_tokens") => {
+                OutputLimit::MaxTokens
+            }
+            OutputLimit::MaxTokens | OutputLimit::MaxCompletionTokens => return None,
+        };
+        Some(Self { output_limit: other, ..self })
+    }
+}
+
+/// A backend's parameters, ready to be sent.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Params {
+    sent: Map<String, Value>,
+    /// Apart, because its name depends on the dialect.
+    max_tokens: Option<Value>,
+}
+
+impl Params {
+    /// Takes what goes on the wire out of a backend's section.
+    pub(crate) fn new(params: &Map<String, Value>, provider: &Provider) -> Self {
+        let mut sent = Map::new();
+        for key in SENT {
+            if let Some(value) = params.get(*key).filter(|value| !value.is_null()) {
+                sent.insert((*key).to_owned(), value.clone());
+            }
+        }
+        if let Some(reasoning) = params.get("reasoning") {
+            match provider.reasoning {
+                Reasoning::Object => {
+                    sent.insert("reasoning".to_owned(), reasoning.clone());
+                }
+                Reasoning::Effort => insert_new(&mut sent, "reasoning_effort", reasoning.get("effort")),
+            }
+        }
+        insert_new(&mut sent, "verbosity", params.get("text").and_then(|text| text.get("verbosity")));
+        if let Some(Value::Object(extra)) = params.get("extra_body") {
+            for (key, value) in extra.iter().filter(|(key, _)| !OURS.contains(&key.as_str())) {
+                sent.insert(key.clone(), value.clone());
+            }
+        }
+        let max_tokens = sent
+            .shift_remove("max_tokens")
+            .or_else(|| sent.shift_remove("max_completion_tokens"))
+            .or_else(|| params.get("max_tokens").filter(|value| !value.is_null()).cloned());
+        Self { sent, max_tokens }
+    }
+}
+
+fn insert_new(sent: &mut Map<String, Value>, key: &str, value: Option<&Value>) {
+    if let Some(value) = value.filter(|value| !value.is_null())
+        && !sent.contains_key(key)
+    {
+        sent.insert(key.to_owned(), value.clone());
+    }
+}
+
+/// The whole body.
+pub(crate) struct Body<'a> {
+    pub(crate) model: &'a str,
+    pub(crate) request: &'a ModelRequest,
+    pub(crate) params: &'a Params,
+    pub(crate) dialect: Dialect,
+}
+
+impl Serialize for Body<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut body = serializer.serialize_map(None)?;
+        body.serialize_entry("model", self.model)?;
+        body.serialize_entry("messages", &Messages(self.request))?;
+        let tools = &self.request.tools;
+        if !tools.is_empty() {
+            body.serialize_entry("tools", &Tools(tools))?;
+        }
+        body.serialize_entry("stream", &true)?;
+        if self.dialect.stream_options {
+            body.serialize_entry("stream_options", &json!({"include_usage": true}))?;
+        }
+        if let Some(limit) = &self.params.max_tokens {
+            let name = match self.dialect.output_limit {
+                OutputLimit::MaxTokens => "max_tokens",
+                OutputLimit::MaxCompletionTokens => "max_completion_tokens",
+            };
+            body.serialize_entry(name, limit)?;
+        }
+        for (key, value) in &self.params.sent {
+            if !tools.is_empty() || !ONLY_WITH_TOOLS.contains(&key.as_str()) {
+                body.serialize_entry(key, value)?;
+            }
+        }
+        body.end()
+    }
+}
+
+struct Messages<'a>(&'a ModelRequest);
+
+impl Serialize for Messages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut messages = serializer.serialize_seq(None)?;
+        if !self.0.system.is_empty() {
+            messages.serialize_element(&Wire {
+                role: "system",
+                content: Some(&self.0.system),
+                ..Wire::EMPTY
+            })?;
+        }
+        for message in &self.0.messages {
+            match message {
+                Message::User(text) => {
+                    messages.serialize_element(&Wire { role: "user", content: Some(text), ..Wire::EMPTY })?;
+                }
+                Message::Assistant { text, tool_calls } => {
+                    let content = (!text.is_empty() || tool_calls.is_empty()).then_some(text.as_str());
+                    let calls = (!tool_calls.is_empty()).then_some(Calls(tool_calls));
+                    messages.serialize_element(&Wire {
+                        role: "assistant",
+                        content,
+                        tool_calls: calls,
+                        ..Wire::EMPTY
+                    })?;
+                }
+                Message::Tool { call, content, is_error } => {
+                    // This wire has no word for a failed tool; without one a model takes the error for the result.
+                    let marked =
+                        (*is_error && !starts_as_error(content)).then(|| format!("Error: {content}"));
+                    let content = Some(marked.as_deref().unwrap_or(content));
+                    let tool_call_id = Some(call.as_str());
+                    messages.serialize_element(&Wire {
+                        role: "tool",
+                        content,
+                        tool_call_id,
+                        ..Wire::EMPTY
+                    })?;
+                }
+            }
+        }
+        messages.end()
+    }
+}
+
+fn starts_as_error(content: &str) -> bool {
+    content.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"))
+}
+
+#[derive(Serialize)]
+struct Wire<'a> {
+    role: &'static str,
+    /// Null, not absent, where an assistant only called tools: some servers insist on the key.
+    content: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_calls: Option<Calls<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'a str>,
+}
+
+impl Wire<'_> {
+    const EMPTY: Self = Self { role: "", content: None, tool_calls: None, tool_call_id: None };
+}
+
+struct Calls<'a>(&'a [ToolCall]);
+
+impl Serialize for Calls<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Function<'a> {
+            name: &'a str,
+            arguments: &'a str,
+        }
+        #[derive(Serialize)]
+        struct Call<'a> {
+            id: &'a str,
+            r#type: &'static str,
+            function: Function<'a>,
+        }
+        serializer.collect_seq(self.0.iter().map(|call| {
+            let mended = mended_arguments(&call.arguments);
+            let arguments = mended.as_deref().unwrap_or(&call.arguments);
+            // `collect_seq` needs owned values, so what is borrowed from `mended` is turned into JSON here.
+            json!(Call {
+                id: &call.id,
+                r#type: "function",
+                function: Function { name: &call.name, arguments }
+            })
+        }))
+    }
+}
+
+/// Arguments that are no JSON object, wrapped into one: several servers parse the history and refuse the whole
+/// conversation for one bad call in it.
+fn mended_arguments(arguments: &str) -> Option<String> {
+    let trimmed = arguments.trim();
+    if trimmed.is_empty() {
+        return Some("{}".to_owned());
+    }
+    let whole = trimmed.starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(trimmed).is_ok();
+    (!whole).then(|| {
+        let text: String = trimmed.chars().take(BROKEN_ARGUMENTS_CHARS).collect();
+        json!({"invalid_arguments": text}).to_string()
+    })
+}
+
+struct Tools<'a>(&'a [ToolSpec]);
+
+impl Serialize for Tools<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Tool<'a> {
+            r#type: &'static str,
+            /// Our own words for a tool are this wire's too.
+            function: &'a ToolSpec,
+        }
+        serializer.collect_seq(self.0.iter().map(|function| Tool { r#type: "function", function }))
+    }
+}

@@ -1,0 +1,297 @@
+//! Sends one request and reads what comes back, inside every time limit.
+//!
+//! Decides when a server counts as dead. Must never wait without a deadline, and never treat bytes as life: only a
+//! whole event, or a whole comment, is. Nothing here retries.
+
+use super::assemble::{Assembler, Ended};
+use super::refusal;
+use crate::error::Failure;
+use crate::limits::{self, Limits};
+use crate::sse::{SseItem, SseReader};
+use althing_protocol::{BackendErrorKind, DeltaSink, Reply};
+use reqwest::header::CONTENT_TYPE;
+use reqwest::{Request, Response};
+use std::error::Error;
+use std::pin::pin;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+/// One attempt.
+pub(crate) struct Attempt<'a> {
+    pub(crate) client: &'a reqwest::Client,
+    pub(crate) limits: &'a Limits,
+    /// When the whole call must be over.
+    pub(crate) deadline: Instant,
+    /// The request's tokens, for replies that come without a count.
+    pub(crate) input_estimate: u64,
+}
+
+impl Attempt<'_> {
+    /// Makes it.
+    pub(crate) async fn make(
+        &self,
+        request: Request,
+        on_delta: &mut DeltaSink<'_>,
+    ) -> Result<Reply, Failure> {
+        let response = self.send(request).await?;
+        if !response.status().is_success() {
+            return Err(refusal::read(response, self.deadline).await);
+        }
+        match response_form(&response) {
+            Form::Stream => self.stream(response, on_delta).await,
+            Form::Whole => self.whole(response, on_delta).await,
+            Form::Other(said) => Err(Failure::new(
+                BackendErrorKind::Protocol,
+                format!("the server answered with `{said}` in place of an event stream"),
+            )
+            .with_hint("check `base_url`: it should end where `/chat/completions` begins, often in `/v1`")
+            // A page in place of a stream is a wrong address, and stays one.
+            .for_good()),
+        }
+    }
+
+    async fn send(&self, request: Request) -> Result<Response, Failure> {
+        let first_byte = Instant::now() + self.limits.first_byte;
+        match timeout_at(first_byte.min(self.deadline), self.client.execute(request)).await {
+            Ok(Ok(response)) => Ok(response),
+            Ok(Err(error)) => Err(transport_failure(&error, self.limits)),
+            Err(_) if first_byte < self.deadline => Err(Failure::new(
+                BackendErrorKind::Timeout,
+                format!("no answer began within {}", seconds(self.limits.first_byte)),
+            )),
+            Err(_) => Err(self.overdue()),
+        }
+    }
+
+    /// Reads a stream to its end.
+    async fn stream(&self, mut response: Response, on_delta: &mut DeltaSink<'_>) -> Result<Reply, Failure> {
+        let mut reader = SseReader::default();
+        let mut reply = Assembler::default();
+        let ended = self.read_events(&mut response, &mut reader, &mut reply, on_delta).await;
+        if reply.is_done() {
+            // The connection can only be used again once its body is read to the end.
+            let _ = timeout_at(Instant::now() + limits::DRAIN, response.chunk()).await;
+        } else if let Some(rest) = reader.finish() {
+            // A torn event is not understood, and then the reply is judged without it.
+            let _ = reply.event(&rest, on_delta);
+        }
+        reply.end(ended, self.input_estimate)
+    }
+
+    async fn read_events(
+        &self,
+        response: &mut Response,
+        reader: &mut SseReader,
+        reply: &mut Assembler,
+        on_delta: &mut DeltaSink<'_>,
+    ) -> Ended {
+        let mut watch = Watch::new(self.limits.idle, self.deadline);
+        let mut alarm = pin!(sleep_until(watch.next_look(watch.alive)));
+        for n in 1_u32.. {
+            let chunk = tokio::select! {
+                biased;
+                chunk = response.chunk() => chunk,
+                // Rings now and then, so that the clock need not be looked at for every event.
+                () = &mut alarm => {
+                    let now = Instant::now();
+                    let due = watch.due_at(now);
+                    if now >= due {
+                        return Ended::Broken(if due == self.deadline { self.overdue() } else { self.idle() });
+                    }
+                    alarm.as_mut().reset(watch.next_look(now));
+                    continue;
+                }
+            };
+            let bytes = match chunk {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => return Ended::Whole,
+                Err(error) => return Ended::Broken(transport_failure(&error, self.limits)),
+            };
+            let fed = reader.feed(&bytes, |item| {
+                watch.moved = true;
+                match item {
+                    SseItem::Data(data) => reply.event(data, on_delta),
+                    SseItem::Comment => Ok(()),
+                }
+            });
+            if let Err(failure) = fed {
+                return Ended::Broken(failure);
+            }
+            if reply.is_done() {
+                return Ended::Whole;
+            }
+            if watch.finished.is_none() && reply.is_finished() {
+                let now = Instant::now();
+                watch.finished = Some(now);
+                alarm.as_mut().reset(watch.next_look(now));
+            }
+            // A server can send faster than the alarm is ever looked at.
+            if n.is_multiple_of(256) && Instant::now() >= self.deadline {
+                return Ended::Broken(self.overdue());
+            }
+        }
+        Ended::Whole
+    }
+
+    /// Reads a reply that came in one piece, from a server that does not stream.
+    async fn whole(&self, response: Response, on_delta: &mut DeltaSink<'_>) -> Result<Reply, Failure> {
+        let by = (Instant::now() + self.limits.idle).min(self.deadline);
+        let mut reply = Assembler::default();
+        let ended = match read_body(response, limits::EVENT_BYTES, by).await {
+            Ok(body) => match reply.event(&body, on_delta) {
+                Ok(()) => Ended::Whole,
+                Err(failure) => Ended::Broken(failure),
+            },
+            Err(BodyError::TooLarge) => {
+                Ended::Broken(Failure::new(BackendErrorKind::TooLarge, "the reply is larger than 8 MiB"))
+            }
+            Err(BodyError::Late) if by == self.deadline => Ended::Broken(self.overdue()),
+            Err(BodyError::Late) => Ended::Broken(self.idle()),
+            Err(BodyError::Broken(error)) => Ended::Broken(transport_failure(&error, self.limits)),
+        };
+        reply.end(ended, self.input_estimate)
+    }
+
+    fn idle(&self) -> Failure {
+        Failure::new(BackendErrorKind::Timeout, format!("nothing came for {}", seconds(self.limits.idle)))
+    }
+
+    fn overdue(&self) -> Failure {
+        Failure::new(
+            BackendErrorKind::Timeout,
+            format!("the call took longer than {}", seconds(self.limits.whole)),
+        )
+        .with_hint("raise `request_timeout_seconds` if the model really needs that long")
+        .for_good()
+    }
+}
+
+/// When a stream last showed life, and when it is overdue.
+struct Watch {
+    idle: Duration,
+    deadline: Instant,
+    alive: Instant,
+    /// Something whole came since the last look.
+    moved: bool,
+    /// When the reply was complete.
+    finished: Option<Instant>,
+}
+
+impl Watch {
+    fn new(idle: Duration, deadline: Instant) -> Self {
+        Self { idle, deadline, alive: Instant::now(), moved: false, finished: None }
+    }
+
+    /// When the stream is overdue, as seen now. What came since the last look counts as if it came now, so silence is
+    /// found out at most one look late.
+    fn due_at(&mut self, now: Instant) -> Instant {
+        if std::mem::take(&mut self.moved) {
+            self.alive = now;
+        }
+        self.due()
+    }
+
+    fn due(&self) -> Instant {
+        let idle = self.alive + self.idle;
+        self.finished.map_or(idle, |at| idle.min(at + limits::TAIL)).min(self.deadline)
+    }
+
+    /// When to look again: a few times within the idle limit, and when something is due.
+    fn next_look(&self, now: Instant) -> Instant {
+        (now + self.idle / 4).min(self.due())
+    }
+}
+
+enum Form {
+    Stream,
+    Whole,
+    Other(String),
+}
+
+/// What kind of body follows. Servers that label their stream plainly, or not at all, are believed.
+fn response_form(response: &Response) -> Form {
+    let Some(value) = response.headers().get(CONTENT_TYPE) else { return Form::Stream };
+    let value = value.to_str().unwrap_or("?").to_ascii_lowercase();
+    match value.split(';').next().unwrap_or_default().trim() {
+        "text/event-stream" | "text/plain" | "application/octet-stream" | "application/x-ndjson" | "" => {
+            Form::Stream
+        }
+        "application/json" => Form::Whole,
+        other => Form::Other(other.chars().take(60).collect()),
+    }
+}
+
+/// Why a body could not be read.
+pub(crate) enum BodyError {
+    TooLarge,
+    Late,
+    Broken(reqwest::Error),
+}
+
+/// A whole body, if it is no larger than `limit` and comes in time. What was read of a late or broken one is lost.
+pub(crate) async fn read_body(
+    mut response: Response,
+    limit: usize,
+    by: Instant,
+) -> Result<Vec<u8>, BodyError> {
+    let mut body = Vec::new();
+    loop {
+        match timeout_at(by, response.chunk()).await {
+            Err(_) => return Err(BodyError::Late),
+            Ok(Err(error)) => return Err(BodyError::Broken(error)),
+            Ok(Ok(None)) => return Ok(body),
+            Ok(Ok(Some(bytes))) if body.len() + bytes.len() > limit => return Err(BodyError::TooLarge),
+            Ok(Ok(Some(bytes))) => body.extend_from_slice(&bytes),
+        }
+    }
+}
+
+/// What the network said. The address is never in it: it may carry a password.
+fn transport_failure(error: &reqwest::Error, limits: &Limits) -> Failure {
+    let reason = innermost(error);
+    if error.is_connect() {
+        if tls_problem(error) {
+            return Failure::new(BackendErrorKind::Connect, format!("no secure connection: {reason}"))
+                .with_hint("behind a company proxy, name its CA file; for a local server check http or https")
+                .for_good();
+        }
+        let what = if error.is_timeout() {
+            format!("no connection within {}", seconds(limits.connect))
+        } else {
+            format!("no connection: {reason}")
+        };
+        return Failure::new(BackendErrorKind::Connect, what);
+    }
+    if error.is_timeout() {
+        return Failure::new(BackendErrorKind::Timeout, format!("timed out: {reason}"));
+    }
+    Failure::new(BackendErrorKind::Cut, format!("the connection broke: {reason}"))
+}
+
+/// The cause at the bottom of an error: the layers above only say that there is one.
+fn innermost(error: &reqwest::Error) -> String {
+    let mut cause: &dyn Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    match cause.downcast_ref::<reqwest::Error>() {
+        Some(_) => "no details".to_owned(),
+        None => cause.to_string(),
+    }
+}
+
+fn tls_problem(error: &reqwest::Error) -> bool {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        if error.is::<rustls::Error>() || inner.is_some_and(<dyn Error + Send + Sync>::is::<rustls::Error>) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+fn seconds(limit: Duration) -> String {
+    format!("{} s", limit.as_secs_f64())
+}

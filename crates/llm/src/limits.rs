@@ -1,0 +1,158 @@
+//! Every time and size limit of a model call, in one place.
+//!
+//! A limit that lives anywhere else is a limit nobody finds: nothing in this crate waits or grows without a name from
+//! here. The time limits can be changed per backend through `params` (see [`Limits::from_params`]), the sizes cannot.
+
+use crate::BuildError;
+use serde_json::{Map, Value};
+use std::time::Duration;
+
+/// To open a connection (name lookup and TLS included). Key: `connect_timeout_seconds`.
+pub const CONNECT: Duration = Duration::from_secs(10);
+/// From the request to the reply's headers, connecting included. Key: `first_byte_timeout_seconds`.
+pub const FIRST_BYTE: Duration = Duration::from_mins(2);
+/// Between two whole events of the stream. Events, not bytes: a dribble is as dead as silence.
+/// Key: `idle_timeout_seconds`.
+pub const IDLE: Duration = Duration::from_mins(2);
+/// For the call as its caller sees it: all attempts and the waits between them. Key: `request_timeout_seconds`.
+pub const WHOLE_CALL: Duration = Duration::from_mins(30);
+/// After the reply has ended (`finish_reason`), for the usage and `[DONE]` that should follow.
+pub const TAIL: Duration = Duration::from_secs(5);
+/// After `[DONE]`, for the end of the HTTP body, without which the connection cannot be used again.
+pub const DRAIN: Duration = Duration::from_millis(100);
+/// To read the body of an error reply.
+pub const ERROR_BODY_TIME: Duration = Duration::from_secs(5);
+/// How long an unused connection is kept.
+pub const KEEP_ALIVE: Duration = Duration::from_secs(90);
+
+/// Retries at most. Key: `max_retries`, which can lower it and not raise it.
+pub const MAX_RETRIES: u32 = 4;
+/// Retries at most where each one costs the user a long wait or is unlikely to help: no connection, a passed time
+/// limit, an empty reply.
+pub const MAX_SLOW_RETRIES: u32 = 2;
+/// The backoff before the first retry, doubled for each further one. Key: `retry_base_ms`.
+pub const RETRY_BASE: Duration = Duration::from_millis(500);
+/// No backoff is longer.
+pub const RETRY_CAP: Duration = Duration::from_secs(20);
+/// The longest `Retry-After` that we wait for; a longer one fails the call at once and says so.
+pub const RETRY_AFTER_CAP: Duration = Duration::from_mins(1);
+
+/// One server-sent event: the largest allowed tool arguments fit even when every byte of them is escaped.
+pub const EVENT_BYTES: usize = 8 << 20;
+/// Text and reasoning of one reply, each. The longest outputs sold today are about 1 MiB.
+pub const TEXT_BYTES: usize = 4 << 20;
+/// The arguments of all tool calls of one reply together.
+pub const ARGUMENT_BYTES: usize = 2 << 20;
+/// Tool calls in one reply.
+pub const TOOL_CALLS: usize = 128;
+/// What is read of an error's body.
+pub const ERROR_BODY_BYTES: usize = 64 << 10;
+/// What is shown of a provider's own message, in characters.
+pub const PROVIDER_MESSAGE_CHARS: usize = 300;
+
+/// The limits of one backend.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Limits {
+    pub(crate) connect: Duration,
+    pub(crate) first_byte: Duration,
+    pub(crate) idle: Duration,
+    pub(crate) whole: Duration,
+    pub(crate) max_retries: u32,
+    pub(crate) retry_base: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connect: CONNECT,
+            first_byte: FIRST_BYTE,
+            idle: IDLE,
+            whole: WHOLE_CALL,
+            max_retries: MAX_RETRIES,
+            retry_base: RETRY_BASE,
+        }
+    }
+}
+
+impl Limits {
+    /// The defaults, with what the backend's section says over them.
+    pub(crate) fn from_params(params: &Map<String, Value>) -> Result<Self, BuildError> {
+        let standard = Self::default();
+        Ok(Self {
+            connect: seconds(params, "connect_timeout_seconds")?.unwrap_or(standard.connect),
+            first_byte: seconds(params, "first_byte_timeout_seconds")?.unwrap_or(standard.first_byte),
+            idle: seconds(params, "idle_timeout_seconds")?.unwrap_or(standard.idle),
+            whole: seconds(params, "request_timeout_seconds")?.unwrap_or(standard.whole),
+            max_retries: whole_number(params, "max_retries")?
+                .map_or(standard.max_retries, |n| u32::try_from(n).unwrap_or(u32::MAX).min(MAX_RETRIES)),
+            retry_base: whole_number(params, "retry_base_ms")?
+                .map_or(standard.retry_base, Duration::from_millis),
+        })
+    }
+}
+
+fn seconds(params: &Map<String, Value>, key: &'static str) -> Result<Option<Duration>, BuildError> {
+    match params.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => value
+            .as_f64()
+            .filter(|n| *n > 0.0)
+            .and_then(|n| Duration::try_from_secs_f64(n).ok())
+            .map(Some)
+            .ok_or(BuildError::BadParam { name: key, expected: "a number of seconds above 0" }),
+    }
+}
+
+/// A parameter that counts something.
+pub(crate) fn whole_number(
+    params: &Map<String, Value>,
+    key: &'static str,
+) -> Result<Option<u64>, BuildError> {
+    match params.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => value
+            .as_u64()
+            .map(Some)
+            .ok_or(BuildError::BadParam { name: key, expected: "a whole number, 0 or more" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn limits(value: &Value) -> Result<Limits, BuildError> {
+        Limits::from_params(value.as_object().unwrap())
+    }
+
+    #[test]
+    fn every_time_limit_can_be_set_per_backend() {
+        let set = limits(&json!({
+            "connect_timeout_seconds": 1, "first_byte_timeout_seconds": 0.5, "idle_timeout_seconds": 2,
+            "request_timeout_seconds": 3, "max_retries": 1, "retry_base_ms": 7,
+        }));
+        let expected = Limits {
+            connect: Duration::from_secs(1),
+            first_byte: Duration::from_millis(500),
+            idle: Duration::from_secs(2),
+            whole: Duration::from_secs(3),
+            max_retries: 1,
+            retry_base: Duration::from_millis(7),
+        };
+        assert_eq!(set, Ok(expected));
+    }
+
+    #[test]
+    fn a_config_cannot_ask_for_more_than_four_retries() {
+        assert_eq!(limits(&json!({"max_retries": 100})).unwrap().max_retries, 4);
+    }
+
+    #[test]
+    fn a_limit_that_is_not_a_positive_number_is_refused_by_name() {
+        for bad in [json!(0), json!(-1), json!("10"), json!(1e300), json!(true)] {
+            let error = limits(&json!({"idle_timeout_seconds": bad})).unwrap_err();
+            assert!(error.to_string().contains("idle_timeout_seconds"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What the offline model does with a request: which role it plays, and how.
+//!
+//! Decides from the tools that are offered and the prompt, as a model would. A pure function of the request.
+
+use super::compose::{self, Temperament};
+use super::scene::Scene;
+use super::task::{self, Task};
+use althing_protocol::{ModelRequest, ToolSpec};
+use serde_json::{Value, json};
+
+/// What it does.
+#[derive(Debug, PartialEq)]
+pub(super) enum Act {
+    /// Writes a text.
+    Say(String),
+    /// Calls a tool, with a few words before.
+    Call {
+        /// The words.
+        remark: String,
+        /// The tool.
+        tool: String,
+        /// Its arguments.
+        arguments: Value,
+    },
+}
+
+/// Decides.
+pub(super) fn decide(model: &str, request: &ModelRequest) -> Act {
+    let scene = Scene::read(request);
+    let tool = |name: &str| request.tools.iter().find(|tool| tool.name == name);
+    let temperament = Temperament::of(model, scene.errors);
+    if let Some(launch) = tool("launch_run") {
+        return converse(&scene, launch);
+    }
+    if let Some(vote) = tool("vote") {
+        return judge(&scene, temperament, tool("new_answer"), vote);
+    }
+    let task = Task::read(scene.task);
+    if let (Some(read), Some(file)) = (tool("read_file"), task.file)
+        && scene.results.is_empty()
+        && scene.errors == 0
+    {
+        let arguments = json!({ first_parameter(read, "path"): file });
+        return Act::Call { remark: format!("Reading {file} first."), tool: read.name.clone(), arguments };
+    }
+    let file = task.file.and_then(|_| scene.results.first().copied());
+    if let Some(new_answer) = tool("new_answer") {
+        let content = compose::answer(&task, temperament, file);
+        return new_answer_call(new_answer, &content, "Here is my answer.");
+    }
+    Act::Say(compose::presentation(&scene).unwrap_or_else(|| compose::answer(&task, temperament, file)))
+}
+
+/// Talks with the user; hands work on.
+fn converse(scene: &Scene<'_>, launch: &ToolSpec) -> Act {
+    if let Some(result) = scene.results.last() {
+        return Act::Say(compose::chat(scene.task, Some(result)));
+    }
+    if task::is_work(scene.task) && scene.errors == 0 {
+        let arguments = json!({ first_parameter(launch, "task"): scene.task });
+        return Act::Call {
+            remark: "This is work for the agents; I propose a run.".to_owned(),
+            tool: launch.name.clone(),
+            arguments,
+        };
+    }
+    Act::Say(compose::chat(scene.task, None))
+}
+
+/// Improves its first answer once if that is its nature, else votes.
+fn judge(scene: &Scene<'_>, temperament: Temperament, new_answer: Option<&ToolSpec>, vote: &ToolSpec) -> Act {
+    if let (Some(own), Some(new_answer)) = (&scene.own, new_answer)
+        && own.version == 1
+        && scene.errors == 0
+        && temperament.refines()
+    {
+        let content = compose::refined(own, scene);
+        return new_answer_call(new_answer, &content, "My answer can be better; here it is again.");
+    }
+    let candidates = candidates(vote);
+    let favourite = compose::best(scene).map(|shown| format!("agent{}", shown.agent));
+    let target = favourite
+        .filter(|favourite| candidates.is_empty() || candidates.contains(&favourite.as_str()))
+        .or_else(|| candidates.first().map(|first| (*first).to_owned()))
+        .unwrap_or_else(|| "agent1".to_owned());
+    let reason = match temperament {
+        Temperament::Planner => "It lays out the most of what was asked.",
+        Temperament::Sceptic => "It leaves the fewest questions open.",
+        Temperament::Builder => "One can begin with it at once.",
+    };
+    Act::Call {
+        remark: format!("I have read {} answers.", scene.answers.len()),
+        tool: vote.name.clone(),
+        arguments: json!({"agent_id": target, "reason": reason}),
+    }
+}
+
+fn new_answer_call(tool: &ToolSpec, content: &str, remark: &str) -> Act {
+    let arguments = json!({ first_parameter(tool, "content"): content });
+    Act::Call { remark: remark.to_owned(), tool: tool.name.clone(), arguments }
+}
+
+/// Whom the vote tool allows.
+fn candidates(vote: &ToolSpec) -> Vec<&str> {
+    let ids = vote.parameters.pointer("/properties/agent_id/enum").and_then(Value::as_array);
+    ids.into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// What a tool calls its main parameter: the first that it requires.
+fn first_parameter(tool: &ToolSpec, usual: &str) -> String {
+    let properties = tool.parameters.get("properties");
+    if properties.is_some_and(|properties| properties.get(usual).is_some()) {
+        return usual.to_owned();
+    }
+    tool.parameters.pointer("/required/0").and_then(Value::as_str).unwrap_or(usual).to_owned()
+}

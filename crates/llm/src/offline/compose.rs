@@ -1,0 +1,258 @@
+//! Writes the offline model's texts from the words of the task. Templates: no claim about the subject is made that the
+//! task does not make itself.
+
+use super::LABEL;
+use super::scene::{Scene, Shown};
+use super::task::Task;
+use std::fmt::Write;
+
+/// How an agent goes about a task. Three, so that three agents give three answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Temperament {
+    /// Lays out the options, and goes on improving once.
+    Planner,
+    /// Asks what could go wrong.
+    Sceptic,
+    /// Wants to begin.
+    Builder,
+}
+
+impl Temperament {
+    /// By the letter in `offline-a`, else by the name's characters; a step further for each rejected try, so that a
+    /// rejected duplicate is not offered again.
+    pub(super) fn of(model: &str, errors: usize) -> Self {
+        let letter = model.rsplit_once('-').map(|(_, letter)| letter).filter(|letter| letter.len() == 1);
+        let base = match letter.and_then(|letter| letter.bytes().next()) {
+            Some(letter @ b'a'..=b'z') => usize::from(letter - b'a'),
+            Some(_) | None => model.bytes().map(usize::from).sum(),
+        };
+        match (base + errors) % 3 {
+            0 => Self::Planner,
+            1 => Self::Sceptic,
+            _ => Self::Builder,
+        }
+    }
+
+    /// Whether it improves its first answer once before it votes.
+    pub(super) fn refines(self) -> bool {
+        match self {
+            Self::Planner => true,
+            Self::Sceptic | Self::Builder => false,
+        }
+    }
+}
+
+/// A first answer.
+pub(super) fn answer(task: &Task<'_>, temperament: Temperament, file: Option<&str>) -> String {
+    let mut text = labelled();
+    let (line, subject) = (&task.line, &task.subject);
+    let _ = match temperament {
+        Temperament::Planner => writeln!(text, "The task is: {line}.\n"),
+        Temperament::Sceptic => {
+            writeln!(text, "Before anything is done about \"{line}\": what would make it fail?\n")
+        }
+        Temperament::Builder => writeln!(text, "A first version of \"{line}\" can be begun at once.\n"),
+    };
+    write_options(&mut text, task, temperament);
+    let sections: &[(&str, &[&str])] = match temperament {
+        Temperament::Planner => &[
+            (
+                "Considerations",
+                &[
+                    "who needs it and how they will notice that it works",
+                    "what it costs to set up, and what it costs to keep",
+                    "what happens when it is wrong, slow or absent",
+                ],
+            ),
+            (
+                "Next steps",
+                &[
+                    "write down what must be true when it is finished",
+                    "try the cheapest option on one real case",
+                    "compare the results and decide",
+                ],
+            ),
+        ],
+        Temperament::Sceptic => &[
+            (
+                "Risks",
+                &[
+                    "the goal is understood differently by different people",
+                    "the easy case is solved and the rare one is forgotten",
+                    "nobody measures whether it got better",
+                ],
+            ),
+            (
+                "Checks",
+                &[
+                    "one example that must work",
+                    "one example that must be refused",
+                    "one number to look at before and after",
+                ],
+            ),
+        ],
+        Temperament::Builder => &[
+            (
+                "Steps",
+                &[
+                    "make the smallest version that runs from end to end",
+                    "show it to someone who needs it",
+                    "replace the weakest part, and repeat",
+                ],
+            ),
+            (
+                "Done when",
+                &["it does what the task says, on a real case", "someone else can repeat it from the notes"],
+            ),
+        ],
+    };
+    for (title, points) in sections {
+        write_section(&mut text, title, points);
+    }
+    if let Some(file) = file {
+        let shown: String = file.lines().take(3).collect::<Vec<_>>().join("\n").chars().take(300).collect();
+        let name = task.file.unwrap_or("the file");
+        let _ = writeln!(text, "From {name}, which has {} lines:\n{shown}\n", file.lines().count());
+    }
+    let _ = write!(
+        text,
+        "In short, for \"{subject}\": {}",
+        match temperament {
+            Temperament::Planner => "choose by the considerations above, not by habit.",
+            Temperament::Sceptic => "settle the checks first; they decide the rest.",
+            Temperament::Builder => "begin small and learn from what runs.",
+        }
+    );
+    text
+}
+
+fn write_options(text: &mut String, task: &Task<'_>, temperament: Temperament) {
+    if task.options.is_empty() {
+        return;
+    }
+    text.push_str("Options:\n");
+    let judgements: [&str; 3] = match temperament {
+        Temperament::Planner => [
+            "little to set up; fits while needs are small",
+            "known to others; fits when it need not be special",
+            "most control; fits when the first two are outgrown",
+        ],
+        Temperament::Sceptic => [
+            "fails first when the load or the team grows",
+            "fails where the need differs from everyone's",
+            "fails when nobody has time to keep it up",
+        ],
+        Temperament::Builder => [
+            "can run today",
+            "can run this week, after reading its manual",
+            "can run later; begin it only with numbers in hand",
+        ],
+    };
+    for (n, (option, judgement)) in task.options.iter().zip(judgements.iter().cycle()).enumerate() {
+        let _ = writeln!(text, "{}. {option}: {judgement}.", n + 1);
+    }
+    text.push('\n');
+}
+
+fn write_section(text: &mut String, title: &str, points: &[&str]) {
+    let _ = writeln!(text, "{title}:");
+    for point in points {
+        let _ = writeln!(text, "- {point}");
+    }
+    text.push('\n');
+}
+
+/// The own answer again, with what the others have and it has not.
+pub(super) fn refined(own: &Shown<'_>, scene: &Scene<'_>) -> String {
+    let mut text = labelled();
+    text.push_str(unlabelled(own.text));
+    text.push_str("\n\nAdded after reading the other answers:\n");
+    let added = missing_points(own, scene);
+    if added.is_empty() {
+        text.push_str("- nothing was missing; the points above stand\n");
+    }
+    for point in added {
+        let _ = writeln!(text, "- {point}");
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// The final answer: the presenter's own, or the best shown, with what the others add.
+pub(super) fn presentation(scene: &Scene<'_>) -> Option<String> {
+    let base = scene.own.or_else(|| best(scene))?;
+    let mut text = labelled();
+    text.push_str(unlabelled(base.text));
+    let more: Vec<&str> = missing_points(&base, scene)
+        .into_iter()
+        .filter(|point| !base.text.contains(*point))
+        .take(3)
+        .collect();
+    if !more.is_empty() {
+        text.push_str("\n\nAlso worth keeping from the other answers:\n");
+        for point in more {
+            let _ = writeln!(text, "- {point}");
+        }
+    }
+    text.truncate(text.trim_end().len());
+    Some(text)
+}
+
+/// The answer it would vote for: the most worked on, then the fullest, then the first.
+pub(super) fn best<'a>(scene: &Scene<'a>) -> Option<Shown<'a>> {
+    let key = |shown: &Shown<'_>| (shown.version, shown.text.lines().count(), std::cmp::Reverse(shown.agent));
+    scene.answers.iter().max_by_key(|shown| key(shown)).copied()
+}
+
+/// The first points of each other answer that this one lacks.
+fn missing_points<'a>(own: &Shown<'_>, scene: &Scene<'a>) -> Vec<&'a str> {
+    let others = scene.answers.iter().filter(|shown| shown.agent != own.agent);
+    let points = others.flat_map(|shown| {
+        let points = shown.text.lines().filter_map(|line| line.strip_prefix("- "));
+        points.filter(|point| !own.text.contains(*point)).take(2)
+    });
+    let mut chosen: Vec<&str> = Vec::new();
+    for point in points {
+        if !chosen.contains(&point) {
+            chosen.push(point);
+        }
+    }
+    chosen
+}
+
+/// A reply to a message that is no task.
+pub(super) fn chat(message: &str, result: Option<&str>) -> String {
+    let mut text = labelled();
+    if let Some(result) = result {
+        let shown: String = final_answer(result).unwrap_or_else(|| result.to_owned());
+        let _ = write!(text, "The run has ended. Its result:\n\n{}", unlabelled(&shown));
+        return text;
+    }
+    let task = Task::read(message);
+    let _ = write!(
+        text,
+        "You wrote: \"{}\". I only rearrange words, so I cannot know more about it than you told me. Ask for work \
+         (\"Compare …\", \"Write …\", \"Build …\") and a run is proposed; or configure a model to talk to.",
+        task.line
+    );
+    text
+}
+
+/// The final answer out of a run's result, where it is one.
+fn final_answer(result: &str) -> Option<String> {
+    let value: serde_json::Value = serde_json::from_str(result).ok()?;
+    Some(value.get("final_answer")?.as_str()?.to_owned())
+}
+
+fn labelled() -> String {
+    format!("{LABEL}\n")
+}
+
+/// A text without the label on top, so that labels do not pile up.
+fn unlabelled(text: &str) -> &str {
+    let mut text = text.trim();
+    while let Some(rest) = text.strip_prefix(LABEL) {
+        text = rest.trim();
+    }
+    text
+}

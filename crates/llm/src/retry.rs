@@ -1,0 +1,150 @@
+//! When a failed attempt is made again, and after how long. Pure: randomness and time come in from outside.
+
+use crate::error::{Again, Failure};
+use crate::limits::{Limits, RETRY_AFTER_CAP, RETRY_CAP};
+use althing_protocol::BackendErrorKind;
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+use std::time::{Duration, SystemTime};
+
+/// What follows a failed attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Next {
+    /// Wait so long, then try again.
+    Retry(Duration),
+    /// Nothing: the failure stands. With what is worth saying about that, if anything.
+    GiveUp(Option<String>),
+}
+
+/// Decides what follows. `retries` were made already, `left` is what remains of the whole call, `random` is in 0..1.
+pub(crate) fn next(failure: &Failure, limits: &Limits, retries: u32, left: Duration, random: f64) -> Next {
+    let allowed = match failure.again {
+        Again::Never => return Next::GiveUp(None),
+        Again::AtMost(n) => n.min(limits.max_retries),
+    };
+    if retries >= allowed {
+        return Next::GiveUp((retries > 0).then(|| format!("gave up after {}", tries(retries + 1))));
+    }
+    let wait = match failure.after {
+        Some(after) if after > RETRY_AFTER_CAP => {
+            return Next::GiveUp(Some(format!(
+                "the provider asks to wait {} s, more than the {} s that Althing waits",
+                after.as_secs(),
+                RETRY_AFTER_CAP.as_secs()
+            )));
+        }
+        // Never earlier than asked; a little later, so that agents that were refused together do not return together.
+        Some(after) => after + after.mul_f64(0.1 * random) + backoff(limits.retry_base, 0, random),
+        // A server that starts again needs a moment: not the whole range, but its later half.
+        None if failure.kind == BackendErrorKind::Connect => {
+            backoff(limits.retry_base, retries, 0.5 + random / 2.0)
+        }
+        None => backoff(limits.retry_base, retries, random),
+    };
+    if wait >= left {
+        return Next::GiveUp(Some("no time is left to try again".to_owned()));
+    }
+    Next::Retry(wait)
+}
+
+fn tries(n: u32) -> String {
+    if n == 1 { "1 try".to_owned() } else { format!("{n} tries") }
+}
+
+/// Exponential with full jitter: anywhere between nothing and the doubled-up base.
+fn backoff(base: Duration, retries: u32, random: f64) -> Duration {
+    base.saturating_mul(1u32.checked_shl(retries).unwrap_or(u32::MAX)).min(RETRY_CAP).mul_f64(random)
+}
+
+/// The wait that a provider asks for: `retry-after-ms`, or `Retry-After` in seconds or as a date.
+pub(crate) fn asked_wait(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    if let Some(ms) = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok()) {
+        return Duration::try_from_secs_f64(ms / 1000.0).ok();
+    }
+    let value = text(RETRY_AFTER.as_str())?;
+    if let Ok(seconds) = value.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let date = httpdate::parse_http_date(value).ok()?;
+    // A date that has passed means "now".
+    Some(date.duration_since(now).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use althing_protocol::BackendErrorKind as Kind;
+
+    const LEFT: Duration = Duration::from_mins(10);
+
+    fn failure(kind: Kind, after: Option<u64>) -> Failure {
+        Failure { after: after.map(Duration::from_secs), ..Failure::new(kind, "") }
+    }
+
+    fn wait(failure: &Failure, retries: u32, random: f64) -> Option<Duration> {
+        match next(failure, &Limits::default(), retries, LEFT, random) {
+            Next::Retry(wait) => Some(wait),
+            Next::GiveUp(_) => None,
+        }
+    }
+
+    #[test]
+    fn the_backoff_doubles_and_is_jittered_over_its_full_range() {
+        let failed = failure(Kind::Server, None);
+        let most: Vec<_> = (0..4).filter_map(|retries| wait(&failed, retries, 1.0)).collect();
+        assert_eq!(most, [500, 1000, 2000, 4000].map(Duration::from_millis));
+        assert_eq!(wait(&failed, 3, 0.0), Some(Duration::ZERO));
+        assert_eq!(wait(&failed, 3, 0.5), Some(Duration::from_secs(2)));
+    }
+
+    #[test]
+    fn there_are_never_more_than_four_retries_and_two_where_each_one_is_slow() {
+        let allowed = |kind| (0..10).take_while(|n| wait(&failure(kind, None), *n, 0.5).is_some()).count();
+        let table = [
+            Kind::RateLimited,
+            Kind::Server,
+            Kind::Cut,
+            Kind::Protocol,
+            Kind::Connect,
+            Kind::Timeout,
+            Kind::Empty,
+            Kind::Auth,
+            Kind::NotFound,
+            Kind::BadRequest,
+            Kind::TooLarge,
+        ];
+        assert_eq!(table.map(allowed), [4, 4, 4, 4, 2, 2, 2, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn an_asked_wait_is_kept_to_and_a_too_long_one_ends_the_call() {
+        let kept = wait(&failure(Kind::RateLimited, Some(10)), 0, 0.5).unwrap();
+        assert!((10.0..=11.5).contains(&kept.as_secs_f64()), "{kept:?}");
+        let given_up = next(&failure(Kind::RateLimited, Some(3600)), &Limits::default(), 0, LEFT, 0.5);
+        let said = "the provider asks to wait 3600 s, more than the 60 s that Althing waits";
+        assert_eq!(given_up, Next::GiveUp(Some(said.to_owned())));
+    }
+
+    #[test]
+    fn no_wait_goes_past_the_end_of_the_whole_call() {
+        let left = Duration::from_secs(5);
+        let given_up = next(&failure(Kind::RateLimited, Some(10)), &Limits::default(), 0, left, 0.5);
+        assert_eq!(given_up, Next::GiveUp(Some("no time is left to try again".to_owned())));
+    }
+
+    #[test]
+    fn retry_after_is_read_in_every_form() {
+        let now = httpdate::parse_http_date("Sun, 15 Nov 2026 10:00:00 GMT").unwrap();
+        let read = |name: &'static str, value: &'static str| {
+            asked_wait(&HeaderMap::from_iter([(name.parse().unwrap(), value.parse().unwrap())]), now)
+        };
+        assert_eq!(read("retry-after", "7"), Some(Duration::from_secs(7)));
+        assert_eq!(read("retry-after", " 0.5 "), Some(Duration::from_millis(500)));
+        assert_eq!(read("retry-after-ms", "250"), Some(Duration::from_millis(250)));
+        assert_eq!(read("retry-after", "Sun, 15 Nov 2026 10:00:30 GMT"), Some(Duration::from_secs(30)));
+        assert_eq!(read("retry-after", "Sun, 15 Nov 2026 09:00:00 GMT"), Some(Duration::ZERO));
+        for nonsense in ["soon", "-1", "NaN", "1e400", ""] {
+            assert_eq!(read("retry-after", nonsense), None, "{nonsense}");
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The wire against a real server on loopback: what is sent, what is understood, and how every fault ends.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::needless_pass_by_value,
+    clippy::format_collect,
+    reason = "helpers of tests fail by panicking, and are written to be called briefly"
+)]
+#![expect(clippy::disallowed_methods, reason = "tests measure how long a call took")]
+
+mod suite {
+    mod cancel;
+    mod faults;
+    mod limits;
+    mod offline;
+    mod refusals;
+    mod replies;
+    mod requests;
+    mod secrets;
+    mod support;
+}

@@ -1,0 +1,197 @@
+//! Row A1 of the reliability table: every fault, at every moment, once and for good, ends well or in a typed failure
+//! inside its limit.
+
+use super::support::{Called, call, config, http, request};
+use althing_llm::{HttpClient, PriceTable, backend};
+use althing_protocol::BackendErrorKind as Kind;
+use althing_testkit::{Case, Expectation, FakeModel, Fault, Moment, Reply, Script, UTF8_SAMPLE};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+const ANSWER: &str = "An answer of some length.";
+const TEXT: &str = "Let me think about this for a while.";
+
+fn usual() -> Reply {
+    Reply::new_answer(ANSWER).and_text(TEXT).chunks(6)
+}
+
+/// One case against a server of its own.
+async fn run(case: Case, always: bool, http: HttpClient) -> (Called, usize) {
+    let script = Script::always(usual());
+    let script = if always {
+        script.fault_always(case.fault, case.moment)
+    } else {
+        script.fault_once(case.fault, case.moment)
+    };
+    let server = FakeModel::start(script).await;
+    let limits = json!({
+        "connect_timeout_seconds": 5, "first_byte_timeout_seconds": 0.7, "idle_timeout_seconds": 0.7,
+        "request_timeout_seconds": if case.fault == Fault::EndlessStream { 2 } else { 20 },
+        // Long enough that a port which refuses for 150 ms is open again after the allowed retries.
+        "retry_base_ms": 200,
+    });
+    let backend = backend(&config(&server.base_url(), limits), &http, &PriceTable::default()).unwrap();
+    let called = call(&*backend, &request("Do it")).await;
+    (called, server.request_count())
+}
+
+/// Runs all cases, a few at a time, and gives every complaint.
+async fn complaints(always: bool, judge: fn(Case, &Called, usize) -> Result<(), String>) -> Vec<String> {
+    let (http, places) = (http(), Arc::new(Semaphore::new(12)));
+    let mut running = JoinSet::new();
+    for case in Case::all() {
+        let (http, places) = (http.clone(), Arc::clone(&places));
+        running.spawn(async move {
+            let _place = places.acquire().await;
+            let (called, requests) = run(case, always, http).await;
+            judge(case, &called, requests)
+                .err()
+                .map(|complaint| format!("{case}: {complaint}: {requests} requests, {called:#?}"))
+        });
+    }
+    let mut found = Vec::new();
+    while let Some(complaint) = running.join_next().await {
+        found.extend(complaint.unwrap());
+    }
+    found
+}
+
+fn ensure(holds: bool, complaint: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(complaint.to_owned()) }
+}
+
+/// What a call must look like that ended well, faults or not.
+fn is_whole(case: Case, called: &Called) -> Result<(), String> {
+    let reply = called.result.as_ref().map_err(|error| format!("failed: {error}"))?;
+    let sample = if case.fault == Fault::Utf8Split { UTF8_SAMPLE } else { "" };
+    ensure(reply.text == format!("{TEXT}{sample}"), "text")?;
+    ensure(called.text == reply.text, "what streamed is not the text")?;
+    let calls = if case.fault == Fault::RepeatedIds { 2 } else { 1 };
+    ensure(reply.tool_calls.len() == calls, "number of tool calls")?;
+    ensure(called.tools == vec!["new_answer"; calls], "announced tools")?;
+    for call in &reply.tool_calls {
+        let arguments: serde_json::Value =
+            serde_json::from_str(&call.arguments).map_err(|e| e.to_string())?;
+        ensure(arguments == json!({"content": format!("{ANSWER}{sample}")}), "arguments")?;
+    }
+    ensure(calls == 1 || reply.tool_calls[0].id != reply.tool_calls[1].id, "ids")?;
+    ensure(reply.usage.input_tokens > 0 && reply.usage.output_tokens > 0, "tokens")
+}
+
+fn kinds(fault: Fault) -> &'static [Kind] {
+    match fault {
+        Fault::RateLimited(_) => &[Kind::RateLimited],
+        Fault::Status(401) => &[Kind::Auth],
+        Fault::Status(404) => &[Kind::NotFound],
+        Fault::Status(_) | Fault::ErrorInStream => &[Kind::Server],
+        Fault::Refused => &[Kind::Connect, Kind::Cut],
+        Fault::Reset | Fault::CutEnded | Fault::CutAbrupt => &[Kind::Cut],
+        Fault::HeaderStall | Fault::IdleStall | Fault::Dribble(_) => &[Kind::Timeout],
+        Fault::MalformedJson | Fault::WrongContentType => &[Kind::Protocol],
+        Fault::EndlessStream => &[Kind::TooLarge, Kind::Timeout],
+        Fault::EmptyReply => &[Kind::Empty],
+        Fault::Utf8Split
+        | Fault::OddSplits(_)
+        | Fault::BadArguments(_)
+        | Fault::RepeatedIds
+        | Fault::MissingUsage
+        | Fault::CrlfLines
+        | Fault::Comments => &[],
+    }
+}
+
+/// Whether the same call is made again. Where the kit's table leaves it to the client: an endless stream is not (it
+/// was read to a limit, and that is paid for), an empty reply is.
+fn is_retried(case: Case) -> bool {
+    match (case.fault, case.expectation()) {
+        (Fault::EndlessStream, _) => false,
+        (Fault::EmptyReply, _) => true,
+        (_, Expectation::Fails { retryable }) => retryable,
+        (_, Expectation::HarmlessVariation | Expectation::Recovers) => false,
+    }
+}
+
+fn failed_typed(case: Case, called: &Called, requests: usize) -> Result<(), String> {
+    let Err(error) = &called.result else { return Err("succeeded".into()) };
+    ensure(kinds(case.fault).contains(&error.kind), "kind")?;
+    ensure(error.message.starts_with("openai gpt-5-mini: "), "message")?;
+    ensure(error.message.chars().count() < 500, "message is too long")?;
+    ensure(called.retries.len() <= 4, "more than 4 retries")?;
+    ensure(error.usage.calls == called.retries.len() as u64 + 1, "calls counted")?;
+    ensure(requests <= 5, "more than 5 requests")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fault_that_happens_once_is_survived_or_ends_typed() {
+    let found = complaints(false, |case, called, requests| {
+        ensure(called.took < Duration::from_secs(10), "too slow")?;
+        if matches!(case.fault, Fault::BadArguments(_)) {
+            // The wire's part is only to hand them over as they are.
+            ensure(called.result.as_ref().is_ok_and(|reply| reply.tool_calls.len() == 1), "no call")?;
+            return ensure(requests == 1, "requests");
+        }
+        let again = is_retried(case);
+        if kinds(case.fault).is_empty() || again {
+            is_whole(case, called)?;
+            ensure(requests == 1 + usize::from(again), "requests")?;
+            let usage = called.result.as_ref().map(|reply| reply.usage.calls).unwrap_or_default();
+            ensure(usage == called.retries.len() as u64 + 1, "calls counted")?;
+            // A refused port costs tries that no server sees.
+            let most = if case.fault == Fault::Refused { 2 } else { 1 };
+            return ensure(called.retries.len() <= most * usize::from(again), "retries");
+        }
+        failed_typed(case, called, requests)?;
+        ensure(requests == 1, "requests")
+    })
+    .await;
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fault_that_stays_ends_typed_within_its_limit_after_at_most_four_retries() {
+    let found = complaints(true, |case, called, requests| {
+        ensure(called.took < Duration::from_secs(20), "too slow")?;
+        if kinds(case.fault).is_empty() {
+            return if matches!(case.fault, Fault::BadArguments(_)) {
+                Ok(())
+            } else {
+                is_whole(case, called)
+            };
+        }
+        failed_typed(case, called, requests)?;
+        ensure((called.retries.len() >= 2) == is_retried(case), "retries")
+    })
+    .await;
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[tokio::test]
+async fn the_wait_that_a_provider_asks_for_is_kept_to_as_seconds_and_as_a_date() {
+    use althing_testkit::RetryAfter;
+    for (after, least) in [(RetryAfter::Seconds(1), 1.0), (RetryAfter::Date(1), 0.5)] {
+        let case = Case { fault: Fault::RateLimited(after), moment: Moment::BeforeHeaders };
+        let (called, requests) = run(case, false, http()).await;
+        let asked = called.retries[0].after.as_secs_f64();
+        assert!((least..2.5).contains(&asked), "{after:?}: {asked}");
+        assert!(called.took.as_secs_f64() >= asked, "did not wait");
+        assert_eq!((called.retries.len(), requests), (1, 2));
+        assert!(
+            called.retries[0].reason.starts_with("429 Too Many Requests: Rate limit reached"),
+            "{called:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_wait_that_is_too_long_fails_at_once_and_says_so() {
+    use althing_testkit::RetryAfter;
+    let fault = Fault::RateLimited(RetryAfter::Seconds(3600));
+    let (called, requests) = run(Case { fault, moment: Moment::BeforeHeaders }, false, http()).await;
+    let error = called.error();
+    assert_eq!((error.kind, requests), (Kind::RateLimited, 1));
+    assert!(error.message.contains("asks to wait 3600 s, more than the 60 s"), "{error}");
+    assert!(called.took < Duration::from_secs(5));
+}

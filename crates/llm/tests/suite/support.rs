@@ -1,0 +1,103 @@
+//! What the tests share: a backend for a fake server, and a call that keeps what streamed.
+
+use althing_llm::{HttpClient, HttpOptions, PriceTable, backend};
+use althing_protocol::{
+    Backend, BackendConfig, BackendError, Delta, Message, ModelRequest, Reply, Secret, ToolSpec,
+};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Longer than anything here may take.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+
+/// The key that must show nowhere.
+pub(crate) const KEY: &str = "sk-test";
+
+/// A section for a server, with quick retries.
+pub(crate) fn config(base_url: &str, params: Value) -> BackendConfig {
+    let mut all = Map::from_iter([("retry_base_ms".to_owned(), json!(10))]);
+    all.extend(params.as_object().unwrap().clone());
+    BackendConfig {
+        kind: "openai".into(),
+        model: Some("gpt-5-mini".into()),
+        base_url: Some(base_url.into()),
+        api_key: Some(Secret::new(KEY)),
+        headers: Vec::new(),
+        params: all,
+    }
+}
+
+pub(crate) fn http() -> HttpClient {
+    HttpClient::new(&HttpOptions::default()).unwrap()
+}
+
+pub(crate) fn build(config: &BackendConfig) -> Arc<dyn Backend> {
+    backend(config, &http(), &PriceTable::default()).unwrap()
+}
+
+/// The backend for a server.
+pub(crate) fn model(base_url: &str, params: Value) -> Arc<dyn Backend> {
+    build(&config(base_url, params))
+}
+
+pub(crate) fn request(text: &str) -> ModelRequest {
+    let parameters = json!({"type": "object", "properties": {"content": {"type": "string"}}});
+    let tool = ToolSpec { name: "new_answer".into(), description: "Answers.".into(), parameters };
+    ModelRequest {
+        system: "You are an agent.".into(),
+        messages: vec![Message::User(text.into())],
+        tools: vec![tool],
+    }
+}
+
+/// One call, with all that streamed.
+#[derive(Debug)]
+pub(crate) struct Called {
+    pub(crate) result: Result<Reply, BackendError>,
+    /// The text since the last retry.
+    pub(crate) text: String,
+    pub(crate) reasoning: String,
+    /// The names of tools since the last retry.
+    pub(crate) tools: Vec<String>,
+    pub(crate) retries: Vec<Retry>,
+    pub(crate) took: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Retry {
+    pub(crate) attempt: u32,
+    pub(crate) after: Duration,
+    pub(crate) reason: String,
+}
+
+impl Called {
+    #[track_caller]
+    pub(crate) fn reply(&self) -> &Reply {
+        self.result.as_ref().unwrap()
+    }
+
+    #[track_caller]
+    pub(crate) fn error(&self) -> &BackendError {
+        self.result.as_ref().unwrap_err()
+    }
+}
+
+pub(crate) async fn call(backend: &dyn Backend, request: &ModelRequest) -> Called {
+    let started = Instant::now();
+    let (mut text, mut reasoning, mut tools, mut retries) =
+        (String::new(), String::new(), Vec::new(), Vec::new());
+    let mut sink = |delta: Delta<'_>| match delta {
+        Delta::Text(more) => text.push_str(more),
+        Delta::Reasoning(more) => reasoning.push_str(more),
+        Delta::ToolCall(name) => tools.push(name.to_owned()),
+        Delta::Retry { attempt, after, reason } => {
+            text.clear();
+            reasoning.clear();
+            tools.clear();
+            retries.push(Retry { attempt, after, reason: reason.to_owned() });
+        }
+    };
+    let result = backend.call(request, &mut sink).await;
+    Called { result, text, reasoning, tools, retries, took: started.elapsed() }
+}
