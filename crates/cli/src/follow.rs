@@ -48,11 +48,19 @@ pub struct Follower<'a> {
     display: Display,
     surroundings: &'a Surroundings,
     result: Option<(RunEnd, RunResult)>,
+    signals: StopSignals,
+    /// Why events could not be written to stdout.
+    lost: Option<std::io::Error>,
     resume_command: String,
 }
 
 impl<'a> Follower<'a> {
-    pub fn new(session: SessionId, options: &Options, surroundings: &'a Surroundings) -> Self {
+    pub fn new(
+        session: SessionId,
+        options: &Options,
+        surroundings: &'a Surroundings,
+        signals: StopSignals,
+    ) -> Self {
         let output = match options.stream_events {
             Some(StreamEvents::All) => Output::Everything,
             Some(StreamEvents::Facts) => Output::Facts,
@@ -66,7 +74,17 @@ impl<'a> Follower<'a> {
             None => format!("althing resume {session}"),
         };
         let output_file = options.output_file.as_ref().map(|file| surroundings.cwd.join(file));
-        Self { session, output, output_file, display, surroundings, result: None, resume_command }
+        Self {
+            session,
+            output,
+            output_file,
+            display,
+            surroundings,
+            result: None,
+            signals,
+            lost: None,
+            resume_command,
+        }
     }
 
     /// Follows the session from `from` until it ends.
@@ -90,10 +108,6 @@ impl<'a> Follower<'a> {
 
     /// True if a signal asked to stop.
     async fn follow(&mut self, events: &mut Subscription, submitter: &Submitter) -> Result<bool, Failure> {
-        let mut signals = StopSignals::listen().map_err(|error| Failure {
-            exit: Exit::NoAnswer,
-            ..Failure::usage(format!("signals cannot be heard: {error}"))
-        })?;
         let mut redraw = tokio::time::interval(REDRAW);
         let live = matches!(self.display, Display::Live(_));
         let mut signalled = false;
@@ -105,7 +119,7 @@ impl<'a> Follower<'a> {
                     Some(Ok(item)) => self.take(&item),
                     Some(Err(error)) => return Err(Failure::usage(error.message).maybe_hint(error.hint)),
                 },
-                name = signals.next() => {
+                name = self.signals.next() => {
                     if signalled {
                         return Err(self.cut_short("asked to stop twice"));
                     }
@@ -142,7 +156,11 @@ impl<'a> Follower<'a> {
         };
         if let Some(line) = line {
             // A reader that went away does not stop the run; its result stays on disk.
-            let _ = writeln!(std::io::stdout().lock(), "{line}");
+            if let Err(error) = writeln!(std::io::stdout().lock(), "{line}")
+                && error.kind() != std::io::ErrorKind::BrokenPipe
+            {
+                self.lost.get_or_insert(error);
+            }
         }
         self.display.take(item);
         if let FeedItem::Event(event) = item
@@ -170,7 +188,10 @@ impl<'a> Follower<'a> {
             Stopped::Finished => match self.result.take() {
                 Some((end, result)) => {
                     self.print(end, &result)?;
-                    Ok(end.into())
+                    match &self.lost {
+                        Some(error) => Err(self.lost_output("stdout", error, &result)),
+                        None => Ok(end.into()),
+                    }
                 }
                 None => Err(Failure {
                     exit: Exit::NoAnswer,

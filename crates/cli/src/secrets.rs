@@ -1,5 +1,6 @@
 //! The secrets this process knows, kept out of everything it writes: log, terminal, and the text of a panic.
 
+use althing_engine::Mask;
 use althing_protocol::{Event, Secret};
 use althing_storage::Masker;
 use std::borrow::Cow;
@@ -30,13 +31,25 @@ pub fn mask(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Takes the secrets known now out of events.
-pub fn event_mask() -> althing_engine::Mask {
-    let masker = masker();
-    Arc::new(move |event: Event| match &masker {
-        Some(masker) => masker.mask_event(event),
-        None => event,
-    })
+/// Takes the secrets known now out of a session.
+pub fn session_mask() -> Arc<dyn Mask> {
+    Arc::new(SessionMask(masker().unwrap_or_default()))
+}
+
+struct SessionMask(Arc<Masker>);
+
+impl Mask for SessionMask {
+    fn event(&self, event: Event) -> Event {
+        self.0.mask_event(event)
+    }
+
+    fn text(&self, text: &str) -> String {
+        self.0.mask_text(text).into_owned()
+    }
+
+    fn unfinished(&self, text: &str) -> usize {
+        self.0.unfinished(text)
+    }
 }
 
 /// Makes panics say what happened without saying a secret.

@@ -2,6 +2,7 @@
 
 use crate::exit::{Exit, Failure};
 use crate::secrets;
+use crate::stop::StopSignals;
 use crate::surroundings::SystemClock;
 use crate::team::Team;
 use althing_engine::{Backends, Orchestrator, Parts};
@@ -54,6 +55,15 @@ pub fn runtime() -> Result<Runtime, Failure> {
     })
 }
 
+/// The signals that ask to stop; from now on they no longer kill the process.
+pub fn signals(runtime: &Runtime) -> Result<StopSignals, Failure> {
+    let _inside = runtime.enter();
+    StopSignals::listen().map_err(|error| Failure {
+        exit: Exit::NoAnswer,
+        ..Failure::usage(format!("signals cannot be heard: {error}"))
+    })
+}
+
 /// Puts a session under supervision.
 pub fn open(
     id: SessionId,
@@ -72,7 +82,7 @@ pub fn open(
         backends,
         workplaces: None,
         clock: Arc::new(SystemClock),
-        mask: secrets::event_mask(),
+        mask: secrets::session_mask(),
         task_dir: Box::new(move |task: &TaskId| dir.join("tasks").join(task.as_str()).display().to_string()),
         runtime: runtime.handle().clone(),
         disk_patience: DISK_PATIENCE,

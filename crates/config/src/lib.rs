@@ -111,7 +111,10 @@ pub fn check(source: Source<'_>, env: &dyn Fn(&str) -> Option<String>, purpose: 
         let config = resolve::config(root, env);
         let own = config.interactive.iter().filter_map(|interactive| interactive.backend.as_ref());
         let backends = config.agents.iter().map(|agent| &agent.backend).chain(own);
-        seen.extend(backends.filter_map(|backend| Some(backend.api_key.as_ref()?.reveal().to_owned())));
+        // Whatever goes into a header may be a key, whatever it is called.
+        let sent = backends
+            .flat_map(|backend| backend.api_key.iter().chain(backend.headers.iter().map(|(_, value)| value)));
+        seen.extend(sent.map(|secret| secret.reveal().to_owned()));
         report.config = Some(Loaded { config, processes, sends });
     }
     report.secrets = worth_masking(&seen);

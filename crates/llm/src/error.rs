@@ -168,20 +168,16 @@ pub(crate) fn clean<'s>(text: &str, secrets: impl IntoIterator<Item = &'s str>) 
         text = text.replace(secret, "…");
     }
     let mut shown = String::new();
-    let mut count = 0;
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
+        // Cut between words: half of somebody else's key would no longer be known for one.
+        if shown.chars().count() + word.chars().count() > PROVIDER_MESSAGE_CHARS {
+            shown.push('…');
+            return shown;
+        }
         if !shown.is_empty() {
             shown.push(' ');
-            count += 1;
         }
-        for c in word.chars() {
-            if count >= PROVIDER_MESSAGE_CHARS {
-                shown.push('…');
-                return shown;
-            }
-            shown.push(c);
-            count += 1;
-        }
+        shown.push_str(word);
     }
     shown
 }
@@ -192,11 +188,11 @@ mod tests {
 
     #[test]
     fn a_providers_text_is_one_line_cut_and_without_the_key_or_terminal_escapes() {
-        let text = format!("bad\n key\u{1b}[2J sk-secret! {}", "x".repeat(500));
+        let text = format!("bad\n key\u{1b}[2J sk-secret! {}{}", "word ".repeat(55), "x".repeat(50));
         let shown = clean(&text, ["sk-secret"]);
-        assert!(shown.starts_with("bad key [2J …! xxx"), "{shown}");
-        assert_eq!(shown.chars().count(), PROVIDER_MESSAGE_CHARS + 1);
-        assert!(shown.ends_with("x…"));
+        assert!(shown.starts_with("bad key [2J …! word"), "{shown}");
+        assert!(shown.chars().count() <= PROVIDER_MESSAGE_CHARS + 1);
+        assert!(shown.ends_with("word…"), "cut between words: {shown}");
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub struct Masker {
     in_text: Option<AhoCorasick>,
     /// Finds what such a text becomes inside an event's JSON.
     in_json: Option<AhoCorasick>,
+    /// The values themselves in all their forms: what a stream may break off in the middle of.
+    forms: Vec<String>,
 }
 
 impl fmt::Debug for Masker {
@@ -87,7 +89,7 @@ impl Masker {
         let search = |patterns: &BTreeSet<String>| {
             if patterns.is_empty() { None } else { AhoCorasick::new(patterns).ok() }
         };
-        Self { in_text: search(&text), in_json: search(&json) }
+        Self { in_text: search(&text), in_json: search(&json), forms: text.into_iter().collect() }
     }
 
     /// The text without secrets; borrowed if there were none.
@@ -112,6 +114,15 @@ impl Masker {
         }
         masked.push_str(text.get(done..).unwrap_or_default());
         Cow::Owned(masked)
+    }
+
+    /// How many bytes at the end of a text may be the beginning of a secret: a stream holds them back until it knows more.
+    pub fn unfinished(&self, text: &str) -> usize {
+        let longest = |form: &String| {
+            let begins = |len: &usize| form.get(..*len).is_some_and(|start| text.ends_with(start));
+            (1..form.len().min(text.len() + 1)).rev().find(begins).unwrap_or(0)
+        };
+        self.forms.iter().map(longest).max().unwrap_or(0)
     }
 
     /// The event without secrets in its texts. Costs one serialisation, and more only if there is something to mask.

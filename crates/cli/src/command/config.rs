@@ -64,7 +64,7 @@ fn unreadable(name: &str, failure: &Failure) -> serde_json::Value {
 }
 
 fn summary(errors: usize, warnings: usize) -> String {
-    let count = |n: usize, what: &str| if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") };
+    let count = |n: usize, what: &str| show::count(n as u64, what);
     match (errors, warnings) {
         (0, 0) => "ok".into(),
         (0, n) => format!("ok, {}", count(n, "warning")),

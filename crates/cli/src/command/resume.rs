@@ -14,6 +14,8 @@ use althing_storage::{Opened, SessionManager};
 use std::sync::Arc;
 
 pub fn run(options: &Options, id: Option<&str>, surroundings: &Surroundings) -> Result<Exit, Failure> {
+    let runtime = session::runtime()?;
+    let signals = session::signals(&runtime)?;
     let dir = surroundings.state_dir(options.state_dir.as_deref());
     let nothing = || {
         Failure::usage(format!("there is nothing to resume in {}", dir.display()))
@@ -33,7 +35,7 @@ pub fn run(options: &Options, id: Option<&str>, surroundings: &Surroundings) -> 
             notice.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default()
         ));
     }
-    let follower = Follower::new(id.clone(), options, surroundings);
+    let follower = Follower::new(id.clone(), options, surroundings, signals);
     if let (Some((end, result)), true) = (finished(&events), is_closed(&events)) {
         show::say(&format!("session {id} is complete; this is its result"));
         follower.print(end, &result)?;
@@ -44,7 +46,6 @@ pub fn run(options: &Options, id: Option<&str>, surroundings: &Surroundings) -> 
         show::say(note);
     }
     let backends = session::cast(&team)?.backends;
-    let runtime = session::runtime()?;
     // Replayed from the start, so that the progress shown is whole.
     let orchestrator = session::open(id, writer, events, backends, None, &runtime)?;
     let _ = orchestrator.submitter().submit(Op::Resume, Origin::User);

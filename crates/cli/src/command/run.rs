@@ -6,27 +6,36 @@ use crate::exit::Failure;
 use crate::follow::Follower;
 use crate::session::{self, Cast};
 use crate::show;
+use crate::stop::StopSignals;
 use crate::surroundings::{Surroundings, SystemClock};
 use crate::team::{self, Team};
 use althing_protocol::{
     AgentMode, Clock, LOG_SCHEMA, Member, Millis, Modes, Op, RunSpec, Seq, SessionKind, SessionOpened,
 };
 use std::io::Read;
+use tokio::runtime::Runtime;
 
 /// A task longer than this is a mistake, not a task.
 const MOST_TASK_BYTES: u64 = 4 << 20;
 
 pub fn run(options: &Options, task: Option<&str>, surroundings: &Surroundings) -> Result<Exit, Failure> {
+    // First of all, so that no signal finds us unprepared.
+    let runtime = session::runtime()?;
+    let mut signals = session::signals(&runtime)?;
     let mut team = team::assemble(options, surroundings)?;
     let mut choice = Choice::new(options, task.map(str::to_owned));
     choice.settle(&team)?;
-    let task = read_task(choice.task.as_deref())?;
+    let task = read_task(choice.task.take(), &runtime, &mut signals)?;
     choice.narrow(&mut team);
     let Cast { members, backends } = session::cast(&team)?;
     announce(&team, &members);
     let spec = spec(task, options, &team, members);
 
-    let state = althing_storage::open_state(&surroundings.state_dir(options.state_dir.as_deref()))?;
+    let state = althing_storage::open_state(&surroundings.state_dir(options.state_dir.as_deref())).map_err(
+        |error| {
+            Failure::from(error).hint("--state-dir or ALTHING_STATE_DIR names another place for sessions")
+        },
+    )?;
     let id = althing_storage::new_session_id(SystemClock.now(), fastrand::u64(..));
     let writer = state.create(&id)?;
     let opening = SessionOpened {
@@ -41,8 +50,7 @@ pub fn run(options: &Options, task: Option<&str>, surroundings: &Surroundings) -
         config_digest: team.digest,
         op: Some(Op::StartRun { spec: Box::new(spec) }),
     };
-    let runtime = session::runtime()?;
-    let follower = Follower::new(id.clone(), options, surroundings);
+    let follower = Follower::new(id.clone(), options, surroundings, signals);
     let orchestrator = session::open(id, writer, Vec::new(), backends, Some(opening), &runtime)?;
     follower.run(orchestrator, Seq(0), &runtime)
 }
@@ -96,18 +104,18 @@ impl Choice {
     }
 }
 
-fn read_task(task: Option<&str>) -> Result<String, Failure> {
+fn read_task(task: Option<String>, runtime: &Runtime, signals: &mut StopSignals) -> Result<String, Failure> {
     let task = match task {
-        Some("-") => {
-            let mut text = String::new();
-            let stdin = std::io::stdin().lock();
-            stdin.take(MOST_TASK_BYTES + 1).read_to_string(&mut text).map_err(|error| {
-                Failure::usage(format!("the task could not be read from stdin: {error}"))
-                    .hint("give it as UTF-8 text")
-            })?;
-            text
-        }
-        Some(task) => task.to_owned(),
+        Some(dash) if dash == "-" => match runtime.block_on(signals.unless(read_stdin)) {
+            Ok(text) => text?,
+            Err(signal) => {
+                return Err(Failure {
+                    exit: Exit::Interrupted,
+                    ..Failure::usage(format!("{signal}: nothing was started"))
+                });
+            }
+        },
+        Some(task) => task,
         None => {
             return Err(Failure::usage("there is no task")
                 .hint("say what to do: althing \"Compare three ways to cache HTTP responses\", or `-` to read it from stdin")
@@ -122,6 +130,16 @@ fn read_task(task: Option<&str>) -> Result<String, Failure> {
             .hint("put the material into files"));
     }
     Ok(task)
+}
+
+fn read_stdin() -> Result<String, Failure> {
+    let mut text = String::new();
+    let stdin = std::io::stdin().lock();
+    stdin.take(MOST_TASK_BYTES + 1).read_to_string(&mut text).map_err(|error| {
+        Failure::usage(format!("the task could not be read from stdin: {error}"))
+            .hint("give it as UTF-8 text")
+    })?;
+    Ok(text)
 }
 
 fn announce(team: &Team, members: &[Member]) {

@@ -128,6 +128,6 @@ fn prune(state: &SessionManager, days: u64) -> Result<Exit, Failure> {
     for (id, error) in &pruned.kept {
         show::say(&format!("{id} was kept: {error}"));
     }
-    print(&format!("removed {} sessions", pruned.removed.len()));
+    print(&format!("removed {}", show::count(pruned.removed.len() as u64, "session")));
     Ok(if pruned.kept.is_empty() { Exit::Answered } else { Exit::Usage })
 }

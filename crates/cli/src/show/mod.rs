@@ -11,7 +11,7 @@ pub use board::Board;
 pub use clean::{clean_line, clean_text};
 pub use live::Live;
 pub use plain::Plain;
-pub use words::tokens;
+pub use words::{count, tokens};
 
 use crate::exit::Failure;
 use crate::secrets::mask;

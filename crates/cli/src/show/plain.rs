@@ -1,6 +1,6 @@
 //! Progress as plain lines on stderr: one for each thing that happened, for logs and pipes.
 
-use super::{Board, clean_line, say, tokens};
+use super::{Board, clean_line, count, say, tokens};
 use althing_protocol::{
     AttemptOutcome, DeltaKind, Event, Fact, FeedItem, Item, NoticeLevel, Op, Phase, Progress, Verdict,
 };
@@ -120,14 +120,9 @@ fn decided(verdict: &Verdict) -> String {
         }
         Verdict::Override { presenter } => format!("overridden: {presenter} presents"),
         Verdict::Finished { result, .. } => {
-            let rounds = result.coordination_summary.rounds;
-            let rounds = if rounds == 1 { "1 round".to_owned() } else { format!("{rounds} rounds") };
-            format!(
-                "{rounds} · {} calls · {} · {}",
-                result.usage.calls,
-                tokens(&result.usage),
-                result.duration
-            )
+            let rounds = count(result.coordination_summary.rounds.into(), "round");
+            let calls = count(result.usage.calls, "call");
+            format!("{rounds} · {calls} · {} · {}", tokens(&result.usage), result.duration)
         }
     }
 }

@@ -11,6 +11,11 @@ fn short(n: u64) -> String {
     }
 }
 
+/// `1 round`, `2 rounds`.
+pub fn count(n: u64, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
 /// Tokens and, where there is a price, money.
 pub fn tokens(usage: &Usage) -> String {
     let tokens = short(usage.input_tokens + usage.output_tokens);

@@ -1,11 +1,12 @@
 //! The model calls and chores under way: started, told apart, stopped.
 
 use super::feed::Feed;
-use super::{Backend, Input};
+use super::passing::Passing;
+use super::{Backend, Input, Mask};
 use crate::coordination::{CallKey, Chore, ChoreKind};
 use althing_protocol::{
-    AnswerLabel, BackendError, BackendErrorKind, ContextAccess, Delta, DeltaKind, FileWrite, Item,
-    ModelRequest, Progress, Reply, TaskId, ToolOutcome, Usage, Workplace,
+    AnswerLabel, BackendError, BackendErrorKind, ContextAccess, Delta, FileWrite, Item, ModelRequest, Reply,
+    TaskId, ToolOutcome, Usage, Workplace,
 };
 use std::collections::HashMap;
 use std::future::Future;
@@ -48,12 +49,13 @@ pub(super) struct Doers {
     runtime: Handle,
     feed: Feed,
     inbox: Sender<Input>,
+    mask: Arc<dyn Mask>,
     under_way: HashMap<DoerKey, AbortHandle>,
 }
 
 impl Doers {
-    pub(super) fn new(runtime: Handle, feed: Feed, inbox: Sender<Input>) -> Self {
-        Self { runtime, feed, inbox, under_way: HashMap::new() }
+    pub(super) fn new(runtime: Handle, feed: Feed, inbox: Sender<Input>, mask: Arc<dyn Mask>) -> Self {
+        Self { runtime, feed, inbox, mask, under_way: HashMap::new() }
     }
 
     pub(super) fn has(&self, key: &DoerKey) -> bool {
@@ -90,7 +92,7 @@ impl Doers {
 
     /// Starts a model call.
     pub(super) fn call(&mut self, key: DoerKey, call: Call) {
-        let feed = self.feed.clone();
+        let (feed, mask) = (self.feed.clone(), self.mask.clone());
         self.spawn(key, Done::Replied(Err(broken())), async move {
             let Call { work, request, backend, place } = call;
             if let Some((place, labels)) = place
@@ -98,11 +100,14 @@ impl Doers {
             {
                 return Done::Replied(Err(no_view(&error)));
             }
-            let mut on_delta = |delta: Delta<'_>| pass_on(&feed, &work, delta);
-            Done::Replied(match backend {
+            let mut passing = Passing::new(feed, work, mask);
+            let mut on_delta = |delta: Delta<'_>| passing.take(delta);
+            let result = match backend {
                 Some(backend) => backend.call(&request, &mut on_delta).await,
                 None => Err(no_backend()),
-            })
+            };
+            passing.finish();
+            Done::Replied(result)
         });
     }
 
@@ -206,22 +211,6 @@ fn broken() -> BackendError {
         hint: Some("please report this, with the session's log".into()),
         usage: Usage::default(),
     }
-}
-
-fn pass_on(feed: &Feed, work: &TaskId, delta: Delta<'_>) {
-    // Retries are rare and always worth telling.
-    if !feed.is_watched() && !matches!(delta, Delta::Retry { .. }) {
-        return;
-    }
-    let (kind, text) = match delta {
-        Delta::Text(text) => (DeltaKind::Text, text.to_owned()),
-        Delta::Reasoning(text) => (DeltaKind::Reasoning, text.to_owned()),
-        Delta::ToolCall(name) => (DeltaKind::ToolCall, name.to_owned()),
-        Delta::Retry { attempt, after, reason } => {
-            (DeltaKind::Retry, format!("retry {attempt} in {:.1} s: {reason}", after.as_secs_f64()))
-        }
-    };
-    feed.pass(|after| Progress::Delta { after, task: work.clone(), kind, text });
 }
 
 fn no_backend() -> BackendError {

@@ -87,7 +87,14 @@ impl Ring {
 
     pub(crate) fn next(&self, cursor: &mut Cursor) -> Found {
         loop {
-            let Some(offset) = cursor.position.checked_sub(self.start) else { return self.behind(cursor) };
+            let Some(offset) = cursor.position.checked_sub(self.start) else {
+                if cursor.last < self.last {
+                    return self.behind(cursor);
+                }
+                // It fell behind in what it did not want: facts from before the one it asked for, or passing progress.
+                cursor.position = self.start;
+                continue;
+            };
             let Some(item) = self.items.get(offset as usize) else {
                 // At the end: everything published must have been seen.
                 return match cursor.last < self.last {

@@ -7,6 +7,7 @@
 
 mod doers;
 mod feed;
+mod passing;
 mod places;
 mod timers;
 
@@ -33,8 +34,17 @@ const DISK_RETRY: Duration = Duration::from_millis(250);
 
 /// The agents' backends, by agent.
 pub type Backends = HashMap<AgentId, Arc<dyn Backend>>;
-/// Takes secrets out of an event before it is written or shown.
-pub type Mask = Arc<dyn Fn(Event) -> Event + Send + Sync>;
+/// Takes secrets out of what is written or shown.
+pub trait Mask: Send + Sync {
+    /// An event without them.
+    fn event(&self, event: Event) -> Event;
+
+    /// A text without them.
+    fn text(&self, text: &str) -> String;
+
+    /// How many bytes at the end of a text may be the beginning of one.
+    fn unfinished(&self, text: &str) -> usize;
+}
 
 /// Everything a session needs from outside.
 pub struct Parts {
@@ -53,7 +63,7 @@ pub struct Parts {
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Takes out secrets.
-    pub mask: Mask,
+    pub mask: Arc<dyn Mask>,
     /// Where a task's files are, as its result names it.
     pub task_dir: Box<dyn Fn(&TaskId) -> String + Send>,
     /// Where doers run.
@@ -150,7 +160,7 @@ struct Session {
 
 impl Session {
     fn new(parts: Parts, opening: Option<SessionOpened>, feed: Feed, inbox: Sender<Input>) -> Self {
-        let doers = Doers::new(parts.runtime.clone(), feed.clone(), inbox);
+        let doers = Doers::new(parts.runtime.clone(), feed.clone(), inbox, parts.mask.clone());
         let mut session = Self {
             next_seq: Seq(1),
             parts,
@@ -306,7 +316,7 @@ impl Session {
     /// Gives a fact its number and time, and folds it. It becomes durable, and shown, with the next commit.
     fn record(&mut self, task: Option<TaskId>, cause: Option<Seq>, fact: Fact) -> Seq {
         let (seq, at) = (self.next_seq, self.parts.clock.now());
-        let event = Arc::new((self.parts.mask)(Event { seq, at, task, cause, fact }));
+        let event = Arc::new(self.parts.mask.event(Event { seq, at, task, cause, fact }));
         self.fold(&event);
         self.pending.push(event);
         seq

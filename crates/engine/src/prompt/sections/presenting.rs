@@ -11,12 +11,17 @@ pub(super) fn say(scene: &Scene<'_>) -> Option<String> {
              answer. Combine the strongest relevant parts of all the answers below into one; settle contradictions, leave \
              out what is weak or repeated."
         }
-        FinalAnswerStrategy::WinnerPresent | FinalAnswerStrategy::WinnerReuse => {
+        FinalAnswerStrategy::WinnerPresent | FinalAnswerStrategy::WinnerReuse if scene.votes => {
             "Your answer was chosen by vote, and you give the final answer to the user. Present it at its best; take up \
              what the other answers and the voters' reasons rightly add."
         }
+        FinalAnswerStrategy::WinnerPresent | FinalAnswerStrategy::WinnerReuse => {
+            "You give the final answer to the user. Present your answer at its best; take up what the other answers \
+             rightly add."
+        }
     };
+    let hidden = if scene.votes { "agents, answers or votes" } else { "agents or answers" };
     Some(format!(
-        "{how} Write the final answer itself as plain text, addressed to the user. Do not mention agents, answers or votes."
+        "{how} Write the final answer itself as plain text, addressed to the user. Do not mention {hidden}."
     ))
 }

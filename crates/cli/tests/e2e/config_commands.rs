@@ -1,0 +1,237 @@
+//! `althing config`: checking, starting and describing configs; and what happens where there is none.
+
+use std::collections::BTreeSet;
+
+use althing_testkit::Althing;
+use serde_json::{Value, json};
+
+use super::support::{LIMIT, Scene, althing, run};
+use althing_testkit::Script;
+
+const GOOD: &str = "agents: [{id: a, backend: {type: offline}}]\n";
+const WRONG: &str =
+    "agents:\n  - id: a\n    backend: {type: opennai}\norchestrator:\n  skip_voting: perhaps\n";
+const ODD: &str = "agents: [{id: a, backend: {type: offline}}]\norchestrator:\n  skip_votting: true\n";
+
+fn with_files() -> Althing {
+    let althing = althing();
+    for (name, text) in [("good.yaml", GOOD), ("wrong.yaml", WRONG), ("odd.yaml", ODD)] {
+        althing.file(name, text);
+    }
+    althing
+}
+
+fn json_of(stdout: &str) -> Value {
+    serde_json::from_str(stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"))
+}
+
+fn keys(value: &Value) -> BTreeSet<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[test]
+fn a_good_config_is_ok() {
+    let output = run(&with_files(), &["config", "check", "good.yaml"]).expect_code(0);
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("good.yaml: ok\n", ""));
+}
+
+#[test]
+fn a_wrong_config_is_told_all_its_errors_with_places_carets_and_advice() {
+    let output = run(&with_files(), &["config", "check", "wrong.yaml"]).expect_code(1);
+    for part in [
+        "wrong.yaml:3:21",
+        "opennai",
+        "openai",
+        "agents[0].backend.type",
+        "wrong.yaml:5:16",
+        "orchestrator.skip_voting",
+        "^",
+    ] {
+        assert!(output.stderr.contains(part), "`{part}` is missing:\n{}", output.stderr);
+    }
+    assert!(output.stdout.contains("2 errors"), "{}", output.stdout);
+}
+
+#[test]
+fn an_unknown_key_is_a_warning_with_the_nearest_one() {
+    let output = run(&with_files(), &["config", "check", "odd.yaml"]).expect_code(0);
+    assert!(
+        output.stderr.contains("odd.yaml:3:3") && output.stderr.contains("skip_voting"),
+        "{}",
+        output.stderr
+    );
+    assert_eq!(output.stdout, "odd.yaml: ok, 1 warning\n");
+}
+
+#[test]
+fn many_files_are_all_checked_whatever_is_wrong_with_some() {
+    let output =
+        run(&with_files(), &["config", "check", "good.yaml", "wrong.yaml", "missing.yaml", "odd.yaml"])
+            .expect_code(1);
+    for part in ["good.yaml: ok", "wrong.yaml: 2 errors", "odd.yaml: ok, 1 warning"] {
+        assert!(output.stdout.contains(part), "`{part}` is missing:\n{}", output.stdout);
+    }
+    assert!(output.stderr.contains("missing.yaml"), "{}", output.stderr);
+}
+
+#[test]
+fn for_programs_one_file_is_an_object_and_several_are_an_array() {
+    let althing = with_files();
+    let one = json_of(&run(&althing, &["config", "check", "good.yaml", "--json"]).expect_code(0).stdout);
+    assert_eq!(one, json!({"file": "good.yaml", "valid": true, "errors": [], "warnings": []}));
+
+    let output =
+        run(&althing, &["config", "check", "--json", "good.yaml", "wrong.yaml", "odd.yaml", "missing.yaml"])
+            .expect_code(1);
+    assert_eq!(output.stderr, "");
+    let several = json_of(&output.stdout);
+    let shape: Vec<(&str, bool, usize, usize)> = several
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|report| {
+            assert_eq!(keys(report), BTreeSet::from(["file", "valid", "errors", "warnings"]));
+            let count = |list: &str| report[list].as_array().unwrap().len();
+            (
+                report["file"].as_str().unwrap(),
+                report["valid"].as_bool().unwrap(),
+                count("errors"),
+                count("warnings"),
+            )
+        })
+        .collect();
+    let expected = [
+        ("good.yaml", true, 0, 0),
+        ("wrong.yaml", false, 2, 0),
+        ("odd.yaml", true, 0, 1),
+        ("missing.yaml", false, 1, 0),
+    ];
+    assert_eq!(shape, expected);
+}
+
+#[test]
+fn for_programs_every_problem_has_the_same_five_fields() {
+    let output = run(&with_files(), &["config", "check", "--json", "wrong.yaml"]).expect_code(1);
+    let report = json_of(&output.stdout);
+    for error in report["errors"].as_array().unwrap() {
+        assert_eq!(keys(error), BTreeSet::from(["message", "location", "line", "column", "suggestion"]));
+    }
+    let first = &report["errors"][0];
+    assert_eq!((&first["line"], &first["column"]), (&json!(3), &json!(21)));
+    assert_eq!(first["location"], "agents[0].backend.type");
+    assert!(first["suggestion"].as_str().is_some_and(|help| help.contains("openai")), "{first}");
+}
+
+#[test]
+fn a_check_judges_the_file_and_not_the_machine() {
+    let althing = althing();
+    let config = "agents:\n  - {id: a, backend: {type: openai, model: m}}\n  - {id: b, backend: {type: claude, model: m}}\n  - {id: c, backend: {type: openai, model: m, api_key: '${NOT_SET_HERE}'}}\n";
+    althing.file("elsewhere.yaml", config);
+    let output = run(&althing, &["config", "check", "elsewhere.yaml"]).expect_code(0);
+    for part in ["OPENAI_API_KEY", "claude", "NOT_SET_HERE"] {
+        assert!(output.stderr.contains(part), "no warning about {part}: {}", output.stderr);
+    }
+    run(&althing, &["--config", "elsewhere.yaml", "task"]).expect_code(1);
+}
+
+#[test]
+fn a_first_config_passes_its_check_without_a_warning_and_runs() {
+    let althing = althing();
+    run(&althing, &["config", "init"]).expect_code(0);
+    let output = run(&althing, &["config", "check", "althing.yaml"]).expect_code(0);
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("althing.yaml: ok\n", ""));
+    let output = run(&althing, &["--automation", "task"]).expect_code(0);
+    assert!(output.stderr.contains("althing.yaml") && output.stdout.contains("offline"), "{output:?}");
+}
+
+#[test]
+fn a_first_config_uses_the_keys_that_are_there_and_never_holds_them() {
+    let althing = althing().env("OPENAI_API_KEY", "sk-of-the-user").env("GROQ_API_KEY", "gsk-of-the-user");
+    run(&althing, &["config", "init", "mine.yaml"]).expect_code(0);
+    let text = std::fs::read_to_string(althing.work_dir().join("mine.yaml")).unwrap();
+    assert!(
+        text.contains("type: openai") && text.contains("type: groq") && !text.contains("-of-the-user"),
+        "{text}"
+    );
+    let output = run(&althing, &["config", "check", "mine.yaml"]).expect_code(0);
+    assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("mine.yaml: ok\n", ""));
+}
+
+#[test]
+fn a_first_config_does_not_replace_a_file_unless_it_is_told_to() {
+    let althing = althing();
+    althing.file("althing.yaml", "mine");
+    let output = run(&althing, &["config", "init"]).expect_code(1);
+    assert!(output.stderr.contains("althing.yaml") && output.stderr.contains("--force"), "{}", output.stderr);
+    assert_eq!(std::fs::read_to_string(althing.work_dir().join("althing.yaml")).unwrap(), "mine");
+    run(&althing, &["config", "init", "--force"]).expect_code(0);
+    run(&althing, &["config", "check", "althing.yaml"]).expect_code(0);
+}
+
+#[test]
+fn the_schema_is_a_json_schema_of_the_whole_config() {
+    let output = run(&althing(), &["config", "schema"]).expect_code(0);
+    let schema = json_of(&output.stdout);
+    assert!(
+        schema["$schema"].as_str().is_some_and(|url| url.contains("json-schema.org")),
+        "{}",
+        schema["$schema"]
+    );
+    for key in ["agents", "agent", "orchestrator", "timeout_settings", "ui", "prices"] {
+        assert!(schema["properties"][key].is_object(), "no {key}");
+    }
+}
+
+#[test]
+fn a_dotenv_file_is_read_and_the_environment_wins() {
+    let scene = Scene::with(2, Script::parliament(), |team| {
+        team.backend(0, "api_key", "${FROM_FILE}").backend(1, "api_key", "${FROM_BOTH}")
+    });
+    scene.althing.file(".env", "# keys\nexport FROM_FILE=\"key in the file\"\nFROM_BOTH=the-files\n");
+    let command = scene.command(&["task"]).env("FROM_BOTH", "the-environments");
+    command.spawn().wait(LIMIT).expect_code(0);
+    let sent = |model: &str| scene.server.requests_of(model)[0].header("authorization").unwrap().to_owned();
+    assert_eq!(
+        (sent("model-a").as_str(), sent("model-b").as_str()),
+        ("Bearer key in the file", "Bearer the-environments")
+    );
+}
+
+#[test]
+fn without_a_config_the_agents_come_from_the_keys_and_are_named_before_they_are_used() {
+    // Nothing leaves this machine: the proxy that everything is sent to does not exist.
+    let proxy = althing_testkit::refused_base_url();
+    let command = althing()
+        .env("OPENAI_API_KEY", "sk-nobodys")
+        .env("HTTPS_PROXY", proxy.trim_end_matches("/v1"))
+        .args(["--automation", "--orchestrator-timeout", "30", "task"]);
+    let output = command.spawn().wait(LIMIT).expect_code(2);
+    let line = |text: &str| output.stderr.lines().position(|line| line.contains(text));
+    let (named, used) = (line("OPENAI_API_KEY"), line("answering"));
+    assert!(named.is_some() && named < used, "{}", output.stderr);
+    assert!(output.stderr.contains("agents: openai (openai "), "{}", output.stderr);
+}
+
+#[test]
+fn without_a_config_and_without_keys_the_offline_model_answers_and_says_so() {
+    let output = run(&althing(), &["--automation", "task"]).expect_code(0);
+    assert!(output.stdout.contains("offline model"), "{}", output.stdout);
+    assert!(
+        output.stderr.contains("not an AI") && output.stderr.contains("OPENAI_API_KEY"),
+        "{}",
+        output.stderr
+    );
+}
+
+#[test]
+fn a_config_in_the_users_own_directory_is_found_last() {
+    let althing = althing();
+    let users = althing.home_dir().join(".config/althing");
+    std::fs::create_dir_all(&users).unwrap();
+    std::fs::write(users.join("config.yaml"), "agents: [{id: from-home, backend: {type: offline}}]").unwrap();
+    let output = run(&althing, &["--automation", "task"]).expect_code(0);
+    assert!(output.stderr.contains("from-home"), "{}", output.stderr);
+    althing.file("althing.yaml", "agents: [{id: from-here, backend: {type: offline}}]");
+    let output = run(&althing, &["--automation", "task"]).expect_code(0);
+    assert!(output.stderr.contains("from-here"), "{}", output.stderr);
+}

@@ -1,0 +1,250 @@
+//! `kill -9` at any moment (row D2): every session goes on, nothing that was shown is lost, and no call whose reply is
+//! in the log is made again. The checker reads the log and the server's diary, and believes nothing else.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use althing_testkit::process::{Signal, newest_session};
+use althing_testkit::{Action, Gate, Parliament, Recorded, Reply, Running, Script};
+use fastrand::Rng;
+use serde_json::Value;
+
+use super::support::{LIMIT, Scene, ensure, in_parallel, items, of_type, run, scale, texts};
+
+const SEED: u64 = 20_261_115;
+const AGENTS: usize = 3;
+/// In a plain run everyone answers and votes, and one presents.
+const REPLIES: usize = 2 * AGENTS + 1;
+/// From the start of `resume` to its first sign of life.
+const FIRST_PROGRESS: Duration = Duration::from_secs(2);
+
+/// When to strike: spread over the run by what it has done, not by a clock.
+#[derive(Debug, Clone, Copy)]
+enum Strike {
+    /// So many calls have reached the server.
+    Requests(usize),
+    /// So many facts are in the log.
+    Facts(usize),
+    /// So many facts were shown.
+    Shown(usize),
+}
+
+impl Strike {
+    fn random(rng: &mut Rng) -> Self {
+        match rng.usize(0..3) {
+            0 => Self::Requests(rng.usize(1..=REPLIES)),
+            1 => Self::Facts(rng.usize(1..=45)),
+            _ => Self::Shown(rng.usize(1..=45)),
+        }
+    }
+
+    /// Waits for the moment, or for the end of a run that was quicker, and kills.
+    fn kill(self, scene: &Scene, running: &Running, made: usize, log_before: usize) {
+        let end = Instant::now() + LIMIT;
+        let reached = || match self {
+            Self::Requests(n) => scene.server.request_count() >= made + n,
+            Self::Facts(n) => facts_on_disk(&scene.althing.state_dir()) >= log_before + n,
+            Self::Shown(n) => running.stdout().lines().count() >= log_before + n,
+        };
+        while running.is_running() && !reached() && Instant::now() < end {
+            std::thread::yield_now();
+        }
+        running.signal(Signal::KILL);
+    }
+}
+
+fn facts_on_disk(state: &Path) -> usize {
+    let log = newest_session(state).and_then(|session| std::fs::read(session.join("events.jsonl")).ok());
+    log.map_or(0, |bytes| bytes.split(|byte| *byte == b'\n').count() - 1)
+}
+
+/// Agents that take a moment, each another one, so that moments differ.
+fn script() -> Script {
+    Script::from_fn(|request: &Recorded| {
+        let delay = Duration::from_millis(3 + (request.seq() as u64 * 7) % 11);
+        Action::after(delay, Parliament::default().reply(request))
+    })
+}
+
+/// A livelier run: `b` has to be reminded of its tools, and `c` improves on what it sees, so that votes go stale. What
+/// each says follows from what it is asked, so that a call made again gets the same reply.
+fn lively_script() -> Script {
+    Script::from_fn(|request: &Recorded| {
+        let delay = Duration::from_millis(3 + (request.seq() as u64 * 7) % 11);
+        let asked_before = request.messages().iter().any(|message| message["role"] == "assistant");
+        let (tools, text) = (request.tool_names(), texts(request));
+        let reply = if request.model() == "model-b" && tools == ["new_answer"] && !asked_before {
+            Reply::text("Let me think.")
+        } else if request.model() == "model-c" && tools.contains(&"vote") && !text.contains("A better answer")
+        {
+            Reply::new_answer("A better answer of model-c")
+        } else {
+            Parliament::default().reply(request)
+        };
+        Action::after(delay, reply)
+    })
+}
+
+/// The log's lines without what belongs to the file.
+fn facts(scene: &Scene) -> Vec<Value> {
+    let strip = |mut event: Value| {
+        let fields = event.as_object_mut().expect("an object");
+        fields.retain(|name, _| name != "crc" && name != "batch");
+        event
+    };
+    scene.althing.events().into_iter().map(strip).collect()
+}
+
+/// The whole lines among what was printed.
+fn shown(stdout: &str) -> Vec<Value> {
+    let whole = stdout.rfind('\n').map_or("", |end| &stdout[..end]);
+    whole.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+}
+
+type Judge = fn(&Scene, &[Value], usize) -> Result<(), String>;
+
+fn one_round(round: usize, script: Script, judge: Judge) -> Result<(), String> {
+    let mut rng = Rng::with_seed(SEED + round as u64);
+    let scene = Scene::new(AGENTS, script);
+    let mut strikes = Vec::new();
+    let mut seen = Vec::new();
+    let mut running = scene.spawn(&["--stream-events", "task"]);
+    // Most sessions are killed once; some are killed again while they are resumed.
+    for _ in 0..1 + usize::from(rng.u8(0..4) == 0) + usize::from(rng.u8(0..8) == 0) {
+        let strike =
+            if strikes.is_empty() { Strike::random(&mut rng) } else { Strike::Facts(rng.usize(1..=20)) };
+        let (made, before) = if strikes.is_empty() {
+            (0, 0)
+        } else {
+            (scene.server.request_count(), facts_on_disk(&scene.althing.state_dir()))
+        };
+        strike.kill(&scene, &running, made, before);
+        strikes.push(strike);
+        seen.push(shown(&running.wait(LIMIT).stdout));
+        running = scene.althing.again().args(["resume", "--stream-events"]).spawn();
+        running.wait_for_stderr(|_| true, FIRST_PROGRESS);
+    }
+    let output = running.wait(LIMIT);
+    let complain = |what: String| {
+        format!(
+            "round {round} {strikes:?}: {what}\n--- stdout\n{}\n--- stderr\n{}",
+            output.stdout, output.stderr
+        )
+    };
+    ensure(output.code == Some(0), || complain(format!("exit {:?}", output.code)))?;
+    let facts = facts(&scene);
+    let lost = seen.iter().any(|shown| !facts.starts_with(shown));
+    ensure(!lost, || complain("something was shown that is not in the log".into()))?;
+    ended_once(&facts).and_then(|()| judge(&scene, &facts, strikes.len())).map_err(complain)
+}
+
+/// What the log of every session must be like.
+fn ended_once(facts: &[Value]) -> Result<(), String> {
+    ensure(facts.iter().zip(1u64..).all(|(fact, n)| fact["seq"] == n), || "a gap in the log".into())?;
+    ensure(of_type(facts, "session_closed").len() == 1, || "not closed exactly once".into())?;
+    let finished: Vec<&Value> =
+        of_type(facts, "decided").into_iter().filter(|fact| fact["data"]["verdict"] == "finished").collect();
+    ensure(finished.len() == 1, || format!("finished {} times", finished.len()))?;
+    let answer = finished[0]["data"]["result"]["final_answer"].as_str().unwrap_or_default();
+    ensure(answer.starts_with("Final answer of model-"), || format!("the answer is `{answer}`"))
+}
+
+/// How many items of a kind an agent has in the log, and how often it was asked.
+fn count(scene: &Scene, facts: &[Value], agent: usize, kind: &str) -> (usize, usize) {
+    let task = format!("r1.a{}", agent + 1);
+    let own: Vec<Value> = facts.iter().filter(|fact| fact["task"] == task.as_str()).cloned().collect();
+    let model = ["model-a", "model-b", "model-c"][agent];
+    (items(&own, kind).len(), scene.server.requests_of(model).len())
+}
+
+/// Every reply is in the log once, and at most one call per agent and kill was made for nothing.
+fn repeats_nothing(scene: &Scene, facts: &[Value], kills: usize) -> Result<(), String> {
+    for (agent, expected) in [3, 2, 2].into_iter().enumerate() {
+        let (replies, made) = count(scene, facts, agent, "reply");
+        ensure(replies == expected, || format!("agent {agent} has {replies} replies, not {expected}"))?;
+        ensure(made <= replies + kills, || {
+            format!("agent {agent} was asked {made} times for {replies} replies and {kills} kills")
+        })?;
+    }
+    Ok(())
+}
+
+/// The same where newer answers may have made an agent start over.
+fn repeats_only_what_went_stale(scene: &Scene, facts: &[Value], kills: usize) -> Result<(), String> {
+    for agent in 0..AGENTS {
+        let (replies, made) = count(scene, facts, agent, "reply");
+        let (updates, _) = count(scene, facts, agent, "update");
+        ensure(made <= replies + updates + kills, || {
+            format!(
+                "agent {agent} was asked {made} times for {replies} replies, {updates} updates and {kills} kills"
+            )
+        })?;
+    }
+    let (answers, reminders) = (items(facts, "answer").len(), items(facts, "reminder").len());
+    ensure(answers == AGENTS + 1, || format!("{answers} answers"))?;
+    ensure(reminders == 1, || format!("{reminders} reminders"))
+}
+
+#[test]
+fn a_killed_run_always_goes_on_and_repeats_nothing_that_was_finished() {
+    in_parallel(3, 0..scale(100, 1000), |round| one_round(round, script(), repeats_nothing));
+}
+
+#[test]
+fn a_killed_run_goes_on_also_in_the_middle_of_reminders_and_newer_answers() {
+    in_parallel(3, 0..scale(100, 1000), |round| {
+        one_round(round, lively_script(), repeats_only_what_went_stale)
+    });
+}
+
+#[test]
+fn a_run_killed_before_anything_was_recorded_leaves_nothing_that_is_in_the_way() {
+    let scene = Scene::new(1, Script::parliament());
+    let running = scene.spawn(&["task"]);
+    running.signal(Signal::KILL);
+    running.wait(LIMIT);
+    let sessions = run(&scene.althing, &["sessions"]).expect_code(0);
+    assert!(!sessions.stderr.contains("panicked"), "{}", sessions.stderr);
+    let output = scene.run(&["task"]).expect_code(0);
+    assert_eq!(output.stdout, "Final answer of model-a\n");
+}
+
+#[test]
+fn a_session_that_another_process_works_on_is_refused_and_not_disturbed() {
+    let gate = Gate::before_headers();
+    let scene = Scene::new(2, Script::parliament().on("model-b").nth(0, Action::gated(Action::Usual, &gate)));
+    let running = scene.spawn(&["task"]);
+    gate.wait_waiting_blocking(1, LIMIT);
+    running.wait_for_stderr(|line| line.contains("answered: agent1.1"), LIMIT);
+    let log = std::fs::read(scene.log()).unwrap();
+    let id = scene.session_id();
+    for args in [vec!["resume"], vec!["resume", &id]] {
+        let output = run(&scene.althing, &args).expect_code(1);
+        let pid = running.id().to_string();
+        assert!(output.stderr.contains(&id) && output.stderr.contains("in use"), "{}", output.stderr);
+        assert!(output.stderr.contains(&pid), "it says who has it: {}", output.stderr);
+        assert_eq!(output.stdout, "");
+    }
+    assert_eq!(std::fs::read(scene.log()).unwrap(), log);
+    gate.release_all();
+    let output = running.wait(LIMIT).expect_code(0);
+    assert_eq!((output.stdout.as_str(), scene.server.request_count()), ("Final answer of model-a\n", 5));
+}
+
+#[test]
+fn of_many_that_resume_at_once_exactly_one_goes_on() {
+    let gate = Gate::before_headers();
+    let scene = Scene::new(2, Script::parliament().on("model-b").always(Action::gated(Action::Usual, &gate)));
+    let running = scene.spawn(&["task"]);
+    gate.wait_waiting_blocking(1, LIMIT);
+    running.signal(Signal::KILL);
+    running.wait(LIMIT);
+    let id = scene.session_id();
+    let all: Vec<Running> = (0..6).map(|_| scene.althing.again().args(["resume", &id]).spawn()).collect();
+    let refused = || all.iter().filter(|running| !running.is_running()).count();
+    althing_testkit::wait::until(LIMIT, || refused() == all.len() - 1);
+    gate.release_all();
+    let mut codes: Vec<Option<i32>> = all.iter().map(|running| running.wait(LIMIT).code).collect();
+    codes.sort_unstable();
+    assert_eq!(codes, [Some(0), Some(1), Some(1), Some(1), Some(1), Some(1)]);
+}

@@ -1,0 +1,147 @@
+//! A disk that is full: nothing is shown or begun that could not be kept, a person is told, and the run goes on when
+//! there is room again (row D4). Needs a file system of its own; where that may not be mounted, it says so.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use althing_testkit::process::Signal;
+use althing_testkit::{Action, Gate, Reply, Script};
+
+use super::support::{LIMIT, Scene};
+
+/// A file system of 1 MiB in memory, over the state directory of a scene.
+struct SmallDisk {
+    at: PathBuf,
+}
+
+impl SmallDisk {
+    fn mount(at: &Path) -> Option<Self> {
+        let mount =
+            Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m,mode=0700", "tmpfs"]).arg(at).output();
+        match mount {
+            Ok(output) if output.status.success() => Some(Self { at: at.to_owned() }),
+            other => {
+                eprintln!("skipped: no file system can be mounted here ({other:?})");
+                None
+            }
+        }
+    }
+
+    /// Fills it up to the last byte.
+    fn fill(&self) {
+        let mut ballast = std::fs::File::create(self.ballast()).unwrap();
+        let block = [0u8; 4096];
+        while std::io::Write::write_all(&mut ballast, &block).is_ok() {}
+    }
+
+    fn free(&self) {
+        std::fs::remove_file(self.ballast()).unwrap();
+    }
+
+    fn ballast(&self) -> PathBuf {
+        self.at.join("ballast")
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.at).status();
+    }
+}
+
+/// A run of three in which `c` waits at a gate while `a` and `b` have answered; long answers, so that they need room.
+fn held() -> Option<(Scene, SmallDisk, Gate)> {
+    let gate = Gate::before_headers();
+    let long = |model: &str| Reply::new_answer(&format!("Answer of {model}: {}", "long ".repeat(4000)));
+    let script = Script::parliament()
+        .on("model-a")
+        .nth(0, long("model-a"))
+        .on("model-b")
+        .nth(0, long("model-b"))
+        .on("model-c")
+        .nth(0, Action::gated(long("model-c"), &gate));
+    let scene = Scene::new(3, script);
+    let disk = SmallDisk::mount(&scene.althing.state_dir())?;
+    Some((scene, disk, gate))
+}
+
+#[test]
+fn a_run_on_a_full_disk_waits_says_so_and_goes_on_when_there_is_room() {
+    let Some((scene, disk, gate)) = held() else { return };
+    let running = scene.spawn(&["--stream-events", "task"]);
+    running.wait_for_stderr(|line| line.contains("answered: agent2.1"), LIMIT);
+    gate.wait_waiting_blocking(1, LIMIT);
+    disk.fill();
+    gate.release_all();
+    let notice =
+        running.wait_for_stderr(|line| line.contains("nothing can be saved"), Duration::from_secs(5));
+    assert!(notice.contains("No space left") && notice.contains("free"), "{notice}");
+    let quiet =
+        !althing_testkit::wait::holds_within(Duration::from_millis(700), || scene.server.request_count() > 3);
+    assert!(quiet, "new work began on what is not safe");
+    assert!(
+        !running.stderr().contains("answered: agent3.1"),
+        "it was shown before it was safe: {}",
+        running.stderr()
+    );
+    disk.free();
+    let output = running.wait(LIMIT).expect_code(0);
+    assert_eq!(scene.server.request_count(), 7);
+    let log = std::fs::read_to_string(scene.log()).unwrap();
+    assert_eq!(output.stdout.lines().count(), log.lines().count());
+}
+
+#[test]
+fn a_run_stopped_on_a_full_disk_goes_on_later_and_has_lost_nothing() {
+    let Some((scene, disk, gate)) = held() else { return };
+    let running = scene.spawn(&["--stream-events", "task"]);
+    running.wait_for_stderr(|line| line.contains("answered: agent2.1"), LIMIT);
+    gate.wait_waiting_blocking(1, LIMIT);
+    disk.fill();
+    gate.release_all();
+    running.wait_for_stderr(|line| line.contains("nothing can be saved"), Duration::from_secs(5));
+    running.signal(Signal::TERM);
+    let output = running.wait(Duration::from_secs(5)).expect_code(4);
+    assert!(output.stderr.contains("althing resume"), "{}", output.stderr);
+    let shown = output.stdout.lines().count();
+    disk.free();
+    let resumed = scene.resume().expect_code(0);
+    assert_eq!(resumed.stdout, "Final answer of model-a\n");
+    assert!(std::fs::read_to_string(scene.log()).unwrap().lines().count() >= shown);
+    assert_eq!(
+        scene.calls()["model-a"] + scene.calls()["model-b"],
+        5,
+        "what was safe is not asked for again"
+    );
+    assert!(!output.stderr.contains("panicked"), "{}", output.stderr);
+}
+
+#[test]
+fn a_resume_on_a_full_disk_says_what_to_do_and_works_once_there_is_room() {
+    let Some((scene, disk, gate)) = held() else { return };
+    let running = scene.spawn(&["task"]);
+    running.wait_for_stderr(|line| line.contains("answered: agent2.1"), LIMIT);
+    gate.wait_waiting_blocking(1, LIMIT);
+    running.signal(Signal::KILL);
+    running.wait(LIMIT);
+    disk.fill();
+    let stuck = scene.althing.again().arg("resume").spawn();
+    let line = stuck.wait_for_stderr(|line| line.contains("No space left"), Duration::from_secs(5));
+    assert!(!line.contains("panicked"), "{line}");
+    stuck.signal(Signal::TERM);
+    stuck.wait(Duration::from_secs(5));
+    assert!(stuck.stderr().contains("free some space"), "{}", stuck.stderr());
+    disk.free();
+    assert_eq!(scene.resume().expect_code(0).stdout, "Final answer of model-a\n");
+}
+
+#[test]
+fn a_run_that_would_begin_on_a_full_disk_is_refused_before_it_costs_anything() {
+    let Some((scene, disk, _gate)) = held() else { return };
+    disk.fill();
+    let output = scene.run(&["task"]).expect_code(1);
+    assert!(output.stderr.contains("No space left"), "{}", output.stderr);
+    assert!(output.stderr.contains("free some space"), "it says what to do: {}", output.stderr);
+    assert_eq!(scene.server.request_count(), 0);
+}

@@ -1,0 +1,175 @@
+//! Exit statuses and the words that go with them: what is wrong, where, and what to do.
+
+use althing_testkit::{Action, Fault, Moment, Output, Reply, Script, refused_base_url};
+
+use super::support::{LIMIT, Scene, Team, althing, run};
+
+#[track_caller]
+fn says(output: &Output, words: &[&str]) {
+    for word in words {
+        assert!(output.stderr.contains(word), "`{word}` is not said:\n{}", output.stderr);
+    }
+}
+
+#[test]
+fn bad_usage_is_one() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["--no-such-option", "task"], "--no-such-option"),
+        (&["--offline", "--automation"], "there is no task"),
+        (&["--offline", "--automation", "  "], "the task is empty"),
+        (&["--offline", "--json", "--stream-events", "task"], "cannot be used with"),
+        (&["--offline", "--config", "x.yaml", "task"], "cannot be used with"),
+        (&["--orchestrator-timeout", "0", "--offline", "task"], "--orchestrator-timeout"),
+        (&["--orchestrator-timeout", "soon", "--offline", "task"], "soon"),
+        (&["config", "check"], "FILE"),
+    ];
+    for (args, expected) in cases {
+        let output = run(&althing(), args).expect_code(1);
+        says(&output, &[expected]);
+        assert_eq!(output.stdout, "", "{args:?}");
+    }
+}
+
+#[test]
+fn a_task_that_is_not_text_is_one() {
+    let command = althing().args(["--offline", "--automation", "-"]).stdin(vec![0xff, 0xfe, 0x00]);
+    says(&command.spawn().wait(LIMIT).expect_code(1), &["stdin", "UTF-8"]);
+}
+
+#[test]
+fn every_error_of_a_config_is_told_at_once_with_its_place() {
+    let althing = althing();
+    let config = "\
+agents:
+  - id: a
+    backend:
+      type: opennai
+      model: m
+  - id: a
+    backend:
+      type: offline
+orchestrator:
+  voting_sensitivity: sloppy
+  max_new_answers_per_agent: none
+";
+    althing.file("bad.yaml", config);
+    let output = run(&althing, &["--config", "bad.yaml", "--automation", "task"]).expect_code(1);
+    says(
+        &output,
+        &[
+            "bad.yaml:4:13",
+            "openai",
+            "bad.yaml:6:9",
+            "bad.yaml:10:23",
+            "bad.yaml:11:30",
+            "nothing was started",
+        ],
+    );
+    assert_eq!(output.stdout, "");
+}
+
+#[test]
+fn a_missing_key_is_named_by_its_variable() {
+    let althing = althing();
+    althing.file("team.yaml", "agents: [{id: a, backend: {type: openai, model: gpt-5}}]");
+    let output = run(&althing, &["--config", "team.yaml", "task"]).expect_code(1);
+    says(&output, &["OPENAI_API_KEY", ".env"]);
+}
+
+#[test]
+fn an_unset_variable_of_the_config_is_named() {
+    let scene = Scene::with(1, Script::parliament(), |team| team.backend(0, "api_key", "${NOBODY_SET_THIS}"));
+    says(&scene.run(&["task"]).expect_code(1), &["NOBODY_SET_THIS", "team.yaml"]);
+    assert_eq!(scene.server.request_count(), 0);
+}
+
+#[test]
+fn a_server_that_is_not_there_is_two_and_its_address_is_named() {
+    let (althing, url) = (althing(), refused_base_url());
+    let team = Team::on(&url, 2).every_backend("max_retries", 1);
+    althing.file("team.yaml", team.text());
+    let output = run(&althing, &["--config", "team.yaml", "--automation", "task"]).expect_code(2);
+    says(
+        &output,
+        &["a: ", "b: ", url.trim_end_matches("/v1").trim_start_matches("http://"), "no agent gave an answer"],
+    );
+    assert_eq!(output.stdout, "");
+}
+
+#[test]
+fn a_model_that_the_provider_does_not_know_is_two_and_named() {
+    let scene = Scene::new(2, Script::parliament().fault_always(Fault::Status(404), Moment::BeforeHeaders));
+    let output = scene.run(&["task"]).expect_code(2);
+    says(&output, &["404", "model-a", "model-b"]);
+    assert_eq!(scene.server.request_count(), 2, "asking again would not help");
+}
+
+#[test]
+fn a_refused_key_is_two_and_says_so() {
+    let scene = Scene::new(2, Script::parliament().fault_always(Fault::Status(401), Moment::BeforeHeaders));
+    let output = scene.run(&["task"]).expect_code(2);
+    says(&output, &["401", "key"]);
+    assert_eq!(scene.server.request_count(), 2, "asking again would not help");
+}
+
+#[test]
+fn a_run_in_which_every_agent_failed_says_why_agent_by_agent() {
+    let script = Script::always(Reply::text("chatter"))
+        .on("model-a")
+        .fault_always(Fault::Status(401), Moment::BeforeHeaders)
+        .on("model-b")
+        .fault_always(Fault::Status(500), Moment::BeforeHeaders);
+    let scene = Scene::with(3, script, |team| team.every_backend("max_retries", 1));
+    let output = scene.run(&["task"]).expect_code(2);
+    let reasons = output.stderr.split("no agent gave an answer").nth(1).unwrap_or_default();
+    for (agent, why) in [("a", "401"), ("b", "500"), ("c", "new_answer")] {
+        let told = reasons
+            .lines()
+            .any(|line| line.trim_start().starts_with(&format!("{agent}: ")) && line.contains(why));
+        assert!(told, "{agent} and {why} are not told: {reasons}");
+    }
+    assert_eq!(output.stdout, "");
+}
+
+#[test]
+fn a_config_that_cannot_be_read_is_one() {
+    let althing = althing();
+    althing.file("binary.yaml", b"agents:\n  - id: \xff\xfe\n");
+    std::fs::create_dir(althing.work_dir().join("directory.yaml")).unwrap();
+    althing.file("empty.yaml", "");
+    let cases = [
+        ("missing.yaml", "config init"),
+        ("binary.yaml", "UTF-8"),
+        ("directory.yaml", "directory"),
+        ("empty.yaml", "agent"),
+    ];
+    for (file, expected) in cases {
+        let output = run(&althing, &["--config", file, "--automation", "task"]).expect_code(1);
+        says(&output, &[file, expected]);
+    }
+}
+
+#[test]
+fn a_state_directory_that_cannot_be_written_is_one_and_named() {
+    let scene = Scene::new(1, Script::parliament());
+    let file = scene.althing.file("in-the-way", "a file");
+    for place in
+        [file.display().to_string(), format!("{}/below", file.display()), "/proc/althing-state".to_owned()]
+    {
+        let output = scene.run(&["--state-dir", &place, "task"]).expect_code(1);
+        says(&output, &["/", "--state-dir"]);
+        assert!(output.stderr.contains("in-the-way") || output.stderr.contains("/proc"), "{}", output.stderr);
+    }
+    assert_eq!(scene.server.request_count(), 0, "nothing was started that could not be kept");
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "a file");
+}
+
+#[test]
+fn a_passed_limit_is_three_and_an_interruption_four() {
+    let scene = Scene::new(1, Script::always(Action::Hang));
+    scene.run(&["--orchestrator-timeout", "1", "task"]).expect_code(3);
+    let running = scene.spawn(&["task"]);
+    scene.server.wait_for_requests_blocking(2, LIMIT);
+    running.signal(althing_testkit::process::Signal::INT);
+    running.wait(LIMIT).expect_code(4);
+}

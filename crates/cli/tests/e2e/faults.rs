@@ -1,0 +1,172 @@
+//! Row A1 through the whole program: whatever a model server does, the run ends within its limits, the others answer,
+//! and the failure is named.
+
+use std::time::Duration;
+
+use althing_testkit::{BadArguments, Case, Expectation, FakeModel, Fault, Output, Script};
+use serde_json::Value;
+
+use super::support::{Scene, Team, ensure, in_parallel, items, of_type};
+
+/// More than the slowest case may take: three tries of half a second each, and the waits a server asks for.
+const BOUND: Duration = Duration::from_secs(20);
+const RETRIES: usize = 2;
+/// An agent that does not finish its turn is asked so often.
+const TRIES: usize = 3;
+const THREADS: usize = 4;
+
+/// Only the faulty agent is hurried: the others must not fail because the machine is busy.
+fn impatient(team: Team) -> Team {
+    team.backend(0, "connect_timeout_seconds", 5)
+        .backend(0, "first_byte_timeout_seconds", 0.6)
+        .backend(0, "idle_timeout_seconds", 0.6)
+        .backend(0, "request_timeout_seconds", 10)
+        .backend(0, "max_retries", RETRIES)
+        // Longer in sum than a port refuses.
+        .backend(0, "retry_base_ms", 100)
+}
+
+struct Ran {
+    output: Output,
+    result: Value,
+    asked: usize,
+    events: Vec<Value>,
+}
+
+/// The faulty agent has a server of its own, so that a port that is shut is shut for it alone.
+fn run(script: impl Into<Script>) -> Result<Ran, String> {
+    let faulty = FakeModel::start_on_thread(script);
+    let url = faulty.base_url();
+    let scene = Scene::with(3, Script::parliament(), |team| impatient(team).backend(0, "base_url", url));
+    let output = scene.command(&["--json", "task"]).spawn().wait(BOUND);
+    ensure(output.code == Some(0), || format!("exit {:?}:\n{}", output.code, output.stderr))?;
+    let result =
+        serde_json::from_str(&output.stdout).map_err(|error| format!("{error}: {}", output.stdout))?;
+    let asked = faulty.request_count();
+    Ok(Ran { output, result, asked, events: scene.althing.events() })
+}
+
+impl Ran {
+    fn status(&self) -> &str {
+        self.result["coordination_summary"]["agents"][0]["status"].as_str().unwrap_or_default()
+    }
+
+    /// Whether stderr says of agent `a` that it is out, and why.
+    fn failure_is_named(&self) -> bool {
+        let named =
+            |line: &str| line.starts_with("a ") && (line.contains("failed: ") || line.contains("out: "));
+        self.output.stderr.lines().any(named)
+    }
+
+    /// What every run must keep to, whatever went wrong.
+    fn sound(&self) -> Result<(), String> {
+        let answer = self.result["final_answer"].as_str().unwrap_or_default();
+        ensure(answer.starts_with("Final answer of model-"), || format!("the answer is `{answer}`"))?;
+        ensure(self.result["status"] == "completed", || format!("status {}", self.result["status"]))?;
+        for task in ["r1.a1", "r1.a2", "r1.a3"] {
+            let own: Vec<Value> = self.events.iter().filter(|event| event["task"] == task).cloned().collect();
+            ensure(items(&own, "answer").len() <= 1, || format!("{task} answered twice"))?;
+            ensure(items(&own, "vote").len() <= 1, || format!("{task} voted twice"))?;
+        }
+        ensure(of_type(&self.events, "session_closed").len() == 1, || "not closed once".into())
+    }
+
+    fn has_taken_part(&self) -> Result<(), String> {
+        ensure(self.status() == "voted", || format!("`a` has {}", self.status()))?;
+        ensure(!self.failure_is_named(), || "a failure is named where there was none".into())
+    }
+
+    fn is_out(&self, asked: std::ops::RangeInclusive<usize>) -> Result<(), String> {
+        ensure(self.status() == "failed", || format!("`a` has {}", self.status()))?;
+        ensure(self.failure_is_named(), || "the failure is not named".into())?;
+        let why = self.result["coordination_summary"]["agents"][0]["error"].as_str().unwrap_or_default();
+        ensure(!why.is_empty(), || "the result does not say why".into())?;
+        ensure(asked.contains(&self.asked), || format!("asked {} times, not {asked:?}", self.asked))
+    }
+}
+
+/// Valid, if very long: an answer like any other.
+fn is_only_long(case: Case) -> bool {
+    case.fault == Fault::BadArguments(BadArguments::Huge)
+}
+
+fn once(case: Case) -> Result<(), String> {
+    let ran = run(Script::parliament().on("model-a").fault_once(case.fault, case.moment))?;
+    let judged = match case.expectation() {
+        Expectation::Fails { retryable: false } => ran.is_out(1..=1),
+        // A reply that is too long is not asked for again: the next would be as long.
+        Expectation::Fails { .. } if case.fault == Fault::EndlessStream && ran.asked == 1 => {
+            ran.is_out(1..=1)
+        }
+        Expectation::Fails { .. } | Expectation::HarmlessVariation | Expectation::Recovers => {
+            ran.has_taken_part()
+        }
+    };
+    judged.and_then(|()| ran.sound()).map_err(|what| told("once", case, &what, &ran))
+}
+
+fn always(case: Case) -> Result<(), String> {
+    let ran = run(Script::parliament().on("model-a").fault_always(case.fault, case.moment))?;
+    let judged = match case.expectation() {
+        Expectation::HarmlessVariation => ran.has_taken_part(),
+        Expectation::Recovers if is_only_long(case) => ran.has_taken_part(),
+        Expectation::Recovers if case.fault == Fault::EmptyReply => ran.is_out(1..=TRIES * (RETRIES + 1)),
+        Expectation::Recovers => ran.is_out(TRIES..=TRIES),
+        Expectation::Fails { retryable: false } => ran.is_out(1..=1),
+        Expectation::Fails { .. } if case.fault == Fault::EndlessStream => ran.is_out(1..=RETRIES + 1),
+        // The port is shut for a while after each: not every try need reach the server.
+        Expectation::Fails { .. } if case.fault == Fault::Refused => ran.is_out(1..=RETRIES + 1),
+        Expectation::Fails { .. } => ran.is_out(RETRIES + 1..=RETRIES + 1),
+    };
+    judged.and_then(|()| ran.sound()).map_err(|what| told("always", case, &what, &ran))
+}
+
+fn told(how: &str, case: Case, what: &str, ran: &Ran) -> String {
+    let (took, stderr) = (ran.output.elapsed, &ran.output.stderr);
+    format!("{case} {how}: {what} ({took:?}, asked {} times)\n{stderr}", ran.asked)
+}
+
+#[test]
+fn a_fault_that_happens_once_costs_at_most_one_agent_and_never_the_answer() {
+    in_parallel(THREADS, Case::all(), |case| once(case).map_err(|what| format!("{case}: {what}")));
+}
+
+#[test]
+fn a_fault_that_stays_costs_the_agent_and_never_the_answer() {
+    in_parallel(THREADS, Case::all(), |case| always(case).map_err(|what| format!("{case}: {what}")));
+}
+
+#[test]
+fn where_every_agent_meets_the_fault_the_run_fails_and_says_why_of_each() {
+    let fatal = Case::all().filter(|case| match case.expectation() {
+        Expectation::Fails { .. } => true,
+        Expectation::Recovers => !is_only_long(*case),
+        Expectation::HarmlessVariation => false,
+    });
+    in_parallel(THREADS, fatal, |case| {
+        let script = Script::parliament().fault_always(case.fault, case.moment);
+        let scene = Scene::with(2, script, |team| {
+            let limits = [
+                ("first_byte_timeout_seconds", 0.6),
+                ("idle_timeout_seconds", 0.6),
+                ("request_timeout_seconds", 10.0),
+            ];
+            limits
+                .into_iter()
+                .fold(team, |team, (key, value)| team.every_backend(key, value))
+                .every_backend("max_retries", 1)
+        });
+        let output = scene.spawn(&["task"]).wait(BOUND);
+        let complain = |what: &str| format!("{case}: {what}, exit {:?}\n{}", output.code, output.stderr);
+        ensure(output.code == Some(2), || complain("wrong end"))?;
+        ensure(output.stdout.is_empty(), || complain("something was printed as an answer"))?;
+        let reasons = output.stderr.split("no agent gave an answer").nth(1).unwrap_or_default();
+        for agent in ["a: ", "b: "] {
+            let told = reasons
+                .lines()
+                .any(|line| line.trim_start().starts_with(agent) && line.trim().len() > agent.len());
+            ensure(told, || complain("an agent's reason is missing"))?;
+        }
+        Ok(())
+    });
+}

@@ -1,0 +1,46 @@
+//! The built binary against a fake model server over real HTTP: what a user, a script or an attacker sees from outside.
+//!
+//! Each file is about one behaviour. Nothing here looks inside the program: only stdout, stderr, exit codes, the
+//! requests that the server received, and the files on disk.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests read and damage files, start programs and measure time"
+)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stderr,
+    missing_docs,
+    reason = "tests fail by panicking"
+)]
+
+mod config_commands;
+mod crash;
+mod disk;
+mod exit_codes;
+mod faults;
+mod hostile;
+mod limits;
+mod modes;
+mod options;
+mod output;
+mod resume;
+mod runs;
+mod secrets;
+mod sessions_commands;
+mod signals;
+mod support;
+
+/// A file that nobody declares compiles nowhere and tests nothing.
+#[test]
+fn no_test_file_is_forgotten() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let declared = include_str!("main.rs").lines().any(|line| line == format!("mod {name};"));
+        assert!(declared || name == "main", "{} is not part of the suite", path.display());
+    }
+}

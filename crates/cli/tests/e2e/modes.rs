@@ -1,0 +1,291 @@
+//! The modes and coordination rules of the specification, seen in what agents are offered, what they are shown, when
+//! they are asked, and what becomes the final answer.
+
+use std::time::Duration;
+
+use althing_testkit::{Action, Gate, Outcome, Recorded, Reply, Script};
+use serde_json::{Value, json};
+
+use super::support::{LIMIT, Scene, items, of_type, texts, tools_text};
+
+/// How long nothing must happen before we believe that it does not.
+const QUIET: Duration = Duration::from_millis(700);
+
+/// Everyone answers, and everyone votes for agent 2.
+fn second_wins() -> Script {
+    Script::from_fn(|request| {
+        if request.tool_names().contains(&"vote") {
+            Reply::vote("agent2", "the clearest")
+        } else if request.tool_names().contains(&"new_answer") {
+            Reply::new_answer(&format!("Answer of {}", request.model()))
+        } else {
+            Reply::text(format!("Presentation by {}", request.model()))
+        }
+    })
+}
+
+fn may_vote(request: &Recorded) -> bool {
+    request.tool_names().contains(&"vote")
+}
+
+/// The rules that a run was started under, as its log has them.
+fn rules(scene: &Scene) -> Value {
+    let events = scene.althing.events();
+    let created = of_type(&events, "task_created");
+    created[0]["data"]["spec"]["rules"].clone()
+}
+
+/// The purposes of all attempts, in the order of the log.
+fn purposes(scene: &Scene) -> Vec<String> {
+    let events = scene.althing.events();
+    let started = of_type(&events, "attempt_started");
+    started.iter().map(|event| event["data"]["purpose"].as_str().unwrap().to_owned()).collect()
+}
+
+fn strategy(name: &'static str) -> impl FnOnce(super::support::Team) -> super::support::Team {
+    move |team| team.rule("final_answer_strategy", name)
+}
+
+// spec: modes/final-answer-strategy/winner-reuse-strategy
+#[test]
+fn winner_reuse_hands_back_the_winners_own_text_without_another_call() {
+    let scene = Scene::with(3, second_wins(), strategy("winner_reuse"));
+    let output = scene.run(&["task"]).expect_code(0);
+    assert_eq!(output.stdout, "Answer of model-b\n");
+    assert_eq!(scene.server.request_count(), 6);
+    assert!(scene.server.requests().iter().all(|request| !request.tool_names().is_empty()));
+    assert!(!purposes(&scene).contains(&"present".to_owned()));
+}
+
+// spec: modes/final-answer-strategy/winner-present-strategy
+#[test]
+fn winner_present_lets_the_winner_write_the_final_answer() {
+    let scene = Scene::with(3, second_wins(), strategy("winner_present"));
+    let result = scene.result(&["task"]);
+    assert_eq!(result["final_answer"], "Presentation by model-b");
+    let summary = &result["coordination_summary"];
+    assert_eq!((&summary["winner"], &summary["presenter"]), (&json!("b"), &json!("b")));
+    let last = scene.server.requests().pop().unwrap();
+    assert_eq!((last.model(), last.tool_names()), ("model-b", vec![]));
+    assert!(texts(&last).contains("Answer of model-b"), "{}", texts(&last));
+    assert_eq!(purposes(&scene).iter().filter(|purpose| *purpose == "present").count(), 1);
+}
+
+// spec: modes/final-answer-strategy/synthesize-strategy
+#[test]
+fn synthesize_shows_the_presenter_every_answer_and_asks_for_one_from_all() {
+    let synthesis = Scene::with(3, second_wins(), strategy("synthesize"));
+    let result = synthesis.result(&["task"]);
+    assert_eq!(result["final_answer"], "Presentation by model-b");
+    assert_eq!(result["coordination_summary"]["strategy"], "synthesize");
+    let shown = synthesis.server.requests().pop().unwrap();
+    for answer in ["Answer of model-a", "Answer of model-b", "Answer of model-c"] {
+        assert!(texts(&shown).contains(answer), "{answer} is missing: {}", texts(&shown));
+    }
+    // It is told to combine: the same run under the other strategy is told something else.
+    let presentation = Scene::with(3, second_wins(), strategy("winner_present"));
+    presentation.run(&["task"]).expect_code(0);
+    let other = presentation.server.requests().pop().unwrap();
+    assert_ne!(shown.system_text(), other.system_text());
+}
+
+// spec: modes/final-answer-strategy/multi-agent-quick-mode-defaults-to-synthesis
+// spec: modes/context-path-write-access-in-quick-mode/multi-agent-synthesis-without-write-context-paths
+#[test]
+fn a_quick_run_of_several_synthesises_instead_of_reusing_the_winners_answer() {
+    let scene = Scene::new(3, second_wins());
+    let result = scene.result(&["--quick", "task"]);
+    assert_eq!(result["coordination_summary"]["strategy"], "synthesize");
+    assert_eq!(result["coordination_summary"]["winner"], "b");
+    assert_eq!(result["final_answer"], "Presentation by model-b");
+    let shown = texts(&scene.server.requests().pop().unwrap());
+    for answer in ["Answer of model-a", "Answer of model-b", "Answer of model-c"] {
+        assert!(shown.contains(answer), "{answer} is missing: {shown}");
+    }
+}
+
+// spec: modes/context-path-write-access-in-quick-mode/multi-agent-with-refinement-off-and-no-write-context-paths
+#[test]
+fn a_quick_run_that_asks_for_winner_reuse_makes_no_presentation() {
+    let scene = Scene::with(3, second_wins(), strategy("winner_reuse"));
+    let output = scene.run(&["--quick", "task"]).expect_code(0);
+    assert_eq!((output.stdout.as_str(), scene.server.request_count()), ("Answer of model-b\n", 6));
+}
+
+// spec: modes/independent-agent-execution/injection-disabled
+#[test]
+fn independent_agents_neither_learn_of_others_answers_nor_disturb_them() {
+    let gate = Gate::before_headers();
+    let script = Script::parliament().on("model-c").nth(0, Action::gated(Action::Usual, &gate));
+    let scene = Scene::with(3, script, |team| {
+        // Without a wait, whoever may learn of answers would at once.
+        team.rule("disable_injection", true).rule("coordination", json!({"first_answer_wait_seconds": 0}))
+    });
+    let running = scene.spawn(&["task"]);
+    running.wait_for_stderr(|line| line.contains("answered: agent1.1"), LIMIT);
+    running.wait_for_stderr(|line| line.contains("answered: agent2.1"), LIMIT);
+    assert!(
+        !althing_testkit::wait::holds_within(QUIET, || scene.server.request_count() > 3),
+        "someone was asked again: {:?}",
+        scene.calls()
+    );
+    gate.release_all();
+    running.wait(LIMIT).expect_code(0);
+
+    let requests = scene.server.requests();
+    assert!(requests.iter().all(|request| request.outcome() == Outcome::Served), "nobody was restarted");
+    for request in requests.iter().filter(|request| request.tool_names().contains(&"new_answer")) {
+        assert!(!texts(request).contains("Answer of model-"), "{}", texts(request));
+        assert!(texts(request).contains("task"));
+    }
+    let events = scene.althing.events();
+    assert!(items(&events, "update").is_empty() && items(&events, "stale_vote").is_empty());
+}
+
+// spec: modes/deferred-voting/deferred-voting-enabled
+#[test]
+fn with_deferred_voting_nobody_votes_before_everybody_has_answered() {
+    let gate = Gate::before_headers();
+    let script = Script::parliament().on("model-c").nth(0, Action::gated(Action::Usual, &gate));
+    let scene = Scene::with(3, script, |team| {
+        // Without a wait, whoever need not defer would judge at once.
+        team.rule("defer_voting_until_all_answered", true)
+            .rule("coordination", json!({"first_answer_wait_seconds": 0}))
+    });
+    let running = scene.spawn(&["task"]);
+    running.wait_for_stderr(|line| line.contains("answered: agent1.1"), LIMIT);
+    running.wait_for_stderr(|line| line.contains("answered: agent2.1"), LIMIT);
+    assert!(
+        !althing_testkit::wait::holds_within(QUIET, || scene.server.request_count() > 3),
+        "someone was asked before the last had answered: {:?}",
+        scene.calls()
+    );
+    gate.release_all();
+    running.wait(LIMIT).expect_code(0);
+
+    let requests = scene.server.requests();
+    assert_eq!(requests.iter().filter(|request| may_vote(request)).count(), 3, "no vote was wasted");
+    for request in requests.iter().filter(|request| may_vote(request)) {
+        assert!(texts(request).contains("Answer of model-c"), "{}", texts(request));
+    }
+    let events = scene.althing.events();
+    let place = |wanted: &dyn Fn(&Value) -> bool| events.iter().position(wanted).unwrap();
+    let voting = place(&|event| event["type"] == "phase_changed" && event["data"]["phase"] == "voting");
+    let last_answer = place(&|event| event["data"]["item"]["label"] == "agent3.1");
+    assert!(voting > last_answer);
+}
+
+// spec: modes/deferred-voting/single-agent-with-refinement-on
+#[test]
+fn a_single_agent_may_refine_until_it_votes_that_it_is_done() {
+    let script = Script::always(Reply::text("Presented.")).on("model-a").each([
+        Reply::new_answer("First try"),
+        Reply::new_answer("Second try"),
+        Reply::vote("agent1", "good enough"),
+    ]);
+    let scene = Scene::new(1, script);
+    let output = scene.run(&["task"]).expect_code(0);
+    let requests = scene.server.requests();
+    let offered: Vec<Vec<&str>> = requests.iter().map(Recorded::tool_names).collect();
+    assert_eq!(offered, [vec!["new_answer"], vec!["new_answer", "vote"], vec!["new_answer", "vote"], vec![]]);
+    assert!(texts(&requests[2]).contains("Second try"));
+    let events = scene.althing.events();
+    assert_eq!((items(&events, "answer").len(), items(&events, "vote").len()), (2, 1));
+    assert_eq!(output.stdout, "Presented.\n");
+}
+
+// spec: modes/skip-voting-configuration/skip-voting-enabled
+#[test]
+fn with_voting_skipped_there_is_no_vote_to_offer_or_to_enforce() {
+    let scene = Scene::with(3, second_wins(), |team| team.rule("skip_voting", true));
+    let result = scene.result(&["task"]);
+    let requests = scene.server.requests();
+    assert_eq!(requests.len(), 4, "three answers, one presentation");
+    for request in &requests {
+        assert!(!may_vote(request));
+        let said = format!("{}\n{}", texts(request), tools_text(request)).to_lowercase();
+        assert!(!said.contains("vote") && !said.contains("voting"), "{said}");
+    }
+    let events = scene.althing.events();
+    assert!(items(&events, "reminder").is_empty(), "nobody was asked to vote");
+    assert!(requests[3].tool_names().is_empty());
+    assert_eq!(result["final_answer"], format!("Presentation by {}", requests[3].model()));
+    assert_eq!(result["coordination_summary"]["ballots"], json!([]));
+}
+
+// spec: modes/refinement-mode-toggle/refinement-off-with-single-agent
+#[test]
+fn refinement_off_with_a_single_agent_goes_straight_from_the_answer_to_the_user() {
+    // Also an agent that uses the tool it knows is done with its one answer.
+    for reply in [Reply::text("The answer."), Reply::new_answer("The answer.")] {
+        let scene = Scene::new(3, Script::always(reply));
+        let output = scene.run(&["--quick", "--single-agent", "a", "task"]).expect_code(0);
+        assert_eq!(output.stdout, "The answer.\n");
+        let requests = scene.server.requests();
+        assert_eq!(requests.len(), 1);
+        assert!(!may_vote(&requests[0]) && !texts(&requests[0]).to_lowercase().contains("vote"));
+        assert_eq!(rules(&scene)["skip_voting"], true);
+        assert_eq!(purposes(&scene), ["answer"]);
+    }
+}
+
+// spec: modes/refinement-mode-toggle/refinement-off-with-multi-agent
+#[test]
+fn refinement_off_with_several_agents_is_one_independent_answer_each_and_a_synthesis() {
+    let gate = Gate::before_headers();
+    let script = second_wins().on("model-c").nth(0, Action::gated(Action::Usual, &gate));
+    let scene =
+        Scene::with(3, script, |team| team.rule("coordination", json!({"first_answer_wait_seconds": 0})));
+    let running = scene.spawn(&["--quick", "task"]);
+    running.wait_for_stderr(|line| line.contains("answered: agent2.1"), LIMIT);
+    assert!(
+        !althing_testkit::wait::holds_within(QUIET, || scene.server.request_count() > 3),
+        "{:?}",
+        scene.calls()
+    );
+    gate.release_all();
+    let output = running.wait(LIMIT).expect_code(0);
+    assert_eq!(output.stdout, "Presentation by model-b\n");
+
+    let rules = rules(&scene);
+    assert_eq!(rules["max_new_answers_per_agent"], 1);
+    assert_eq!(rules["disable_injection"], true);
+    assert_eq!(rules["defer_voting_until_all_answered"], true);
+    assert_eq!(rules["final_answer_strategy"], "synthesize");
+    let requests = scene.server.requests();
+    for request in &requests {
+        match request.tool_names().as_slice() {
+            ["new_answer"] => assert!(!texts(request).contains("Answer of model-"), "{}", texts(request)),
+            ["vote"] => assert!(texts(request).contains("Answer of model-c"), "{}", texts(request)),
+            other => assert!(other.is_empty(), "one answer each: {other:?}"),
+        }
+    }
+    assert_eq!(requests.len(), 7);
+}
+
+#[test]
+fn an_agent_at_its_cap_of_answers_can_only_vote() {
+    let scene = Scene::with(2, Script::parliament(), |team| team.rule("max_new_answers_per_agent", 1));
+    scene.run(&["task"]).expect_code(0);
+    let judging: Vec<Recorded> = scene.server.requests().into_iter().filter(may_vote).collect();
+    assert_eq!(judging.len(), 2);
+    assert!(judging.iter().all(|request| request.tool_names() == ["vote"]));
+}
+
+#[test]
+fn once_the_run_has_its_cap_of_answers_everyone_only_votes() {
+    let gate = Gate::before_headers();
+    let script = Script::parliament().on("model-c").nth(0, Action::gated(Action::Usual, &gate));
+    let scene = Scene::with(3, script, |team| team.rule("max_new_answers_global", 2));
+    let output = scene.run(&["task"]).expect_code(0);
+    let events = scene.althing.events();
+    assert_eq!(items(&events, "answer").len(), 2, "{}", output.stderr);
+    assert!(
+        scene
+            .server
+            .requests()
+            .iter()
+            .filter(|request| may_vote(request))
+            .all(|request| { request.tool_names() == ["vote"] })
+    );
+}

@@ -1,0 +1,128 @@
+//! The options of a run: who takes part, where the task comes from, what needs no config.
+
+use althing_testkit::{Reply, Script};
+
+use super::support::{LIMIT, Scene, althing, run, texts};
+
+#[test]
+fn a_dash_reads_the_task_from_stdin() {
+    let scene = Scene::new(2, Script::parliament());
+    let command = scene.command(&["-"]).stdin("A task\nof two lines, with æøå");
+    command.spawn().wait(LIMIT).expect_code(0);
+    assert!(texts(&scene.server.requests()[0]).contains("A task\nof two lines, with æøå"));
+}
+
+#[test]
+fn only_the_agents_that_are_named_take_part() {
+    let scene = Scene::new(3, Script::parliament());
+    let output = scene.run(&["--agents", "b,c", "task"]).expect_code(0);
+    let calls: Vec<(String, usize)> = scene.calls().into_iter().collect();
+    assert_eq!(calls, [("model-b".to_owned(), 3), ("model-c".to_owned(), 2)]);
+    assert_eq!(output.stdout, "Final answer of model-b\n");
+}
+
+#[test]
+fn a_single_agent_is_the_named_one() {
+    let scene = Scene::new(3, Script::parliament());
+    scene.run(&["--single-agent", "c", "task"]).expect_code(0);
+    assert_eq!(scene.calls().into_iter().collect::<Vec<_>>(), [("model-c".to_owned(), 3)]);
+}
+
+#[test]
+fn without_an_id_the_first_agent_is_alone_and_the_word_is_the_task() {
+    let scene = Scene::new(3, Script::parliament());
+    scene.run(&["--single-agent", "What is new?"]).expect_code(0);
+    assert_eq!(scene.calls().into_iter().collect::<Vec<_>>(), [("model-a".to_owned(), 3)]);
+    assert!(texts(&scene.server.requests()[0]).contains("What is new?"));
+
+    let scene = Scene::new(3, Script::parliament());
+    scene.run(&["What is new?", "--single-agent"]).expect_code(0);
+    assert_eq!(scene.calls().into_iter().collect::<Vec<_>>(), [("model-a".to_owned(), 3)]);
+}
+
+#[test]
+fn an_agent_that_is_not_there_is_refused_with_the_ids_that_are() {
+    let cases: [&[&str]; 3] = [
+        &["--agents", "a,zoe", "task"],
+        &["--single-agent", "zoe", "task"],
+        &["--agents", "zoe", "--quick", "task"],
+    ];
+    for args in cases {
+        let scene = Scene::new(3, Script::parliament());
+        let output = scene.run(args).expect_code(1);
+        assert!(output.stderr.contains("zoe") && output.stderr.contains("a, b, c"), "{}", output.stderr);
+        assert_eq!((output.stdout.as_str(), scene.server.request_count()), ("", 0));
+    }
+}
+
+#[test]
+fn a_config_with_one_agent_is_a_run_of_a_single_agent() {
+    let scene = Scene::new(1, Script::parliament());
+    let result = scene.result(&["task"]);
+    assert_eq!(result["modes"]["agent_mode"], "single");
+    assert_eq!(result["coordination_summary"]["agents"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn offline_needs_nothing_and_says_what_it_is() {
+    let althing = althing();
+    althing.file("althing.yaml", "agents: [{id: x, backend: {type: nonsense}}]");
+    let output = run(&althing, &["--offline", "--automation", "Compare three ways to cache HTTP responses"])
+        .expect_code(0);
+    assert!(output.stdout.contains("offline model"), "{}", output.stdout);
+    assert!(output.stderr.contains("offline model, not an AI"), "{}", output.stderr);
+    assert_eq!(output.stderr.matches("offline model, not an AI").count(), 3, "{}", output.stderr);
+}
+
+#[test]
+fn a_model_on_the_command_line_needs_no_config() {
+    let althing = althing();
+    let output =
+        run(&althing, &["--model", "offline:offline", "--model", "offline:offline", "--automation", "task"]);
+    let output = output.expect_code(0);
+    assert!(output.stderr.contains("offline-1") && output.stderr.contains("offline-2"), "{}", output.stderr);
+    for bad in ["gpt-5", "openai:", ":gpt-5"] {
+        let output = run(&althing, &["--model", bad, "task"]).expect_code(1);
+        assert!(output.stderr.contains("TYPE:NAME"), "{}", output.stderr);
+    }
+}
+
+#[test]
+fn an_agents_own_words_about_itself_reach_its_model_and_no_other() {
+    let scene = Scene::new(2, Script::parliament());
+    let config = std::fs::read_to_string(scene.althing.work_dir().join("team.yaml")).unwrap();
+    let mut config: serde_json::Value = serde_json::from_str(&config).unwrap();
+    config["agents"][1]["system_message"] = "You are a careful librarian.".into();
+    scene.althing.file("team.yaml", config.to_string());
+    scene.run(&["task"]).expect_code(0);
+    let told = |model: &str| scene.server.requests_of(model)[0].system_text().contains("a careful librarian");
+    assert!(told("model-b") && !told("model-a"));
+}
+
+#[test]
+fn parameters_headers_and_the_key_go_to_the_server_as_configured() {
+    let scene = Scene::with(1, Script::parliament(), |team| {
+        team.backend(0, "temperature", 0.25).backend(0, "api_key", "${MY_OWN_KEY}").backend(
+            0,
+            "extra_headers",
+            serde_json::json!({"x-team": "blue"}),
+        )
+    });
+    let command = scene.command(&["task"]).env("MY_OWN_KEY", "key-from-the-environment");
+    command.spawn().wait(LIMIT).expect_code(0);
+    let request = &scene.server.requests()[0];
+    assert_eq!(request.body()["temperature"], 0.25);
+    assert_eq!(request.header("x-team"), Some("blue"));
+    assert_eq!(request.header("authorization"), Some("Bearer key-from-the-environment"));
+}
+
+#[test]
+fn options_work_before_and_after_a_command() {
+    let scene = Scene::new(1, Script::always(Reply::text("done")));
+    scene.run(&["--quick", "task"]).expect_code(0);
+    for args in [["--json", "sessions"], ["sessions", "--json"]] {
+        let output = run(&scene.althing, &args).expect_code(0);
+        let list: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+        assert_eq!(list.as_array().unwrap().len(), 1);
+    }
+}

@@ -1,0 +1,250 @@
+//! What goes where: the answer and nothing else on stdout, progress on stderr, and the forms for programs.
+
+use std::collections::BTreeSet;
+
+use althing_testkit::{Reply, Script};
+use serde_json::{Value, json};
+
+use super::support::{LIMIT, Scene, of_type};
+
+fn keys(value: &Value) -> BTreeSet<&str> {
+    value.as_object().unwrap_or_else(|| panic!("not an object: {value}")).keys().map(String::as_str).collect()
+}
+
+fn set<const N: usize>(keys: [&str; N]) -> BTreeSet<&str> {
+    BTreeSet::from(keys)
+}
+
+/// The log's lines without what belongs to the file.
+fn facts(scene: &Scene) -> Vec<Value> {
+    let mut events = scene.althing.events();
+    for event in &mut events {
+        let fields = event.as_object_mut().unwrap();
+        assert!(fields.remove("crc").is_some(), "a line has a checksum: {event}");
+        event.as_object_mut().unwrap().remove("batch");
+    }
+    events
+}
+
+fn lines(stdout: &str) -> Vec<Value> {
+    let parse = |line: &str| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    stdout.lines().map(parse).collect()
+}
+
+#[test]
+fn the_answer_is_on_stdout_alone_and_the_progress_on_stderr_alone() {
+    let script = Script::parliament().on("model-a").nth(2, Reply::text("Line one.\n\nLine two.").chunks(4));
+    let scene = Scene::new(3, script);
+    let output = scene.run(&["task"]).expect_code(0);
+    assert_eq!(output.stdout, "Line one.\n\nLine two.\n");
+    assert!(!output.stderr.contains("Line one."), "{}", output.stderr);
+    for agent in ["a", "b", "c"] {
+        let speaks = |line: &str| line.split_whitespace().next() == Some(agent);
+        assert!(output.stderr.lines().any(speaks), "{agent} has no line:\n{}", output.stderr);
+    }
+    assert!(!output.stderr.contains('\u{1b}'), "no colours or cursor moves where there is no terminal");
+}
+
+#[test]
+fn the_result_object_has_exactly_the_fields_of_the_contract() {
+    let scene = Scene::new(3, Script::parliament());
+    let result = scene.result(&["Compare"]);
+    assert_eq!(
+        keys(&result),
+        set([
+            "run_id",
+            "task",
+            "status",
+            "modes",
+            "final_answer",
+            "workspace_path",
+            "coordination_summary",
+            "context_path_writes",
+            "plan",
+            "follow_up",
+            "usage",
+            "duration_ms",
+            "log_dir",
+            "error"
+        ])
+    );
+    assert_eq!(result["task"], "Compare");
+    assert_eq!(result["status"], "completed");
+    assert_eq!(result["modes"], json!({"agent_mode": "multi", "refinement": true, "planning": false}));
+    assert_eq!(result["final_answer"], "Final answer of model-a");
+    assert!(result["run_id"].as_str().is_some_and(|id| !id.is_empty()));
+    assert!(result["workspace_path"].is_null() || result["workspace_path"].is_string());
+    assert_eq!(result["context_path_writes"], json!([]));
+    assert_eq!(
+        (&result["plan"], &result["follow_up"], &result["error"]),
+        (&Value::Null, &Value::Null, &Value::Null)
+    );
+    assert!(result["duration_ms"].is_u64(), "{}", result["duration_ms"]);
+    assert!(std::path::Path::new(result["log_dir"].as_str().unwrap()).is_dir());
+
+    let usage = &result["usage"];
+    assert_eq!(keys(usage), set(["input_tokens", "output_tokens", "cost_usd", "calls"]));
+    assert_eq!(
+        (&usage["calls"], &usage["input_tokens"], &usage["output_tokens"]),
+        (&json!(7), &json!(700), &json!(140))
+    );
+    assert!(usage["cost_usd"].is_f64(), "{}", usage["cost_usd"]);
+}
+
+#[test]
+fn the_coordination_summary_has_exactly_the_fields_of_the_contract() {
+    let scene = Scene::new(3, Script::parliament());
+    let result = scene.result(&["Compare"]);
+    let summary = &result["coordination_summary"];
+    assert_eq!(
+        keys(summary),
+        set(["winner", "presenter", "strategy", "overridden", "rounds", "votes", "ballots", "agents"])
+    );
+    assert_eq!((&summary["winner"], &summary["presenter"]), (&json!("a"), &json!("a")));
+    assert_eq!((&summary["strategy"], &summary["overridden"]), (&json!("winner_present"), &json!(false)));
+    assert_eq!((&summary["rounds"], &summary["votes"]), (&json!(2), &json!({"a": 3})));
+    let ballots = summary["ballots"].as_array().unwrap();
+    assert_eq!(ballots.len(), 3);
+    for ballot in ballots {
+        assert_eq!(keys(ballot), set(["voter", "target", "reason"]));
+        assert_eq!(ballot["target"], "a");
+    }
+    let agents = summary["agents"].as_array().unwrap();
+    let expected = |id: &str| json!({"id": id, "status": "voted", "answers": 1, "error": null});
+    assert_eq!(*agents, [expected("a"), expected("b"), expected("c")]);
+}
+
+#[test]
+fn prices_of_the_config_give_the_cost_of_the_run() {
+    let scene = Scene::new(1, Script::parliament());
+    let mut config: Value =
+        serde_json::from_slice(&std::fs::read(scene.althing.work_dir().join("team.yaml")).unwrap()).unwrap();
+    config["prices"] = json!({"model-a": {"input_per_million": 1000, "output_per_million": 10_000}});
+    scene.althing.file("team.yaml", config.to_string());
+    let result = scene.result(&["task"]);
+    // Three calls of 100 tokens read and 20 written.
+    let cost = result["usage"]["cost_usd"].as_f64().unwrap();
+    assert!((cost - 3.0 * (0.1 + 0.2)).abs() < 1e-9, "{cost}");
+}
+
+#[test]
+fn a_failed_run_gives_a_result_object_too() {
+    let scene = Scene::new(2, Script::always(Reply::text("no tool")));
+    let output = scene.run(&["--json", "task"]).expect_code(2);
+    let result: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!((&result["status"], &result["final_answer"]), (&json!("failed"), &Value::Null));
+    let error = result["error"].as_str().unwrap();
+    assert!(error.contains("a: ") && error.contains("b: "), "{error}");
+    for agent in result["coordination_summary"]["agents"].as_array().unwrap() {
+        assert_eq!(agent["status"], "failed");
+        assert!(agent["error"].as_str().is_some_and(|why| !why.is_empty()), "{agent}");
+    }
+}
+
+#[test]
+fn the_result_is_kept_beside_the_log() {
+    let scene = Scene::new(2, Script::parliament());
+    let result = scene.result(&["task"]);
+    let dir = std::path::Path::new(result["log_dir"].as_str().unwrap());
+    assert!(dir.starts_with(scene.session()), "{}", dir.display());
+    assert_eq!(std::fs::read_to_string(dir.join("final_answer.md")).unwrap(), "Final answer of model-a");
+    assert_eq!(std::fs::read_to_string(dir.join("answers/agent2.1.md")).unwrap(), "Answer of model-b");
+}
+
+#[test]
+fn streamed_events_are_the_facts_of_the_log() {
+    let scene = Scene::new(3, Script::parliament());
+    let output = scene.run(&["--stream-events", "task"]).expect_code(0);
+    assert_eq!(lines(&output.stdout), facts(&scene));
+    let events = lines(&output.stdout);
+    assert_eq!(of_type(&events, "session_opened").len(), 1);
+    assert_eq!(of_type(&events, "session_closed").len(), 1);
+    assert!(!output.stderr.is_empty(), "progress is still told");
+}
+
+#[test]
+fn every_event_names_its_number_time_task_cause_and_type() {
+    let scene = Scene::new(3, Script::parliament());
+    let output = scene.run(&["--stream-events", "task"]).expect_code(0);
+    for (number, event) in (1..).zip(lines(&output.stdout)) {
+        assert_eq!(keys(&event), set(["seq", "at", "task", "cause", "type", "data"]), "{event}");
+        assert_eq!(event["seq"], number);
+        assert!(event["cause"].is_null() || event["cause"].as_u64().unwrap() < number, "{event}");
+    }
+}
+
+#[test]
+fn with_all_the_passing_deltas_are_streamed_too() {
+    let script =
+        Script::parliament().on("model-a").nth(2, Reply::text("one two three").reasoning("hm").chunks(3));
+    let scene = Scene::new(2, script);
+    let output = scene.run(&["--stream-events=all", "task"]).expect_code(0);
+    let (deltas, events): (Vec<Value>, Vec<Value>) =
+        lines(&output.stdout).into_iter().partition(|line| line["seq"].is_null());
+    assert_eq!(events, facts(&scene));
+    let text = |kind: &str| -> String {
+        let of_kind = deltas.iter().filter(|delta| delta["type"] == "delta" && delta["kind"] == kind);
+        of_kind.filter_map(|delta| delta["text"].as_str()).collect()
+    };
+    assert_eq!((text("text").as_str(), text("reasoning").as_str()), ("one two three", "hm"));
+    assert!(text("tool_call").contains("new_answer"), "{}", text("tool_call"));
+}
+
+#[test]
+fn the_answer_goes_to_the_output_file_as_well() {
+    let scene = Scene::new(2, Script::parliament());
+    let output = scene.run(&["--output-file", "answer.md", "task"]).expect_code(0);
+    assert_eq!(output.stdout, "Final answer of model-a\n");
+    let kept = std::fs::read_to_string(scene.althing.work_dir().join("answer.md")).unwrap();
+    assert_eq!(kept.trim_end(), "Final answer of model-a");
+}
+
+#[test]
+fn an_output_file_that_cannot_be_written_loses_no_answer() {
+    let scene = Scene::new(1, Script::parliament());
+    let output = scene.run(&["--output-file", "no/such/place.md", "task"]).expect_code(1);
+    assert!(output.stderr.contains("no/such/place.md"), "{}", output.stderr);
+    assert!(output.stderr.contains("final_answer.md"), "it says where the answer is: {}", output.stderr);
+    let kept = scene.session().join("tasks/r1/final_answer.md");
+    assert_eq!(std::fs::read_to_string(kept).unwrap(), "Final answer of model-a");
+}
+
+#[test]
+fn help_and_version_are_answers() {
+    for (args, expected) in [(["--help"], "Exit status"), (["--version"], "althing ")] {
+        let output = super::support::run(&super::support::althing(), &args).expect_code(0);
+        assert!(output.stdout.contains(expected) && output.stderr.is_empty(), "{output:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_early_does_not_stop_or_hang_the_run() {
+    let scene = Scene::new(3, Script::parliament());
+    let binary = env!("CARGO_BIN_EXE_althing");
+    for args in ["--stream-events=all task", "task", "--json task"] {
+        // `true` reads nothing: every write meets a closed pipe.
+        let line = format!(
+            "set -o pipefail; {{ {binary} --config team.yaml --automation {args}; echo \"code $?\" >&2; }} | true"
+        );
+        let shell = althing_testkit::Althing::new("/bin/bash").args(["-c", &line]);
+        let text = std::fs::read(scene.althing.work_dir().join("team.yaml")).unwrap();
+        shell.file("team.yaml", text);
+        let output = shell.spawn().wait(LIMIT);
+        assert!(output.stderr.contains("code 0"), "{args}: {output:?}");
+    }
+}
+
+#[test]
+fn output_that_cannot_be_written_is_not_passed_over_in_silence() {
+    let scene = Scene::new(1, Script::parliament());
+    let text = std::fs::read(scene.althing.work_dir().join("team.yaml")).unwrap();
+    for args in ["task", "--json task", "--stream-events task"] {
+        let line =
+            format!("{} --config team.yaml --automation {args} > /dev/full", env!("CARGO_BIN_EXE_althing"));
+        let shell = althing_testkit::Althing::new("/bin/sh").args(["-c", &line]);
+        shell.file("team.yaml", &text);
+        let output = shell.spawn().wait(LIMIT);
+        assert_ne!(output.code, Some(0), "{args}: {}", output.stderr);
+        assert!(output.stderr.contains("stdout"), "{args}: {}", output.stderr);
+    }
+}

@@ -1,0 +1,275 @@
+//! Secrets stay where they belong (row S6): in no file of ours, not on stdout or stderr, whoever repeats them.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use althing_testkit::{Action, Althing, FakeModel, Output, Recorded, Reply, Script};
+use serde_json::{Value, json};
+
+use super::support::{LIMIT, Team, althing, files_below, paths_below, run};
+
+/// Variables of the environment, each with its canary. The last has characters that JSON escapes.
+const ENVIRONMENT: [(&str, &str); 9] = [
+    ("OPENAI_API_KEY", "sk-canary-01-environment"),
+    ("GROQ_API_KEY", "gsk_canary_02_environment"),
+    ("DEPLOY_TOKEN", "canary-03-token"),
+    ("SIGNING_SECRET", "canary-04-secret"),
+    ("DATABASE_PASSWORD", "canary-05-password"),
+    ("CLOUD_CREDENTIALS", "canary-06-credentials"),
+    ("HEADER_TOKEN", "canary-07-used-in-a-header"),
+    ("BLUE_HORSE", "canary-08-used-as-a-key"),
+    ("ODD_KEY", "canary-09-\"quoted\"\\and/æøå"),
+];
+const DOTENV: [(&str, &str); 3] = [
+    ("TEAM_KEY", "canary-10-dotenv-key"),
+    ("GREEN_HORSE", "canary-11-dotenv-used-as-a-key"),
+    ("REFRESH_TOKEN", "canary-12-dotenv-token"),
+];
+const USERS_DOTENV: [(&str, &str); 1] = [("XAI_API_KEY", "xai-canary-13-users-dotenv")];
+/// Written into the config itself; the last stands in a comment, so that nobody who is told anything is told it.
+const IN_CONFIG: [&str; 7] = [
+    "canary-14-api-key-in-the-config",
+    "canary-15-authorization-header",
+    "canary-16-x-api-key-header",
+    "canary-17-mcp-server-token",
+    "canary-18-password-in-the-address",
+    "canary-19-extra-body-token",
+    "canary-20-commented-out-key",
+];
+
+fn canaries() -> Vec<&'static str> {
+    let named = ENVIRONMENT.iter().chain(&DOTENV).chain(&USERS_DOTENV).map(|(_, value)| *value);
+    named.chain(IN_CONFIG).collect()
+}
+
+/// What a model or provider that repeats everything it was told would say.
+fn parrot() -> String {
+    let mut all = canaries();
+    all.pop();
+    format!("{}\n{}\n", all.join("\n"), json!(all))
+}
+
+fn config(server: &FakeModel) -> String {
+    let address = server.base_url();
+    let with_password = address.replacen("http://", &format!("http://user:{}@", IN_CONFIG[4]), 1);
+    let mut config: Value = serde_json::from_str(
+        &Team::on(&address, 3)
+            .backend(0, "api_key", "${BLUE_HORSE}")
+            .backend(0, "extra_headers", json!({"x-mine": "${HEADER_TOKEN}", "x-api-key": IN_CONFIG[2]}))
+            .backend(
+                0,
+                "mcp_servers",
+                json!([{"name": "m", "command": "true", "env": {"GITHUB_TOKEN": IN_CONFIG[3]}}]),
+            )
+            .backend(1, "api_key", IN_CONFIG[0])
+            .backend(1, "extra_body", json!({"token": IN_CONFIG[5]}))
+            .backend(1, "default_headers", json!({"Authorization": format!("Bearer {}", IN_CONFIG[1])}))
+            .backend(2, "api_key", "${GREEN_HORSE}")
+            .text(),
+    )
+    .unwrap();
+    config["agents"][2]["backend"]["base_url"] = with_password.into();
+    format!("# old: api_key: {}\n{config:#}", IN_CONFIG[6])
+}
+
+/// The program with every canary around it.
+fn surrounded(server: &FakeModel) -> Althing {
+    let lines = |pairs: &[(&str, &str)]| -> String {
+        pairs.iter().map(|(name, value)| [name, "=", value, "\n"].concat()).collect()
+    };
+    let althing = althing();
+    althing.file("team.yaml", config(server));
+    althing.file(".env", lines(&DOTENV));
+    let users = althing.home_dir().join(".config/althing");
+    std::fs::create_dir_all(&users).unwrap();
+    std::fs::write(users.join(".env"), lines(&USERS_DOTENV)).unwrap();
+    ENVIRONMENT.iter().fold(althing, |althing, (name, value)| althing.env(name, value))
+}
+
+/// The canaries that a text holds, plain or as JSON writes them.
+fn sung(text: &[u8]) -> Vec<&'static str> {
+    let text = String::from_utf8_lossy(text);
+    let escaped = |canary: &str| json!(canary).to_string().trim_matches('"').to_owned();
+    canaries().into_iter().filter(|canary| text.contains(canary) || text.contains(&escaped(canary))).collect()
+}
+
+#[track_caller]
+fn silent(what: &str, text: &[u8]) {
+    let sung = sung(text);
+    assert!(sung.is_empty(), "{what} holds {sung:?}:\n{}", String::from_utf8_lossy(text));
+}
+
+/// Looks at everything that a run left behind or printed.
+#[track_caller]
+fn silent_everywhere(output: &Output, state: &Path) {
+    silent("stdout", output.stdout.as_bytes());
+    silent("stderr", output.stderr.as_bytes());
+    let files = files_below(state);
+    assert!(files.iter().any(|(path, _)| path.ends_with("events.jsonl")), "there is a log to look at");
+    for (path, content) in files {
+        silent(&path.display().to_string(), &content);
+        silent("a file's name", path.display().to_string().as_bytes());
+    }
+}
+
+/// Everyone repeats every secret, in whatever they say.
+fn parrots() -> Script {
+    Script::from_fn(|request: &Recorded| {
+        if request.tool_names().contains(&"vote") {
+            Reply::vote("agent1", &parrot()).reasoning(parrot())
+        } else if request.tool_names().contains(&"new_answer") {
+            Reply::new_answer(&format!("{}{}", request.model(), parrot())).and_text(parrot())
+        } else {
+            Reply::text(format!("The end. {}", parrot()))
+        }
+    })
+}
+
+#[test]
+fn secrets_that_a_model_repeats_reach_neither_a_file_nor_the_terminal() {
+    let server = FakeModel::start_on_thread(parrots());
+    for args in [&["task"] as &[&str], &["--json", "task"], &["--stream-events", "task"]] {
+        let althing = surrounded(&server);
+        let command = althing
+            .again()
+            .args(["--config", "team.yaml", "--automation", "--output-file", "answer.md"])
+            .args(args);
+        let output = command.spawn().wait(LIMIT).expect_code(0);
+        silent_everywhere(&output, &althing.state_dir());
+        silent("the output file", &std::fs::read(althing.work_dir().join("answer.md")).unwrap());
+    }
+    // They did go where they belong.
+    let sent = server.requests_of("model-b");
+    assert_eq!(sent[0].header("authorization"), Some(format!("Bearer {}", IN_CONFIG[1]).as_str()));
+    let sent = server.requests_of("model-a");
+    assert_eq!(sent[0].header("authorization"), Some("Bearer canary-08-used-as-a-key"));
+}
+
+#[test]
+fn what_a_variable_puts_into_a_header_is_a_secret_whatever_its_name() {
+    let server = FakeModel::start_on_thread(Script::always(Reply::text("You sent me the-blue-horse-rides.")));
+    let althing = althing().env("PASS_PHRASE_OF_MINE", "the-blue-horse-rides");
+    let team = Team::on(&server.base_url(), 1).backend(
+        0,
+        "extra_headers",
+        json!({"x-mine": "${PASS_PHRASE_OF_MINE}"}),
+    );
+    althing.file("team.yaml", team.text());
+    let output = run(&althing, &["--config", "team.yaml", "--quick", "task"]).expect_code(0);
+    assert_eq!(server.requests()[0].header("x-mine"), Some("the-blue-horse-rides"));
+    assert!(!output.stdout.contains("blue-horse"), "{}", output.stdout);
+    let kept = files_below(&althing.state_dir());
+    let told = kept.iter().find(|(_, text)| String::from_utf8_lossy(text).contains("blue-horse"));
+    assert!(told.is_none(), "{} holds it", told.unwrap().0.display());
+}
+
+#[test]
+fn passing_progress_carries_no_secret_either() {
+    let server = FakeModel::start_on_thread(parrots());
+    let althing = surrounded(&server);
+    let args = ["--config", "team.yaml", "--stream-events=all", "task"];
+    let output = run(&althing, &args).expect_code(0);
+    silent("stdout", output.stdout.as_bytes());
+    silent("stderr", output.stderr.as_bytes());
+}
+
+#[test]
+fn secrets_in_the_tasks_own_words_are_not_kept_either() {
+    let server = FakeModel::start_on_thread(Script::parliament());
+    let althing = surrounded(&server);
+    let task = format!("What is wrong with this log?\n{}", parrot());
+    let command = althing.again().args(["--config", "team.yaml", "--automation", "-"]).stdin(task);
+    let output = command.spawn().wait(LIMIT).expect_code(0);
+    silent_everywhere(&output, &althing.state_dir());
+    for args in [["sessions", "--json"], ["sessions", "--state-dir=../state"]] {
+        silent("the list of sessions", run(&althing, &args).expect_code(0).stdout.as_bytes());
+    }
+}
+
+#[test]
+fn a_providers_error_that_repeats_the_key_is_told_without_it() {
+    let page = |status: &str| {
+        let body = json!({"error": {"message": format!("Incorrect API key provided: {}", parrot()), "type": "invalid_request_error"}}).to_string();
+        format!(
+            "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    for status in ["401 Unauthorized", "404 Not Found", "400 Bad Request", "500 Oh"] {
+        let server = FakeModel::start_on_thread(Script::always(Action::Raw(page(status).into())));
+        let althing = surrounded(&server);
+        let output = run(&althing, &["--config", "team.yaml", "--json", "task"]).expect_code(2);
+        assert!(output.stderr.contains(&status[..3]), "the failure is told: {}", output.stderr);
+        silent_everywhere(&output, &althing.state_dir());
+    }
+}
+
+#[test]
+fn a_secret_at_the_place_where_a_long_message_is_cut_off_does_not_show_in_part() {
+    for (whose, secret) in [("its own", "canary-08-used-as-a-key"), ("another's", "sk-canary-01-environment")]
+    {
+        // Wherever the cut falls, for one of these lengths it falls into the secret.
+        for filler in (180..320).step_by(10) {
+            let message = format!("{}{secret} is wrong", "x".repeat(filler));
+            let body = json!({"error": {"message": message}}).to_string();
+            let page = format!(
+                "HTTP/1.1 401 Unauthorized\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            let server = FakeModel::start_on_thread(Script::always(Action::Raw(page.into())));
+            let althing = surrounded(&server);
+            let output = run(&althing, &["--config", "team.yaml", "--single-agent", "a", "--json", "task"])
+                .expect_code(2);
+            let part = &secret[..=secret.len() / 2];
+            let shown = [&output.stdout, &output.stderr].iter().any(|text| text.contains(part));
+            assert!(!shown, "half of {whose} key is shown after {filler} letters:\n{}", output.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_broken_config_is_explained_without_its_secrets() {
+    let althing = althing();
+    let broken = [
+        "agents:\n  - id: a\n    backend: {type: openai, api_key: [sk-canary-01-environment], model: 3}\n",
+        "agents:\n  - id: a\n    backend:\n      type: openai\n      api_key: \"sk-canary-01-environment\n",
+        "agents:\n  - id: a\n    backend:\n      type: opennai\n      api_kee: sk-canary-01-environment\n      api_key: sk-canary-01-environment\n      api_key: sk-canary-01-environment\n",
+        "agents:\n  - {id: a, backend: {type: chatcompletion, model: m, extra_headers: {Authorization: Bearer sk-canary-01-environment, bad header: x}}}\n",
+    ];
+    for (n, text) in broken.iter().enumerate() {
+        althing.file("broken.yaml", text);
+        for args in [
+            &["--config", "broken.yaml", "task"] as &[&str],
+            &["config", "check", "broken.yaml"],
+            &["config", "check", "broken.yaml", "--json"],
+        ] {
+            let output = run(&althing, args).expect_code(1);
+            silent(&format!("stdout of case {n} {args:?}"), output.stdout.as_bytes());
+            silent(&format!("stderr of case {n} {args:?}"), output.stderr.as_bytes());
+        }
+    }
+}
+
+#[test]
+fn only_the_owner_may_look_at_what_is_kept() {
+    let server = FakeModel::start_on_thread(Script::parliament());
+    let althing = surrounded(&server);
+    run(&althing, &["--config", "team.yaml", "--state-dir", "fresh/state", "task"]).expect_code(0);
+    let state = althing.work_dir().join("fresh/state");
+    let mode = |path: &Path| std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode(&state), 0o700);
+    let paths = paths_below(&state);
+    assert!(paths.len() > 5);
+    for path in paths {
+        let expected = if path.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(mode(&path), expected, "{} has {:o}", path.display(), mode(&path));
+    }
+}
+
+#[test]
+fn state_in_a_project_keeps_itself_out_of_version_control() {
+    let althing = althing();
+    let command = althing.again().env("ALTHING_STATE_DIR", "").args(["--offline", "--automation", "task"]);
+    command.spawn().wait(LIMIT).expect_code(0);
+    assert_eq!(std::fs::read_to_string(althing.work_dir().join(".althing/.gitignore")).unwrap(), "*\n");
+}

@@ -1,0 +1,253 @@
+//! `althing sessions`: listing, showing and deleting; the checkpoint beside the log; and logs that are damaged.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use althing_testkit::process::Signal;
+use althing_testkit::{Action, Gate, Script};
+use serde_json::{Value, json};
+
+use super::support::{LIMIT, Scene, althing, run};
+
+fn json_of(stdout: &str) -> Value {
+    serde_json::from_str(stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"))
+}
+
+/// A run of two that was killed while `b` had not answered.
+fn killed() -> Scene {
+    let gate = Gate::before_headers();
+    let scene = Scene::new(2, Script::parliament().on("model-b").nth(0, Action::gated(Action::Usual, &gate)));
+    let running = scene.spawn(&["A task to be killed"]);
+    gate.wait_waiting_blocking(1, LIMIT);
+    running.wait_for_stderr(|line| line.contains("answered: agent1.1"), LIMIT);
+    running.signal(Signal::KILL);
+    running.wait(LIMIT);
+    scene
+}
+
+#[test]
+fn where_there_are_no_sessions_the_list_is_empty() {
+    let althing = althing();
+    assert_eq!(run(&althing, &["sessions"]).expect_code(0).stdout, "no sessions\n");
+    assert_eq!(run(&althing, &["sessions", "--json"]).expect_code(0).stdout, "[]\n");
+    let elsewhere = run(&althing, &["sessions", "--state-dir", "nowhere"]).expect_code(0);
+    assert_eq!(elsewhere.stdout, "no sessions\n");
+    assert!(!althing.work_dir().join("nowhere").exists(), "looking makes nothing");
+}
+
+#[test]
+fn the_list_says_of_each_session_where_it_stands() {
+    let scene = killed();
+    let interrupted = scene.session_id();
+    scene.run(&["A task that is done"]).expect_code(0);
+    let output = run(&scene.althing, &["sessions"]).expect_code(0);
+    let line = |text: &str| output.stdout.lines().find(|line| line.contains(text)).unwrap_or_default();
+    assert!(
+        line(&interrupted).contains("interrupted") && line(&interrupted).contains("A task to be killed"),
+        "{}",
+        output.stdout
+    );
+    assert!(line("A task that is done").contains("done"), "{}", output.stdout);
+    let list = json_of(&run(&scene.althing, &["sessions", "--json"]).expect_code(0).stdout);
+    let status: BTreeSet<(&str, &str)> = list
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|session| (session["goal"].as_str().unwrap(), session["status"].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        status,
+        BTreeSet::from([("A task that is done", "done"), ("A task to be killed", "interrupted")])
+    );
+}
+
+#[test]
+fn a_session_under_way_is_listed_as_running_and_cannot_be_removed() {
+    let gate = Gate::before_headers();
+    let scene = Scene::new(1, Script::parliament().nth(0, Action::gated(Action::Usual, &gate)));
+    let running = scene.spawn(&["task"]);
+    gate.wait_waiting_blocking(1, LIMIT);
+    let id = scene.session_id();
+    let list = json_of(&run(&scene.althing, &["sessions", "--json"]).expect_code(0).stdout);
+    assert_eq!((&list[0]["id"], &list[0]["status"]), (&json!(id), &json!("running")));
+    let refused = run(&scene.althing, &["sessions", "remove", &id]).expect_code(1);
+    assert!(refused.stderr.contains("in use"), "{}", refused.stderr);
+    run(&scene.althing, &["sessions", "prune", "--older-than", "0"]);
+    gate.release_all();
+    assert_eq!(running.wait(LIMIT).expect_code(0).stdout, "Final answer of model-a\n");
+}
+
+#[test]
+fn one_session_is_shown_with_its_goal_tasks_and_files() {
+    let scene = killed();
+    let id = scene.session_id();
+    let output = run(&scene.althing, &["sessions", "show", &id]).expect_code(0);
+    for part in [id.as_str(), "A task to be killed", "r1.a1", "r1.a2", &scene.session().display().to_string()]
+    {
+        assert!(output.stdout.contains(part), "`{part}` is missing:\n{}", output.stdout);
+    }
+    let whole = json_of(&run(&scene.althing, &["sessions", "show", &id, "--json"]).expect_code(0).stdout);
+    assert_eq!(
+        (&whole["id"], &whole["goal"], &whole["kind"]),
+        (&json!(id), &json!("A task to be killed"), &json!("run"))
+    );
+    assert_eq!(whole["damage"], Value::Null);
+    let missing = run(&scene.althing, &["sessions", "show", "20200101-000000-0000"]).expect_code(1);
+    assert!(missing.stderr.contains("20200101-000000-0000"), "{}", missing.stderr);
+}
+
+#[test]
+fn removed_sessions_are_gone() {
+    let scene = killed();
+    let (id, dir) = (scene.session_id(), scene.session());
+    run(&scene.althing, &["sessions", "remove", &id]).expect_code(0);
+    assert!(!dir.exists());
+    run(&scene.althing, &["sessions", "remove", &id]).expect_code(1);
+    for bad in ["..", "../state", "/", ""] {
+        run(&scene.althing, &["sessions", "remove", bad]).expect_code(1);
+    }
+    assert!(scene.althing.state_dir().is_dir());
+}
+
+#[test]
+fn only_old_sessions_are_pruned() {
+    let scene = killed();
+    let output = run(&scene.althing, &["sessions", "prune"]).expect_code(0);
+    assert_eq!(output.stdout, "removed 0 sessions\n");
+    assert!(scene.session().is_dir());
+    let id = scene.session_id();
+    // Everything changed before now is older than no days at all.
+    let output = run(&scene.althing, &["sessions", "prune", "--older-than", "0"]).expect_code(0);
+    assert!(output.stdout.contains("removed 1 session"), "{}", output.stdout);
+    assert!(!scene.althing.state_dir().join("sessions").join(id).exists());
+}
+
+#[test]
+fn a_finished_session_leaves_a_checkpoint_that_says_so() {
+    let scene = Scene::new(2, Script::parliament());
+    scene.run(&["task"]).expect_code(0);
+    let file = scene.session().join("session.json");
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let checkpoint = json_of(&text);
+    assert_eq!((&checkpoint["state"], &checkpoint["kind"]), (&json!("DONE"), &json!("run")));
+    assert_eq!((&checkpoint["goal"], &checkpoint["currentStageIndex"]), (&json!("task"), &json!(0)));
+    let tasks = checkpoint["stages"][0]["tasks"].as_array().unwrap();
+    assert_eq!(tasks.len(), 3);
+    for task in tasks {
+        assert_eq!(task["status"], "DONE");
+        let keys: BTreeSet<&str> = task.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(keys, BTreeSet::from(["id", "status", "attempts", "exitCode", "error"]));
+    }
+    assert!(checkpoint["history"].is_array() && checkpoint["updatedAt"].is_string());
+}
+
+#[test]
+fn an_interrupted_session_leaves_a_checkpoint_too() {
+    let gate = Gate::before_headers();
+    let scene = Scene::new(1, Script::parliament().nth(0, Action::gated(Action::Usual, &gate)));
+    let running = scene.spawn(&["task"]);
+    gate.wait_waiting_blocking(1, LIMIT);
+    running.signal(Signal::TERM);
+    running.wait(LIMIT).expect_code(4);
+    let file = scene.session().join("session.json");
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    assert_eq!(json_of(&text)["state"], "RUNNING");
+}
+
+#[track_caller]
+fn flip_a_letter(log: &Path, line: usize) {
+    let mut bytes = std::fs::read(log).unwrap();
+    let starts: Vec<usize> = std::iter::once(0)
+        .chain(bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1))
+        .collect();
+    bytes[starts[line - 1] + 40] ^= 1;
+    std::fs::write(log, bytes).unwrap();
+}
+
+#[test]
+fn a_log_that_is_damaged_in_the_middle_is_named_and_left_as_it_is() {
+    let scene = killed();
+    let log = scene.log();
+    flip_a_letter(&log, 4);
+    let damaged = std::fs::read(&log).unwrap();
+    let output = scene.resume().expect_code(1);
+    assert!(output.stderr.contains("events.jsonl") && output.stderr.contains("line 4"), "{}", output.stderr);
+    assert_eq!(std::fs::read(&log).unwrap(), damaged);
+    assert_eq!(output.stdout, "");
+    let id = scene.session_id();
+    let shown = run(&scene.althing, &["sessions", "show", &id]).expect_code(0);
+    assert!(shown.stderr.contains("line 4"), "it can be read up to there: {}", shown.stderr);
+    let listed = run(&scene.althing, &["sessions"]).expect_code(0);
+    assert!(listed.stdout.contains("damaged"), "{}", listed.stdout);
+}
+
+#[test]
+fn a_torn_end_is_set_aside_with_a_notice_and_the_session_goes_on() {
+    let scene = killed();
+    let (log, torn) = (scene.log(), br#"{"seq":99,"at":"2026-"#);
+    let mut bytes = std::fs::read(&log).unwrap();
+    let good = bytes.clone();
+    bytes.extend_from_slice(torn);
+    std::fs::write(&log, &bytes).unwrap();
+    let output = scene.resume().expect_code(0);
+    assert_eq!(output.stdout, "Final answer of model-a\n");
+    assert!(output.stderr.contains("damaged") && output.stderr.contains("set aside"), "{}", output.stderr);
+    assert!(std::fs::read(&log).unwrap().starts_with(&good), "everything before the torn end is kept");
+    let aside = std::fs::read(scene.session().join("events.jsonl.damaged-1")).unwrap();
+    assert_eq!(aside, torn);
+}
+
+#[test]
+fn a_log_filled_with_zeros_at_its_end_goes_on_too() {
+    let scene = killed();
+    let log = scene.log();
+    let mut bytes = std::fs::read(&log).unwrap();
+    bytes.extend_from_slice(&[0; 4096]);
+    std::fs::write(&log, &bytes).unwrap();
+    assert_eq!(scene.resume().expect_code(0).stdout, "Final answer of model-a\n");
+}
+
+#[test]
+fn an_empty_log_is_no_session_and_is_kept() {
+    let scene = killed();
+    std::fs::write(scene.log(), "").unwrap();
+    let id = scene.session_id();
+    let output = run(&scene.althing, &["resume", &id]).expect_code(1);
+    assert!(output.stderr.contains("events.jsonl") && output.stderr.contains("empty"), "{}", output.stderr);
+    assert!(scene.log().exists());
+    run(&scene.althing, &["sessions"]).expect_code(0);
+}
+
+#[test]
+fn a_log_of_a_newer_althing_is_refused_unchanged() {
+    let scene = killed();
+    let log = scene.log();
+    let text = std::fs::read_to_string(&log).unwrap();
+    let newer = text.replacen("\"schema\":1", "\"schema\":9", 1);
+    assert_ne!(text, newer);
+    // The first line's checksum must fit, or it is merely damaged.
+    let (first, rest) = newer.split_once('\n').unwrap();
+    let body = &first[..first.rfind(",\"crc\":\"").unwrap()];
+    let forged = format!("{body},\"crc\":\"{:08x}\"}}\n{rest}", crc32c(body.as_bytes()));
+    std::fs::write(&log, &forged).unwrap();
+    let output = scene.resume().expect_code(1);
+    assert!(output.stderr.contains("schema 9") && output.stderr.contains("update"), "{}", output.stderr);
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), forged);
+}
+
+/// CRC-32C, bit by bit: the checker shares no code with what it checks.
+fn crc32c(bytes: &[u8]) -> u32 {
+    let step = |crc: u32| if crc & 1 == 1 { (crc >> 1) ^ 0x82f6_3b78 } else { crc >> 1 };
+    let byte = |crc: u32, byte: &u8| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc));
+    !bytes.iter().fold(!0, byte)
+}
+
+#[test]
+fn every_line_of_a_log_carries_the_checksum_of_its_bytes() {
+    let scene = Scene::new(2, Script::parliament());
+    scene.run(&["task"]).expect_code(0);
+    for line in std::fs::read_to_string(scene.log()).unwrap().lines() {
+        let (body, tail) = line.split_at(line.rfind(",\"crc\":\"").unwrap());
+        assert_eq!(tail, format!(",\"crc\":\"{:08x}\"}}", crc32c(body.as_bytes())), "{line}");
+    }
+}

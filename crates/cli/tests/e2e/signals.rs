@@ -1,0 +1,142 @@
+//! Being asked to stop: quickly, with everything kept, and with the words that go on from there.
+
+use std::time::{Duration, Instant};
+
+use althing_testkit::process::Signal;
+use althing_testkit::{Action, Gate, Running, Script};
+
+use super::support::{LIMIT, Scene};
+
+/// A run of three in which `a` and `b` have answered and `c` never gets to its end, and the gate that holds it.
+fn held() -> (Scene, Running, Gate) {
+    let gate = Gate::before_headers();
+    let script = Script::parliament().on("model-c").nth(0, Action::gated(Action::Usual, &gate));
+    let scene = Scene::new(3, script);
+    let running = scene.spawn(&["task"]);
+    for answer in ["agent1.1", "agent2.1"] {
+        running.wait_for_stderr(|line| line.contains(&format!("answered: {answer}")), LIMIT);
+    }
+    scene.server.wait_for_requests_blocking(3, LIMIT);
+    (scene, running, gate)
+}
+
+#[test]
+fn a_signal_ends_the_run_within_five_seconds_and_says_how_to_go_on() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let (scene, running, _gate) = held();
+        let asked = Instant::now();
+        running.signal(signal);
+        let output = running.wait(LIMIT).expect_code(4);
+        assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+        assert_eq!(output.stdout, "");
+        let command = format!("althing resume {}", scene.session_id());
+        assert!(output.stderr.contains(&command), "{}", output.stderr);
+        assert_eq!(scene.server.request_count(), 3, "nothing was started after the signal");
+    }
+}
+
+#[test]
+fn an_interrupted_run_goes_on_and_makes_no_finished_call_again() {
+    let (scene, running, _gate) = held();
+    running.signal(Signal::INT);
+    running.wait(LIMIT).expect_code(4);
+    let output = scene.resume().expect_code(0);
+    assert_eq!(output.stdout, "Final answer of model-a\n");
+    let calls: Vec<(String, usize)> = scene.calls().into_iter().collect();
+    let expected = [("model-a", 3), ("model-b", 2), ("model-c", 3)].map(|(model, n)| (model.to_owned(), n));
+    assert_eq!(calls, expected, "only the call that was cut off is made again");
+}
+
+#[test]
+fn a_run_interrupted_at_its_presentation_only_presents_again() {
+    let gate = Gate::before_headers();
+    let script = Script::parliament().on("model-a").nth(2, Action::gated(Action::Usual, &gate));
+    let scene = Scene::new(3, script);
+    let running = scene.spawn(&["task"]);
+    gate.wait_waiting_blocking(1, LIMIT);
+    running.signal(Signal::TERM);
+    running.wait(LIMIT).expect_code(4);
+    let output = scene.resume().expect_code(0);
+    assert_eq!(output.stdout, "Final answer of model-a\n");
+    assert_eq!(scene.server.request_count(), 8);
+}
+
+#[test]
+fn a_second_resume_prints_the_finished_result_again_without_a_call() {
+    let (scene, running, _gate) = held();
+    running.signal(Signal::TERM);
+    running.wait(LIMIT).expect_code(4);
+    let first = scene.resume().expect_code(0);
+    let made = scene.server.request_count();
+    let log = std::fs::read(scene.log()).unwrap();
+    let second = scene.resume().expect_code(0);
+    assert_eq!(second.stdout, first.stdout);
+    assert_eq!(scene.server.request_count(), made);
+    assert_eq!(std::fs::read(scene.log()).unwrap(), log, "looking at it changes nothing");
+}
+
+#[test]
+fn an_interrupted_run_can_be_interrupted_again_and_still_goes_on() {
+    let (scene, running, _gate) = held();
+    running.signal(Signal::INT);
+    running.wait(LIMIT).expect_code(4);
+    for _ in 0..3 {
+        let running = scene.althing.again().arg("resume").spawn();
+        running.wait_for_stderr(|line| line.contains("resumed"), LIMIT);
+        running.signal(Signal::INT);
+        let output = running.wait(LIMIT);
+        if output.code == Some(0) {
+            // It was quicker than the signal.
+            assert_eq!(output.stdout, "Final answer of model-a\n");
+            return;
+        }
+        output.expect_code(4);
+    }
+    assert_eq!(scene.resume().expect_code(0).stdout, "Final answer of model-a\n");
+}
+
+#[test]
+fn with_json_an_interrupted_run_still_gives_its_result_object() {
+    let gate = Gate::before_headers();
+    let scene = Scene::new(1, Script::parliament().nth(0, Action::gated(Action::Usual, &gate)));
+    let running = scene.spawn(&["--json", "task"]);
+    gate.wait_waiting_blocking(1, LIMIT);
+    running.signal(Signal::TERM);
+    let output = running.wait(LIMIT).expect_code(4);
+    let result: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(result["status"], "cancelled");
+}
+
+#[test]
+fn the_way_to_go_on_names_the_state_directory_where_that_was_named() {
+    let gate = Gate::before_headers();
+    let scene = Scene::new(1, Script::parliament().nth(0, Action::gated(Action::Usual, &gate)));
+    let running = scene.spawn(&["--state-dir", "elsewhere", "task"]);
+    gate.wait_waiting_blocking(1, LIMIT);
+    running.signal(Signal::INT);
+    let output = running.wait(LIMIT).expect_code(4);
+    let line = output.stderr.lines().find(|line| line.contains("althing resume")).unwrap().to_owned();
+    let command = line.split('`').nth(1).unwrap_or_else(|| panic!("no command in {line}"));
+    let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+    assert!(words.contains(&"elsewhere"), "{command}");
+    let again = scene.althing.again().args(&words).spawn().wait(LIMIT).expect_code(0);
+    assert_eq!(again.stdout, "Final answer of model-a\n");
+}
+
+#[test]
+fn a_signal_while_the_task_is_still_being_read_is_an_interruption_too() {
+    let running = super::support::althing().args(["--offline", "--automation", "-"]).open_stdin().spawn();
+    let threads = format!("/proc/{}/task", running.id());
+    // Call 0 is `read`, and its first argument the descriptor 0.
+    let reading = |thread: std::io::Result<std::fs::DirEntry>| {
+        thread
+            .and_then(|thread| std::fs::read_to_string(thread.path().join("syscall")))
+            .is_ok_and(|call| call.starts_with("0 0x0 "))
+    };
+    let reads = || std::fs::read_dir(&threads).is_ok_and(|mut threads| threads.any(reading));
+    if cfg!(target_arch = "x86_64") {
+        althing_testkit::wait::until(LIMIT, reads);
+        running.signal(Signal::INT);
+        running.wait(Duration::from_secs(5)).expect_code(4);
+    }
+}

@@ -1,0 +1,237 @@
+//! What the suites share: a team on the fake server, the binary in directories of its own, and reading what is left.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use althing_testkit::process::newest_session;
+use althing_testkit::{Althing, FakeModel, Output, Recorded, Running, Script};
+use serde_json::{Value, json};
+
+/// Longer than anything takes on a busy machine; what must be quick says so itself.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// The program in fresh directories.
+pub fn althing() -> Althing {
+    Althing::new(env!("CARGO_BIN_EXE_althing"))
+}
+
+/// Runs it to its end.
+#[track_caller]
+pub fn run(althing: &Althing, args: &[&str]) -> Output {
+    althing.again().args(args).spawn().wait(LIMIT)
+}
+
+/// A config: agent `a` on `model-a`, `b` on `model-b` and so on. Written as JSON, which is YAML too.
+#[derive(Debug, Clone)]
+pub struct Team {
+    config: Value,
+}
+
+impl Team {
+    /// So many agents, all on one server.
+    pub fn on(base_url: &str, agents: usize) -> Self {
+        let agent = |name: char| {
+            let backend = json!({
+                "type": "chatcompletion", "model": format!("model-{name}"), "base_url": base_url,
+                "retry_base_ms": 10,
+            });
+            json!({ "id": name.to_string(), "backend": backend })
+        };
+        let agents: Vec<Value> = ('a'..).take(agents).map(agent).collect();
+        Self { config: json!({ "agents": agents }) }
+    }
+
+    /// A key of `orchestrator`.
+    pub fn rule(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.config["orchestrator"][key] = value.into();
+        self
+    }
+
+    /// A key of `timeout_settings`.
+    pub fn timeout(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.config["timeout_settings"][key] = value.into();
+        self
+    }
+
+    /// A key of one agent's backend.
+    pub fn backend(mut self, agent: usize, key: &str, value: impl Into<Value>) -> Self {
+        self.config["agents"][agent]["backend"][key] = value.into();
+        self
+    }
+
+    /// A key of every agent's backend.
+    pub fn every_backend(self, key: &str, value: impl Into<Value>) -> Self {
+        let (count, value) = (self.config["agents"].as_array().map_or(0, Vec::len), value.into());
+        (0..count).fold(self, |team, agent| team.backend(agent, key, value.clone()))
+    }
+
+    /// The text of the file.
+    pub fn text(&self) -> String {
+        format!("{:#}", self.config)
+    }
+}
+
+/// A team, its server, and the program that runs it.
+pub struct Scene {
+    pub server: FakeModel,
+    pub althing: Althing,
+}
+
+impl Scene {
+    /// So many agents under the default rules.
+    pub fn new(agents: usize, script: impl Into<Script>) -> Self {
+        Self::with(agents, script, |team| team)
+    }
+
+    /// So many agents, their config changed as the test wants it.
+    pub fn with(agents: usize, script: impl Into<Script>, change: impl FnOnce(Team) -> Team) -> Self {
+        let server = FakeModel::start_on_thread(script);
+        let althing = althing();
+        althing.file("team.yaml", change(Team::on(&server.base_url(), agents)).text());
+        Self { server, althing }
+    }
+
+    /// `althing --config team.yaml --automation` with these words after it, ready to start.
+    pub fn command(&self, args: &[&str]) -> Althing {
+        self.althing.again().args(["--config", "team.yaml", "--automation"]).args(args)
+    }
+
+    /// Starts a run.
+    pub fn spawn(&self, args: &[&str]) -> Running {
+        self.command(args).spawn()
+    }
+
+    /// Runs to the end.
+    #[track_caller]
+    pub fn run(&self, args: &[&str]) -> Output {
+        self.spawn(args).wait(LIMIT)
+    }
+
+    /// Runs to the end with `--json`, which must succeed, and gives the result.
+    #[track_caller]
+    pub fn result(&self, args: &[&str]) -> Value {
+        let output = self.command(&["--json"]).args(args).spawn().wait(LIMIT).expect_code(0);
+        serde_json::from_str(&output.stdout)
+            .unwrap_or_else(|error| panic!("stdout is not one JSON object ({error}): {}", output.stdout))
+    }
+
+    /// Goes on with the newest session.
+    #[track_caller]
+    pub fn resume(&self) -> Output {
+        run(&self.althing, &["resume"])
+    }
+
+    /// The directory of the newest session.
+    #[track_caller]
+    pub fn session(&self) -> PathBuf {
+        newest_session(&self.althing.state_dir()).expect("there is a session")
+    }
+
+    /// The newest session's id.
+    #[track_caller]
+    pub fn session_id(&self) -> String {
+        self.session().file_name().unwrap().to_string_lossy().into_owned()
+    }
+
+    /// The newest session's log.
+    pub fn log(&self) -> PathBuf {
+        self.session().join("events.jsonl")
+    }
+
+    /// How often each model was called.
+    pub fn calls(&self) -> BTreeMap<String, usize> {
+        let mut calls = BTreeMap::new();
+        for request in self.server.requests() {
+            *calls.entry(request.model().to_owned()).or_default() += 1;
+        }
+        calls
+    }
+}
+
+/// The texts of all messages of a request.
+pub fn texts(request: &Recorded) -> String {
+    let texts: Vec<&str> =
+        request.messages().iter().filter_map(|message| message["content"].as_str()).collect();
+    texts.join("\n")
+}
+
+/// Everything an offered tool list says, names and descriptions and schemas.
+pub fn tools_text(request: &Recorded) -> String {
+    request.body()["tools"].to_string()
+}
+
+/// The events of one type.
+pub fn of_type<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    events.iter().filter(|event| event["type"] == kind).collect()
+}
+
+/// The items of one kind, in the order of the log.
+pub fn items<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    let of_kind = |event: &'a Value| {
+        let item = &event["data"]["item"];
+        (event["type"] == "item_added" && item["kind"] == kind).then_some(item)
+    };
+    events.iter().filter_map(of_kind).collect()
+}
+
+/// Every file below a directory, with its content.
+pub fn files_below(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for path in paths_below(dir) {
+        if path.is_file() {
+            let content = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            found.push((path, content));
+        }
+    }
+    found
+}
+
+/// Every file and directory below a directory.
+pub fn paths_below(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).into_iter().flatten() {
+        let path = entry.expect("an entry of a directory").path();
+        found.push(path.clone());
+        if path.is_dir() && !path.is_symlink() {
+            found.extend(paths_below(&path));
+        }
+    }
+    found
+}
+
+/// How large a repeated test is: its size for every change, or for the night.
+pub fn scale(usual: usize, nightly: usize) -> usize {
+    if std::env::var("ALTHING_TEST_SCALE").is_ok_and(|scale| scale == "nightly") { nightly } else { usual }
+}
+
+/// Does `work` for every item on a few threads, and panics with every complaint at once.
+#[track_caller]
+pub fn in_parallel<T: Send>(
+    threads: usize,
+    items: impl IntoIterator<Item = T>,
+    work: impl Fn(T) -> Result<(), String> + Sync,
+) {
+    let queue = std::sync::Mutex::new(items.into_iter().collect::<Vec<_>>().into_iter());
+    let complaints = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let next = queue.lock().unwrap().next();
+                    let Some(item) = next else { return };
+                    if let Err(complaint) = work(item) {
+                        complaints.lock().unwrap().push(complaint);
+                    }
+                }
+            });
+        }
+    });
+    let complaints = complaints.into_inner().unwrap();
+    assert!(complaints.is_empty(), "{} went wrong:\n{}", complaints.len(), complaints.join("\n---\n"));
+}
+
+/// A complaint unless a condition holds.
+pub fn ensure(holds: bool, complaint: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(complaint()) }
+}

@@ -1,0 +1,105 @@
+//! What streams, on its way to those who watch: masked, although a secret may come in pieces.
+
+use super::Mask;
+use super::feed::Feed;
+use althing_protocol::{Delta, DeltaKind, Progress, TaskId};
+use std::sync::Arc;
+
+/// The stream of one model call.
+pub(super) struct Passing {
+    feed: Feed,
+    work: TaskId,
+    mask: Arc<dyn Mask>,
+    /// The end of what came, held back because it may be the beginning of a secret.
+    text: String,
+    reasoning: String,
+}
+
+impl Passing {
+    pub(super) fn new(feed: Feed, work: TaskId, mask: Arc<dyn Mask>) -> Self {
+        Self { feed, work, mask, text: String::new(), reasoning: String::new() }
+    }
+
+    pub(super) fn take(&mut self, delta: Delta<'_>) {
+        // Retries are rare and always worth telling.
+        if !self.feed.is_watched() && !matches!(delta, Delta::Retry { .. }) {
+            return;
+        }
+        match delta {
+            Delta::Text(text) => {
+                let safe = release(&*self.mask, &mut self.text, text);
+                self.pass(DeltaKind::Text, safe);
+            }
+            Delta::Reasoning(text) => {
+                let safe = release(&*self.mask, &mut self.reasoning, text);
+                self.pass(DeltaKind::Reasoning, safe);
+            }
+            Delta::ToolCall(name) => self.pass(DeltaKind::ToolCall, self.mask.text(name)),
+            Delta::Retry { attempt, after, reason } => {
+                self.text.clear();
+                self.reasoning.clear();
+                let text = format!("retry {attempt} in {:.1} s: {reason}", after.as_secs_f64());
+                self.pass(DeltaKind::Retry, self.mask.text(&text));
+            }
+        }
+    }
+
+    /// Nothing more comes: what was held back was no secret.
+    pub(super) fn finish(&mut self) {
+        let (text, reasoning) = (std::mem::take(&mut self.text), std::mem::take(&mut self.reasoning));
+        self.pass(DeltaKind::Text, text);
+        self.pass(DeltaKind::Reasoning, reasoning);
+    }
+
+    fn pass(&self, kind: DeltaKind, text: String) {
+        if !text.is_empty() {
+            self.feed.pass(|after| Progress::Delta { after, task: self.work.clone(), kind, text });
+        }
+    }
+}
+
+/// Adds to what is held back and gives what can be shown.
+fn release(mask: &dyn Mask, held: &mut String, more: &str) -> String {
+    held.push_str(more);
+    let mut masked = mask.text(held);
+    let safe = masked.len() - mask.unfinished(&masked).min(masked.len());
+    // Held back in whole characters; a secret's beginning is one.
+    *held = if masked.is_char_boundary(safe) { masked.split_off(safe) } else { String::new() };
+    masked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use althing_protocol::Event;
+
+    /// Knows one secret.
+    struct Knows(&'static str);
+
+    impl Mask for Knows {
+        fn event(&self, event: Event) -> Event {
+            event
+        }
+
+        fn text(&self, text: &str) -> String {
+            text.replace(self.0, "[secret]")
+        }
+
+        fn unfinished(&self, text: &str) -> usize {
+            (1..self.0.len()).rev().find(|len| text.ends_with(&self.0[..*len])).unwrap_or(0)
+        }
+    }
+
+    #[test]
+    fn a_secret_that_comes_in_pieces_is_masked_and_nothing_else_is_lost() {
+        for size in 1..8 {
+            let (mut held, mut shown) = (String::new(), String::new());
+            let stream = "a sk-1 and sk-12345 and sk-12";
+            let pieces: Vec<char> = stream.chars().collect();
+            for piece in pieces.chunks(size) {
+                shown += &release(&Knows("sk-12345"), &mut held, &piece.iter().collect::<String>());
+            }
+            assert_eq!(shown + &held, "a sk-1 and [secret] and sk-12", "pieces of {size}");
+        }
+    }
+}
