@@ -96,10 +96,10 @@ impl Shared {
             if state.closing {
                 return;
             }
-            drop(state);
-            failed = self.write_waiting().is_err();
-            let pause = self.news.wait_timeout_while(self.state(), PAUSE, |state| !state.closing);
+            // First the pause, then the write: a burst of changes costs one checkpoint, and a short session only its last.
+            let pause = self.news.wait_timeout_while(state, PAUSE, |state| !state.closing);
             drop(pause.unwrap_or_else(PoisonError::into_inner));
+            failed = self.write_waiting().is_err();
         }
     }
 

@@ -20,7 +20,10 @@ use std::io::{IsTerminal, Write};
 
 /// One line, or several, on stderr. A stderr that is gone is nobody's to hear.
 pub fn say(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{}", clean_text(&mask(text)));
+    let mut line = clean_text(&mask(text));
+    line.push('\n');
+    // In one piece: stderr is not buffered, and lines of other programs may go there too.
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
 /// Why the program ends.

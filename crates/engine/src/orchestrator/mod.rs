@@ -21,6 +21,7 @@ use doers::{DoerKey, Doers, Done, Job};
 pub use feed::{Feed, Interest, Subscription};
 use places::Places;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
@@ -447,9 +448,12 @@ impl Session {
 /// Puts a run's answers and result beside the log, for people; the log stays the truth.
 fn keep_files(journal: &mut dyn Journal, run: &Coordination) -> Result<(), JournalError> {
     let Some(result) = run.result() else { return Ok(()) };
+    // One file for all of them: hundreds of agents must not mean hundreds of files.
+    let mut answers = String::new();
     for answer in run.answers() {
-        journal.keep(&run.task, &format!("answers/{}.md", answer.label), &answer.content)?;
+        let _ = write!(answers, "# {} ({})\n\n{}\n\n", answer.label, answer.agent, answer.content);
     }
+    journal.keep(&run.task, "answers.md", &answers)?;
     if let Some(answer) = &result.final_answer {
         journal.keep(&run.task, "final_answer.md", answer)?;
     }
