@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use althing_protocol::{
-    AgentConfig, AgentId, BackendConfig, Config, ContextCompaction, FinalAnswerStrategy, InteractiveConfig,
-    Millis, Price, RunLimits, RunRules, Secret, VotingSensitivity,
+    AgentConfig, AgentId, BackendConfig, Config, ContextCompaction, FinalAnswerStrategy, HandsConfig,
+    InteractiveConfig, Millis, Price, RunLimits, RunRules, Secret, VotingSensitivity,
 };
 
 use crate::backends;
@@ -24,6 +24,7 @@ pub(crate) fn config(root: &Node, env: Lookup<'_>) -> Config {
         rules: run_rules(orchestrator, root.get("timeout_settings")),
         interactive: orchestrator.and_then(|node| interactive(node, env)),
         prices: root.get("prices").map(prices).unwrap_or_default(),
+        context_paths: Vec::new(),
     }
 }
 
@@ -35,6 +36,7 @@ fn agent(node: &Node, env: Lookup<'_>) -> Option<AgentConfig> {
         system_message: (!words.is_empty()).then(|| words.join("\n\n")),
         voting_sensitivity: node.get("voting_sensitivity").and_then(sensitivity),
         backend: backend(node.get("backend")?, env)?,
+        hands: HandsConfig::default(),
     })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The YAML model with its lines and columns stays in `config`.
 
-use crate::{AgentId, RunRules, VotingSensitivity};
+use crate::{AgentId, ContextPath, Millis, RunRules, VotingSensitivity};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -40,6 +40,8 @@ pub struct Config {
     pub interactive: Option<InteractiveConfig>,
     /// The user's own prices, by model.
     pub prices: BTreeMap<String, Price>,
+    /// Paths that every run is about, as written: relative ones are still to be resolved.
+    pub context_paths: Vec<ContextPath>,
 }
 
 /// One agent.
@@ -53,6 +55,88 @@ pub struct AgentConfig {
     pub voting_sensitivity: Option<VotingSensitivity>,
     /// What it runs on.
     pub backend: BackendConfig,
+    /// What it may do besides talking.
+    pub hands: HandsConfig,
+}
+
+/// What an agent may do besides talking.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HandsConfig {
+    /// A workspace and the file tools.
+    pub files: bool,
+    /// Running commands; None: it may not.
+    pub commands: Option<CommandsConfig>,
+    /// The MCP servers whose tools it has.
+    pub mcp_servers: Vec<McpServerConfig>,
+    /// Tools it does not get, by name.
+    pub excluded_tools: Vec<String>,
+}
+
+impl HandsConfig {
+    /// Whether it may do anything at all.
+    pub fn any(&self) -> bool {
+        self.files || self.commands.is_some() || !self.mcp_servers.is_empty()
+    }
+}
+
+/// How an agent runs commands.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CommandsConfig {
+    /// In a container; None: on this machine, confined.
+    pub docker: Option<DockerConfig>,
+    /// Whether commands reach the network.
+    pub network: bool,
+    /// The limit of one command.
+    pub timeout: Option<Millis>,
+}
+
+/// The container in which an agent runs commands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DockerConfig {
+    /// The image.
+    pub image: String,
+    /// Docker's network mode.
+    pub network_mode: String,
+    /// Docker's memory limit, such as `2g`.
+    pub memory_limit: Option<String>,
+    /// How many processors.
+    pub cpu_limit: Option<f64>,
+}
+
+/// An MCP server of an agent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct McpServerConfig {
+    /// Its name.
+    pub name: String,
+    /// How it is reached.
+    pub transport: McpTransport,
+    /// Only these of its tools.
+    pub allowed_tools: Option<Vec<String>>,
+    /// None of these.
+    pub exclude_tools: Vec<String>,
+}
+
+/// How an MCP server is reached.
+#[derive(Clone, Debug, PartialEq)]
+pub enum McpTransport {
+    /// A program that speaks over its stdin and stdout.
+    Stdio {
+        /// The program.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Its environment besides the usual. Secret: it often carries keys.
+        env: Vec<(String, Secret)>,
+        /// Where it runs.
+        cwd: Option<String>,
+    },
+    /// Streamable HTTP.
+    Http {
+        /// The address.
+        url: String,
+        /// Headers to send. Secret: they often carry keys.
+        headers: Vec<(String, Secret)>,
+    },
 }
 
 /// What an agent runs on.

@@ -17,7 +17,10 @@ mod task;
 mod time;
 mod usage;
 
-pub use config::{AgentConfig, BackendConfig, Config, ContextCompaction, InteractiveConfig, Price, Secret};
+pub use config::{
+    AgentConfig, BackendConfig, CommandsConfig, Config, ContextCompaction, DockerConfig, HandsConfig,
+    InteractiveConfig, McpServerConfig, McpTransport, Price, Secret,
+};
 pub use event::{
     DeltaKind, Event, EventParseError, Fact, FeedItem, LOG_SCHEMA, Notice, NoticeLevel, Progress, RunEnd,
     SessionOpened, Verdict,
@@ -37,8 +40,8 @@ pub use result::{
     AgentOutcome, AgentSummary, CoordinationSummary, FileChange, FileWrite, PlanRef, RunResult, RunStatus,
 };
 pub use run::{
-    AgentMode, ContextPath, Exchange, FinalAnswerStrategy, Member, Modes, Phase, Purpose, RunLimits,
-    RunOverrides, RunRules, RunSpec, VotingSensitivity,
+    AgentMode, AnswerNovelty, ContextPath, Exchange, FinalAnswerStrategy, Member, Modes, Phase, Purpose,
+    RunLimits, RunOverrides, RunRules, RunSpec, VotingSensitivity,
 };
 pub use task::{
     AttemptOutcome, Checkpoint, CheckpointStage, CheckpointTask, SessionKind, SessionState, TaskSpec,

@@ -2,6 +2,7 @@
 
 use crate::{AgentId, Millis, Revision};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// One agent or several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,6 +105,35 @@ pub enum VotingSensitivity {
     Strict,
 }
 
+/// How different a new answer must be from those its author knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerNovelty {
+    /// Not the same word for word.
+    #[default]
+    Lenient,
+    /// Not mostly the same words.
+    Balanced,
+    /// With half of its words of its own.
+    Strict,
+}
+
+impl AnswerNovelty {
+    /// Whether an answer is different enough from an earlier one: by the share of words that the two have in common.
+    pub fn is_new(self, answer: &str, earlier: &str) -> bool {
+        let most = match self {
+            Self::Lenient => return true,
+            Self::Balanced => 0.7,
+            Self::Strict => 0.5,
+        };
+        let words =
+            |text: &str| -> BTreeSet<String> { text.split_whitespace().map(str::to_lowercase).collect() };
+        let (new, old) = (words(answer), words(earlier));
+        let all = new.union(&old).count().max(1);
+        (new.intersection(&old).count() as f64 / all as f64) <= most
+    }
+}
+
 /// The limits of a run. They count active time: neither downtime nor waiting for a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
@@ -115,6 +145,9 @@ pub struct RunLimits {
     pub subsequent_round: Option<Millis>,
     /// How much longer an attempt has after it was asked to finish.
     pub round_grace: Millis,
+    /// The most the run may cost, in millionths of a US dollar.
+    #[serde(default)]
+    pub cost_micro_usd: Option<u64>,
 }
 
 impl Default for RunLimits {
@@ -124,6 +157,7 @@ impl Default for RunLimits {
             initial_round: None,
             subsequent_round: None,
             round_grace: Millis::from_secs(120),
+            cost_micro_usd: None,
         }
     }
 }
@@ -151,6 +185,15 @@ pub struct RunRules {
     pub first_answer_wait: Millis,
     /// How long a person may override the winner; None where nobody is there to do so.
     pub override_window: Option<Millis>,
+    /// How different a new answer must be.
+    #[serde(default)]
+    pub answer_novelty: AnswerNovelty,
+    /// How many answers an agent may be ahead of the slowest live one before it has to wait; None: any number.
+    #[serde(default)]
+    pub fairness_lead_cap: Option<u32>,
+    /// How often the run may start over after its final answer was found wanting.
+    #[serde(default)]
+    pub max_restarts: u32,
     /// The limits.
     pub limits: RunLimits,
 }
@@ -168,6 +211,9 @@ impl Default for RunRules {
             skip_final_presentation: false,
             first_answer_wait: Millis::from_secs(30),
             override_window: Some(Millis::from_secs(60)),
+            answer_novelty: AnswerNovelty::default(),
+            fairness_lead_cap: Some(2),
+            max_restarts: 0,
             limits: RunLimits::default(),
         }
     }

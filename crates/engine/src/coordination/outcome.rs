@@ -109,6 +109,9 @@ impl Coordination {
     fn error(&self, end: RunEnd) -> Option<String> {
         match end {
             RunEnd::Answered => None,
+            RunEnd::Limit if self.state.is_over_budget() => {
+                Some(format!("the cost limit of the run passed (${:.4} spent)", self.state.usage.cost_usd))
+            }
             RunEnd::Limit => {
                 let limit = self.state.spec.rules.limits.orchestrator;
                 Some(format!("the time limit of the run ({limit}) passed"))
@@ -162,7 +165,7 @@ fn work_status(state: &State, seat: &Seat) -> TaskStatus {
         TaskStatus::Failed
     } else if seat.has_answered() || seat.vote.is_some() {
         TaskStatus::Done
-    } else if state.cancelled || state.timed_out {
+    } else if state.cancelled || state.limit_passed() {
         TaskStatus::Cancelled
     } else {
         TaskStatus::Failed

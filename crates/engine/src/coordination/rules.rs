@@ -57,7 +57,26 @@ impl State {
         let capped = rules.max_new_answers_per_agent.is_some_and(|cap| seat.answers.len() >= cap as usize);
         // Who may not learn of others' answers has nothing to improve on once it is shown them for the vote.
         let independent = rules.disable_injection && self.seats.len() > 1;
-        !capped && !independent && !self.global_cap_reached()
+        !capped && !independent && !self.global_cap_reached() && !self.is_too_far_ahead(seat)
+    }
+
+    /// Whether an agent has given so many more answers than the slowest live one that it lets the others catch up.
+    fn is_too_far_ahead(&self, seat: &Seat) -> bool {
+        let slowest =
+            self.seats.iter().filter(|other| other.is_live()).map(|other| other.answers.len()).min();
+        let lead = seat.answers.len().saturating_sub(slowest.unwrap_or_default());
+        self.spec.rules.fairness_lead_cap.is_some_and(|cap| self.seats.len() > 1 && lead >= cap as usize)
+    }
+
+    /// Whether the run has cost what it may.
+    pub(crate) fn is_over_budget(&self) -> bool {
+        let cap = self.spec.rules.limits.cost_micro_usd;
+        cap.is_some_and(|cap| self.usage.cost_usd * 1e6 >= cap as f64)
+    }
+
+    /// Whether a limit of the whole run has passed.
+    pub(crate) fn limit_passed(&self) -> bool {
+        self.timed_out || self.is_over_budget()
     }
 
     /// The attempt that a seat with nothing under way should make now.
@@ -151,7 +170,9 @@ impl Coordination {
         if state.cancelled {
             return Some(RunEnd::Cancelled);
         }
-        if state.timed_out {
+        // An answer that is there already is not thrown away for having been dear.
+        let presented = self.phase == Phase::Presenting && state.ending.presented.is_some();
+        if state.limit_passed() && !presented {
             return Some(RunEnd::Limit);
         }
         match self.phase {
@@ -200,7 +221,7 @@ impl Coordination {
             let Some(attempt) = &seat.attempt else { continue };
             let outcome = if attempt.cut_off || self.state.halted {
                 AttemptOutcome::Interrupted
-            } else if self.state.timed_out || self.state.cancelled {
+            } else if self.state.limit_passed() || self.state.cancelled {
                 AttemptOutcome::Cancelled
             } else if attempt.expired {
                 AttemptOutcome::TimedOut

@@ -218,13 +218,22 @@ fn answer(
     };
     // Only against what the agent knows: two that come to the same answer apart from each other agree, they do not copy.
     let known = |answer: &&Answer| answer.revision <= attempt.knows || answer.agent == seat.member.id;
-    match state.answers.iter().filter(known).find(|answer| answer.content.trim() == content.trim()) {
-        Some(same) => {
-            let (label, hint) = (same.label, if offer.vote { ", or vote for it" } else { "" });
-            refuse_all(reply, &format!("Not stored: this is word for word {label}. Improve on it{hint}."))
-        }
-        None => Ruling::Answer(content),
+    let hint = if offer.vote { ", or vote for it" } else { "" };
+    let known: Vec<&Answer> = state.answers.iter().filter(known).collect();
+    if let Some(same) = known.iter().find(|answer| answer.content.trim() == content.trim()) {
+        return refuse_all(
+            reply,
+            &format!("Not stored: this is word for word {}. Improve on it{hint}.", same.label),
+        );
     }
+    let novelty = state.spec.rules.answer_novelty;
+    if let Some(close) = known.iter().find(|answer| !novelty.is_new(&content, &answer.content)) {
+        return refuse_all(
+            reply,
+            &format!("Not stored: this is too close to {}. Say something new{hint}.", close.label),
+        );
+    }
+    Ruling::Answer(content)
 }
 
 fn vote(

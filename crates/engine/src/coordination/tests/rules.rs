@@ -2,8 +2,8 @@
 
 use super::harness::{World, answer, call, spec, text, vote};
 use althing_protocol::{
-    AgentMode, AgentOutcome, Decision, Fact, FinalAnswerStrategy, InteractionKind, Item, Millis, Modes, Op,
-    Phase, Reply, RunLimits, RunRules, RunStatus, Timer, Verdict,
+    AgentMode, AgentOutcome, AnswerNovelty, Decision, Fact, FinalAnswerStrategy, InteractionKind, Item,
+    Millis, Modes, Op, Phase, Reply, RunLimits, RunRules, RunStatus, Timer, Usage, Verdict,
 };
 
 fn quick(agents: &[&str]) -> World {
@@ -534,4 +534,36 @@ fn the_log_says_who_won_with_which_votes() {
         _ => None,
     });
     assert_eq!(verdict, Some(("b".into(), 2, None)));
+}
+
+#[test]
+fn an_agent_too_far_ahead_of_the_slowest_lets_the_others_catch_up() {
+    let mut world = World::start(&["a", "b"], RunRules { fairness_lead_cap: Some(1), ..RunRules::default() });
+    everyone_answers(&mut world);
+    world.says(0, answer("a better one"));
+    assert_eq!(world.tools_of(0), ["vote"], "one ahead is as far as it may go");
+    assert_eq!(world.tools_of(1), ["new_answer", "vote"]);
+}
+
+#[test]
+fn an_answer_too_close_to_a_known_one_is_not_stored_where_novelty_is_asked_for() {
+    let rules = RunRules { answer_novelty: AnswerNovelty::Balanced, ..RunRules::default() };
+    let mut world = World::start(&["a", "b"], rules);
+    everyone_answers(&mut world);
+    world.says(0, answer("Answer of my own, for another seat 1"));
+    assert_eq!(world.run.answers().len(), 3, "enough of its words are its own");
+    world.says(1, answer("answer of seat 1 x"));
+    assert_eq!(world.run.answers().len(), 3);
+    assert!(world.shown_to(1).contains("too close to"));
+}
+
+#[test]
+fn a_run_that_has_cost_what_it_may_ends_with_what_it_has() {
+    let limits = RunLimits { cost_micro_usd: Some(1000), ..RunLimits::default() };
+    let mut world = World::start(&["a", "b"], RunRules { limits, ..RunRules::default() });
+    let dear = Reply { usage: Usage { cost_usd: 0.002, ..Usage::default() }, ..answer("dear") };
+    world.says(0, dear);
+    let result = world.run.result().unwrap();
+    assert_eq!((result.status, result.final_answer.as_deref()), (RunStatus::Partial, Some("dear")));
+    assert!(result.error.as_ref().unwrap().contains("cost limit"));
 }
