@@ -105,6 +105,7 @@ fn run_rules(orchestrator: Option<&Node>, timeouts: Option<&Node>) -> RunRules {
             .or(default.override_window)
             .filter(|window| *window > Millis(0)),
         limits: default.limits,
+        ..RunRules::default()
     }
 }
 
@@ -116,6 +117,7 @@ fn limits(timeouts: Option<&Node>) -> RunLimits {
         initial_round: seconds(node, "initial_round_timeout_seconds"),
         subsequent_round: seconds(node, "subsequent_round_timeout_seconds"),
         round_grace: seconds(node, "round_timeout_grace_seconds").unwrap_or(default.round_grace),
+        ..RunLimits::default()
     }
 }
 
