@@ -40,7 +40,9 @@ timeout_settings:
             initial_round: Some(Millis(120_000)),
             subsequent_round: Some(Millis(60_500)),
             round_grace: Millis(0),
+            ..RunLimits::default()
         },
+        ..RunRules::default()
     };
     assert_eq!(loaded(&text).config.rules, expected);
 }
