@@ -71,6 +71,10 @@ pub struct Options {
     #[arg(long, global = true, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub orchestrator_timeout: Option<u64>,
 
+    /// The most the run may cost; passing it ends the run with what it has (exit 3)
+    #[arg(long, global = true, value_name = "USD", value_parser = dollars)]
+    pub max_cost: Option<f64>,
+
     /// Where state lives [default: ./.althing, or `ALTHING_STATE_DIR`]
     #[arg(long, global = true, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
@@ -78,6 +82,16 @@ pub struct Options {
     /// Accept a config that was found here and would start programs; remembered
     #[arg(long, global = true)]
     pub trust: bool,
+}
+
+fn dollars(text: &str) -> Result<f64, String> {
+    let amount: f64 =
+        text.parse().map_err(|_| "it must be an amount in US dollars, such as 0.50".to_owned())?;
+    if amount.is_finite() && amount > 0.0 && amount <= 1e9 {
+        Ok(amount)
+    } else {
+        Err("it must be more than 0".to_owned())
+    }
 }
 
 /// Which agent runs alone.

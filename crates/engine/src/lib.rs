@@ -6,10 +6,12 @@
 mod coordination;
 mod orchestrator;
 mod prompt;
+mod router;
 mod tools;
 
 pub use coordination::{CallKey, Chore, ChoreKind, Consequence, Coordination, Wanted};
 pub use orchestrator::{
     Backends, Feed, Interest, Mask, Orchestrator, Parts, Stopped, SubmitError, Submitter, Subscription,
 };
+pub use router::Router;
 pub use tools::{NEW_ANSWER, VOTE};

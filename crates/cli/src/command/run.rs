@@ -169,6 +169,9 @@ fn spec(task: String, options: &Options, team: &Team, members: Vec<Member>) -> R
     if let Some(seconds) = options.orchestrator_timeout {
         rules.limits.orchestrator = Millis::from_secs(seconds);
     }
+    if let Some(dollars) = options.max_cost {
+        rules.limits.cost_micro_usd = Some((dollars * 1e6).ceil() as u64);
+    }
     RunSpec {
         task,
         context: None,

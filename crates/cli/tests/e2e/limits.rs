@@ -89,3 +89,14 @@ fn time_that_passed_before_an_interruption_counts() {
     assert!(output.elapsed < Duration::from_millis(1800) + SLACK / 2, "{:?}", output.elapsed);
     assert_eq!(output.stdout, "Answer of model-b\n");
 }
+
+#[test]
+fn a_run_that_has_cost_what_it_may_ends_with_the_answer_it_has() {
+    let scene =
+        Scene::with(2, Script::parliament(), |team| team.price("model-a", 1000.0).price("model-b", 1000.0));
+    let output = scene.run(&["--max-cost", "0.01", "task"]).expect_code(3);
+    assert!(output.stdout.starts_with("Answer of model-"), "{}", output.stdout);
+    assert!(output.stderr.contains("cost limit"), "{}", output.stderr);
+    let refused = scene.run(&["--max-cost", "none", "task"]).expect_code(1);
+    assert!(refused.stderr.contains("US dollars"), "{}", refused.stderr);
+}

@@ -54,6 +54,12 @@ impl Team {
         self
     }
 
+    /// What a model costs per million tokens, in and out.
+    pub fn price(mut self, model: &str, dollars: f64) -> Self {
+        self.config["prices"][model] = json!({ "input_per_million": dollars, "output_per_million": dollars });
+        self
+    }
+
     /// A key of one agent's backend.
     pub fn backend(mut self, agent: usize, key: &str, value: impl Into<Value>) -> Self {
         self.config["agents"][agent]["backend"][key] = value.into();

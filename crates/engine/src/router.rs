@@ -1,0 +1,82 @@
+//! Many tool hosts as one: each call goes to the host that offers the tool.
+
+use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The hosts of one agent, in order: where two offer a tool of the same name, the first one has it.
+pub struct Router {
+    hosts: Vec<Arc<dyn ToolHost>>,
+    /// Tools that the agent does not get, whoever offers them.
+    excluded: BTreeSet<String>,
+}
+
+impl Router {
+    /// Puts hosts together, less the excluded tools.
+    pub fn new(hosts: Vec<Arc<dyn ToolHost>>, excluded: impl IntoIterator<Item = String>) -> Self {
+        Self { hosts, excluded: excluded.into_iter().collect() }
+    }
+}
+
+impl ToolHost for Router {
+    fn tools(&self, access: ContextAccess) -> Vec<ToolSpec> {
+        let mut seen = BTreeSet::new();
+        let offered = self.hosts.iter().flat_map(|host| host.tools(access));
+        offered.filter(|tool| !self.excluded.contains(&tool.name) && seen.insert(tool.name.clone())).collect()
+    }
+
+    fn call<'a>(&'a self, call: &'a ToolCall, access: ContextAccess) -> BoxFuture<'a, ToolOutcome> {
+        let offers = |host: &&Arc<dyn ToolHost>| host.tools(access).iter().any(|tool| tool.name == call.name);
+        // An excluded tool is no tool at all: what was not offered is not carried out.
+        let host = self.hosts.iter().find(offers).filter(|_| !self.excluded.contains(&call.name));
+        match host {
+            Some(host) => host.call(call, access),
+            None => Box::pin(async move {
+                ToolOutcome { content: format!("There is no tool `{}`.", call.name), is_error: true }
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Offers one tool and says its own name.
+    struct Says(&'static str, &'static str);
+
+    impl ToolHost for Says {
+        fn tools(&self, _: ContextAccess) -> Vec<ToolSpec> {
+            vec![ToolSpec {
+                name: self.0.into(),
+                description: String::new(),
+                parameters: serde_json::json!({}),
+            }]
+        }
+
+        fn call<'a>(&'a self, _: &'a ToolCall, _: ContextAccess) -> BoxFuture<'a, ToolOutcome> {
+            Box::pin(async { ToolOutcome { content: self.1.into(), is_error: false } })
+        }
+    }
+
+    async fn called(router: &Router, name: &str) -> ToolOutcome {
+        let call = ToolCall { id: "1".into(), name: name.into(), arguments: "{}".into() };
+        router.call(&call, ContextAccess::ReadOnly).await
+    }
+
+    #[tokio::test]
+    async fn a_call_goes_to_the_first_host_that_offers_the_tool_and_to_nobody_where_it_is_excluded() {
+        let hosts: Vec<Arc<dyn ToolHost>> = vec![
+            Arc::new(Says("read", "first")),
+            Arc::new(Says("read", "second")),
+            Arc::new(Says("run", "third")),
+        ];
+        let router = Router::new(hosts, ["run".to_owned()]);
+        let offered: Vec<String> =
+            router.tools(ContextAccess::ReadOnly).into_iter().map(|tool| tool.name).collect();
+        assert_eq!(offered, ["read"]);
+        assert_eq!(called(&router, "read").await.content, "first");
+        assert!(called(&router, "run").await.is_error, "excluded");
+        assert!(called(&router, "fly").await.is_error, "unknown");
+    }
+}
