@@ -108,13 +108,7 @@ fn compare(programs: &Programs, what: &str, agents: usize, chunks: usize, rounds
     let (mut floor, mut ours): (Vec<Taken>, Vec<Taken>) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         floor.push(measure(&programs.floor, &floor_args, dir.path()));
-        let state = TempDir::new_in(dir.path()).unwrap();
-        let state = state.path().display().to_string();
-        ours.push(measure(
-            &programs.althing,
-            &["--config", &config, "--automation", "--state-dir", &state, "task"],
-            dir.path(),
-        ));
+        ours.push(measure(&programs.althing, &["--config", &config, "--automation", "task"], dir.path()));
     }
     row(what, &floor, &ours);
 }

@@ -24,11 +24,6 @@ use exit::{Exit, Failure};
 use std::process::ExitCode;
 use surroundings::Surroundings;
 
-// A session's thread and the event loop hand each other's allocations around all the time; the system's allocator pays
-// for that with a heap per thread that grows by system calls.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     secrets::guard_panics();
     let args = match args::Args::try_parse() {

@@ -134,6 +134,7 @@ pub struct SessionOpened {
     /// SHA-256 of the config file as it was, to notice changes.
     pub config_digest: String,
     /// What it was opened to do. Here, so that a session which a crash left with nothing but its opening can go on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub op: Option<Op>,
 }
 

@@ -1,1 +1,33 @@
-//! Starts, watches and ends processes and containers.
+//! Starts, watches and ends processes and containers; the only crate that does.
+//!
+//! A model's command runs under a guard (so that nothing it started outlives us) inside a sandbox (so that it touches
+//! only what its agent was given). This crate must never run a command in a weaker sandbox than it was asked for: what
+//! cannot be enforced is refused. It exists so that every other crate can be read without thinking about processes.
+#![expect(clippy::disallowed_methods, reason = "runner owns processes")]
+
+mod bubblewrap;
+mod command;
+mod confinement;
+mod detect;
+mod docker;
+mod guard;
+mod guarded;
+mod hidden;
+mod landlocked;
+mod launch;
+mod output;
+mod policy;
+mod sandbox;
+mod seccomp;
+mod text;
+mod tree;
+mod view;
+
+pub use bubblewrap::Bubblewrap;
+pub use command::{CommandHost, RUN_COMMAND};
+pub use confinement::{AcceptedByUser, Confinement, ConfinementKind};
+pub use detect::{Availability, Available, Found, availability, detect};
+pub use docker::{Container, ContainerSpec, Containers, DockerError, NetworkMode};
+pub use guarded::Launcher;
+pub use hidden::hidden_main;
+pub use policy::{CommandPolicy, ContextMount, Environment, Limits, PolicyError, Reach};

@@ -15,7 +15,9 @@ impl Keeper {
     /// Goes on behind the events that the log holds already.
     pub fn new(writer: SessionWriter, events: &[Arc<Event>]) -> Self {
         let mut fold = CheckpointFold::default();
-        events.iter().for_each(|event| fold.apply(event));
+        for event in events {
+            fold.apply(event);
+        }
         Self { writer, fold }
     }
 }
@@ -23,7 +25,9 @@ impl Keeper {
 impl Journal for Keeper {
     fn append(&mut self, events: &[Arc<Event>]) -> Result<(), JournalError> {
         self.writer.append(events)?;
-        events.iter().for_each(|event| self.fold.apply(event));
+        for event in events {
+            self.fold.apply(event);
+        }
         if events.iter().any(|event| changes_state(&event.fact))
             && let Some(checkpoint) = self.fold.checkpoint()
         {
@@ -37,8 +41,7 @@ impl Journal for Keeper {
     }
 }
 
-/// Whether a fact changes where a session or one of its tasks stands. Content does not: there is a lot of it, and each
-/// checkpoint costs two syncs.
+/// Whether a fact changes where a session or one of its tasks stands. Content does not, and there is a lot of it.
 fn changes_state(fact: &Fact) -> bool {
     matches!(
         fact,

@@ -5,6 +5,7 @@
 
 use crate::disk::{Disk, DiskFile, OpenMode};
 use crate::error::StorageError;
+use crate::files::sync_dir;
 use crate::line;
 use crate::reader::LogIndex;
 use althing_protocol::{Event, Fact, Seq};
@@ -25,15 +26,34 @@ pub(crate) struct Log {
     debris: u64,
     buffer: Vec<u8>,
     index: Arc<LogIndex>,
+    disk: Arc<dyn Disk>,
+    /// Directories that lead to the log and may not be durable yet: they are synced with the first append, whose own
+    /// sync most file systems let them share.
+    names: Vec<PathBuf>,
 }
 
 impl Log {
     /// Goes on behind what `index` knows to be good.
-    pub(crate) fn open(disk: &dyn Disk, mode: OpenMode, index: Arc<LogIndex>) -> Result<Self, StorageError> {
+    pub(crate) fn open(
+        disk: &Arc<dyn Disk>,
+        mode: OpenMode,
+        index: Arc<LogIndex>,
+        names: Vec<PathBuf>,
+    ) -> Result<Self, StorageError> {
         let path = index.path().to_owned();
         let file = disk.open(&path, mode).map_err(StorageError::io("open", &path))?;
         let (good, last) = index.end();
-        Ok(Self { file, path, good, last, debris: 0, buffer: Vec::new(), index })
+        Ok(Self {
+            file,
+            path,
+            good,
+            last,
+            debris: 0,
+            buffer: Vec::new(),
+            index,
+            disk: Arc::clone(disk),
+            names,
+        })
     }
 
     pub(crate) fn last(&self) -> Seq {
@@ -123,6 +143,10 @@ impl Log {
         self.debris = self.buffer.len() as u64;
         write_all(&mut *self.file, &self.buffer).map_err(StorageError::io("write to", &self.path))?;
         self.file.sync_data().map_err(StorageError::io("make durable", &self.path))?;
+        for dir in &self.names {
+            sync_dir(&*self.disk, dir)?;
+        }
+        self.names.clear();
         self.debris = 0;
         Ok(())
     }

@@ -14,7 +14,8 @@ use std::time::Duration;
 /// The checkpoint's name in its session's directory.
 pub(crate) const NAME: &str = "session.json";
 
-/// The least time between two checkpoints. Each costs two syncs that the log's own would have to wait behind.
+/// How long a change waits for others before a checkpoint is written. Each costs two syncs that the log's own would have
+/// to wait behind.
 const PAUSE: Duration = Duration::from_millis(100);
 
 struct Shared {

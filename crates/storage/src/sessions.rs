@@ -81,7 +81,7 @@ impl SessionManager {
             Some(_) => {}
         }
         let sessions = Self { disk, state: dir.to_owned() };
-        create_dirs(&*sessions.disk, &sessions.root(), Durability::Synced)?;
+        create_dirs(&*sessions.disk, &sessions.root(), Durability::Whenever)?;
         Ok(sessions)
     }
 
@@ -99,7 +99,7 @@ impl SessionManager {
         self.state.join("sessions")
     }
 
-    /// Makes a new session, durably, and takes its lock.
+    /// Makes a new session and takes its lock. It is durable with its first event, like everything in it.
     pub fn create(&self, id: &SessionId) -> Result<SessionWriter, StorageError> {
         check_id(id)?;
         let dir = self.session_dir(id);
@@ -113,12 +113,10 @@ impl SessionManager {
             Some(_) => return Err(StorageError::Exists { id: id.to_string() }),
         };
         let index = LogIndex::new(Arc::clone(&self.disk), path, Vec::new(), 0, Seq(0));
-        let log = Log::open(&*self.disk, mode, Arc::clone(&index))?;
         // All the way up, though most of it was there before: whoever made it may have died, or failed, before its
         // sync, and a log is only as safe as the names that lead to it.
-        for dir in [&dir, &self.root(), &self.state, &parent(&self.state)] {
-            sync_dir(&*self.disk, dir)?;
-        }
+        let names = vec![dir.clone(), self.root(), self.state.clone(), parent(&self.state)];
+        let log = Log::open(&self.disk, mode, Arc::clone(&index), names)?;
         Ok(SessionWriter::new(Arc::clone(&self.disk), dir, log, index, lock))
     }
 
@@ -151,7 +149,7 @@ impl SessionManager {
             let good = usize::try_from(found.good).unwrap_or(usize::MAX);
             notices.push(self.cut_tail(&dir, bytes.get(good..).unwrap_or_default(), &damage)?);
         }
-        let log = Log::open(&*self.disk, OpenMode::Existing, Arc::clone(&index))?;
+        let log = Log::open(&self.disk, OpenMode::Existing, Arc::clone(&index), Vec::new())?;
         let mut writer = SessionWriter::new(Arc::clone(&self.disk), dir, log, index, lock);
         if checkpoint.is_none_or(|c| c.seq != last)
             && let Some(rebuilt) = rebuild_checkpoint(&found.events)

@@ -194,16 +194,23 @@ impl Session {
                 self.record(None, None, Fact::OpAccepted { op: Op::Shutdown, by: Origin::System });
                 self.settle();
             }
+            if self.is_over() && !self.closed {
+                self.record(None, None, Fact::SessionClosed {});
+            }
             if let Err(error) = self.commit(inbox) {
                 self.feed.close();
                 return Stopped::Disk(error);
             }
             self.reconcile();
-            if self.halting || (!self.runs.is_empty() && self.runs.values().all(|run| run.result().is_some()))
-            {
+            if self.halting || self.is_over() {
                 return self.stop(inbox);
             }
         }
+    }
+
+    /// Whether everything that was asked for is done.
+    fn is_over(&self) -> bool {
+        !self.runs.is_empty() && self.runs.values().all(|run| run.result().is_some())
     }
 
     /// Does what the session was opened to do.
@@ -432,9 +439,6 @@ impl Session {
                 None,
                 Fact::Notice(Notice { level: NoticeLevel::Warning, text, hint: error.hint }),
             );
-        }
-        if !self.closed {
-            self.record(None, None, Fact::SessionClosed {});
         }
         let written = self.commit(inbox);
         self.feed.close();

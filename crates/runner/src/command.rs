@@ -1,0 +1,251 @@
+//! `run_command`: the tool with which an agent runs shell commands.
+//!
+//! One host serves one agent. A command never runs outside the confinement that the policy names; when that cannot be
+//! had, the call is refused and the model is told why. Dropping a call's future ends everything the call started.
+
+use crate::confinement::Confinement;
+use crate::docker::Exec;
+use crate::guarded::{End, Launcher, Time};
+use crate::landlocked;
+use crate::launch::{Launch, Restrict};
+use crate::output::Collector;
+use crate::policy::{CommandPolicy, PolicyError, plain};
+use crate::text::{Arguments, is_sandbox_failure, outcome, refused, spec};
+use crate::view::{Mode, View};
+use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// The tool's name.
+pub const RUN_COMMAND: &str = "run_command";
+
+/// Numbers outputs and scratch directories; unique within a process, which is in the name too.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// Runs one agent's commands.
+#[derive(Debug)]
+pub struct CommandHost {
+    policy: CommandPolicy,
+    launcher: Launcher,
+    placeholders: Placeholders,
+}
+
+impl CommandHost {
+    /// A host for this policy, which is checked now.
+    pub fn new(mut policy: CommandPolicy, launcher: Launcher) -> Result<Self, PolicyError> {
+        policy.reach = policy.reach.checked()?;
+        Ok(Self { policy, launcher, placeholders: Placeholders::default() })
+    }
+
+    /// Why no command can run at all, if so; to be told to the user before a run starts.
+    pub fn refusal(&self) -> Option<&str> {
+        match &self.policy.confinement {
+            Confinement::Refused { why } => Some(why),
+            Confinement::Bubblewrap(_)
+            | Confinement::Landlock
+            | Confinement::Docker(_)
+            | Confinement::Unconfined(_) => None,
+        }
+    }
+
+    async fn run(&self, call: &ToolCall, access: ContextAccess) -> ToolOutcome {
+        if call.name != RUN_COMMAND {
+            return refused(format!("There is no tool named {} here.", call.name));
+        }
+        if let Some(why) = self.refusal() {
+            return refused(format!("Commands cannot be run: {why}"));
+        }
+        let arguments = match Arguments::parse(&call.arguments) {
+            Ok(arguments) => arguments,
+            Err(why) => return refused(why),
+        };
+        let view = View::new(&self.policy.reach, access);
+        let cwd = match self.cwd(&arguments, &view) {
+            Ok(cwd) => cwd,
+            Err(why) => return refused(why),
+        };
+        let limits = &self.policy.limits;
+        let limit = arguments.limit(limits);
+        let time = Time { limit, grace: limits.grace, drain: limits.drain };
+        let file = self.policy.reach.output_dir.join(format!("command-{}.log", unique()));
+        let mut output = Collector::new(limits.shown, limits.kept, file);
+        let end = match &self.policy.confinement {
+            Confinement::Docker(container) => {
+                // What is in our own environment says nothing about the container's, so nothing is passed on.
+                let env = self.policy.env.set.clone();
+                let home = &self.policy.reach.workspace;
+                let command = Exec { command: &arguments.command, cwd: &cwd, home, env, time };
+                container.run(command, access, &mut output).await.map_err(io::Error::other)
+            }
+            local => self.run_here(local, &arguments.command, &cwd, &view, time, &mut output).await,
+        };
+        let text = output.finish();
+        match end {
+            Ok(end) if is_sandbox_failure(end, &text) => {
+                refused(format!("The command could not be run: {text}"))
+            }
+            Ok(end) => outcome(end, limit, &text),
+            Err(error) => refused(format!("The command could not be run: {error}\n{text}")),
+        }
+    }
+
+    /// Runs a command on this machine, under a guard.
+    async fn run_here(
+        &self,
+        confinement: &Confinement,
+        command: &str,
+        cwd: &Path,
+        view: &View,
+        time: Time,
+        output: &mut Collector,
+    ) -> io::Result<End> {
+        // Landlock cannot give a command a /tmp of its own.
+        let scratch = match confinement {
+            Confinement::Landlock => Some(Scratch::new(&self.policy.reach.output_dir)?),
+            _ => None,
+        };
+        let tmp = scratch.as_ref().map_or(Path::new("/tmp"), |scratch| &scratch.0);
+        let network = self.policy.network;
+        let shell = shell();
+        let plain = || vec!["-c".to_owned(), command.to_owned()];
+        let (program, args, cwd, restrict) = match confinement {
+            Confinement::Bubblewrap(bubblewrap) => {
+                let args = bubblewrap.args(view, cwd, network, &[shell, "-c", command]);
+                let restrict = Restrict::BeforeBubblewrap { network };
+                // Bubblewrap changes directory inside, so that an unreachable one is the command's error.
+                (bubblewrap.program.as_path(), args, Path::new("/"), Some(restrict))
+            }
+            Confinement::Landlock => {
+                let grants = landlocked::grants(view, tmp)?;
+                let restrict = Restrict::Landlock { grants, network };
+                (Path::new(shell), plain(), cwd, Some(restrict))
+            }
+            Confinement::Unconfined(_) => (Path::new(shell), plain(), cwd, None),
+            Confinement::Docker(_) | Confinement::Refused { .. } => {
+                return Err(io::Error::other("this confinement does not run commands here"));
+            }
+        };
+        let home = self.policy.reach.workspace.to_string_lossy();
+        let env = self.policy.env.pairs(&home, &tmp.to_string_lossy());
+        let grace_ms = u64::try_from(time.grace.as_millis()).unwrap_or(u64::MAX);
+        let (program, cwd) = (program.to_owned(), cwd.to_owned());
+        let spare = matches!(confinement, Confinement::Bubblewrap(_));
+        let launch = Launch { program, args, env, cwd, restrict, spare, grace_ms };
+        let held = self.placeholders.hold(view.missing());
+        let end = self.launcher.run(&launch, time, output).await;
+        held.done();
+        end
+    }
+
+    /// Where the command starts: inside the view, or it is refused. The error is for the model.
+    fn cwd(&self, arguments: &Arguments, view: &View) -> Result<PathBuf, String> {
+        let Some(asked) = &arguments.cwd else { return Ok(self.policy.reach.workspace.clone()) };
+        let named = plain(&self.policy.reach.workspace.join(asked));
+        let cwd = named.canonicalize().ok().filter(|path| path.is_dir());
+        let cwd = cwd.filter(|path| matches!(view.mode(path), Some(Mode::ReadOnly | Mode::Writable)));
+        cwd.ok_or_else(|| format!("The directory {asked} does not exist, or is not one that you were given."))
+    }
+}
+
+impl ToolHost for CommandHost {
+    fn tools(&self, access: ContextAccess) -> Vec<ToolSpec> {
+        if self.refusal().is_some() {
+            return Vec::new();
+        }
+        let network = match &self.policy.confinement {
+            Confinement::Docker(container) => container.has_network(),
+            _ => self.policy.network,
+        };
+        vec![spec(RUN_COMMAND, self.policy.confinement.kind(), network, access, &self.policy.limits)]
+    }
+
+    fn call<'a>(&'a self, call: &'a ToolCall, access: ContextAccess) -> BoxFuture<'a, ToolOutcome> {
+        Box::pin(self.run(call, access))
+    }
+}
+
+/// The shell that models expect, where there is one.
+fn shell() -> &'static str {
+    if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" }
+}
+
+pub(crate) fn unique() -> String {
+    format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A directory for one call's temporary files, gone with the call.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(inside: &Path) -> io::Result<Self> {
+        let path = inside.join(format!("tmp-{}", unique()));
+        std::fs::DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Best effort: what is left is in our own output directory, and goes with it.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Empty directories that bubblewrap makes where a protected place does not exist, so that nobody else makes it.
+///
+/// Removing one opens the place again in every sandbox that holds it, so it is done only when no call is under way and
+/// none was cut off a moment ago. A crash may leave an empty `.git`: git ignores it, and we protect it like any other.
+#[derive(Debug, Default)]
+struct Placeholders(Mutex<Held>);
+
+#[derive(Debug, Default)]
+struct Held {
+    calls: usize,
+    made: Vec<PathBuf>,
+}
+
+impl Placeholders {
+    fn hold(&self, missing: &[PathBuf]) -> Hold<'_> {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.calls += 1;
+        held.made.extend_from_slice(missing);
+        Hold(self, false)
+    }
+}
+
+impl Held {
+    fn remove(&mut self) {
+        for place in self.made.drain(..) {
+            // Removes it only if it is an empty directory, so nothing of the user's can be lost.
+            let _ = rustix::fs::rmdir(&place);
+        }
+    }
+}
+
+impl Drop for Placeholders {
+    fn drop(&mut self) {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner).remove();
+    }
+}
+
+/// One call that holds placeholders; the flag says whether it ended by itself.
+struct Hold<'a>(&'a Placeholders, bool);
+
+impl Hold<'_> {
+    fn done(mut self) {
+        self.1 = true;
+    }
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        let mut held = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.calls -= 1;
+        if held.calls == 0 && self.1 {
+            held.remove();
+        }
+    }
+}

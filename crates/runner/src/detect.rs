@@ -1,0 +1,161 @@
+//! What this machine can do to confine a command, found by trying.
+//!
+//! A sandbox counts as available only after a harmless command really ran inside it; a version number or a file that
+//! exists proves nothing. Nothing here decides what the user accepts.
+
+use crate::bubblewrap::Bubblewrap;
+use crate::command::CommandHost;
+use crate::confinement::{AcceptedByUser, Confinement};
+use crate::docker::Containers;
+use crate::guarded::Launcher;
+use crate::landlocked;
+use crate::policy::{CommandPolicy, Reach};
+use althing_protocol::{ContextAccess, ToolCall, ToolHost};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A sandbox on this machine, or why there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found<T> {
+    /// It, if it works.
+    pub works: Option<T>,
+    /// Its version if it works, else what is missing and what to do; for people.
+    pub note: String,
+}
+
+/// What works on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Available {
+    /// Bubblewrap.
+    pub bubblewrap: Found<Bubblewrap>,
+    /// Landlock, and the newest generation of it that this kernel knows.
+    pub landlock: Found<u8>,
+}
+
+/// One way to run commands, for showing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Availability {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it works here.
+    pub usable: bool,
+    /// Its version, or what is missing.
+    pub note: String,
+}
+
+impl Available {
+    /// The strongest confinement that works; running unconfined only if the user accepted it; else refusal.
+    pub fn choose(&self, accepted: Option<AcceptedByUser>) -> Confinement {
+        match (&self.bubblewrap.works, self.landlock.works, accepted) {
+            (Some(bubblewrap), _, _) => Confinement::Bubblewrap(bubblewrap.clone()),
+            (None, Some(_), _) => Confinement::Landlock,
+            (None, None, Some(accepted)) => Confinement::Unconfined(accepted),
+            (None, None, None) => Confinement::Refused {
+                why: format!(
+                    "no sandbox works on this machine (bubblewrap: {}; Landlock: {}), and running commands unconfined \
+                     was not accepted",
+                    self.bubblewrap.note, self.landlock.note
+                ),
+            },
+        }
+    }
+}
+
+/// Tries each sandbox once, in a directory of its own below `scratch`, which must exist.
+pub async fn detect(launcher: &Launcher, scratch: &Path) -> Available {
+    Available { bubblewrap: bubblewrap(launcher, scratch).await, landlock: landlock(launcher, scratch).await }
+}
+
+/// For `althing agents`: bubblewrap, Landlock and Docker, tried once each.
+pub async fn availability(launcher: &Launcher, scratch: &Path, docker_socket: &Path) -> [Availability; 3] {
+    let available = detect(launcher, scratch).await;
+    let (docker, docker_note) = match Containers::connect(docker_socket).await {
+        Ok(containers) => (true, format!("daemon {} at {}", containers.version(), docker_socket.display())),
+        Err(error) => (false, format!("{error}; {}", error.hint())),
+    };
+    let Available { bubblewrap, landlock } = available;
+    [
+        Availability { name: "bubblewrap", usable: bubblewrap.works.is_some(), note: bubblewrap.note },
+        Availability { name: "landlock", usable: landlock.works.is_some(), note: landlock.note },
+        Availability { name: "docker", usable: docker, note: docker_note },
+    ]
+}
+
+async fn bubblewrap(launcher: &Launcher, scratch: &Path) -> Found<Bubblewrap> {
+    let Some(program) = find("bwrap") else {
+        return Found { works: None, note: "not installed (package `bubblewrap`)".to_owned() };
+    };
+    let version = version(&program).await;
+    let mut note = String::new();
+    // Older ones do not know how to forbid further namespaces; the walls hold without, so that is no reason to refuse.
+    for no_more_namespaces in [true, false] {
+        let found = Bubblewrap { program: program.clone(), version: version.clone(), no_more_namespaces };
+        match try_out(launcher, scratch, Confinement::Bubblewrap(found.clone())).await {
+            Ok(()) => return Found { works: Some(found), note: version },
+            Err(error) => note = error,
+        }
+    }
+    Found { works: None, note: format!("{version} is installed but does not work here: {note}") }
+}
+
+async fn landlock(launcher: &Launcher, scratch: &Path) -> Found<u8> {
+    match (landlocked::abi(), try_out(launcher, scratch, Confinement::Landlock).await) {
+        (Some(abi), Ok(())) => Found { works: Some(abi), note: format!("ABI {abi} or later") },
+        (Some(abi), Err(error)) => Found {
+            works: None,
+            note: format!("the kernel has ABI {abi}, which is not enough or fails: {error}"),
+        },
+        (None, _) => Found {
+            works: None,
+            note: "this kernel has no Landlock (Linux 6.12 or later is needed)".to_owned(),
+        },
+    }
+}
+
+/// Runs a harmless command exactly as a model's would be run.
+async fn try_out(launcher: &Launcher, scratch: &Path, confinement: Confinement) -> Result<(), String> {
+    let trial = Trial::new(scratch).map_err(|error| format!("no directory to try it in: {error}"))?;
+    let reach = Reach::new(trial.0.join("workspace"), trial.0.join("output"));
+    let mut policy = CommandPolicy::new(reach, confinement);
+    policy.limits.default_timeout = Duration::from_secs(10);
+    let host = CommandHost::new(policy, launcher.clone()).map_err(|error| error.to_string())?;
+    let arguments = r#"{"command":"echo it works > proof && cat proof"}"#.to_owned();
+    let call = ToolCall { id: String::new(), name: crate::RUN_COMMAND.to_owned(), arguments };
+    let outcome = host.call(&call, ContextAccess::ReadOnly).await;
+    let one_line = outcome.content.replace('\n', " ");
+    if outcome.content == "exit code: 0\nit works\n" { Ok(()) } else { Err(one_line.trim().to_owned()) }
+}
+
+/// A directory for one trial.
+struct Trial(PathBuf);
+
+impl Trial {
+    fn new(scratch: &Path) -> std::io::Result<Self> {
+        let path = scratch.join(format!("trial-{}", crate::command::unique()));
+        std::fs::create_dir_all(path.join("workspace"))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Not by `PATH`: what a project puts there must not become our sandbox.
+fn find(name: &str) -> Option<PathBuf> {
+    ["/usr/bin", "/usr/local/bin", "/bin", "/run/current-system/sw/bin"]
+        .into_iter()
+        .map(|dir| Path::new(dir).join(name))
+        .find(|path| path.exists())
+}
+
+async fn version(program: &Path) -> String {
+    let output =
+        tokio::process::Command::new(program).arg("--version").env_clear().kill_on_drop(true).output();
+    match tokio::time::timeout(Duration::from_secs(5), output).await {
+        Ok(Ok(output)) => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+        Ok(Err(_)) | Err(_) => "a version that it does not tell".to_owned(),
+    }
+}

@@ -1,0 +1,197 @@
+//! One agent's container: started, recreated when the access to context paths changes, and removed.
+//!
+//! A command always runs in a container whose mounts are those of the command's access, never in one that is a moment
+//! behind: mounts cannot be changed after creation, so the container is.
+
+use super::create::{ContainerSpec, NetworkMode};
+use super::exec::{self, Exec};
+use super::owner::Owner;
+use super::{DockerError, remove};
+use crate::guarded::End;
+use crate::output::Collector;
+use crate::view::View;
+use althing_protocol::ContextAccess;
+use bollard::Docker;
+use bollard::errors::Error;
+use bollard::query_parameters::CreateContainerOptions;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::RwLock;
+
+/// An agent's container.
+#[derive(Debug)]
+pub struct Container {
+    pub(super) docker: Docker,
+    /// For the removal when no runtime is left to ask the daemon with.
+    socket: PathBuf,
+    spec: ContainerSpec,
+    /// Held for reading while a command runs, for writing while the container changes.
+    pub(super) state: RwLock<State>,
+}
+
+/// The container as it is now.
+#[derive(Debug)]
+pub(super) struct State {
+    /// None once it was removed for good.
+    pub(super) id: Option<String>,
+    access: ContextAccess,
+    /// Directories that Docker made on our disk as mount points for places that nobody may make.
+    placeholders: Vec<PathBuf>,
+}
+
+impl Container {
+    pub(super) async fn start(
+        docker: Docker,
+        socket: PathBuf,
+        mut spec: ContainerSpec,
+        access: ContextAccess,
+    ) -> Result<Self, DockerError> {
+        spec.reach = spec.reach.checked()?;
+        let state = make(&docker, &spec, access).await?;
+        Ok(Self { docker, socket, spec, state: RwLock::new(state) })
+    }
+
+    /// Its id; `None` once it was closed.
+    pub async fn id(&self) -> Option<String> {
+        self.state.read().await.id.clone()
+    }
+
+    /// Whether commands in it have a network.
+    pub fn has_network(&self) -> bool {
+        self.spec.network != NetworkMode::None
+    }
+
+    /// Removes the container and makes a new one whose context paths are mounted for this access. Waits for commands
+    /// that are still running.
+    pub async fn recreate(&self, access: ContextAccess) -> Result<(), DockerError> {
+        let mut state = self.state.write().await;
+        self.replace(&mut state, access).await
+    }
+
+    async fn replace(&self, state: &mut State, access: ContextAccess) -> Result<(), DockerError> {
+        let id = state.id.as_ref().ok_or(DockerError::Closed)?;
+        remove(&self.docker, id).await?;
+        state.tidy();
+        *state = make(&self.docker, &self.spec, access).await?;
+        Ok(())
+    }
+
+    /// Removes the container.
+    pub async fn close(&self) -> Result<(), DockerError> {
+        let mut state = self.state.write().await;
+        if let Some(id) = &state.id {
+            remove(&self.docker, id).await?;
+            state.id = None;
+            state.tidy();
+        }
+        Ok(())
+    }
+
+    /// Runs a command in a container of this access.
+    pub(crate) async fn run(
+        self: &Arc<Self>,
+        command: Exec<'_>,
+        access: ContextAccess,
+        output: &mut Collector,
+    ) -> Result<End, DockerError> {
+        let mut renewed = false;
+        loop {
+            let state = self.state.read().await;
+            let id = state.id.clone().ok_or(DockerError::Closed)?;
+            if state.access != access {
+                drop(state);
+                self.ensure(access, &id).await?;
+                continue;
+            }
+            match exec::run(self, &id, &command, output).await {
+                // It was stopped or removed from outside: nothing of the command ran, so it is safe to start over.
+                Err(DockerError::Daemon(Error::DockerResponseServerError {
+                    status_code: 404 | 409, ..
+                })) if !renewed => {
+                    renewed = true;
+                    drop(state);
+                    let mut state = self.state.write().await;
+                    if state.id.as_ref() == Some(&id) {
+                        self.replace(&mut state, access).await?;
+                    }
+                }
+                result => {
+                    drop(state);
+                    exec::tidy(self).await;
+                    return result;
+                }
+            }
+        }
+    }
+
+    /// Recreates it for `access`, unless someone else did so since it was `seen`.
+    async fn ensure(&self, access: ContextAccess, seen: &str) -> Result<(), DockerError> {
+        let mut state = self.state.write().await;
+        if state.id.as_deref() == Some(seen) && state.access != access {
+            self.replace(&mut state, access).await?;
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// Removes placeholders; only empty directories go.
+    fn tidy(&mut self) {
+        for place in self.placeholders.drain(..) {
+            let _ = rustix::fs::rmdir(&place);
+        }
+    }
+}
+
+impl Drop for Container {
+    /// The last resort; [`Container::close`] is the way that tells whether it worked.
+    fn drop(&mut self) {
+        let state = self.state.get_mut();
+        let Some(id) = state.id.take() else { return };
+        let placeholders = std::mem::take(&mut state.placeholders);
+        let access = state.access;
+        let docker = self.docker.clone();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                let _ = remove(&docker, &id).await;
+                State { id: None, access, placeholders }.tidy();
+            });
+        } else {
+            // What is left, the next start sweeps.
+            let _ = remove_without_runtime(&self.socket, &id);
+            State { id: None, access, placeholders }.tidy();
+        }
+    }
+}
+
+async fn make(docker: &Docker, spec: &ContainerSpec, access: ContextAccess) -> Result<State, DockerError> {
+    let view = View::new(&spec.reach, access);
+    let body = spec.body(&view, &Owner::this_process()?);
+    let created =
+        docker.create_container(None::<CreateContainerOptions>, body).await.map_err(|error| match error {
+            Error::DockerResponseServerError { status_code: 404, .. } => {
+                DockerError::NoImage { image: spec.image.clone() }
+            }
+            other => other.into(),
+        })?;
+    let mut state = State { id: Some(created.id.clone()), access, placeholders: view.missing().to_vec() };
+    if let Err(error) = docker.start_container(&created.id, None).await {
+        let _ = remove(docker, &created.id).await;
+        state.tidy();
+        return Err(error.into());
+    }
+    Ok(state)
+}
+
+fn remove_without_runtime(socket: &Path, id: &str) -> std::io::Result<()> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    stream.set_write_timeout(Some(Duration::from_secs(1)))?;
+    let request = format!("DELETE /containers/{id}?force=1&v=1 HTTP/1.0\r\nHost: docker\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    // The answer comes when it is done.
+    stream.read_exact(&mut [0])
+}

@@ -1,0 +1,119 @@
+//! What a container is made of: image, walls, limits, mounts, labels.
+//!
+//! Pure: turns a specification into a request. The same [`View`] as for the other sandboxes decides what is mounted and
+//! how, so that Docker cannot give more than they would.
+
+use super::owner::{self, Owner};
+use crate::policy::Reach;
+use crate::view::{Mode, View};
+use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// Enough for any build; a fork bomb ends here.
+const MAX_PROCESSES: i64 = 4096;
+
+/// Keeps the container alive with nothing but a shell, and collects orphans.
+const KEEP_ALIVE: &str = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done";
+
+/// Which network a container has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum NetworkMode {
+    /// None at all.
+    #[default]
+    None,
+    /// As Docker names it: `bridge`, `host`, or a network's name.
+    Named(String),
+}
+
+impl From<&str> for NetworkMode {
+    /// As a config writes it.
+    fn from(name: &str) -> Self {
+        if name == "none" { Self::None } else { Self::Named(name.to_owned()) }
+    }
+}
+
+/// One agent's container.
+#[derive(Clone, Debug)]
+pub struct ContainerSpec {
+    /// The image; it must be on the machine and have `/bin/sh`.
+    pub image: String,
+    /// Its network.
+    pub network: NetworkMode,
+    /// In bytes; swap included.
+    pub memory: Option<u64>,
+    /// How many processors' worth of time.
+    pub cpus: Option<f64>,
+    /// The files it can reach.
+    pub reach: Reach,
+    /// Whose it is, for labels: session, run and agent.
+    pub session: String,
+    /// See `session`.
+    pub run: String,
+    /// See `session`.
+    pub agent: String,
+}
+
+impl ContainerSpec {
+    /// The request that makes it, with this view.
+    pub(super) fn body(&self, view: &View, owner: &Owner) -> ContainerCreateBody {
+        let labels = [
+            ("althing.session", self.session.clone()),
+            ("althing.run", self.run.clone()),
+            ("althing.agent", self.agent.clone()),
+            (owner::LABEL, owner.to_label()),
+        ];
+        ContainerCreateBody {
+            image: Some(self.image.clone()),
+            entrypoint: Some(vec!["/bin/sh".to_owned(), "-c".to_owned(), KEEP_ALIVE.to_owned()]),
+            cmd: Some(Vec::new()),
+            // The caller's own, so that files in mounts belong to the caller.
+            user: Some(user()),
+            working_dir: Some(text(&self.reach.workspace)),
+            labels: Some(labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()),
+            host_config: Some(self.host_config(view)),
+            ..ContainerCreateBody::default()
+        }
+    }
+
+    fn host_config(&self, view: &View) -> HostConfig {
+        let memory = self.memory.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
+        let empty: HashMap<String, String> = view
+            .hidden()
+            .chain(view.missing())
+            .map(|path| (text(path), "ro,size=4k,mode=0555".to_owned()))
+            .collect();
+        let mounts = view.rules().iter().filter(|rule| rule.mode != Mode::Hidden).map(|rule| Mount {
+            target: Some(text(&rule.path)),
+            source: Some(text(&rule.path)),
+            typ: Some(MountType::BIND),
+            read_only: Some(rule.mode == Mode::ReadOnly),
+            ..Mount::default()
+        });
+        HostConfig {
+            network_mode: Some(match &self.network {
+                NetworkMode::None => "none".to_owned(),
+                NetworkMode::Named(name) => name.clone(),
+            }),
+            memory,
+            memory_swap: memory,
+            nano_cpus: self.cpus.map(|cpus| (cpus * 1e9) as i64),
+            pids_limit: Some(MAX_PROCESSES),
+            cap_drop: Some(vec!["ALL".to_owned()]),
+            security_opt: Some(vec!["no-new-privileges".to_owned()]),
+            mounts: Some(mounts.collect()),
+            tmpfs: Some(empty),
+            ..HostConfig::default()
+        }
+    }
+}
+
+/// The caller, as `uid:gid`.
+pub(super) fn user() -> String {
+    format!("{}:{}", rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw())
+}
+
+/// Lossless: paths of a view were checked to be text.
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}

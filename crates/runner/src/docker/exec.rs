@@ -1,0 +1,204 @@
+//! A command inside a container: started, read, ended.
+//!
+//! The API can start an `exec` but not end it, and its stream stays open as long as anyone inside holds it. So each
+//! command carries a mark in its environment by which a second `exec` finds and ends it and all it started, and the
+//! stream is raced with asking whether the command still runs.
+
+use super::DockerError;
+use super::container::Container;
+use super::create::user;
+use crate::guarded::{End, Time};
+use crate::output::Collector;
+use bollard::Docker;
+use bollard::exec::{StartExecOptions, StartExecResults};
+use bollard::models::ExecConfig;
+use futures_util::StreamExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, interval, sleep_until, timeout};
+
+/// How often is asked whether a silent command still runs.
+const ASK_EVERY: Duration = Duration::from_millis(200);
+/// What ending a command inside a container may take.
+const END_WITHIN: Duration = Duration::from_secs(10);
+
+/// The mark's name in a command's environment.
+const MARK: &str = "ALTHING_CALL";
+
+/// Models expect bash; an image need not have it.
+const SHELL: &str = r#"if command -v bash >/dev/null 2>&1; then exec bash -c "$0"; else exec sh -c "$0"; fi"#;
+
+/// Ends whoever carries the mark, with nothing but a shell and grep; without grep, everyone.
+const END_MARKED: &str = r#"
+command -v grep >/dev/null 2>&1 || { kill -"$1" -1; exit; }
+for round in 1 2 3 4 5; do
+  found=
+  for dir in /proc/[0-9]*; do
+    pid=${dir#/proc/}
+    [ "$pid" = 1 ] || [ "$pid" = $$ ] && continue
+    grep -q "$0" "$dir/environ" 2>/dev/null && kill -"$1" "$pid" 2>/dev/null && found=1
+  done
+  [ "$found" = 1 ] && [ "$1" = KILL ] || break
+done
+"#;
+
+/// A command for a container.
+pub(crate) struct Exec<'a> {
+    pub(crate) command: &'a str,
+    pub(crate) cwd: &'a Path,
+    pub(crate) home: &'a Path,
+    pub(crate) env: Vec<(String, String)>,
+    pub(crate) time: Time,
+}
+
+/// Ends a command whose future was dropped.
+struct EndOnDrop {
+    container: Option<Arc<Container>>,
+    id: String,
+    mark: String,
+}
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        let Some(container) = self.container.take() else { return };
+        let (id, mark) = (std::mem::take(&mut self.id), std::mem::take(&mut self.mark));
+        // Without a runtime nothing can be asked of the daemon; the container's own removal then ends the command.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                signal(&container.docker, &id, &mark, "KILL").await;
+                tidy(&container).await;
+            });
+        }
+    }
+}
+
+/// Runs a command to its end.
+pub(super) async fn run(
+    container: &Arc<Container>,
+    id: &str,
+    command: &Exec<'_>,
+    output: &mut Collector,
+) -> Result<End, DockerError> {
+    let mark = format!("{MARK}={}", crate::command::unique());
+    let exec = create(&container.docker, id, command, &mark).await?;
+    let mut end_on_drop =
+        EndOnDrop { container: Some(Arc::clone(container)), id: id.to_owned(), mark: mark.clone() };
+    let end = follow(&container.docker, id, &exec, &mark, command.time, output).await;
+    if end.is_ok() {
+        end_on_drop.container = None;
+    }
+    end
+}
+
+async fn create(docker: &Docker, id: &str, command: &Exec<'_>, mark: &str) -> Result<String, DockerError> {
+    let home = format!("HOME={}", command.home.display());
+    let set = command.env.iter().map(|(name, value)| format!("{name}={value}"));
+    let config = ExecConfig {
+        attach_stdout: Some(true),
+        attach_stderr: Some(true),
+        env: Some([home].into_iter().chain(set).chain([mark.to_owned()]).collect()),
+        cmd: Some(["/bin/sh", "-c", SHELL, command.command].map(str::to_owned).to_vec()),
+        user: Some(user()),
+        working_dir: Some(command.cwd.to_string_lossy().into_owned()),
+        ..ExecConfig::default()
+    };
+    Ok(docker.create_exec(id, config).await?.id)
+}
+
+async fn follow(
+    docker: &Docker,
+    id: &str,
+    exec: &str,
+    mark: &str,
+    time: Time,
+    output: &mut Collector,
+) -> Result<End, DockerError> {
+    let StartExecResults::Attached { output: mut stream, .. } = docker.start_exec(exec, None).await? else {
+        return Err(DockerError::Closed);
+    };
+    let mut deadline = Instant::now() + time.limit;
+    let mut asking = interval(ASK_EVERY);
+    let mut open = true;
+    let mut timed_out = false;
+    let mut killed = false;
+    let mut code: Option<Option<i64>> = None;
+    loop {
+        if let Some(code) = code
+            && !open
+        {
+            return Ok(End { code, signal: None, timed_out });
+        }
+        tokio::select! {
+            biased;
+            () = sleep_until(deadline) => match (code, timed_out, killed) {
+                (Some(code), _, _) => return Ok(End { code, signal: None, timed_out }),
+                (None, false, _) => {
+                    timed_out = true;
+                    deadline = Instant::now() + time.grace;
+                    signal(docker, id, mark, "TERM").await;
+                }
+                (None, true, false) => {
+                    killed = true;
+                    deadline = Instant::now() + END_WITHIN;
+                    signal(docker, id, mark, "KILL").await;
+                }
+                (None, true, true) => return Ok(End { code: None, signal: None, timed_out }),
+            },
+            _ = asking.tick(), if code.is_none() => code = ended(docker, exec).await?,
+            chunk = stream.next(), if open => if let Some(chunk) = chunk {
+                output.push(&chunk?.into_bytes());
+            } else {
+                open = false;
+                asking.reset_immediately();
+            },
+        }
+        if code.is_some() && open {
+            deadline = deadline.min(Instant::now() + time.drain);
+        }
+    }
+}
+
+/// Whether the command has ended: with which code.
+async fn ended(docker: &Docker, exec: &str) -> Result<Option<Option<i64>>, DockerError> {
+    let now = docker.inspect_exec(exec).await?;
+    Ok((now.running == Some(false)).then_some(now.exit_code))
+}
+
+/// Sends a signal to everything that carries the mark.
+async fn signal(docker: &Docker, id: &str, mark: &str, signal: &str) {
+    inside(docker, id, &["/bin/sh", "-c", END_MARKED, mark, signal]).await;
+}
+
+/// Ends what commands left behind, if no command is running: also what shook off its mark.
+pub(super) async fn tidy(container: &Container) {
+    // Held for writing, so that no command can start meanwhile and be taken for a leftover.
+    let Ok(state) = container.state.try_write() else { return };
+    let Some(id) = &state.id else { return };
+    // The keeper and its sleep.
+    let quiet = container.docker.top_processes(id, None).await;
+    if quiet.is_ok_and(|top| top.processes.is_some_and(|list| list.len() <= 2)) {
+        return;
+    }
+    inside(&container.docker, id, &["/bin/sh", "-c", "kill -KILL -1"]).await;
+}
+
+/// Runs something of ours inside; best effort, because the container may be gone, and everything with it.
+async fn inside(docker: &Docker, id: &str, argv: &[&str]) {
+    let config = ExecConfig {
+        attach_stdout: Some(true),
+        cmd: Some(argv.iter().map(|part| (*part).to_owned()).collect()),
+        user: Some(user()),
+        ..ExecConfig::default()
+    };
+    let work = async {
+        let exec = docker.create_exec(id, config).await?.id;
+        let options = StartExecOptions { detach: false, ..StartExecOptions::default() };
+        if let StartExecResults::Attached { mut output, .. } = docker.start_exec(&exec, Some(options)).await?
+        {
+            while output.next().await.is_some() {}
+        }
+        Ok::<(), bollard::errors::Error>(())
+    };
+    let _ = timeout(END_WITHIN, work).await;
+}

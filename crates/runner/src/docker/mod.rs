@@ -1,0 +1,94 @@
+//! Containers for agents whose commands run in Docker: one each, labelled, always removed.
+//!
+//! Speaks to a daemon over its socket and never starts one, never pulls an image, never touches a container that does
+//! not carry our label. Whoever dies without removing its containers leaves them to the next start's [`Containers::sweep`].
+
+mod container;
+mod create;
+mod error;
+mod exec;
+mod owner;
+
+pub use container::Container;
+pub use create::{ContainerSpec, NetworkMode};
+pub use error::DockerError;
+pub(crate) use exec::Exec;
+
+use althing_protocol::ContextAccess;
+use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions};
+use bollard::{API_DEFAULT_VERSION, Docker};
+use owner::Owner;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// No single request to the daemon takes longer; commands do not count, they are streams.
+const REQUEST_SECONDS: u64 = 60;
+
+/// A Docker daemon that answers.
+#[derive(Clone, Debug)]
+pub struct Containers {
+    docker: Docker,
+    socket: PathBuf,
+    version: String,
+}
+
+impl Containers {
+    /// Connects to the daemon behind this socket and checks that it answers.
+    pub async fn connect(socket: &Path) -> Result<Self, DockerError> {
+        let unreachable = |error: bollard::errors::Error| DockerError::Unreachable {
+            socket: socket.to_owned(),
+            why: error.to_string(),
+        };
+        let path = socket.to_string_lossy();
+        let docker =
+            Docker::connect_with_unix(&path, REQUEST_SECONDS, API_DEFAULT_VERSION).map_err(unreachable)?;
+        let docker = docker.negotiate_version().await.map_err(unreachable)?;
+        let version = docker.version().await.map_err(unreachable)?.version.unwrap_or_default();
+        Ok(Self { docker, socket: socket.to_owned(), version })
+    }
+
+    /// The daemon's version.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Starts an agent's container with its context paths under this access.
+    pub async fn start(
+        &self,
+        spec: ContainerSpec,
+        access: ContextAccess,
+    ) -> Result<Arc<Container>, DockerError> {
+        Container::start(self.docker.clone(), self.socket.clone(), spec, access).await.map(Arc::new)
+    }
+
+    /// Removes the containers whose owner is gone; gives back their ids. One that cannot be removed is left for next time.
+    pub async fn sweep(&self) -> Result<Vec<String>, DockerError> {
+        let label = HashMap::from([("label".to_owned(), vec![owner::LABEL.to_owned()])]);
+        let options = ListContainersOptions { all: true, filters: Some(label), ..Default::default() };
+        let ours = Owner::this_process()?;
+        let mut swept = Vec::new();
+        for container in self.docker.list_containers(Some(options)).await? {
+            let owner = container.labels.as_ref().and_then(|labels| labels.get(owner::LABEL));
+            let gone = owner.and_then(|text| Owner::parse(text)).is_some_and(|owner| owner.is_gone(&ours));
+            if let Some(id) = container.id.filter(|_| gone)
+                && remove(&self.docker, &id).await.is_ok()
+            {
+                swept.push(id);
+            }
+        }
+        Ok(swept)
+    }
+}
+
+/// Removes a container with its processes and anonymous volumes; one that is gone already is fine.
+async fn remove(docker: &Docker, id: &str) -> Result<(), DockerError> {
+    let options = RemoveContainerOptions { force: true, v: true, link: false };
+    match docker.remove_container(id, Some(options)).await {
+        // Gone, or someone else is removing it right now.
+        Ok(()) | Err(bollard::errors::Error::DockerResponseServerError { status_code: 404 | 409, .. }) => {
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,95 @@
+//! Who owns a container: this very process, told apart from every other that ever had its number.
+//!
+//! Only an owner that can be *known* to be gone is taken for gone: one on another host, or in another process namespace,
+//! is out of our sight and left alone.
+
+use super::DockerError;
+use std::fs::{read_link, read_to_string};
+
+/// The label that makes a container ours.
+pub(super) const LABEL: &str = "althing.owner";
+
+/// A process, identified across hosts, reboots and reused process ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    host: String,
+    boot: String,
+    /// Process ids mean something only inside one process namespace.
+    namespace: String,
+    pid: u32,
+    /// In clock ticks since the boot.
+    started: u64,
+}
+
+impl Owner {
+    /// This process.
+    pub(super) fn this_process() -> Result<Self, DockerError> {
+        let pid = std::process::id();
+        let started = started(pid).ok_or_else(|| DockerError::Owner(std::io::ErrorKind::NotFound.into()))?;
+        let boot =
+            read_to_string("/proc/sys/kernel/random/boot_id").map_err(DockerError::Owner)?.trim().to_owned();
+        let namespace =
+            read_link("/proc/self/ns/pid").map_err(DockerError::Owner)?.to_string_lossy().into_owned();
+        let host = rustix::system::uname().nodename().to_string_lossy().replace('/', "_");
+        Ok(Self { host, boot, namespace, pid, started })
+    }
+
+    /// As the label has it.
+    pub(super) fn to_label(&self) -> String {
+        format!("{}/{}/{}/{}/{}", self.host, self.boot, self.namespace, self.pid, self.started)
+    }
+
+    /// Reads a label; `None` if it is not one that we wrote.
+    pub(super) fn parse(label: &str) -> Option<Self> {
+        let mut parts = label.split('/');
+        let mut next = || parts.next().map(str::to_owned);
+        let (host, boot, namespace) = (next()?, next()?, next()?);
+        let (pid, started) = (next()?.parse().ok()?, next()?.parse().ok()?);
+        parts.next().is_none().then_some(Self { host, boot, namespace, pid, started })
+    }
+
+    /// Whether it is certain, seen from `us`, that this process no longer exists.
+    pub(super) fn is_gone(&self, us: &Self) -> bool {
+        if self.host != us.host {
+            return false;
+        }
+        if self.boot != us.boot {
+            return true;
+        }
+        self.namespace == us.namespace && started(self.pid) != Some(self.started)
+    }
+}
+
+/// When the process with this id started; `None` if there is none.
+fn started(pid: u32) -> Option<u64> {
+    let stat = read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    // A zombie holds its number but owns nothing any more.
+    let alive = fields.next()? != "Z";
+    fields.nth(18)?.parse().ok().filter(|_| alive)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Owner;
+
+    #[test]
+    fn an_owner_survives_its_label_and_is_not_gone_while_it_lives() {
+        let us = Owner::this_process().unwrap();
+        assert_eq!(Owner::parse(&us.to_label()), Some(us.clone()));
+        assert!(!us.is_gone(&us));
+    }
+
+    #[test]
+    fn only_what_is_certainly_gone_is_gone() {
+        let us = Owner::this_process().unwrap();
+        assert!(Owner { started: us.started + 1, ..us.clone() }.is_gone(&us), "the number was reused");
+        assert!(Owner { boot: "before".to_owned(), ..us.clone() }.is_gone(&us), "before the reboot");
+        assert!(!Owner { host: "other".to_owned(), started: 1, ..us.clone() }.is_gone(&us), "another host");
+        assert!(
+            !Owner { namespace: "pid:[1]".to_owned(), started: 1, ..us.clone() }.is_gone(&us),
+            "out of sight"
+        );
+        assert_eq!(Owner::parse("someone's"), None);
+    }
+}

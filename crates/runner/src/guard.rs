@@ -1,0 +1,169 @@
+//! The guard: a small process between us and a command, that ends everything below itself when we are gone.
+//!
+//! It lives exactly as long as its socket (file descriptor 0): when that closes, however we ended, it kills. It must
+//! never outlive its command, never hold the command's output open, and never trust a death signal: those follow
+//! threads, and miss whoever left the process group.
+
+use crate::launch::{Launch, Report, TERMINATE, read_frame};
+use crate::sandbox;
+use crate::tree::{kill_below, reap, signal_below};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitStatus, getpid, pidfd_open, set_child_subreaper, setsid};
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// How often adopted orphans that ended are collected while nothing else happens.
+const TIDY: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+/// The same where the kernel cannot tell us when the command ends.
+const TIDY_WITHOUT_PIDFD: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+
+/// Runs the guard to its end.
+pub(crate) fn guard_main() -> ExitCode {
+    // Whoever started us may have left files open for us; they are not for the command.
+    close_fds::set_fds_cloexec(3, &[]);
+    // A session of our own: no terminal that a command could type into, no signals meant for the foreground.
+    // It fails only if we lead a group already, and then a terminal's signals cannot be ours either.
+    let _ = setsid();
+    let start = set_child_subreaper(Some(getpid()))
+        .map_err(io::Error::from)
+        .and_then(|()| read_frame::<Launch>(&mut Control))
+        .and_then(|launch| Ok((sandbox::start(&launch)?, launch)));
+    match start {
+        Ok((child, launch)) => {
+            let_go_of_output();
+            let spared = launch.spare.then_some(child);
+            Watch { child, spared, grace: Duration::from_millis(launch.grace_ms), kill_at: None }.run();
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            tell(&Report::Failed { message: error.to_string() });
+            kill_below(|_, _| ());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The socket to the one who started us.
+struct Control;
+
+impl io::Read for Control {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::io::retry_on_intr(|| rustix::io::read(rustix::stdio::stdin(), &mut *buffer))?)
+    }
+}
+
+impl io::Write for Control {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::io::retry_on_intr(|| rustix::io::write(rustix::stdio::stdin(), bytes))?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reports; if nobody listens any more, the closed socket is noticed elsewhere.
+fn tell(report: &Report) {
+    if let Ok(mut line) = serde_json::to_vec(report) {
+        line.push(b'\n');
+        let _ = io::Write::write_all(&mut Control, &line);
+    }
+}
+
+/// The output must end when the command's processes end, so the guard may not hold it.
+fn let_go_of_output() {
+    if let Ok(null) = OpenOptions::new().read(true).write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdout(&null);
+        let _ = rustix::stdio::dup2_stderr(&null);
+    }
+}
+
+/// One command being watched.
+struct Watch {
+    child: Pid,
+    spared: Option<Pid>,
+    grace: Duration,
+    /// Set once the command was asked to end.
+    kill_at: Option<Instant>,
+}
+
+impl Watch {
+    fn run(mut self) {
+        tell(&Report::Started);
+        let ends: Option<OwnedFd> = pidfd_open(self.child, PidfdFlags::empty()).ok();
+        loop {
+            if self.collect() {
+                return kill_below(|_, _| ());
+            }
+            if self.kill_at.is_some_and(|at| Instant::now() >= at) {
+                return self.kill();
+            }
+            match self.listen(ends.as_ref()) {
+                Heard::Nothing => {}
+                Heard::Terminate => {
+                    signal_below(Signal::TERM, self.spared);
+                    // A stopped process acts on TERM only when it goes on.
+                    signal_below(Signal::CONT, None);
+                    self.kill_at.get_or_insert(Instant::now() + self.grace);
+                }
+                Heard::Alone => return self.kill(),
+            }
+        }
+    }
+
+    /// Waits for something to happen.
+    fn listen(&self, ends: Option<&OwnedFd>) -> Heard {
+        let mut fds = vec![PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN)];
+        fds.extend(ends.map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
+        let mut timeout = if ends.is_some() { TIDY } else { TIDY_WITHOUT_PIDFD };
+        if let Some(left) = self.kill_at.map(|at| at.saturating_duration_since(Instant::now()))
+            && left < Duration::from_millis(500)
+        {
+            timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
+        }
+        if poll(&mut fds, Some(&timeout)).is_err() || fds.first().is_none_or(|fd| fd.revents().is_empty()) {
+            return Heard::Nothing;
+        }
+        let mut byte = [0];
+        match io::Read::read(&mut Control, &mut byte) {
+            Ok(1) if byte == [TERMINATE] => Heard::Terminate,
+            Ok(1..) => Heard::Nothing,
+            // An error on this socket means that nobody can be at its other end.
+            Ok(0) | Err(_) => Heard::Alone,
+        }
+    }
+
+    /// Collects whoever ended; true once the command itself did, which is then reported.
+    fn collect(&self) -> bool {
+        while let Ok(Some((pid, status))) = reap() {
+            if pid == self.child {
+                tell(&exited(status));
+                return true;
+            }
+        }
+        false
+    }
+
+    fn kill(&self) {
+        kill_below(|pid, status| {
+            if pid == self.child {
+                tell(&exited(status));
+            }
+        });
+    }
+}
+
+/// What the socket said.
+enum Heard {
+    Nothing,
+    Terminate,
+    /// Whoever started us is gone, or wants no more of it.
+    Alone,
+}
+
+fn exited(status: WaitStatus) -> Report {
+    Report::Exited { code: status.exit_status(), signal: status.terminating_signal() }
+}

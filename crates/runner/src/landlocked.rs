@@ -1,0 +1,169 @@
+//! Landlock: the kernel's own wall around files, signals and TCP, for machines without bubblewrap.
+//!
+//! Enforced whole or refused: a kernel that knows only part of what we ask for is told to be too old, never used as
+//! far as it goes. Landlock can only allow, never except: a writable directory with a protected place inside is granted
+//! entry by entry, and nothing can be created or deleted directly beside the protected place.
+
+use crate::launch::{Allow, Grant};
+use crate::view::{ETC, Mode, View};
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
+    RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+};
+use rustix::fs::{CWD, FileType, Mode as FileMode, OFlags, ResolveFlags, fstat, openat2};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// Reading, writing, truncating, moving and device control: all that files need (Linux 6.10).
+const FILES: ABI = ABI::V5;
+/// Signals and abstract sockets (Linux 6.12).
+const SCOPES: ABI = ABI::V6;
+
+/// Directly beside a protected place this many entries are granted one by one; a directory with more is refused
+/// rather than half granted.
+const MAX_GRANTS: usize = 10_000;
+
+/// Gives up everything but these grants. For the sandbox process, as one of its last acts.
+pub(crate) fn enforce(grants: &[Grant], network: bool) -> io::Result<()> {
+    let why = match restrict(grants, network) {
+        Ok(RulesetStatus::FullyEnforced) => return Ok(()),
+        Ok(RulesetStatus::PartiallyEnforced | RulesetStatus::NotEnforced) => "only in part".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(io::Error::other(format!("Landlock cannot be enforced here (Linux 6.12 or later is needed): {why}")))
+}
+
+fn restrict(grants: &[Grant], network: bool) -> Result<RulesetStatus, RulesetError> {
+    let mut rules = hard().handle_access(AccessFs::from_all(FILES))?.scope(Scope::from_all(SCOPES))?;
+    if !network {
+        rules = rules.handle_access(AccessNet::from_all(FILES))?;
+    }
+    let mut rules = rules.create()?;
+    // What is not on this machine, or vanished since, grants nothing.
+    for (path, allow) in SYSTEM.into_iter().chain(ETC.map(|path| (path, Allow::Read))) {
+        if let Ok(place) = PathFd::new(path) {
+            rules = rules.add_rule(PathBeneath::new(place, allowed(allow, Path::new(path).is_dir())))?;
+        }
+    }
+    for grant in grants {
+        if let Ok((place, is_dir)) = open_exactly(&grant.path) {
+            rules = rules.add_rule(PathBeneath::new(place, allowed(grant.allow, is_dir)))?;
+        }
+    }
+    Ok(rules.restrict_self()?.ruleset)
+}
+
+fn hard() -> Ruleset {
+    Ruleset::default().set_compatibility(CompatLevel::HardRequirement)
+}
+
+/// The place itself, never one that a link leads to: an agent could have put the link there a moment ago.
+fn open_exactly(path: &Path) -> rustix::io::Result<(OwnedFd, bool)> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let place = openat2(
+        CWD,
+        path,
+        flags,
+        FileMode::empty(),
+        ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
+    )?;
+    let is_dir = FileType::from_raw_mode(fstat(&place)?.st_mode) == FileType::Directory;
+    Ok((place, is_dir))
+}
+
+fn allowed(allow: Allow, is_dir: bool) -> BitFlags<AccessFs> {
+    let all = match allow {
+        Allow::List => AccessFs::ReadDir.into(),
+        Allow::Read => AccessFs::from_read(FILES),
+        Allow::Device => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate,
+        Allow::Write => {
+            AccessFs::from_all(FILES) & !(AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::IoctlDev)
+        }
+    };
+    if is_dir { all } else { all & AccessFs::from_file(FILES) }
+}
+
+/// Keeps signals and abstract sockets inside, and nothing else; says whether the kernel can do that.
+///
+/// Files are left alone on purpose: a process that Landlock binds in its files may no longer mount, and bubblewrap must.
+pub(crate) fn scope() -> bool {
+    let scoped = hard().scope(Scope::from_all(SCOPES)).and_then(Ruleset::create);
+    let status = scoped.and_then(landlock::RulesetCreated::restrict_self);
+    status.is_ok_and(|status| status.ruleset == RulesetStatus::FullyEnforced)
+}
+
+/// The newest generation of Landlock whose rights this kernel knows, as far as rights tell them apart.
+pub(crate) fn abi() -> Option<u8> {
+    let files = [(1, ABI::V1), (2, ABI::V2), (3, ABI::V3), (5, ABI::V5), (9, ABI::V9)];
+    let known = |access| hard().handle_access(access).and_then(Ruleset::create).is_ok();
+    let by_files =
+        files.into_iter().filter(|(_, abi)| known(AccessFs::from_all(*abi))).map(|(number, _)| number);
+    let by_scope = hard().scope(Scope::from_all(SCOPES)).and_then(Ruleset::create).is_ok().then_some(6);
+    by_files.chain(by_scope).max()
+}
+
+/// What of this machine a command needs beside its own view.
+const SYSTEM: [(&str, Allow); 15] = [
+    ("/usr", Allow::Read),
+    ("/bin", Allow::Read),
+    ("/sbin", Allow::Read),
+    ("/lib", Allow::Read),
+    ("/lib32", Allow::Read),
+    ("/lib64", Allow::Read),
+    ("/libx32", Allow::Read),
+    ("/nix/store", Allow::Read),
+    ("/proc", Allow::Read),
+    ("/dev/null", Allow::Device),
+    ("/dev/zero", Allow::Device),
+    ("/dev/full", Allow::Device),
+    ("/dev/random", Allow::Read),
+    ("/dev/urandom", Allow::Read),
+    ("/sys/devices/system/cpu", Allow::Read),
+];
+
+/// Turns a view into grants. Fails when a writable directory with a protected place inside is too large.
+pub(crate) fn grants(view: &View, scratch: &Path) -> io::Result<Vec<Grant>> {
+    let mut grants = Vec::new();
+    let mut modes: BTreeMap<&Path, Mode> =
+        view.rules().iter().map(|rule| (rule.path.as_path(), rule.mode)).collect();
+    modes.extend(view.missing().iter().map(|place| (place.as_path(), Mode::ReadOnly)));
+    for (path, mode) in &modes {
+        below(path, *mode, &modes, &mut grants)?;
+    }
+    grants.push(Grant { path: scratch.to_owned(), allow: Allow::Write });
+    Ok(grants)
+}
+
+/// Grants `path` in `mode`, leaving out what lies below it in a stricter one.
+fn below(path: &Path, mode: Mode, modes: &BTreeMap<&Path, Mode>, grants: &mut Vec<Grant>) -> io::Result<()> {
+    let allow = match mode {
+        Mode::Hidden => return Ok(()),
+        Mode::ReadOnly => Allow::Read,
+        Mode::Writable => Allow::Write,
+    };
+    let stricter =
+        |(other, theirs): (&&Path, &Mode)| *other != path && other.starts_with(path) && *theirs < mode;
+    if !modes.iter().any(stricter) {
+        grants.push(Grant { path: path.to_owned(), allow });
+        return Ok(());
+    }
+    // Listing is inherited too, so names in a hidden place can be seen; what is in its files cannot.
+    grants.push(Grant { path: path.to_owned(), allow: Allow::List });
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        if grants.len() >= MAX_GRANTS {
+            return Err(io::Error::other(format!(
+                "{} holds too many entries beside a protected one for Landlock; bubblewrap can do it",
+                path.display()
+            )));
+        }
+        // A link grants what it points to, which may be anywhere; what it points to inside has its own grant.
+        if entry.file_type()?.is_symlink() || modes.contains_key(entry.path().as_path()) {
+            continue;
+        }
+        below(&entry.path(), mode, modes, grants)?;
+    }
+    Ok(())
+}

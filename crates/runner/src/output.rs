@@ -1,0 +1,147 @@
+//! Takes in a command's output, however much there is, and keeps a bounded part of it.
+//!
+//! In memory: the beginning and the end, as much as a model is shown. On disk, only when that is not all: the beginning
+//! up to a larger bound. Never grows with the output.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+
+/// An output being taken in.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    /// How much of head and tail each may hold.
+    half: usize,
+    total: u64,
+    keep: Keep,
+}
+
+/// The file for an output that is too long to be shown.
+#[derive(Debug)]
+struct Keep {
+    path: PathBuf,
+    left: u64,
+    /// Made only when needed.
+    file: Option<File>,
+    failed: Option<String>,
+}
+
+impl Collector {
+    /// Shows at most `shown` bytes; keeps at most `kept` in a new file at `path` when that is less than all.
+    pub(crate) fn new(shown: usize, kept: u64, path: PathBuf) -> Self {
+        let keep = Keep { path, left: kept, file: None, failed: None };
+        Self { head: Vec::new(), tail: VecDeque::new(), half: shown.div_ceil(2), total: 0, keep }
+    }
+
+    /// Takes in some more.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let before = self.total;
+        let shown = 2 * self.half as u64;
+        self.total += bytes.len() as u64;
+        if self.total > shown {
+            if before <= shown {
+                // Until now head and tail together were everything.
+                self.keep.write(&self.head);
+                let (front, back) = self.tail.as_slices();
+                self.keep.write(front);
+                self.keep.write(back);
+            }
+            self.keep.write(bytes);
+        }
+        let (first, rest) = bytes.split_at(bytes.len().min(self.half - self.head.len()));
+        self.head.extend_from_slice(first);
+        let rest = rest.get(rest.len().saturating_sub(self.half)..).unwrap_or_default();
+        let over = (self.tail.len() + rest.len()).saturating_sub(self.half);
+        self.tail.drain(..over);
+        self.tail.extend(rest);
+    }
+
+    /// What there was, for the model, with a note where something was left out.
+    pub(crate) fn finish(mut self) -> String {
+        let left_out = self.total - self.head.len() as u64 - self.tail.len() as u64;
+        let tail = &*self.tail.make_contiguous();
+        if left_out == 0 {
+            self.head.extend_from_slice(tail);
+            String::from_utf8_lossy(&self.head).into_owned()
+        } else {
+            let (head, tail) = (String::from_utf8_lossy(&self.head), String::from_utf8_lossy(tail));
+            let note = self.keep.note(self.total);
+            format!("{head}\n[… {left_out} of {} bytes left out here{note} …]\n{tail}", self.total)
+        }
+    }
+}
+
+impl Keep {
+    fn write(&mut self, bytes: &[u8]) {
+        let length = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
+        let (bytes, _) = bytes.split_at(length);
+        if bytes.is_empty() || self.failed.is_some() {
+            return;
+        }
+        match self.open().and_then(|file| file.write_all(bytes)) {
+            Ok(()) => self.left -= length as u64,
+            Err(error) => self.failed = Some(error.to_string()),
+        }
+    }
+
+    fn open(&mut self) -> io::Result<&mut File> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            // Only ever a new file, so that nothing planted there can be written through.
+            None => OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.path)?,
+        };
+        Ok(self.file.insert(file))
+    }
+
+    fn note(&self, total: u64) -> String {
+        match (&self.failed, &self.file) {
+            (Some(error), _) => format!("; they could not be kept: {error}"),
+            (None, None) => String::new(),
+            (None, Some(file)) => {
+                let kept = file.metadata().map_or(0, |data| data.len());
+                let what =
+                    if kept < total { format!("the first {kept} bytes are") } else { "all is".to_owned() };
+                format!("; {what} in {}", self.path.display())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Collector;
+
+    fn collect(shown: usize, kept: u64, chunks: &[&str]) -> (String, Option<String>) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        let mut collector = Collector::new(shown, kept, path.clone());
+        for chunk in chunks {
+            collector.push(chunk.as_bytes());
+        }
+        let text = collector.finish().replace(path.to_str().unwrap(), "FILE");
+        (text, std::fs::read_to_string(path).ok())
+    }
+
+    #[test]
+    fn what_fits_is_shown_whole_and_no_file_is_made() {
+        assert_eq!(collect(8, 100, &["abc", "defgh"]), ("abcdefgh".to_owned(), None));
+    }
+
+    #[test]
+    fn of_more_the_beginning_and_the_end_are_shown_and_all_is_kept() {
+        let (text, file) = collect(8, 100, &["abcd", "efgh", "ij", "klmnopqrstuvwxyz"]);
+        assert_eq!(text, "abcd\n[… 18 of 26 bytes left out here; all is in FILE …]\nwxyz");
+        assert_eq!(file.as_deref(), Some("abcdefghijklmnopqrstuvwxyz"));
+    }
+
+    #[test]
+    fn the_file_is_bounded_too_and_says_so() {
+        let (text, file) = collect(8, 10, &["abcdefghijklmnopqrstuvwxyz"]);
+        assert_eq!(text, "abcd\n[… 18 of 26 bytes left out here; the first 10 bytes are in FILE …]\nwxyz");
+        assert_eq!(file.as_deref(), Some("abcdefghij"));
+    }
+}

@@ -1,0 +1,111 @@
+//! The step between fork and exec: a process of ours that gives up rights for good and then becomes the command.
+//!
+//! It must never become the command with a right that it was told to give up: any step that fails ends it, and its
+//! parent hears why. A process of its own because the workspace has no unsafe code to run in a forked child.
+
+use crate::hidden::SANDBOX;
+use crate::launch::{Launch, Restrict, frame, read_frame};
+use crate::{landlocked, seccomp};
+use rustix::process::{Pid, Signal, set_parent_process_death_signal};
+use rustix::thread::{
+    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities,
+    set_capabilities_secure_bits, set_no_new_privs,
+};
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
+
+/// Starts the command, inside its walls if it has any; returns once it really runs. For the guard.
+pub(crate) fn start(launch: &Launch) -> io::Result<Pid> {
+    let child = if launch.restrict.is_some() { start_walled(launch)? } else { plain(launch)?.spawn()?.id() };
+    i32::try_from(child)
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or_else(|| io::Error::other("the command has no process id"))
+}
+
+fn start_walled(launch: &Launch) -> io::Result<u32> {
+    let (mut ours, theirs) = UnixStream::pair()?;
+    let child = Command::new("/proc/self/exe")
+        .arg0("althing")
+        .arg(SANDBOX)
+        .env_clear()
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .process_group(0)
+        .spawn()?;
+    ours.write_all(&frame(launch)?)?;
+    ours.shutdown(Shutdown::Write)?;
+    // The other end closes by itself when the command is executed; whatever comes before that is why it was not.
+    let mut complaint = String::new();
+    ours.read_to_string(&mut complaint)?;
+    if complaint.is_empty() { Ok(child.id()) } else { Err(io::Error::other(complaint)) }
+}
+
+/// The command as it will run, without its walls.
+fn plain(launch: &Launch) -> io::Result<Command> {
+    let mut command = Command::new(&launch.program);
+    command
+        .args(&launch.args)
+        .env_clear()
+        .envs(launch.env.iter().map(|(name, value)| (name, value)))
+        .current_dir(&launch.cwd)
+        .stdin(Stdio::null())
+        // The guard's own output is the command's.
+        .stdout(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?)
+        .stderr(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?)
+        .process_group(0);
+    Ok(command)
+}
+
+/// Becomes the command, or says why not.
+pub(crate) fn sandbox_main() -> ExitCode {
+    // Close-on-exec, so that the guard sees it close exactly when the command starts.
+    let Ok(socket) = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3) else {
+        return ExitCode::FAILURE;
+    };
+    let mut socket = UnixStream::from(socket);
+    let Err(error) = become_command(&mut socket);
+    let _ = socket.write_all(error.to_string().as_bytes());
+    ExitCode::FAILURE
+}
+
+fn become_command(socket: &mut UnixStream) -> io::Result<std::convert::Infallible> {
+    let launch: Launch = read_frame(socket)?;
+    let mut command = plain(&launch)?;
+    // Our parent is the guard's only thread, so here the signal is safe; it covers a guard that is killed itself.
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    set_no_new_privs(true)?;
+    match &launch.restrict {
+        None => return Err(io::Error::other("a sandbox was started without walls")),
+        Some(Restrict::BeforeBubblewrap { network }) => {
+            let scoped = landlocked::scope();
+            seccomp::apply(&seccomp::Filter::beside_bubblewrap(*network, scoped))?;
+        }
+        Some(Restrict::Landlock { grants, network }) => {
+            drop_capabilities()?;
+            landlocked::enforce(grants, *network)?;
+            seccomp::apply(&seccomp::Filter::beside_landlock(*network))?;
+        }
+    }
+    // As the last thing, because it closes the way to complain about anything but the exec itself.
+    Err(io::Error::other(describe(&launch, &command.exec())))
+}
+
+fn describe(launch: &Launch, error: &io::Error) -> String {
+    format!("cannot execute {} in {}: {error}", launch.program.display(), launch.cwd.display())
+}
+
+/// Landlock binds files, not privileges: a root that keeps its capabilities could load a module or set the clock.
+fn drop_capabilities() -> io::Result<()> {
+    let none = CapabilitySet::empty();
+    // May fail without the right to do so; then there was nothing to drop, and the next line proves it.
+    let _ = set_capabilities_secure_bits(
+        CapabilitiesSecureBits::NO_ROOT | CapabilitiesSecureBits::NO_ROOT_LOCKED,
+    );
+    clear_ambient_capability_set()?;
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;
+    Ok(())
+}

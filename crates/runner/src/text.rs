@@ -1,0 +1,175 @@
+//! The words between a model and its commands: the tool as it is offered, its arguments, its results.
+//!
+//! Runs nothing. Kept apart so that what models read can be changed without touching what is dangerous.
+
+use crate::confinement::ConfinementKind;
+use crate::guarded::End;
+use crate::policy::Limits;
+use althing_protocol::{ContextAccess, ToolOutcome, ToolSpec};
+use serde::Deserialize;
+use std::time::Duration;
+
+/// The kernel takes no single argument longer than this (`MAX_ARG_STRLEN` is 128 KiB).
+const MAX_COMMAND: usize = 120 * 1024;
+
+/// What a model asks for.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Arguments {
+    /// For the shell.
+    pub(crate) command: String,
+    /// Its time limit.
+    #[serde(default)]
+    timeout_seconds: Option<u64>,
+    /// Where it starts.
+    #[serde(default)]
+    pub(crate) cwd: Option<String>,
+}
+
+impl Arguments {
+    /// Reads what the model wrote; the error is for the model.
+    pub(crate) fn parse(json: &str) -> Result<Self, String> {
+        let arguments: Self = serde_json::from_str(json)
+            .map_err(|error| format!("The arguments are not understood: {error}"))?;
+        if arguments.command.trim().is_empty() {
+            return Err("The command is empty.".to_owned());
+        }
+        if arguments.command.len() > MAX_COMMAND {
+            return Err(format!(
+                "The command is longer than {MAX_COMMAND} bytes: write it to a file in the workspace and run that."
+            ));
+        }
+        if arguments.command.contains('\0') {
+            return Err("The command holds a NUL character, which no program can be given.".to_owned());
+        }
+        Ok(arguments)
+    }
+
+    /// Its time limit within what is allowed.
+    pub(crate) fn limit(&self, limits: &Limits) -> Duration {
+        let asked = self
+            .timeout_seconds
+            .map_or(limits.default_timeout, |seconds| Duration::from_secs(seconds.max(1)));
+        asked.min(limits.max_timeout)
+    }
+}
+
+/// The tool as a model sees it.
+pub(crate) fn spec(
+    name: &str,
+    kind: ConfinementKind,
+    network: bool,
+    access: ContextAccess,
+    limits: &Limits,
+) -> ToolSpec {
+    let (default, max) = (limits.default_timeout.as_secs(), limits.max_timeout.as_secs());
+    let mut description = format!(
+        "Runs a shell command in your workspace and returns its exit code and output (stdout and stderr together). \
+         Standard input is closed. It ends after timeout_seconds (default {default}, at most {max}), and everything it \
+         started ends with it, background processes too. Of long output the beginning and the end are returned, and \
+         the name of a file with the rest."
+    );
+    if kind != ConfinementKind::Unconfined {
+        description.push_str(match access {
+            ContextAccess::ReadOnly => " You can write only to your workspace.",
+            ContextAccess::Writable => {
+                " You can write only to your workspace and to the writable context paths."
+            }
+        });
+        if !network {
+            description.push_str(" There is no network.");
+        }
+    }
+    description.push_str(match kind {
+        ConfinementKind::Bubblewrap => " /tmp is empty at the start of each command.",
+        ConfinementKind::Landlock => {
+            " /tmp is not writable: use $TMPDIR, which is empty at the start of each command."
+        }
+        ConfinementKind::Docker | ConfinementKind::Unconfined | ConfinementKind::Refused => "",
+    });
+    if kind == ConfinementKind::Landlock && access == ContextAccess::Writable {
+        description.push_str(
+            " Files directly in the top directory of a context path can be changed but not created or deleted by \
+             commands: use the file tools for that.",
+        );
+    }
+    let parameters = serde_json::json!({
+        "type": "object",
+        "properties": {
+            "command": { "type": "string", "description": "What to run, as for sh -c." },
+            "timeout_seconds": { "type": "integer", "minimum": 1, "maximum": max },
+            "cwd": { "type": "string", "description": "Where to run it; the workspace unless given." },
+        },
+        "required": ["command"],
+        "additionalProperties": false,
+    });
+    ToolSpec { name: name.to_owned(), description, parameters }
+}
+
+/// A call that was not carried out.
+pub(crate) fn refused(why: impl Into<String>) -> ToolOutcome {
+    ToolOutcome { content: why.into(), is_error: true }
+}
+
+/// A call that was.
+pub(crate) fn outcome(end: End, limit: Duration, output: &str) -> ToolOutcome {
+    let how = match (end.timed_out, end.code, end.signal) {
+        (true, _, _) => format!("ended: the time limit of {} s was reached", limit.as_secs()),
+        (false, _, Some(signal)) => format!("ended by signal {signal}{}", name_of(signal.into())),
+        // Shells and sandboxes report their child's signal this way.
+        (false, Some(code @ 129..=192), None) => {
+            format!("exit code: {code} (as after signal {}{})", code - 128, name_of(code - 128))
+        }
+        (false, Some(code), None) => format!("exit code: {code}"),
+        (false, None, None) => "ended; the exit code is not known".to_owned(),
+    };
+    let body = if output.is_empty() { "(no output)" } else { output };
+    ToolOutcome {
+        content: format!("{how}\n{body}"),
+        is_error: end.timed_out || end.signal.is_some() || end.code.is_none(),
+    }
+}
+
+/// Whether it was bubblewrap itself that failed: it then says so in its own name. A command could say the same, and would
+/// only be called failed for it.
+pub(crate) fn is_sandbox_failure(end: End, output: &str) -> bool {
+    end.code == Some(1) && output.starts_with("bwrap: ")
+}
+
+fn name_of(signal: i64) -> &'static str {
+    match signal {
+        1 => ", SIGHUP",
+        2 => ", SIGINT",
+        3 => ", SIGQUIT",
+        4 => ", SIGILL",
+        6 => ", SIGABRT",
+        8 => ", SIGFPE",
+        9 => ", SIGKILL",
+        11 => ", SIGSEGV",
+        13 => ", SIGPIPE",
+        15 => ", SIGTERM",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_limit_stays_within_its_bounds() {
+        let limits = Limits::default();
+        let limit = |json: &str| Arguments::parse(json).unwrap().limit(&limits).as_secs();
+        assert_eq!(limit(r#"{"command":"true"}"#), 120);
+        assert_eq!(limit(r#"{"command":"true","timeout_seconds":0}"#), 1);
+        assert_eq!(limit(r#"{"command":"true","timeout_seconds":99999999}"#), 3600);
+    }
+
+    #[test]
+    fn arguments_that_make_no_sense_are_refused_in_words() {
+        for json in ["", "[]", "{}", r#"{"command":7}"#, r#"{"command":" "}"#, r#"{"command":"a\u0000b"}"#] {
+            assert!(Arguments::parse(json).is_err(), "{json}");
+        }
+        let long = serde_json::json!({ "command": "x".repeat(MAX_COMMAND + 1) }).to_string();
+        assert!(Arguments::parse(&long).unwrap_err().contains("write it to a file"));
+    }
+}

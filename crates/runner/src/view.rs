@@ -1,0 +1,233 @@
+//! What a command can see and change, as one list of places: the deepest place that holds a path decides.
+//!
+//! Made anew for each call, because what exists may have changed. Knows no sandbox: each sandbox turns the same view
+//! into its own means, so that they cannot disagree about what an agent was given.
+
+use crate::policy::Reach;
+use althing_protocol::ContextAccess;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// What of `/etc` a program may need: names, certificates and the linker's cache, but no secrets and no machine id.
+pub(crate) const ETC: [&str; 23] = [
+    "/etc/alternatives",
+    "/etc/ca-certificates",
+    "/etc/ca-certificates.conf",
+    "/etc/debian_version",
+    "/etc/fonts",
+    "/etc/group",
+    "/etc/host.conf",
+    "/etc/hosts",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/magic",
+    "/etc/mime.types",
+    "/etc/nsswitch.conf",
+    "/etc/os-release",
+    "/etc/passwd",
+    "/etc/pki",
+    "/etc/protocols",
+    "/etc/resolv.conf",
+    "/etc/services",
+    "/etc/ssl/certs",
+    "/etc/timezone",
+];
+
+/// What may be done in a place; the stricter is the smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Mode {
+    /// It seems empty.
+    Hidden,
+    /// Read and execute.
+    ReadOnly,
+    /// Everything.
+    Writable,
+}
+
+/// One place of a view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rule {
+    /// Where.
+    pub(crate) path: PathBuf,
+    /// What may be done there.
+    pub(crate) mode: Mode,
+}
+
+/// Everything a command is given, shallow places first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct View {
+    rules: Vec<Rule>,
+    /// Protected places inside writable ones that do not exist (yet): nobody may make them.
+    missing: Vec<PathBuf>,
+}
+
+impl View {
+    /// The view under this access.
+    pub(crate) fn new(reach: &Reach, access: ContextAccess) -> Self {
+        let mut modes: BTreeMap<PathBuf, Mode> = BTreeMap::new();
+        for path in &reach.readable {
+            modes.insert(path.clone(), Mode::ReadOnly);
+        }
+        let protected: BTreeSet<&PathBuf> = reach.context.iter().flat_map(|mount| &mount.protected).collect();
+        for mount in &reach.context {
+            let shut = protected.iter().any(|place| mount.path.starts_with(place));
+            let mode = if mount.open(access) && !shut { Mode::Writable } else { Mode::ReadOnly };
+            let known = modes.get(&mount.path).copied().unwrap_or(mode);
+            // Named twice, the stricter holds; a merely readable path is not a context path.
+            let twice = reach.context.iter().filter(|other| other.path == mount.path).count() > 1;
+            modes.insert(mount.path.clone(), if twice { mode.min(known) } else { mode });
+        }
+        let mut missing = Vec::new();
+        for place in protected {
+            if mode_at(&modes, place) != Some(Mode::Writable) {
+                continue;
+            }
+            match place.symlink_metadata() {
+                // A link cannot be covered, only what it points to: whoever may write beside it could exchange it.
+                Ok(data) if data.is_symlink() => shut_all(&mut modes, place),
+                Ok(_) => shut(&mut modes, place),
+                Err(_) => missing.push(place.clone()),
+            }
+        }
+        missing.retain(|place| mode_at(&modes, place) == Some(Mode::Writable));
+        if let Some(state) = &reach.state_dir
+            && mode_at(&modes, state).is_some()
+        {
+            modes.insert(state.clone(), Mode::Hidden);
+        }
+        modes.insert(reach.workspace.clone(), Mode::Writable);
+        modes.insert(reach.output_dir.clone(), Mode::ReadOnly);
+        let mut rules: Vec<Rule> = modes.into_iter().map(|(path, mode)| Rule { path, mode }).collect();
+        rules.sort_by_key(|rule| rule.path.components().count());
+        Self { rules, missing }
+    }
+
+    /// The places, shallow ones first.
+    pub(crate) fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Protected places that nobody may make.
+    pub(crate) fn missing(&self) -> &[PathBuf] {
+        &self.missing
+    }
+
+    /// Places that seem empty.
+    pub(crate) fn hidden(&self) -> impl Iterator<Item = &PathBuf> {
+        self.rules.iter().filter(|rule| rule.mode == Mode::Hidden).map(|rule| &rule.path)
+    }
+
+    /// What may be done at `path`; `None` where the view does not reach.
+    pub(crate) fn mode(&self, path: &Path) -> Option<Mode> {
+        self.rules.iter().rev().find(|rule| path.starts_with(&rule.path)).map(|rule| rule.mode)
+    }
+}
+
+/// Makes `place` read-only, and each directory on the way to it a place of its own: a directory that is a mount cannot
+/// be renamed, so the protected one cannot be moved out from under its protection.
+fn shut(modes: &mut BTreeMap<PathBuf, Mode>, place: &Path) {
+    let on_the_way: Vec<PathBuf> = place
+        .ancestors()
+        .skip(1)
+        .take_while(|above| !modes.contains_key(*above) && mode_at(modes, above).is_some())
+        .map(Path::to_owned)
+        .collect();
+    modes.extend(on_the_way.into_iter().map(|above| (above, Mode::Writable)));
+    modes.insert(place.to_owned(), Mode::ReadOnly);
+}
+
+/// Makes the whole writable place around `place` read-only.
+fn shut_all(modes: &mut BTreeMap<PathBuf, Mode>, place: &Path) {
+    let around = place.ancestors().skip(1).find(|above| modes.contains_key(*above)).map(Path::to_owned);
+    modes.extend(around.map(|above| (above, Mode::ReadOnly)));
+}
+
+fn mode_at(modes: &BTreeMap<PathBuf, Mode>, path: &Path) -> Option<Mode> {
+    path.ancestors().find_map(|above| modes.get(above).copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Mode, View};
+    use crate::policy::{ContextMount, Reach};
+    use althing_protocol::ContextAccess;
+    use std::path::{Path, PathBuf};
+
+    fn mount(path: &Path, writable: bool, protected: &[&str]) -> ContextMount {
+        ContextMount {
+            path: path.to_owned(),
+            writable,
+            protected: protected.iter().map(PathBuf::from).collect(),
+        }
+    }
+
+    /// A project with a `.git`, a protected place, our state in it, and the workspace and outputs in the state.
+    fn view(access: ContextAccess, look: impl Fn(&dyn Fn(&str) -> Option<Mode>, &View, &Path)) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        for path in [
+            "p/.git",
+            "p/a/b/locked",
+            "p/.state/ws",
+            "p/.state/out",
+            "p/.state/peers",
+            "fresh",
+            "p/a/b/locked/in",
+        ] {
+            std::fs::create_dir_all(root.join(path)).unwrap();
+        }
+        let reach = Reach {
+            workspace: root.join("p/.state/ws"),
+            readable: vec![root.join("p/.state/peers"), root.join("none")],
+            context: vec![
+                mount(&root.join("p"), true, &["a/b/../b/locked", "/etc"]),
+                mount(&root.join("fresh"), true, &[]),
+                mount(&root.join("p/a/b/locked/in"), true, &[]),
+                mount(&root.join("none"), true, &[]),
+            ],
+            state_dir: Some(root.join("p/.state")),
+            output_dir: root.join("p/.state/out"),
+        };
+        let view = View::new(&reach.checked().unwrap(), access);
+        look(&|path| view.mode(&root.join(path)), &view, &root);
+    }
+
+    #[test]
+    fn the_deepest_place_decides() {
+        view(ContextAccess::Writable, |mode, view, root| {
+            assert_eq!(mode("p/x"), Some(Mode::Writable));
+            assert_eq!(mode("p/a/b/x"), Some(Mode::Writable));
+            assert_eq!(mode("p/.git/hooks/x"), Some(Mode::ReadOnly));
+            assert_eq!(mode("p/a/b/locked/x"), Some(Mode::ReadOnly));
+            assert_eq!(
+                mode("p/a/b/locked/in/x"),
+                Some(Mode::ReadOnly),
+                "a context path in a protected place"
+            );
+            assert_eq!(mode("p/.state/log"), Some(Mode::Hidden));
+            assert_eq!(mode("p/.state/ws/x"), Some(Mode::Writable));
+            assert_eq!(mode("p/.state/peers/x"), Some(Mode::ReadOnly));
+            assert_eq!(mode("p/.state/out/x"), Some(Mode::ReadOnly));
+            assert_eq!(mode("pp/x"), None, "a prefix twin");
+            assert_eq!(mode("none"), None);
+            assert_eq!(view.missing(), [root.join("fresh/.git")]);
+            let pinned = ["p/a", "p/a/b"].map(|path| root.join(path));
+            assert!(pinned.iter().all(|path| view.rules().iter().any(|rule| rule.path == *path)), "{view:?}");
+        });
+    }
+
+    #[test]
+    fn read_only_access_leaves_only_the_workspace_writable() {
+        view(ContextAccess::ReadOnly, |mode, view, root| {
+            let writable: Vec<_> = view.rules().iter().filter(|rule| rule.mode == Mode::Writable).collect();
+            assert_eq!(
+                writable.iter().map(|rule| &rule.path).collect::<Vec<_>>(),
+                [&root.join("p/.state/ws")]
+            );
+            assert_eq!(mode("p/x"), Some(Mode::ReadOnly));
+            assert!(view.missing().is_empty());
+        });
+    }
+}

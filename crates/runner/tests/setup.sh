@@ -1,0 +1,26 @@
+#!/bin/sh
+# Installs what the runner's tests need and this machine lacks; safe to run again. Needs root and Debian's packages.
+set -eu
+missing=
+for pair in bwrap:bubblewrap dockerd:docker.io busybox:busybox-static; do
+  program=${pair%%:*} package=${pair#*:}
+  if command -v "$program" >/dev/null 2>&1; then
+    echo "setup: $program is here"
+  else
+    missing="$missing $package"
+  fi
+done
+# Any busybox will not do: the image holds nothing else, so it must be a static one.
+if command -v busybox >/dev/null 2>&1 && ldd "$(command -v busybox)" >/dev/null 2>&1; then
+  missing="$missing busybox-static"
+fi
+if [ -n "$missing" ]; then
+  echo "setup: installing$missing"
+  export DEBIAN_FRONTEND=noninteractive
+  apt-get install -y --no-install-recommends $missing >/dev/null 2>&1 || {
+    apt-get update >/dev/null && apt-get install -y --no-install-recommends $missing >/dev/null
+  }
+fi
+bwrap --version
+dockerd --version
+busybox | head -n 1

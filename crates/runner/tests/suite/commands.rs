@@ -1,0 +1,362 @@
+//! What a command does when nothing is wrong with it, and when everything is.
+
+use super::support::{
+    HELPER, SANDBOXES, World, call, confinement, processes_with, run, run_as, unique_seconds, wait_until,
+    zombies,
+};
+use althing_protocol::{ContextAccess, ToolHost};
+use althing_runner::{ConfinementKind, Environment};
+use std::time::{Duration, Instant, SystemTime};
+
+const ALL: [ConfinementKind; 3] =
+    [ConfinementKind::Bubblewrap, ConfinementKind::Landlock, ConfinementKind::Unconfined];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn output_and_exit_code_come_back_in_order() {
+    for kind in ALL {
+        let Some(confinement) = confinement(kind).await else { continue };
+        let world = World::new();
+        let outcome =
+            run(&world.host(confinement), "echo one; echo two >&2; echo three; cat own.txt; exit 3").await;
+        assert_eq!(outcome.content, "exit code: 3\none\ntwo\nthree\nown", "{kind:?}");
+        assert!(!outcome.is_error);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_is_told_apart_from_an_exit() {
+    for kind in ALL {
+        let Some(confinement) = confinement(kind).await else { continue };
+        let world = World::new();
+        let outcome = run(&world.host(confinement), "kill -SEGV $$").await;
+        assert!(outcome.content.contains("signal 11, SIGSEGV"), "{kind:?}: {}", outcome.content);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn standard_input_is_closed() {
+    for kind in ALL {
+        let Some(confinement) = confinement(kind).await else { continue };
+        let world = World::new();
+        let outcome = run(&world.host(confinement), "cat; read x; echo \"read gave $?\"").await;
+        assert_eq!(outcome.content, "exit code: 0\nread gave 1\n", "{kind:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_workspace_is_home_and_start_and_stays_as_the_command_left_it() {
+    for kind in SANDBOXES {
+        let Some(confinement) = confinement(kind).await else { continue };
+        let world = World::new();
+        let command = "pwd; echo $HOME; mkdir -p a/b && echo new > a/b/c && mv a d && ln own.txt hard && rm own.txt; \
+                       echo tmp > $TMPDIR/x && cat $TMPDIR/x";
+        let outcome = run(&world.host(confinement), command).await;
+        let workspace = world.path("workspace");
+        let expected = format!("exit code: 0\n{0}\n{0}\ntmp\n", workspace.display());
+        assert_eq!((outcome.content, outcome.is_error), (expected, false), "{kind:?}");
+        assert_eq!(world.read("workspace/d/b/c"), "new\n");
+        assert_eq!(world.read("workspace/hard"), "own");
+        assert!(!workspace.join("own.txt").exists());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn context_paths_open_for_writing_exactly_when_both_the_access_and_the_mount_say_so() {
+    for kind in SANDBOXES {
+        let Some(confinement) = confinement(kind).await else { continue };
+        let world = World::new();
+        let host = world.host(confinement);
+        let project = world.path("project");
+        let write = format!("echo more >> {0}/src/main.rs && echo more > {0}/src/new", project.display());
+        let outcome = run(&host, &write).await;
+        assert!(!outcome.content.starts_with("exit code: 0"), "{kind:?}: {}", outcome.content);
+        assert!(!project.join("src/new").exists());
+
+        let outcome = run_as(&host, &write, ContextAccess::Writable).await;
+        assert_eq!(outcome.content, "exit code: 0\n(no output)", "{kind:?}");
+        assert_eq!(world.read("project/src/new"), "more\n");
+
+        let outcome = run(&host, &format!("ls {}", project.display())).await;
+        assert_eq!(outcome.content, "exit code: 0\nnotes.txt\nsrc\nvendor\n", "{kind:?}");
+
+        let never = format!("cat {0}/book.txt && echo x > {0}/new", world.path("reference").display());
+        let outcome = run_as(&host, &never, ContextAccess::Writable).await;
+        assert!(outcome.content.contains("book"), "{kind:?}: {}", outcome.content);
+        assert!(!world.path("reference/new").exists());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_git_is_a_link_nothing_beside_it_can_be_written() {
+    for kind in SANDBOXES {
+        let Some(confinement) = confinement(kind).await else { continue };
+        let world = World::new();
+        std::fs::rename(world.path("project/.git"), world.path("elsewhere")).unwrap();
+        std::os::unix::fs::symlink(world.path("elsewhere"), world.path("project/.git")).unwrap();
+        let command = format!(
+            "cd {}; cat notes.txt; rm -f .git; ln -sfn {} .git; echo x > notes.txt; echo x > src/new",
+            world.path("project").display(),
+            world.path("workspace").display()
+        );
+        let outcome = run_as(&world.host(confinement), &command, ContextAccess::Writable).await;
+        assert!(outcome.content.contains("notes"), "{kind:?}: {}", outcome.content);
+        assert_eq!(
+            std::fs::read_link(world.path("project/.git")).unwrap(),
+            world.path("elsewhere"),
+            "{kind:?}"
+        );
+        assert_eq!(world.read("project/notes.txt"), "notes", "{kind:?}");
+        assert!(!world.path("project/src/new").exists(), "{kind:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_is_taken_only_inside_the_view() {
+    let Some(confinement) = confinement(ConfinementKind::Bubblewrap).await else { return };
+    let world = World::new();
+    let host = world.host(confinement);
+    for (cwd, given) in [("project/src", true), ("home", false), ("project/.althing", false), ("none", false)]
+    {
+        let arguments = serde_json::json!({ "command": "pwd", "cwd": world.path(cwd) });
+        let outcome = host.call(&call(&arguments), ContextAccess::ReadOnly).await;
+        assert_eq!(!outcome.is_error, given, "{cwd}: {}", outcome.content);
+    }
+    let outcome = host
+        .call(&call(&serde_json::json!({ "command": "pwd", "cwd": ".." })), ContextAccess::ReadOnly)
+        .await;
+    assert!(outcome.is_error);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_environment_is_an_allow_list() {
+    for kind in ["bubblewrap", "landlock", "unconfined"] {
+        let dir = tempfile::tempdir().unwrap();
+        let output = std::process::Command::new(HELPER)
+            .args(["run", kind])
+            .arg(dir.path())
+            .arg("env; echo OTHERS; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'")
+            .env("OPENAI_API_KEY", "CANARY-secret")
+            .env("SSH_AUTH_SOCK", "/tmp/CANARY-agent")
+            .env("LANG", "C.UTF-8")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("LANG=C.UTF-8"), "{text}");
+        // Unconfined, a command can read its parents' environment: that is what unconfined means.
+        let own = if kind == "unconfined" { text.split("OTHERS").next().unwrap() } else { &text };
+        assert!(!own.contains("CANARY"), "{kind}: {own}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn given_pairs_win_over_passed_ones() {
+    let Some(confinement) = confinement(ConfinementKind::Bubblewrap).await else { return };
+    let env = Environment {
+        pass: vec!["PATH".to_owned(), "CARGO_MANIFEST_DIR".to_owned()],
+        set: vec![("CARGO_MANIFEST_DIR".to_owned(), "given".to_owned())],
+    };
+    let world = World::new();
+    let host = world.host_with(confinement, |policy| policy.env = env);
+    let outcome = run(&host, "echo $CARGO_MANIFEST_DIR").await;
+    assert_eq!(outcome.content, "exit code: 0\ngiven\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_ignores_term_is_ended_soon_after_its_time_limit() {
+    for kind in ALL {
+        let Some(confinement) = confinement(kind).await else { continue };
+        let mark = unique_seconds();
+        let world = World::new();
+        let host = world.host_with(confinement, |policy| policy.limits.grace = Duration::from_millis(300));
+        let command = format!("trap '' TERM; echo begun; setsid sleep {mark} & while :; do sleep 0.1; done");
+        let arguments = serde_json::json!({ "command": command, "timeout_seconds": 1 });
+        let start = Instant::now();
+        let outcome = host.call(&call(&arguments), ContextAccess::ReadOnly).await;
+        assert_eq!(outcome.content, "ended: the time limit of 1 s was reached\nbegun\n", "{kind:?}");
+        assert!(outcome.is_error);
+        assert!(start.elapsed() < Duration::from_secs(3), "{kind:?}: {:?}", start.elapsed());
+        wait_until(Duration::from_secs(2), || processes_with(&mark), Vec::is_empty);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_may_tidy_up_when_its_time_is_up() {
+    for kind in ALL {
+        let Some(confinement) = confinement(kind).await else { continue };
+        let world = World::new();
+        let host = world.host(confinement);
+        let command = "trap 'echo tidied; exit 0' TERM; sleep 3600 & wait";
+        let arguments = serde_json::json!({ "command": command, "timeout_seconds": 1 });
+        let start = Instant::now();
+        let outcome = host.call(&call(&arguments), ContextAccess::ReadOnly).await;
+        assert_eq!(outcome.content, "ended: the time limit of 1 s was reached\ntidied\n", "{kind:?}");
+        assert!(start.elapsed() < Duration::from_secs(2), "{kind:?}: {:?}", start.elapsed());
+    }
+}
+
+/// It has a new number each moment, and a new session, so that neither a list of processes nor a group holds it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_runs_away_by_forking_is_caught() {
+    for kind in ALL {
+        let Some(confinement) = confinement(kind).await else { continue };
+        let world = World::new();
+        let host = world.host(confinement);
+        let mark = unique_seconds();
+        let runaway = format!(
+            "perl -e 'use POSIX; while (1) {{ fork and exit; POSIX::setsid(); }} # {mark}' & sleep 0.3"
+        );
+        let start = Instant::now();
+        let outcome = run(&host, &runaway).await;
+        println!("{kind:?}: caught after {:?}", start.elapsed().saturating_sub(Duration::from_millis(300)));
+        assert_eq!(outcome.content, "exit code: 0\n(no output)", "{kind:?}");
+        for _ in 0..20 {
+            assert_eq!(processes_with(&mark), Vec::<u32>::new(), "{kind:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_network_the_network_is_all_that_opens() {
+    for kind in SANDBOXES {
+        let Some(confinement) = confinement(kind).await else { continue };
+        let world = World::new();
+        let host = world.host_with(confinement, |policy| policy.network = true);
+        let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let name = format!("althing-{}", unique_seconds());
+        let address =
+            <std::os::unix::net::SocketAddr as std::os::linux::net::SocketAddrExt>::from_abstract_name(&name);
+        let hidden = std::os::unix::net::UnixListener::bind_addr(&address.unwrap()).unwrap();
+        hidden.set_nonblocking(true).unwrap();
+        let command = format!(
+            "echo hello > /dev/tcp/127.0.0.1/{}; perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0); \
+             connect(S, pack(\"Sa*\", 1, \"\\0{name}\")) and print \"CANARY\"'",
+            tcp.local_addr().unwrap().port()
+        );
+        let outcome = run(&host, &command).await;
+        assert!(!outcome.content.contains("CANARY"), "{kind:?}: {}", outcome.content);
+        assert!(hidden.accept().is_err(), "{kind:?}");
+        let mut heard = String::new();
+        tcp.set_nonblocking(true).unwrap();
+        std::io::Read::read_to_string(&mut tcp.accept().unwrap().0, &mut heard).unwrap();
+        assert_eq!(heard, "hello\n", "{kind:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_held_pipe_does_not_hold_the_call() {
+    for kind in ALL {
+        let Some(confinement) = confinement(kind).await else { continue };
+        let mark = unique_seconds();
+        let world = World::new();
+        let host = world.host(confinement);
+        let command = format!("setsid sleep {mark} & (trap '' TERM HUP; sleep {mark}) & date +%s%N");
+        let outcome = run(&host, &command).await;
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let ended =
+            outcome.content.strip_prefix("exit code: 0\n").unwrap_or_else(|| panic!("{}", outcome.content));
+        let after = now.saturating_sub(Duration::from_nanos(ended.trim().parse().unwrap()));
+        println!("{kind:?}: the call ended {after:?} after its command");
+        assert!(after < Duration::from_secs(1), "{kind:?}: {after:?}");
+        wait_until(Duration::from_secs(2), || processes_with(&mark), Vec::is_empty);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_pipe_inside_a_command_is_what_it_always_is() {
+    for kind in ALL {
+        let Some(confinement) = confinement(kind).await else { continue };
+        let world = World::new();
+        let outcome = run(&world.host(confinement), "yes | head -n 1; echo ${PIPESTATUS[0]}").await;
+        assert_eq!(outcome.content, "exit code: 0\ny\n141\n", "{kind:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_a_call_ends_everything_it_started() {
+    for kind in ALL {
+        let Some(confinement) = confinement(kind).await else { continue };
+        let mark = unique_seconds();
+        let world = World::new();
+        let host = world.host(confinement);
+        let command =
+            format!("setsid sleep {mark} & (setsid sh -c 'sleep {mark} & sleep {mark}' &) ; sleep {mark}");
+        {
+            let work = run(&host, &command);
+            tokio::select! {
+                outcome = work => panic!("ended by itself: {}", outcome.content),
+                () = async {
+                    let all = |pids: &Vec<u32>| pids.len() >= 4;
+                    let mark = mark.clone();
+                    tokio::task::spawn_blocking(move || {
+                        wait_until(Duration::from_secs(20), || processes_with(&format!("sleep {mark}")), all)
+                    }).await.unwrap();
+                } => {}
+            }
+        }
+        let took = wait_until(Duration::from_secs(2), || processes_with(&mark), Vec::is_empty);
+        println!("{kind:?}: all ended {took:?} after the drop");
+        wait_until(Duration::from_secs(5), zombies, Vec::is_empty);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_long_output_the_ends_are_shown_and_the_whole_is_kept_where_the_agent_can_read_it() {
+    for kind in SANDBOXES {
+        let Some(confinement) = confinement(kind).await else { continue };
+        let world = World::new();
+        let host = world.host(confinement);
+        let outcome = run(&host, "seq 1 100000").await;
+        assert!(outcome.content.len() < 66 * 1024, "{}", outcome.content.len());
+        assert!(outcome.content.starts_with("exit code: 0\n1\n2\n"), "{kind:?}");
+        assert!(outcome.content.ends_with("99999\n100000\n"), "{kind:?}");
+        let (_, rest) = outcome.content.split_once("all is in ").expect("a file is named");
+        let (path, _) = rest.split_once(" …]").unwrap();
+        let kept = std::fs::read_to_string(path).unwrap();
+        assert_eq!(kept, (1..=100_000).fold(String::new(), |all, n| all + &n.to_string() + "\n"));
+        let again = run(&host, &format!("wc -l < {path}; echo x >> {path}")).await;
+        assert!(again.content.contains("100000\n"), "{kind:?}: {}", again.content);
+        assert_eq!(
+            std::fs::metadata(path).unwrap().len(),
+            kept.len() as u64,
+            "{kind:?}: changed by the agent"
+        );
+    }
+}
+
+#[test]
+fn a_flood_of_a_gibibyte_costs_little_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = Instant::now();
+    let output = std::process::Command::new(HELPER)
+        .args(["run", "unconfined"])
+        .arg(dir.path())
+        .arg("head -c 1073741824 /dev/zero; echo; echo end; exit 7")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.starts_with("exit code: 7"), "{}", text.get(..200).unwrap_or(&text));
+    assert!(text.contains("of 1073741829 bytes left out here; the first 16777216 bytes are in"));
+    let peak =
+        text.split("VmHWM:").nth(1).unwrap().trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap();
+    println!("1 GiB in {:?}, peak memory {peak} kB", start.elapsed());
+    assert!(peak < 64 * 1024, "{peak} kB");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_commands_run_beside_each_other() {
+    let Some(confinement) = confinement(ConfinementKind::Bubblewrap).await else { return };
+    let world = World::new();
+    let host = std::sync::Arc::new(world.host(confinement));
+    let start = Instant::now();
+    let work: Vec<_> = (0..20)
+        .map(|n| {
+            let host = std::sync::Arc::clone(&host);
+            tokio::spawn(async move { (n, run(&host, &format!("echo {n}")).await.content) })
+        })
+        .collect();
+    for one in work {
+        let (n, content) = one.await.unwrap();
+        assert_eq!(content, format!("exit code: 0\n{n}\n"));
+    }
+    println!("20 commands in {:?}", start.elapsed());
+}

@@ -1,0 +1,321 @@
+//! Containers on a real daemon, which each test starts for itself and stops.
+
+use super::support::{HELPER, World, call, run, run_as, unique_seconds, without};
+use althing_protocol::{ContextAccess, ToolHost};
+use althing_runner::{
+    CommandHost, Confinement, Container, ContainerSpec, Containers, ContextMount, NetworkMode,
+};
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const IMAGE: &str = "althing-test:1";
+
+/// A daemon of the test's own, with one image that holds nothing but busybox.
+struct Daemon {
+    process: Child,
+    dir: TempDir,
+}
+
+impl Daemon {
+    fn start() -> Self {
+        // Where the kernel or the disk cannot do overlays, plain copies do.
+        Self::with(&[])
+            .or_else(|_| Self::with(&["--storage-driver=vfs"]))
+            .unwrap_or_else(|log| panic!("dockerd:\n{log}"))
+    }
+
+    /// A daemon that answers, or its log.
+    fn with(options: &[&str]) -> Result<Self, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let log = std::fs::File::create(path("log")).unwrap();
+        let process = Command::new("dockerd")
+            .args(["--iptables=false", "--bridge=none", "--ip-masq=false"])
+            .args(["-H", &format!("unix://{}", path("docker.sock"))])
+            .args(["--data-root", &path("data"), "--exec-root", &path("exec"), "-p", &path("pid")])
+            .args(options)
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .expect("dockerd is needed: run tests/setup.sh, or set ALTHING_TEST_WITHOUT=docker");
+        let mut daemon = Self { process, dir };
+        let start = Instant::now();
+        while !daemon.docker(&["version"]).status.success() {
+            if daemon.process.try_wait().unwrap().is_some() || start.elapsed() > Duration::from_secs(60) {
+                return Err(std::fs::read_to_string(daemon.dir.path().join("log")).unwrap());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        daemon.import();
+        Ok(daemon)
+    }
+
+    fn import(&self) {
+        let root = self.dir.path().join("root");
+        std::fs::create_dir_all(root.join("bin")).unwrap();
+        std::fs::create_dir_all(root.join("tmp")).unwrap();
+        let busybox =
+            ["/bin/busybox", "/usr/bin/busybox"].into_iter().find(|path| PathBuf::from(path).exists());
+        std::fs::copy(
+            busybox.expect("busybox-static is needed: run tests/setup.sh"),
+            root.join("bin/busybox"),
+        )
+        .unwrap();
+        let links =
+            "cd bin && for name in $(./busybox --list); do [ $name = busybox ] || ln -s busybox $name; done";
+        assert!(Command::new("sh").args(["-c", links]).current_dir(&root).status().unwrap().success());
+        let tar = self.dir.path().join("root.tar").display().to_string();
+        let packed =
+            Command::new("tar").args(["-C", &root.display().to_string(), "-cf", &tar, "."]).status().unwrap();
+        assert!(packed.success());
+        let output = self.docker(&["import", &tar, IMAGE]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.dir.path().join("docker.sock")
+    }
+
+    fn docker(&self, args: &[&str]) -> std::process::Output {
+        let host = format!("unix://{}", self.socket().display());
+        Command::new("docker").args(["-H", &host]).args(args).output().unwrap()
+    }
+
+    fn says(&self, args: &[&str]) -> String {
+        String::from_utf8_lossy(&self.docker(args).stdout).trim().to_owned()
+    }
+
+    /// The ids of all containers, running or not.
+    fn containers(&self) -> Vec<String> {
+        self.says(&["ps", "-aq", "--no-trunc"]).lines().map(str::to_owned).collect()
+    }
+
+    async fn agent(&self, world: &World, access: ContextAccess) -> (Arc<Container>, CommandHost) {
+        let containers = Containers::connect(&self.socket()).await.unwrap();
+        let container = containers.start(spec(world), access).await.unwrap();
+        (Arc::clone(&container), world.host(Confinement::Docker(container)))
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        for id in self.containers() {
+            self.docker(&["rm", "-f", &id]);
+        }
+        let _ = Command::new("kill").arg(self.process.id().to_string()).status();
+        let _ = self.process.wait();
+    }
+}
+
+fn spec(world: &World) -> ContainerSpec {
+    ContainerSpec {
+        image: IMAGE.to_owned(),
+        network: NetworkMode::None,
+        memory: Some(256 * 1024 * 1024),
+        cpus: Some(0.5),
+        reach: world.reach(),
+        session: "session-1".to_owned(),
+        run: "run-2".to_owned(),
+        agent: "agent_a".to_owned(),
+    }
+}
+
+// spec: modes/docker-container-recreation-for-write-access/recreate-container-before-final-presentation
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shell_command_can_write_to_a_context_path_only_after_the_container_was_recreated() {
+    if without("docker") {
+        return;
+    }
+    let daemon = Daemon::start();
+    let world = World::new();
+    let (container, host) = daemon.agent(&world, ContextAccess::ReadOnly).await;
+    let write = format!("echo written > {}", world.path("project/result.txt").display());
+
+    let before = run(&host, &write).await;
+    assert!(before.content.contains("Read-only file system"), "{}", before.content);
+    assert!(!world.path("project/result.txt").exists());
+    let old = container.id().await.unwrap();
+
+    container.recreate(ContextAccess::Writable).await.unwrap();
+
+    let new = container.id().await.unwrap();
+    assert_ne!(new, old);
+    assert_eq!(daemon.containers(), std::slice::from_ref(&new), "the old container is removed");
+    let after = run_as(&host, &write, ContextAccess::Writable).await;
+    assert_eq!(after.content, "exit code: 0\n(no output)");
+    assert_eq!(world.read("project/result.txt"), "written\n");
+    assert_eq!(container.id().await, Some(new), "and not recreated again");
+
+    let protected = ["project/.git/config", "project/vendor/locked/file", "reference/book.txt"];
+    for path in protected {
+        let outcome =
+            run_as(&host, &format!("echo x > {}", world.path(path).display()), ContextAccess::Writable).await;
+        assert!(outcome.content.contains("Read-only file system"), "{path}: {}", outcome.content);
+    }
+    container.close().await.unwrap();
+    assert!(daemon.containers().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_has_its_limits_labels_user_and_view() {
+    if without("docker") {
+        return;
+    }
+    let daemon = Daemon::start();
+    let world = World::new();
+    std::fs::create_dir_all(world.path("fresh/src")).unwrap();
+    let mut spec = spec(&world);
+    spec.reach.context.push(ContextMount {
+        path: world.path("fresh"),
+        writable: true,
+        protected: Vec::new(),
+    });
+    let containers = Containers::connect(&daemon.socket()).await.unwrap();
+    assert!(!containers.version().is_empty());
+    let container = containers.start(spec, ContextAccess::Writable).await.unwrap();
+    let host = world.host(Confinement::Docker(Arc::clone(&container)));
+    let id = container.id().await.unwrap();
+
+    let format = "{{.HostConfig.Memory}} {{.HostConfig.MemorySwap}} {{.HostConfig.NanoCpus}} {{.HostConfig.NetworkMode}} \
+                  {{.Config.User}} {{index .Config.Labels \"althing.session\"}} {{index .Config.Labels \"althing.run\"}} \
+                  {{index .Config.Labels \"althing.agent\"}}";
+    let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let expected = format!("268435456 268435456 500000000 none {uid}:{gid} session-1 run-2 agent_a");
+    assert_eq!(daemon.says(&["inspect", "-f", format, &id]), expected);
+
+    let outcome =
+        run_as(&host, "pwd; echo $HOME; cat own.txt; ls /sys/class/net", ContextAccess::Writable).await;
+    let workspace = world.path("workspace").display().to_string();
+    assert_eq!(outcome.content, format!("exit code: 0\n{workspace}\n{workspace}\nownlo\n"));
+
+    let state = world.path("project/.althing").display().to_string();
+    let git = world.path("fresh/.git").display().to_string();
+    let command = format!(
+        "cat {state}/log; echo x > {state}/log; echo x > {git}/config; cat {}/id",
+        world.path("home/.ssh").display()
+    );
+    let outcome = run_as(&host, &command, ContextAccess::Writable).await;
+    assert!(!outcome.content.contains("CANARY"), "{}", outcome.content);
+    assert_eq!(world.read("project/.althing/log"), "CANARY-state");
+    assert_eq!(world.read("fresh/.git/config"), "");
+
+    drop(host);
+    container.close().await.unwrap();
+    assert!(!world.path("fresh/.git").exists(), "the placeholder is gone with the container");
+    let closed = container.recreate(ContextAccess::ReadOnly).await.unwrap_err();
+    assert!(closed.to_string().contains("removed"), "{closed}");
+
+    let missing = ContainerSpec { image: "no-such-image:1".to_owned(), ..self::spec(&world) };
+    let error = containers.start(missing, ContextAccess::ReadOnly).await.unwrap_err();
+    assert!(error.hint().contains("docker pull no-such-image:1"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_in_a_container_end_as_they_do_outside() {
+    if without("docker") {
+        return;
+    }
+    let daemon = Daemon::start();
+    let world = World::new();
+    let (container, host) = daemon.agent(&world, ContextAccess::ReadOnly).await;
+    let inside = || daemon.says(&["top", &daemon.containers()[0], "-eo", "pid,args"]);
+
+    let start = Instant::now();
+    let outcome = run(&host, "echo one; cat; exit 3").await;
+    println!("a command takes {:?}", start.elapsed());
+    assert_eq!(outcome.content, "exit code: 3\none\n");
+
+    let outcome = run(&host, "seq 1 100000").await;
+    assert!(outcome.content.ends_with("99999\n100000\n") && outcome.content.contains("all is in "));
+
+    let mark = unique_seconds();
+    let start = Instant::now();
+    let outcome =
+        run(&host, &format!("setsid sleep {mark} & (env -i setsid sleep {mark} &) ; echo done")).await;
+    assert_eq!(outcome.content, "exit code: 0\ndone\n");
+    println!("with a held pipe {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(!inside().contains(&mark), "{}", inside());
+
+    let mark = unique_seconds();
+    let start = Instant::now();
+    let command = format!("trap '' TERM; echo begun; setsid sleep {mark} & while :; do sleep 0.1; done");
+    let arguments = serde_json::json!({ "command": command, "timeout_seconds": 1 });
+    let outcome = host.call(&call(&arguments), ContextAccess::ReadOnly).await;
+    assert_eq!(outcome.content, "ended: the time limit of 1 s was reached\nbegun\n");
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert!(!inside().contains(&mark), "{}", inside());
+
+    let mark = unique_seconds();
+    let command = format!("setsid sleep {mark} & sleep {mark}");
+    {
+        let work = run(&host, &command);
+        let begun = async {
+            while inside().matches(&mark).count() < 2 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::select! {
+            outcome = work => panic!("ended by itself: {}", outcome.content),
+            () = begun => {}
+        }
+    }
+    let start = Instant::now();
+    while inside().contains(&mark) {
+        assert!(start.elapsed() < Duration::from_secs(5), "{}", inside());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    println!("all ended {:?} after the drop", start.elapsed());
+
+    // Removed behind our back: the next command finds a new one.
+    daemon.docker(&["rm", "-f", &container.id().await.unwrap()]);
+    assert_eq!(run(&host, "echo back").await.content, "exit code: 0\nback\n");
+
+    // Dropped without being closed.
+    drop((container, host));
+    let start = Instant::now();
+    while !daemon.containers().is_empty() {
+        assert!(start.elapsed() < Duration::from_secs(5));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sweep_removes_what_a_killed_owner_left_and_nothing_else() {
+    if without("docker") {
+        return;
+    }
+    let daemon = Daemon::start();
+    let world = World::new();
+    let (living, _host) = daemon.agent(&world, ContextAccess::ReadOnly).await;
+    let foreign = daemon.says(&["run", "-d", "--network", "none", IMAGE, "/bin/sleep", "3600"]);
+
+    let dir = tempfile::tempdir().unwrap();
+    let mut owner = Command::new(HELPER)
+        .arg("container")
+        .args([daemon.socket().as_path(), IMAGE.as_ref(), dir.path()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut left = String::new();
+    BufReader::new(owner.stdout.as_mut().unwrap()).read_line(&mut left).unwrap();
+    let left = left.trim().to_owned();
+    let containers = Containers::connect(&daemon.socket()).await.unwrap();
+    assert_eq!(containers.sweep().await.unwrap(), Vec::<String>::new(), "its owner lives");
+
+    owner.kill().unwrap();
+    owner.wait().unwrap();
+    assert!(daemon.containers().contains(&left));
+    assert_eq!(containers.sweep().await.unwrap(), [left]);
+
+    let mut expected = vec![foreign, living.id().await.unwrap()];
+    let mut now = daemon.containers();
+    expected.sort();
+    now.sort();
+    assert_eq!(now, expected);
+    living.close().await.unwrap();
+}

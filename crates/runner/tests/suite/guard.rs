@@ -1,0 +1,107 @@
+//! When we are gone, our children are gone.
+
+use super::support::{HELPER, processes_with, unique_seconds, wait_until, without};
+use rustix::process::{Pid, Signal, kill_process};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// A plain child, a `setsid` child, a double fork, one that ignores polite signals, and the command itself.
+fn family(mark: &str) -> String {
+    format!(
+        "sleep {mark} & setsid sleep {mark} & (setsid sh -c 'sleep {mark} & sleep {mark}' &); \
+         sh -c 'trap \"\" TERM HUP INT; sleep {mark}' & sleep {mark}"
+    )
+}
+
+fn killed_with(signal: Signal, kind: &str) {
+    if without(kind) {
+        return;
+    }
+    let mark = unique_seconds();
+    let dir = tempfile::tempdir().unwrap();
+    let mut parent = Command::new(HELPER)
+        .args(["run", kind])
+        .arg(dir.path())
+        .arg(family(&mark))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_until(Duration::from_secs(20), || processes_with(&format!("sleep {mark}")), |pids| pids.len() >= 7);
+    let pid = Pid::from_raw(i32::try_from(parent.id()).unwrap()).unwrap();
+    kill_process(pid, signal).unwrap();
+    parent.wait().unwrap();
+    let took = wait_until(Duration::from_secs(2), || processes_with(&mark), Vec::is_empty);
+    println!("{kind}, {signal:?}: nobody left after {took:?}");
+}
+
+#[test]
+fn nobody_is_left_two_seconds_after_we_are_killed() {
+    for kind in ["unconfined", "bubblewrap", "landlock"] {
+        for signal in [Signal::KILL, Signal::TERM, Signal::HUP] {
+            killed_with(signal, kind);
+        }
+    }
+}
+
+#[test]
+fn nobody_is_left_when_the_guard_itself_is_killed_in_a_sandbox() {
+    if without("bubblewrap") {
+        return;
+    }
+    let mark = unique_seconds();
+    let dir = tempfile::tempdir().unwrap();
+    let mut parent = Command::new(HELPER)
+        .args(["run", "bubblewrap"])
+        .arg(dir.path())
+        .arg(family(&mark))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_until(Duration::from_secs(20), || processes_with(&format!("sleep {mark}")), |pids| pids.len() >= 7);
+    let children =
+        std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", parent.id())).unwrap_or_default();
+    let guards: Vec<u32> = processes_with("__guard");
+    let ours = guards.into_iter().find(|pid| parent_of(*pid) == Some(parent.id())).expect(&children);
+    kill_process(Pid::from_raw(i32::try_from(ours).unwrap()).unwrap(), Signal::KILL).unwrap();
+    wait_until(Duration::from_secs(2), || processes_with(&format!("sleep {mark}")), Vec::is_empty);
+    // The call ends, too: its parent is told rather than left waiting.
+    parent.wait().unwrap();
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// A child armed with a death signal dies with the thread that started it; a guard must not.
+#[test]
+fn a_command_started_from_a_pool_thread_outlives_the_thread() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_keep_alive(Duration::from_millis(50))
+        .enable_all()
+        .build()
+        .unwrap();
+    let outcome = runtime.block_on(async {
+        let handle = tokio::runtime::Handle::current();
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        // Started by a thread of the blocking pool, which then ends, and awaited by another.
+        tokio::task::spawn_blocking(move || {
+            let world = super::support::World::new();
+            let confinement =
+                althing_runner::Confinement::Unconfined(althing_runner::AcceptedByUser::explicitly());
+            let host = world.host(confinement);
+            let mut work =
+                Box::pin(async move { (super::support::run(&host, "sleep 2; echo alive").await, world) });
+            handle.block_on(async {
+                let begun = tokio::time::timeout(Duration::from_millis(300), &mut work).await;
+                assert!(begun.is_err());
+            });
+            let _ = sender.send(work);
+        })
+        .await
+        .unwrap();
+        receiver.await.unwrap().await.0
+    });
+    assert_eq!(outcome.content, "exit code: 0\nalive\n");
+}

@@ -1,0 +1,86 @@
+//! What is refused before anything runs.
+
+use super::support::{World, call, launcher, run};
+use althing_protocol::{ContextAccess, ToolCall, ToolHost};
+use althing_runner::{
+    AcceptedByUser, Available, CommandHost, CommandPolicy, Confinement, ConfinementKind, Found, PolicyError,
+    Reach,
+};
+use std::path::PathBuf;
+
+fn nothing_works() -> Available {
+    Available {
+        bubblewrap: Found { works: None, note: "not installed (package `bubblewrap`)".to_owned() },
+        landlock: Found { works: None, note: "this kernel has no Landlock".to_owned() },
+    }
+}
+
+#[tokio::test]
+async fn without_a_sandbox_every_call_is_refused_and_says_why() {
+    let world = World::new();
+    let host = world.host(nothing_works().choose(None));
+    let outcome = run(&host, "echo ran > proof").await;
+    assert!(outcome.is_error);
+    assert!(outcome.content.contains("not installed (package `bubblewrap`)"), "{}", outcome.content);
+    assert!(outcome.content.contains("was not accepted"), "{}", outcome.content);
+    assert!(host.tools(ContextAccess::Writable).is_empty());
+    assert!(!world.path("workspace/proof").exists());
+}
+
+#[test]
+fn unconfined_is_never_chosen_while_something_better_works() {
+    let accepted = Some(AcceptedByUser::explicitly());
+    assert_eq!(nothing_works().choose(accepted).kind(), ConfinementKind::Unconfined);
+    let landlock = Available { landlock: Found { works: Some(6), note: String::new() }, ..nothing_works() };
+    assert_eq!(landlock.choose(accepted).kind(), ConfinementKind::Landlock);
+}
+
+#[test]
+fn a_policy_that_gives_too_much_is_refused() {
+    let world = World::new();
+    let new = |change: &dyn Fn(&mut Reach)| {
+        let mut reach = world.reach();
+        change(&mut reach);
+        CommandHost::new(CommandPolicy::new(reach, Confinement::Landlock), launcher()).map(|_| ())
+    };
+    assert!(new(&|_| ()).is_ok());
+    assert!(matches!(new(&|reach| reach.workspace = PathBuf::from("/")), Err(PolicyError::TooWide { .. })));
+    assert!(matches!(
+        new(&|reach| reach.readable.push(PathBuf::from("/proc"))),
+        Err(PolicyError::TooWide { .. })
+    ));
+    assert!(matches!(
+        new(&|reach| reach.output_dir = reach.workspace.join("out")),
+        Err(PolicyError::OutputWritable { .. })
+    ));
+    assert!(matches!(
+        new(&|reach| {
+            reach.state_dir = None;
+            reach.output_dir = reach.context[0].path.join("out");
+        }),
+        Err(PolicyError::OutputWritable { .. })
+    ));
+    assert!(matches!(new(&|reach| reach.workspace.push("none")), Err(PolicyError::Unusable { .. })));
+}
+
+#[tokio::test]
+async fn calls_that_make_no_sense_are_answered_in_words() {
+    let world = World::new();
+    let host = world.host(Confinement::Unconfined(AcceptedByUser::explicitly()));
+    let other = ToolCall { id: "1".to_owned(), name: "rm".to_owned(), arguments: "{}".to_owned() };
+    assert!(host.call(&other, ContextAccess::ReadOnly).await.is_error);
+    for arguments in [serde_json::json!({}), serde_json::json!([]), serde_json::json!({ "command": "" })] {
+        assert!(host.call(&call(&arguments), ContextAccess::ReadOnly).await.is_error);
+    }
+}
+
+#[tokio::test]
+async fn what_the_machine_can_do_is_told_in_one_line_each() {
+    let scratch = tempfile::tempdir().unwrap();
+    let lines =
+        althing_runner::availability(&launcher(), scratch.path(), &scratch.path().join("no.sock")).await;
+    println!("{lines:#?}");
+    assert_eq!(lines.each_ref().map(|line| line.name), ["bubblewrap", "landlock", "docker"]);
+    assert!(lines[2].note.contains("start Docker"), "{}", lines[2].note);
+    assert!(std::fs::read_dir(scratch.path()).unwrap().next().is_none(), "the trials left something");
+}

@@ -1,0 +1,202 @@
+//! What the suites share: an agent with its files, and the world around it that it must not touch.
+
+use althing_protocol::{ContextAccess, ToolCall, ToolHost, ToolOutcome};
+use althing_runner::{
+    AcceptedByUser, Available, CommandHost, CommandPolicy, Confinement, ConfinementKind, ContextMount,
+    Launcher, Limits, Reach, detect,
+};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// The program that has the hidden modes.
+pub const HELPER: &str = env!("CARGO_BIN_EXE_althing-runner-helper");
+
+pub fn launcher() -> Launcher {
+    Launcher::of(PathBuf::from(HELPER))
+}
+
+/// Whether the one who runs the tests said that this is not to be had.
+pub fn without(what: &str) -> bool {
+    let without = std::env::var("ALTHING_TEST_WITHOUT").unwrap_or_default();
+    let skip = without.split(',').any(|word| word == what);
+    if skip {
+        println!("not tested: {what} (ALTHING_TEST_WITHOUT)");
+    }
+    skip
+}
+
+pub async fn available() -> Available {
+    let scratch = tempfile::tempdir().unwrap();
+    detect(&launcher(), scratch.path()).await
+}
+
+/// A confinement of this kind, or `None` where the tests were told to do without.
+pub async fn confinement(kind: ConfinementKind) -> Option<Confinement> {
+    match kind {
+        ConfinementKind::Bubblewrap if without("bubblewrap") => None,
+        ConfinementKind::Bubblewrap => {
+            let found = available().await.bubblewrap;
+            Some(Confinement::Bubblewrap(
+                found.works.unwrap_or_else(|| panic!("run tests/setup.sh: {}", found.note)),
+            ))
+        }
+        ConfinementKind::Landlock if without("landlock") => None,
+        ConfinementKind::Landlock => {
+            let found = available().await.landlock;
+            assert!(found.works.is_some(), "{}", found.note);
+            Some(Confinement::Landlock)
+        }
+        ConfinementKind::Unconfined => Some(Confinement::Unconfined(AcceptedByUser::explicitly())),
+        ConfinementKind::Docker | ConfinementKind::Refused => panic!("not one of these"),
+    }
+}
+
+/// Both sandboxes that run on this machine itself.
+pub const SANDBOXES: [ConfinementKind; 2] = [ConfinementKind::Bubblewrap, ConfinementKind::Landlock];
+
+/// A directory tree around one agent.
+///
+/// ```text
+/// workspace/                 the agent's own
+/// project/                   context path, configured as writable
+///   .git/hooks/  notes.txt  src/main.rs  vendor/locked/file   .althing/ (state)
+/// reference/book.txt         context path, never writable
+/// home/.ssh/id               the user's, never given
+/// .althing in project        state; outputs in it
+/// ```
+pub struct World {
+    pub dir: TempDir,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let world = Self { dir };
+        let files = [
+            ("workspace/own.txt", "own"),
+            ("project/notes.txt", "notes"),
+            ("project/src/main.rs", "fn main() {}"),
+            ("project/.git/config", "[core]"),
+            ("project/.git/hooks/sample", "#"),
+            ("project/vendor/locked/file", "locked"),
+            ("project/.althing/log", "CANARY-state"),
+            ("reference/book.txt", "book"),
+            ("home/.ssh/id", "CANARY-key"),
+        ];
+        for (path, text) in files {
+            let path = world.path(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        world
+    }
+
+    pub fn path(&self, inside: &str) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join(inside)
+    }
+
+    pub fn read(&self, inside: &str) -> String {
+        std::fs::read_to_string(self.path(inside)).unwrap_or_default()
+    }
+
+    pub fn reach(&self) -> Reach {
+        Reach {
+            workspace: self.path("workspace"),
+            readable: Vec::new(),
+            context: vec![
+                ContextMount {
+                    path: self.path("project"),
+                    writable: true,
+                    protected: vec![PathBuf::from("vendor/locked")],
+                },
+                ContextMount { path: self.path("reference"), writable: false, protected: Vec::new() },
+            ],
+            state_dir: Some(self.path("project/.althing")),
+            output_dir: self.path("project/.althing/outputs"),
+        }
+    }
+
+    pub fn host(&self, confinement: Confinement) -> CommandHost {
+        self.host_with(confinement, |_| ())
+    }
+
+    pub fn host_with(
+        &self,
+        confinement: Confinement,
+        change: impl FnOnce(&mut CommandPolicy),
+    ) -> CommandHost {
+        let mut policy = CommandPolicy::new(self.reach(), confinement);
+        policy.limits = Limits { default_timeout: Duration::from_secs(30), ..Limits::default() };
+        change(&mut policy);
+        CommandHost::new(policy, launcher()).unwrap()
+    }
+}
+
+pub fn call(arguments: &serde_json::Value) -> ToolCall {
+    ToolCall { id: "1".to_owned(), name: "run_command".to_owned(), arguments: arguments.to_string() }
+}
+
+pub async fn run(host: &CommandHost, command: &str) -> ToolOutcome {
+    run_as(host, command, ContextAccess::ReadOnly).await
+}
+
+pub async fn run_as(host: &CommandHost, command: &str, access: ContextAccess) -> ToolOutcome {
+    host.call(&call(&serde_json::json!({ "command": command })), access).await
+}
+
+/// Processes whose command line holds `needle`.
+pub fn processes_with(needle: &str) -> Vec<u32> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        if pid != std::process::id() && line.contains(needle) {
+            found.push(pid);
+        }
+    }
+    found
+}
+
+/// Children of this process that ended and were not collected.
+pub fn zombies() -> Vec<u32> {
+    let is_ours = |stat: &str| {
+        let mut fields = stat.rsplit_once(')').unwrap_or_default().1.split_whitespace();
+        fields.next() == Some("Z") && fields.next() == Some(&std::process::id().to_string())
+    };
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| is_ours(&stat)))
+        .collect()
+}
+
+/// Waits until `done`, or fails after `limit` with what it saw last.
+pub fn wait_until<T: std::fmt::Debug>(
+    limit: Duration,
+    mut look: impl FnMut() -> T,
+    done: impl Fn(&T) -> bool,
+) -> Duration {
+    let start = Instant::now();
+    loop {
+        let seen = look();
+        if done(&seen) {
+            return start.elapsed();
+        }
+        assert!(start.elapsed() < limit, "after {limit:?} still {seen:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A command line argument that no other process has.
+pub fn unique_seconds() -> String {
+    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
+    let next = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    format!("3{:07}{next:03}", std::process::id())
+}
+
+pub fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
