@@ -79,6 +79,14 @@ pub struct Options {
     #[arg(long, global = true, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
 
+    /// One more context path, repeatable; `:rw` lets the presenter write there
+    #[arg(long, global = true, value_name = "PATH[:ro|:rw]")]
+    pub context_path: Vec<String>,
+
+    /// Let commands run without a sandbox where none can be had
+    #[arg(long, global = true)]
+    pub unconfined: bool,
+
     /// Accept a config that was found here and would start programs; remembered
     #[arg(long, global = true)]
     pub trust: bool,
@@ -128,6 +136,14 @@ pub enum Command {
         #[arg(value_name = "ID")]
         id: Option<String>,
     },
+    /// Put back the context-path files that a run changed
+    Undo {
+        /// Which run: `<session>.<run>`, or a session for its last run
+        #[arg(value_name = "RUN")]
+        run: String,
+    },
+    /// Which backends are usable here, and what is missing for the others
+    Agents,
     /// List, inspect and delete sessions
     Sessions {
         #[command(subcommand)]

@@ -8,7 +8,7 @@ use crate::surroundings::{Surroundings, SystemClock};
 use althing_engine::{Interest, Orchestrator, Stopped, Submitter, Subscription};
 use althing_protocol::{Clock, Fact, FeedItem, Op, Origin, RunEnd, RunResult, Seq, SessionId, Verdict};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
@@ -85,6 +85,12 @@ impl<'a> Follower<'a> {
             lost: None,
             resume_command,
         }
+    }
+
+    /// With plain lines of progress, also on a terminal.
+    pub fn plain(mut self) -> Self {
+        self.display = Display::Plain(Plain::default());
+        self
     }
 
     /// Follows the session from `from` until it ends.
@@ -211,12 +217,14 @@ impl<'a> Follower<'a> {
             std::fs::write(file, answer)
                 .map_err(|error| self.lost_output(&file.display().to_string(), &error, result))?;
         }
+        let footer = Self::footer(result);
         let text = match (self.output, answer) {
             (Output::Json, _) => serde_json::to_string(result).unwrap_or_default(),
             (Output::Answer, Some(answer)) if self.surroundings.stdout_is_terminal => {
-                show::clean_text(answer)
+                show::clean_text(&format!("{}{footer}", answer.trim_end()))
             }
-            (Output::Answer, Some(answer)) => answer.to_owned(),
+            (Output::Answer, Some(answer)) if footer.is_empty() => answer.to_owned(),
+            (Output::Answer, Some(answer)) => format!("{}{footer}", answer.trim_end()),
             (Output::Answer, None) | (Output::Facts | Output::Everything, _) => return Ok(()),
         };
         let mut out = std::io::stdout().lock();
@@ -226,6 +234,16 @@ impl<'a> Follower<'a> {
             Err(error) => Err(self.lost_output("stdout", &error, result)),
             Ok(()) => Ok(()),
         }
+    }
+
+    /// What was written to context paths, below the answer; the whole list is kept beside the run where it is long.
+    fn footer(result: &RunResult) -> String {
+        let log_dir = Path::new(&result.log_dir);
+        if let Err(error) = althing_storage::keep_list(&result.context_path_writes, log_dir) {
+            show::say(&format!("the list of written files could not be kept: {error}"));
+        }
+        let footer = althing_storage::footer(&result.context_path_writes, log_dir);
+        footer.map(|footer| format!("\n\n{footer}")).unwrap_or_default()
     }
 
     fn lost_output(&self, place: &str, error: &std::io::Error, result: &RunResult) -> Failure {

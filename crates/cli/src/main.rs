@@ -9,8 +9,10 @@
 
 mod args;
 mod command;
+mod context;
 mod exit;
 mod follow;
+mod place;
 mod secrets;
 mod session;
 mod show;
@@ -25,6 +27,10 @@ use std::process::ExitCode;
 use surroundings::Surroundings;
 
 fn main() -> ExitCode {
+    // Commands of agents are started through this very program, which then is only their guard.
+    if let Some(code) = althing_runner::hidden_main(std::env::args_os()) {
+        return code;
+    }
     secrets::guard_panics();
     let args = match args::Args::try_parse() {
         Ok(args) => args,
@@ -52,6 +58,8 @@ fn run(args: args::Args) -> Result<Exit, Failure> {
         Some(args::Command::Resume { id }) => {
             command::resume::run(&args.options, id.as_deref(), &surroundings)
         }
+        Some(args::Command::Undo { run }) => command::undo::run(&args.options, &run, &surroundings),
+        Some(args::Command::Agents) => command::agents::run(&args.options, &surroundings),
         Some(args::Command::Sessions { action }) => {
             command::sessions::run(&args.options, action, &surroundings)
         }

@@ -1,14 +1,22 @@
 //! Wires a session: storage below, backends beside, the engine between them.
 
+use crate::args::Options;
 use crate::exit::{Exit, Failure};
+use crate::place::{self, Places, Walls};
 use crate::secrets;
+use crate::show;
 use crate::stop::StopSignals;
-use crate::surroundings::SystemClock;
+use crate::surroundings::{Surroundings, SystemClock};
 use crate::team::Team;
 use althing_engine::{Backends, Orchestrator, Parts};
 use althing_llm::{HttpClient, HttpOptions, PriceTable};
-use althing_protocol::{Event, Member, SessionId, SessionOpened, TaskId};
+use althing_protocol::{
+    AgentId, ContextPath, Event, HandsConfig, Member, SessionId, SessionOpened, TaskId, Workplaces,
+};
+use althing_runner::{AcceptedByUser, Confinement};
 use althing_storage::{Keeper, SessionWriter};
+use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -20,13 +28,14 @@ const DISK_PATIENCE: Duration = Duration::from_secs(60);
 pub struct Cast {
     pub members: Vec<Member>,
     pub backends: Backends,
+    pub hands: HashMap<AgentId, HandsConfig>,
 }
 
 /// Makes the backends of a team's agents.
-pub fn cast(team: &Team) -> Result<Cast, Failure> {
+pub fn cast(team: &Team, about: Option<&[ContextPath]>) -> Result<Cast, Failure> {
     let http = HttpClient::new(&HttpOptions::default())?;
     let prices = PriceTable::new(&team.config.prices);
-    let mut cast = Cast { members: Vec::new(), backends: Backends::new() };
+    let mut cast = Cast { members: Vec::new(), backends: Backends::new(), hands: HashMap::new() };
     for agent in &team.config.agents {
         let backend = althing_llm::backend(&agent.backend, &http, &prices).map_err(|error| Failure {
             message: format!("agent {}: {error}", agent.id),
@@ -39,10 +48,12 @@ pub fn cast(team: &Team) -> Result<Cast, Failure> {
             model: info.model,
             offline: info.offline,
             system_message: agent.system_message.clone(),
-            hands: false,
+            // Who is to work on paths must be able to look at them.
+            hands: agent.hands.any() || about.is_some_and(|paths| !paths.is_empty()),
             voting_sensitivity: agent.voting_sensitivity,
         });
         cast.backends.insert(agent.id.clone(), backend);
+        cast.hands.insert(agent.id.clone(), agent.hands.clone());
     }
     Ok(cast)
 }
@@ -64,12 +75,50 @@ pub fn signals(runtime: &Runtime) -> Result<StopSignals, Failure> {
     })
 }
 
+/// The places where a session's agents work, those of them that have hands.
+pub fn places(
+    id: &SessionId,
+    hands: HashMap<AgentId, HandsConfig>,
+    state_dir: &Path,
+    options: &Options,
+    surroundings: &Surroundings,
+    runtime: &Runtime,
+) -> Arc<dyn Workplaces> {
+    let tell: place::Tell = Arc::new(show::say);
+    let walls = runtime.block_on(async {
+        let mut walls = if place::runs_commands(&hands) {
+            let accepted = options.unconfined.then(AcceptedByUser::explicitly);
+            Walls::find(&std::env::temp_dir(), accepted).await
+        } else {
+            Walls::unneeded()
+        };
+        if place::needs_docker(&hands) {
+            let socket = place::docker_socket(surroundings.variable("DOCKER_HOST").as_deref());
+            walls.docker = place::docker(&tell, &socket).await;
+        }
+        walls
+    });
+    match &walls.local {
+        Confinement::Unconfined(_) => {
+            show::say("commands run unconfined, as you accepted: agents can do whatever you can")
+        }
+        Confinement::Refused { why } if place::runs_commands(&hands) => {
+            show::say(&format!(
+                "commands are refused, since nothing here can confine them: {why} (--unconfined accepts the risk)"
+            ));
+        }
+        _ => {}
+    }
+    Arc::new(Places::new(id.clone(), state_dir.to_owned(), hands, walls, surroundings, tell))
+}
+
 /// Puts a session under supervision.
 pub fn open(
     id: SessionId,
     writer: SessionWriter,
     history: Vec<Arc<Event>>,
     backends: Backends,
+    workplaces: Arc<dyn Workplaces>,
     opening: Option<SessionOpened>,
     runtime: &Runtime,
 ) -> Result<Orchestrator, Failure> {
@@ -80,7 +129,7 @@ pub fn open(
         journal: Box::new(Keeper::new(writer, &history)),
         history,
         backends,
-        workplaces: None,
+        workplaces: Some(workplaces),
         clock: Arc::new(SystemClock),
         mask: secrets::session_mask(),
         task_dir: Box::new(move |task: &TaskId| dir.join("tasks").join(task.as_str()).display().to_string()),

@@ -3,6 +3,7 @@
 use crate::exit::Failure;
 use althing_protocol::{Clock, Secret, Timestamp};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -27,7 +28,7 @@ impl Surroundings {
             Failure::usage(format!("the current directory cannot be used: {error}"))
                 .hint("change to a directory that exists")
         })?;
-        let text = |name: std::ffi::OsString| name.into_string().ok();
+        let text = |name: OsString| name.into_string().ok();
         let variables =
             std::env::vars_os().filter_map(|(name, value)| Some((text(name)?, text(value)?))).collect();
         let mut found = Self {
@@ -69,6 +70,11 @@ impl Surroundings {
     /// A variable that is set and not empty.
     pub fn variable(&self, name: &str) -> Option<String> {
         self.variables.get(name).filter(|value| !value.is_empty()).cloned()
+    }
+
+    /// Everything in it, for those who pass an allow-list of it on.
+    pub fn environment(&self) -> Vec<(OsString, OsString)> {
+        self.variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
     }
 
     /// The values of variables that look like secrets by their names.

@@ -26,6 +26,8 @@ pub struct Team {
     pub digest: String,
     /// What the user should know before it is used.
     pub notes: Vec<String>,
+    /// Whether progress is to be plain lines, also on a terminal.
+    pub plain: bool,
 }
 
 /// Who named the config decides whether it is trusted.
@@ -115,12 +117,12 @@ fn from_file(
     let text = read_config(path)?;
     let name = path.display().to_string();
     let report = check(&name, &text, surroundings, Purpose::Run);
-    let (config, risks, notes) = usable(report)?;
+    let Usable { config, risks, notes, plain } = usable(report)?;
     if origin == Origin::Found && !risks.is_empty() {
         require_trust(path, &text, &risks, options, surroundings)?;
     }
     let redacted = althing_config::redact(&text);
-    let mut team = Team { config, source: name.clone(), text: redacted, digest: digest(&text), notes };
+    let mut team = Team { config, source: name.clone(), text: redacted, digest: digest(&text), notes, plain };
     if origin == Origin::Found {
         team.notes.push(format!("using {name}"));
     }
@@ -145,9 +147,16 @@ pub fn read_config(path: &Path) -> Result<String, Failure> {
 
 fn load(source: &str, text: &str, surroundings: &Surroundings) -> Result<Team, Failure> {
     let report = check(source, text, surroundings, Purpose::Run);
-    let (config, _, notes) = usable(report)?;
+    let Usable { config, notes, plain, .. } = usable(report)?;
     let text_without_secrets = althing_config::redact(text);
-    Ok(Team { config, source: source.to_owned(), text: text_without_secrets, digest: digest(text), notes })
+    Ok(Team {
+        config,
+        source: source.to_owned(),
+        text: text_without_secrets,
+        digest: digest(text),
+        notes,
+        plain,
+    })
 }
 
 /// Checks a config and takes note of its secrets before anything is said about it.
@@ -157,8 +166,15 @@ pub fn check(name: &str, text: &str, surroundings: &Surroundings, purpose: Purpo
     report
 }
 
-/// A config, what it would do to this machine or with its secrets, and its warnings.
-type Usable = (Config, Vec<String>, Vec<String>);
+/// A config without errors.
+struct Usable {
+    config: Config,
+    /// What it would do to this machine or with its secrets.
+    risks: Vec<String>,
+    /// Its warnings.
+    notes: Vec<String>,
+    plain: bool,
+}
 
 fn usable(report: Report) -> Result<Usable, Failure> {
     let warnings: Vec<String> = report
@@ -178,8 +194,13 @@ fn usable(report: Report) -> Result<Usable, Failure> {
         .map(|start| format!("{}: would start {}", start.location, start.what));
     let sends = loaded.sends_secrets_elsewhere().iter();
     let sends = sends.map(|send| format!("{}: would send a secret of yours to {}", send.location, send.to));
-    let risks = starts.chain(sends).collect();
-    Ok((loaded.config, risks, warnings))
+    let reaches = loaded.reaches_paths().iter().map(|reach| {
+        let what = if reach.writable { "write to" } else { "read" };
+        format!("{}: would {what} {}", reach.location, reach.path)
+    });
+    let risks = starts.chain(sends).chain(reaches).collect();
+    let plain = loaded.plain_progress();
+    Ok(Usable { config: loaded.config, risks, notes: warnings, plain })
 }
 
 fn require_trust(

@@ -3,6 +3,7 @@
 //! Facts only, and the only copy of them. A key is never sent to an address that it was not made for: an address of
 //! the user's own gets a key only if the backend's type or its `api_key` says which.
 
+use crate::landed::Landed;
 use crate::nearest;
 
 /// How a backend type is reached.
@@ -12,6 +13,14 @@ pub enum Reach {
     Offline,
     /// The OpenAI-compatible chat-completions API.
     ChatCompletions,
+    /// OpenAI's Responses API.
+    Responses,
+    /// Anthropic's Messages API.
+    Anthropic,
+    /// Google's Gemini API.
+    Gemini,
+    /// Chat completions at the addresses of Azure.
+    Azure,
     /// A type that MassGen knows and Althing does not yet: an API of another kind.
     OtherApi,
     /// A type that MassGen knows and Althing does not yet: a program on this machine.
@@ -29,12 +38,28 @@ pub struct BackendType {
     pub reach: Reach,
     /// Address of its API where the config names none.
     pub base_url: Option<&'static str>,
+    /// Variable that may hold the address where the config names none.
+    pub url_variable: Option<&'static str>,
     /// Part of a host name that tells the provider by its address, for `chatcompletion`.
     pub host: Option<&'static str>,
     /// Variables that may hold its key, in order; empty when it needs none.
     pub key_variables: &'static [&'static str],
     /// The model where the config names none; `None` means that it must.
     pub default_model: Option<&'static str>,
+}
+
+/// A type about which nothing else is known.
+const fn bare(name: &'static str, title: &'static str, reach: Reach) -> BackendType {
+    BackendType {
+        name,
+        title,
+        reach,
+        base_url: None,
+        url_variable: None,
+        host: None,
+        key_variables: &[],
+        default_model: None,
+    }
 }
 
 /// An OpenAI-compatible provider.
@@ -47,29 +72,13 @@ const fn compatible(
     default_model: Option<&'static str>,
 ) -> BackendType {
     let base_url = Some(base_url);
-    BackendType {
-        name,
-        title,
-        reach: Reach::ChatCompletions,
-        base_url,
-        host: Some(host),
-        key_variables,
-        default_model,
-    }
+    let host = Some(host);
+    BackendType { base_url, host, key_variables, default_model, ..bare(name, title, Reach::ChatCompletions) }
 }
 
-/// An OpenAI-compatible server on this machine, which needs no key.
+/// An OpenAI-compatible server that needs no key by itself: one on this machine, usually.
 const fn local(name: &'static str, title: &'static str, base_url: &'static str) -> BackendType {
-    let base_url = Some(base_url);
-    BackendType {
-        name,
-        title,
-        reach: Reach::ChatCompletions,
-        base_url,
-        host: None,
-        key_variables: &[],
-        default_model: None,
-    }
+    BackendType { base_url: Some(base_url), ..bare(name, title, Reach::ChatCompletions) }
 }
 
 /// A type that Althing does not have yet.
@@ -79,15 +88,20 @@ const fn lacking(
     reach: Reach,
     key_variables: &'static [&'static str],
 ) -> BackendType {
-    BackendType { name, title, reach, base_url: None, host: None, key_variables, default_model: None }
+    BackendType { key_variables, ..bare(name, title, reach) }
 }
 
 /// Every backend type that a config may name.
 #[rustfmt::skip] // a table: one type a line
 pub static BACKENDS: &[BackendType] = &[
-    BackendType { name: "offline", title: "Offline model (not an AI)", reach: Reach::Offline, base_url: None, host: None, key_variables: &[], default_model: Some("offline") },
-    compatible("openai", "OpenAI", "https://api.openai.com/v1", "openai.com", &["OPENAI_API_KEY"], Some("gpt-5.4")),
-    BackendType { name: "chatcompletion", title: "OpenAI-compatible API", reach: Reach::ChatCompletions, base_url: Some("https://api.openai.com/v1"), host: None, key_variables: &[], default_model: None },
+    BackendType { default_model: Some("offline"), ..bare("offline", "Offline model (not an AI)", Reach::Offline) },
+    BackendType { reach: Reach::Responses, ..compatible("openai", "OpenAI", "https://api.openai.com/v1", "openai.com", &["OPENAI_API_KEY"], Some("gpt-5.4")) },
+    BackendType { reach: Reach::Anthropic, ..compatible("claude", "Anthropic", "https://api.anthropic.com/v1", "anthropic.com", &["ANTHROPIC_API_KEY"], Some("claude-opus-4-6")) },
+    // Not all of googleapis.com: anyone may have a bucket there.
+    BackendType { reach: Reach::Gemini, ..compatible("gemini", "Google Gemini", "https://generativelanguage.googleapis.com/v1beta", "generativelanguage.googleapis.com", &["GEMINI_API_KEY", "GOOGLE_API_KEY"], Some("gemini-3-flash-preview")) },
+    // No host: anyone may have one at Azure, so an address that a config names is always its own choice.
+    BackendType { url_variable: Some("AZURE_OPENAI_ENDPOINT"), key_variables: &["AZURE_OPENAI_API_KEY"], default_model: Some("gpt-4o"), ..bare("azure_openai", "Azure OpenAI", Reach::Azure) },
+    local("chatcompletion", "OpenAI-compatible API", "https://api.openai.com/v1"),
     compatible("grok", "xAI", "https://api.x.ai/v1", "x.ai", &["XAI_API_KEY"], Some("grok-4.20-0309-reasoning")),
     compatible("openrouter", "OpenRouter", "https://openrouter.ai/api/v1", "openrouter.ai", &["OPENROUTER_API_KEY"], None),
     compatible("groq", "Groq", "https://api.groq.com/openai/v1", "groq.com", &["GROQ_API_KEY"], Some("llama-3.3-70b-versatile")),
@@ -100,13 +114,11 @@ pub static BACKENDS: &[BackendType] = &[
     compatible("poe", "Poe", "https://api.poe.com/v1", "poe.com", &["POE_API_KEY"], None),
     compatible("qwen", "Qwen", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "aliyuncs.com", &["QWEN_API_KEY"], Some("qwen-max")),
     compatible("zai", "Z.AI", "https://api.z.ai/api/paas/v4", "z.ai", &["ZAI_API_KEY"], Some("glm-4.5")),
+    local("ollama", "Ollama", "http://localhost:11434/v1"),
     local("lmstudio", "LM Studio", "http://localhost:1234/v1"),
     local("vllm", "vLLM", "http://localhost:8000/v1"),
     local("sglang", "SGLang", "http://localhost:30000/v1"),
     local("inference", "vLLM or SGLang", "http://localhost:8000/v1"),
-    lacking("claude", "Anthropic", Reach::OtherApi, &["ANTHROPIC_API_KEY"]),
-    lacking("gemini", "Google Gemini", Reach::OtherApi, &["GOOGLE_API_KEY", "GEMINI_API_KEY"]),
-    lacking("azure_openai", "Azure OpenAI", Reach::OtherApi, &["AZURE_OPENAI_API_KEY"]),
     lacking("ag2", "AG2", Reach::OtherApi, &[]),
     lacking("uitars", "UI-TARS", Reach::OtherApi, &["UI_TARS_API_KEY"]),
     lacking("claude_code", "Claude Code", Reach::Program, &[]),
@@ -138,7 +150,18 @@ impl BackendType {
 
     /// Whether Althing can run it.
     pub fn is_supported(&self) -> bool {
-        matches!(self.reach, Reach::Offline | Reach::ChatCompletions)
+        self.is_supported_in(Landed::NOW)
+    }
+
+    /// Whether Althing with this machinery can run it.
+    pub(crate) fn is_supported_in(&self, landed: Landed) -> bool {
+        match self.reach {
+            Reach::Offline => true,
+            Reach::OtherApi | Reach::Program => false,
+            Reach::ChatCompletions | Reach::Responses | Reach::Anthropic | Reach::Gemini | Reach::Azure => {
+                landed.speaks(self.name)
+            }
+        }
     }
 }
 

@@ -8,8 +8,11 @@ mod backends;
 mod compose;
 mod diagnostic;
 mod dotenv;
+mod hands;
 mod keys;
+mod landed;
 mod limits;
+mod memory;
 mod nearest;
 mod parse;
 mod reference;
@@ -31,16 +34,21 @@ mod walk;
 pub use backends::{BACKENDS, BackendType, Reach, backend_type};
 pub use diagnostic::{Diagnostic, Severity};
 pub use dotenv::parse_dotenv;
+#[doc(hidden)]
+pub use landed::Landed;
+pub use memory::memory_bytes;
 pub use reference::reference;
 pub use render::Style;
 pub use report::{Loaded, Report};
 pub use schema::schema;
+#[doc(hidden)]
+pub use schema::schema_in;
 pub use secrets::redact;
 pub use starter::{FoundProvider, found_providers, starter};
+pub use substitute::WORKSPACE_PLACEHOLDER;
+pub use trust::{ReachesPath, SendsSecret, StartsProcess};
 
-pub use trust::{SendsSecret, StartsProcess};
-
-use althing_protocol::Secret;
+use althing_protocol::{McpTransport, Secret};
 
 /// A config's text and the name to call it by.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +73,17 @@ const SHORTEST_SECRET: usize = 8;
 
 /// Reads a config and reports everything there is to say about it.
 pub fn check(source: Source<'_>, env: &dyn Fn(&str) -> Option<String>, purpose: Purpose) -> Report {
+    check_in(source, env, purpose, Landed::NOW)
+}
+
+/// Reads a config for an Althing with this machinery.
+#[doc(hidden)]
+pub fn check_in(
+    source: Source<'_>,
+    env: &dyn Fn(&str) -> Option<String>,
+    purpose: Purpose,
+    landed: Landed,
+) -> Report {
     let mut report = Report {
         file: source.name.to_owned(),
         errors: Vec::new(),
@@ -94,28 +113,37 @@ pub fn check(source: Source<'_>, env: &dyn Fn(&str) -> Option<String>, purpose: 
     // Before substitution: what a person is asked to trust names variables, not what they hold.
     let processes = trust::find(&parsed.root);
     let sends = trust::find_sent_elsewhere(&parsed.root, env);
+    let reaches = trust::find_reached(&parsed.root);
     let substituted = substitute::substitute(&mut parsed.root, env);
     let root = &parsed.root;
     if substituted.too_much {
         let problem = diagnostic::Problem::new("more text than a config may hold comes out of its variables");
         sink.error(root.span, "", problem.hint("use fewer `${VARIABLE}`s"));
     }
-    walk::Walk::new(&mut sink, purpose).document(&keys::ROOT, root);
-    rules::check(root, env, purpose, &mut sink);
+    walk::Walk::new(&mut sink, purpose, landed).document(&keys::ROOT, root);
+    rules::check(root, env, purpose, landed, &mut sink);
     (report.errors, report.warnings) = sink.finish();
 
     let mut seen: Vec<String> = literals.into_iter().map(|literal| literal.value).collect();
     seen.extend(secrets::literals(&parsed).into_iter().map(|literal| literal.value));
     seen.extend(substituted.secrets);
     if report.is_valid() {
-        let config = resolve::config(root, env);
+        let config = resolve::config(root, env, landed);
         let own = config.interactive.iter().filter_map(|interactive| interactive.backend.as_ref());
         let backends = config.agents.iter().map(|agent| &agent.backend).chain(own);
         // Whatever goes into a header may be a key, whatever it is called.
         let sent = backends
             .flat_map(|backend| backend.api_key.iter().chain(backend.headers.iter().map(|(_, value)| value)));
+        let servers = config.agents.iter().flat_map(|agent| &agent.hands.mcp_servers);
+        let to_servers = servers.flat_map(|server| match &server.transport {
+            // What of an environment is secret was told by its names.
+            McpTransport::Stdio { .. } => &[],
+            McpTransport::Http { headers, .. } => headers.as_slice(),
+        });
+        let sent = sent.chain(to_servers.map(|(_, value)| value));
         seen.extend(sent.map(|secret| secret.reveal().to_owned()));
-        report.config = Some(Loaded { config, processes, sends });
+        let plain_progress = resolve::plain_progress(root, landed);
+        report.config = Some(Loaded { config, plain_progress, processes, sends, reaches });
     }
     report.secrets = worth_masking(&seen);
     report

@@ -23,3 +23,12 @@ pub(crate) const MAX_DIAGNOSTICS: usize = 200;
 
 /// Longest part of a source line that a diagnostic quotes, in characters.
 pub(crate) const MAX_QUOTED_LINE: usize = 160;
+
+/// Most MCP servers of one agent. Each gets a copy of the agent's lists of tools, so the two together are bounded.
+pub(crate) const MAX_SERVERS: usize = 64;
+
+/// Most tools in one list of an agent.
+pub(crate) const MAX_LISTED_TOOLS: usize = 1000;
+
+/// Longest name of a tool in a list, in bytes.
+pub(crate) const MAX_TOOL_NAME: usize = 256;

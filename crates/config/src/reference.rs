@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::backends::BACKENDS;
 use crate::keys::{Key, Kind, ROOT, Section, Status};
+use crate::landed::Landed;
 use crate::values::shape_name;
 
 /// The reference: a table of keys for each section, then the backend types.
@@ -15,7 +16,8 @@ pub fn reference() -> String {
     let _ = writeln!(out, "\n## Backend types\n\n| type | what | address | key |\n| --- | --- | --- | --- |");
     for backend in BACKENDS {
         let note = if backend.is_supported() { "" } else { " (not supported yet)" };
-        let address = backend.base_url.unwrap_or("–");
+        let variable = backend.url_variable.map(|name| format!("`{name}`"));
+        let address = backend.base_url.map(str::to_owned).or(variable).unwrap_or_else(|| "–".to_owned());
         let key = if backend.key_variables.is_empty() {
             "–".to_owned()
         } else {
@@ -72,7 +74,7 @@ fn holds(key: &Key) -> String {
 
 fn meaning(key: &Key) -> String {
     let required = if key.required { " Required." } else { "" };
-    match key.status {
+    match key.status(Landed::NOW) {
         Status::Supported => format!("{}{required}", key.about),
         Status::NotYet => format!("{} *Not supported yet.*", key.about),
         Status::Alternative(instead) => format!("{} *Does nothing: {instead}.*", key.about),

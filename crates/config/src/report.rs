@@ -4,7 +4,7 @@ use althing_protocol::{Config, Secret};
 use serde_json::{Value, json};
 
 use crate::diagnostic::Diagnostic;
-use crate::trust::{SendsSecret, StartsProcess};
+use crate::trust::{ReachesPath, SendsSecret, StartsProcess};
 
 /// What reading a config came to.
 #[derive(Clone, Debug)]
@@ -27,8 +27,10 @@ pub struct Report {
 pub struct Loaded {
     /// The settings.
     pub config: Config,
+    pub(crate) plain_progress: bool,
     pub(crate) processes: Vec<StartsProcess>,
     pub(crate) sends: Vec<SendsSecret>,
+    pub(crate) reaches: Vec<ReachesPath>,
 }
 
 impl Loaded {
@@ -42,6 +44,17 @@ impl Loaded {
     /// machine; for a config that was found, a reason to ask as well.
     pub fn sends_secrets_elsewhere(&self) -> &[SendsSecret] {
         &self.sends
+    }
+
+    /// Context paths that this config would have written to, or that may lie outside the directory it was found in; for
+    /// a config that was found, a reason to ask as well.
+    pub fn reaches_paths(&self) -> &[ReachesPath] {
+        &self.reaches
+    }
+
+    /// Whether the config asks for plain progress instead of the full screen (`ui.display_type: simple`).
+    pub fn plain_progress(&self) -> bool {
+        self.plain_progress
     }
 }
 

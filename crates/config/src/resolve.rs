@@ -6,42 +6,63 @@
 use std::collections::BTreeMap;
 
 use althing_protocol::{
-    AgentConfig, AgentId, BackendConfig, Config, ContextCompaction, FinalAnswerStrategy, HandsConfig,
-    InteractiveConfig, Millis, Price, RunLimits, RunRules, Secret, VotingSensitivity,
+    AgentConfig, AgentId, AnswerNovelty, BackendConfig, Config, ContextCompaction, FinalAnswerStrategy,
+    HandsConfig, InteractiveConfig, Millis, Price, RunLimits, RunRules, Secret, VotingSensitivity,
 };
 
-use crate::backends;
-use crate::keys::{self, Choice, Kind, Section};
+use crate::backends::{self, Reach};
+use crate::hands;
+use crate::keys::{self, Choice, Kind, Section, Status};
+use crate::landed::{Landed, Part};
 use crate::rules;
 use crate::substitute::Lookup;
 use crate::tree::Node;
 
+/// Where Azure's API version stands for configs that name none.
+const AZURE_VERSION_VARIABLE: &str = "AZURE_OPENAI_API_VERSION";
+
 /// The settings in a document.
-pub(crate) fn config(root: &Node, env: Lookup<'_>) -> Config {
+pub(crate) fn config(root: &Node, env: Lookup<'_>, landed: Landed) -> Config {
     let orchestrator = root.get("orchestrator");
+    let context_paths = if landed.has(Part::Hands) { hands::paths::resolve(root) } else { Vec::new() };
+    let agents = rules::agents(root);
+    let agent = |node| agent(node, env, landed, !context_paths.is_empty());
     Config {
-        agents: rules::agents(root).iter().filter_map(|agent| self::agent(agent.node, env)).collect(),
+        agents: agents.iter().filter_map(|at| agent(at.node)).collect(),
         rules: run_rules(orchestrator, root.get("timeout_settings")),
-        interactive: orchestrator.and_then(|node| interactive(node, env)),
+        interactive: orchestrator.and_then(|node| interactive(node, env, landed)),
         prices: root.get("prices").map(prices).unwrap_or_default(),
-        context_paths: Vec::new(),
+        context_paths,
     }
 }
 
-fn agent(node: &Node, env: Lookup<'_>) -> Option<AgentConfig> {
+/// Whether the config asks for plain progress instead of the full screen.
+pub(crate) fn plain_progress(root: &Node, landed: Landed) -> bool {
+    let ui = root.get("ui").filter(|_| landed.has(Part::Plain));
+    let kind = ui.and_then(|ui| ui.get("display_type").or_else(|| ui.get("type")));
+    kind.and_then(Node::as_text) == Some("simple")
+}
+
+fn agent(node: &Node, env: Lookup<'_>, landed: Landed, has_paths: bool) -> Option<AgentConfig> {
     let words = [text(node, "system_message"), text(node, "append_system_prompt")];
     let words: Vec<String> = words.into_iter().flatten().collect();
+    let backend_node = node.get("backend")?;
+    let hands = if landed.has(Part::Hands) {
+        hands::resolve::hands(backend_node, has_paths)
+    } else {
+        HandsConfig::default()
+    };
     Some(AgentConfig {
         id: AgentId::new(text(node, "id")?),
         system_message: (!words.is_empty()).then(|| words.join("\n\n")),
         voting_sensitivity: node.get("voting_sensitivity").and_then(sensitivity),
-        backend: backend(node.get("backend")?, env)?,
-        hands: HandsConfig::default(),
+        backend: backend(backend_node, env, landed)?,
+        hands,
     })
 }
 
 /// The settings of one backend.
-pub(crate) fn backend(node: &Node, env: Lookup<'_>) -> Option<BackendConfig> {
+pub(crate) fn backend(node: &Node, env: Lookup<'_>, landed: Landed) -> Option<BackendConfig> {
     let kind = text(node, "type")?;
     let facts = backends::backend_type(&kind)?;
     let mut headers = Vec::new();
@@ -54,16 +75,24 @@ pub(crate) fn backend(node: &Node, env: Lookup<'_>) -> Option<BackendConfig> {
         headers.push((entry.key.clone(), Secret::new(value)));
     }
     let params = node.entries().iter().filter(|entry| !entry.value.is_null()).filter_map(|entry| {
-        let key = keys::BACKEND.key(&entry.key).filter(|key| key.passed_on)?;
+        let acts = |key: &&keys::Key| key.passed_on && key.status(landed) == Status::Supported;
+        let key = keys::BACKEND.key(&entry.key).filter(acts)?;
         Some((entry.key.clone(), as_kind(key.kind, &entry.value)))
     });
-    let supported = facts.is_supported();
+    let mut params: serde_json::Map<_, _> = params.collect();
+    if facts.reach == Reach::Azure
+        && !params.contains_key("api_version")
+        && let Some(version) = env(AZURE_VERSION_VARIABLE).filter(|version| !version.trim().is_empty())
+    {
+        params.insert("api_version".to_owned(), version.trim().into());
+    }
+    let supported = facts.is_supported_in(landed);
     Some(BackendConfig {
         model: text(node, "model").or_else(|| facts.default_model.map(str::to_owned)),
-        base_url: text(node, "base_url").or_else(|| facts.base_url.map(str::to_owned)),
+        base_url: rules::address(node, facts, env),
         api_key: if supported { rules::api_key(node, facts, env).map(Secret::new) } else { None },
         headers,
-        params: params.collect(),
+        params,
         kind,
     })
 }
@@ -104,8 +133,18 @@ fn run_rules(orchestrator: Option<&Node>, timeouts: Option<&Node>) -> RunRules {
         override_window: seconds_of("override_window_seconds")
             .or(default.override_window)
             .filter(|window| *window > Millis(0)),
+        answer_novelty: node
+            .get("answer_novelty_requirement")
+            .and_then(novelty)
+            .unwrap_or(default.answer_novelty),
+        fairness_lead_cap: count(node, "fairness_lead_cap_answers")
+            .or(default.fairness_lead_cap)
+            .filter(|_| flag(node, "fairness_enabled") != Some(false)),
+        max_restarts: coordination
+            .and_then(|node| count(node, "max_orchestration_restarts"))
+            .or_else(|| count(node, "max_orchestration_restarts"))
+            .unwrap_or(default.max_restarts),
         limits: default.limits,
-        ..RunRules::default()
     }
 }
 
@@ -122,7 +161,7 @@ fn limits(timeouts: Option<&Node>) -> RunLimits {
 }
 
 /// The conversation's settings. The section switches it on by being there, even empty.
-fn interactive(orchestrator: &Node, env: Lookup<'_>) -> Option<InteractiveConfig> {
+fn interactive(orchestrator: &Node, env: Lookup<'_>, landed: Landed) -> Option<InteractiveConfig> {
     let node = &orchestrator.entry("interactive_mode")?.value;
     let default = InteractiveConfig::default();
     let compaction = node.get("context_compaction").map_or(default.context_compaction, |node| {
@@ -136,7 +175,7 @@ fn interactive(orchestrator: &Node, env: Lookup<'_>) -> Option<InteractiveConfig
     Some(InteractiveConfig {
         enabled: flag(node, "enabled").unwrap_or(default.enabled),
         require_approval: flag(node, "require_approval").unwrap_or(default.require_approval),
-        backend: node.get("backend").and_then(|node| backend(node, env)),
+        backend: node.get("backend").and_then(|node| backend(node, env, landed)),
         append_system_prompt: text(node, "append_system_prompt"),
         context_compaction: compaction,
         budget_usd: node.get("budget_usd").and_then(Node::as_number),
@@ -159,6 +198,15 @@ fn sensitivity(node: &Node) -> Option<VotingSensitivity> {
         "lenient" => Some(VotingSensitivity::Lenient),
         "balanced" => Some(VotingSensitivity::Balanced),
         "strict" => Some(VotingSensitivity::Strict),
+        _ => None,
+    }
+}
+
+fn novelty(node: &Node) -> Option<AnswerNovelty> {
+    match word(&keys::ORCHESTRATOR, "answer_novelty_requirement", node)? {
+        "lenient" => Some(AnswerNovelty::Lenient),
+        "balanced" => Some(AnswerNovelty::Balanced),
+        "strict" => Some(AnswerNovelty::Strict),
         _ => None,
     }
 }

@@ -8,6 +8,8 @@ use std::collections::{HashMap, HashSet};
 use crate::Purpose;
 use crate::backends::{self, BackendType, Reach};
 use crate::diagnostic::{Problem, Severity, Sink};
+use crate::hands;
+use crate::landed::Landed;
 use crate::substitute::Lookup;
 use crate::tree::{Node, Span, Value};
 
@@ -45,7 +47,7 @@ pub(crate) fn backends(root: &Node) -> Vec<AgentAt<'_>> {
 }
 
 /// Checks every rule.
-pub(crate) fn check(root: &Node, env: Lookup<'_>, purpose: Purpose, sink: &mut Sink<'_>) {
+pub(crate) fn check(root: &Node, env: Lookup<'_>, purpose: Purpose, landed: Landed, sink: &mut Sink<'_>) {
     if !matches!(root.value, Value::Map(_)) {
         return;
     }
@@ -53,8 +55,9 @@ pub(crate) fn check(root: &Node, env: Lookup<'_>, purpose: Purpose, sink: &mut S
     names(root, sink);
     let mut reported = HashSet::new();
     for backend in backends(root) {
-        Requirements { backend: &backend, env, purpose, reported: &mut reported, sink }.check();
+        Requirements { backend: &backend, env, purpose, landed, reported: &mut reported, sink }.check();
     }
+    hands::check::check(root, landed, sink);
 }
 
 fn team(root: &Node, sink: &mut Sink<'_>) {
@@ -100,6 +103,7 @@ struct Requirements<'a, 'text> {
     backend: &'a AgentAt<'a>,
     env: Lookup<'a>,
     purpose: Purpose,
+    landed: Landed,
     /// Providers whose missing key was reported already; it is one thing to set, however many agents need it.
     reported: &'a mut HashSet<&'static str>,
     sink: &'a mut Sink<'text>,
@@ -108,10 +112,12 @@ struct Requirements<'a, 'text> {
 impl Requirements<'_, '_> {
     fn check(&mut self) {
         let node = self.backend.node;
-        self.headers();
+        for section in ["default_headers", "extra_headers"] {
+            check_headers(node, section, &self.backend.path, self.sink);
+        }
         let Some(type_node) = node.get("type") else { return };
         let Some(kind) = type_node.as_text().and_then(backends::backend_type) else { return };
-        if kind.reach != Reach::ChatCompletions {
+        if kind.reach == Reach::Offline || !kind.is_supported_in(self.landed) {
             return;
         }
         let model = node.get("model");
@@ -123,7 +129,8 @@ impl Requirements<'_, '_> {
             self.sink.error(span, &format!("{}.model", self.backend.path), problem);
         }
         self.key(kind, type_node);
-        if let Some(url) = node.get("base_url").filter(|url| url.unset().is_empty())
+        self.address(kind, type_node);
+        if let Some(url) = url_node(node).filter(|url| url.unset().is_empty())
             && let Some(text) = url.as_text()
             && text.starts_with("http://")
             && !backends::is_loopback(text)
@@ -146,8 +153,8 @@ impl Requirements<'_, '_> {
         if own_address.is_some_and(backends::is_loopback) || !self.reported.insert(owner.name) {
             return;
         }
-        // A server of the user's own may well need no key.
-        let severity = match (self.purpose, own_address) {
+        // A server of the user's own may well need no key, but not where every address is the user's own.
+        let severity = match (self.purpose, own_address.filter(|_| owner.base_url.is_some())) {
             (Purpose::Run, None) => Severity::Error,
             (Purpose::Run, Some(_)) | (Purpose::Check, _) => Severity::Warning,
         };
@@ -158,27 +165,52 @@ impl Requirements<'_, '_> {
         self.sink.push(severity, type_node.span, &self.backend.path, problem);
     }
 
-    /// A header that HTTP does not allow would fail every request, long after the config was read.
-    fn headers(&mut self) {
-        for section in ["default_headers", "extra_headers"] {
-            for entry in self.backend.node.get(section).map(Node::entries).unwrap_or_default() {
-                let name_is_right = !entry.key.is_empty()
-                    && entry
-                        .key
-                        .bytes()
-                        .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
-                let value_is_right =
-                    entry.value.as_text().is_none_or(|value| !value.chars().any(char::is_control));
-                if !name_is_right || !value_is_right {
-                    let problem = Problem::new("HTTP does not allow this header").hint(
-                        "a name has letters, digits and dashes; a value stands on one line (quotes, not a block)",
-                    );
-                    let path = format!("{}.{section}", self.backend.path);
-                    self.sink.error(entry.key_span, &path, problem);
-                }
-            }
+    /// A type without an address of its own needs one.
+    fn address(&mut self, kind: &'static BackendType, type_node: &Node) {
+        if url_node(self.backend.node).is_some() || address(self.backend.node, kind, self.env).is_some() {
+            return;
+        }
+        let severity = match self.purpose {
+            Purpose::Run => Severity::Error,
+            Purpose::Check => Severity::Warning,
+        };
+        let variable = kind.url_variable.map(|name| format!(": `{name}` is not set")).unwrap_or_default();
+        let problem = Problem::new(format!("no address for {}{variable}", kind.title)).hint(
+            "set it in the environment or in a `.env` file, or add `base_url: https://…` to the backend",
+        );
+        self.sink.push(severity, type_node.span, &self.backend.path, problem);
+    }
+}
+
+/// A header that HTTP does not allow would fail every request, long after the config was read.
+pub(crate) fn check_headers(node: &Node, section: &str, path: &str, sink: &mut Sink<'_>) {
+    for entry in node.get(section).map(Node::entries).unwrap_or_default() {
+        let name_is_right = !entry.key.is_empty()
+            && entry
+                .key
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
+        let value_is_right = entry.value.as_text().is_none_or(|value| !value.chars().any(char::is_control));
+        if !name_is_right || !value_is_right {
+            let problem = Problem::new("HTTP does not allow this header").hint(
+                "a name has letters, digits and dashes; a value stands on one line (quotes, not a block)",
+            );
+            sink.error(entry.key_span, &format!("{path}.{section}"), problem);
         }
     }
+}
+
+/// The address that a backend names itself.
+fn url_node(node: &Node) -> Option<&Node> {
+    let is_azure = || node.get("type").and_then(Node::as_text) == Some("azure_openai");
+    node.get("base_url").or_else(|| node.get("azure_endpoint").filter(|_| is_azure()))
+}
+
+/// The address of a backend: its own, its variable's, or its provider's.
+pub(crate) fn address(node: &Node, kind: &BackendType, env: Lookup<'_>) -> Option<String> {
+    let own = url_node(node).and_then(Node::as_text).map(str::to_owned);
+    let variable = || env(kind.url_variable?).map(|url| url.trim().to_owned()).filter(|url| !url.is_empty());
+    own.or_else(variable).or_else(|| kind.base_url.map(str::to_owned))
 }
 
 /// The provider whose key a backend uses: its type's, or for the generic type the one at its address.
@@ -192,7 +224,7 @@ pub(crate) fn key_owner(node: &Node, kind: &'static BackendType) -> &'static Bac
 
 /// The backend's address, if it is not the key's own provider's.
 pub(crate) fn own_address<'a>(node: &'a Node, owner: &BackendType) -> Option<&'a str> {
-    let url = node.get("base_url")?.as_text()?;
+    let url = url_node(node)?.as_text()?;
     let is_owners = backends::provider_at(url).is_some_and(|provider| provider.name == owner.name);
     (!is_owners).then_some(url)
 }

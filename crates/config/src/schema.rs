@@ -6,12 +6,19 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::backends::BACKENDS;
 use crate::keys::{Key, Kind, ROOT, Range, Section, Status};
+use crate::landed::Landed;
 use crate::scalar;
 use crate::tree::{Node, Span};
 
 /// The schema (draft 2020-12).
 pub fn schema() -> Json {
-    let mut definitions = Map::new();
+    schema_in(Landed::NOW)
+}
+
+/// The schema for this machinery.
+#[doc(hidden)]
+pub fn schema_in(landed: Landed) -> Json {
+    let mut definitions = Definitions { landed, done: Map::new() };
     let mut root = section(&ROOT, &mut definitions);
     if let Some(root) = root.as_object_mut() {
         root.insert("oneOf".to_owned(), json!([{"required": ["agents"]}, {"required": ["agent"]}]));
@@ -20,12 +27,19 @@ pub fn schema() -> Json {
     schema.insert("$schema".to_owned(), "https://json-schema.org/draft/2020-12/schema".into());
     schema.insert("title".to_owned(), "Althing config".into());
     schema.extend(root.as_object().cloned().unwrap_or_default());
-    schema.insert("$defs".to_owned(), definitions.into());
+    schema.insert("$defs".to_owned(), definitions.done.into());
     schema.into()
 }
 
-fn section(section: &'static Section, definitions: &mut Map<String, Json>) -> Json {
-    let known = section.keys.iter().filter(|key| !matches!(key.status, Status::Replaced(_)));
+/// The sections described so far, and what of Althing there is.
+struct Definitions {
+    landed: Landed,
+    done: Map<String, Json>,
+}
+
+fn section(section: &'static Section, definitions: &mut Definitions) -> Json {
+    let landed = definitions.landed;
+    let known = section.keys.iter().filter(|key| !matches!(key.status(landed), Status::Replaced(_)));
     let properties: Map<String, Json> =
         known.map(|one| (one.name.to_owned(), key(one, definitions))).collect();
     let required: Vec<&str> = section.keys.iter().filter(|key| key.required).map(|key| key.name).collect();
@@ -37,9 +51,10 @@ fn section(section: &'static Section, definitions: &mut Map<String, Json>) -> Js
     object
 }
 
-fn key(key: &Key, definitions: &mut Map<String, Json>) -> Json {
+fn key(key: &Key, definitions: &mut Definitions) -> Json {
     let mut schema = Map::new();
-    let about = match key.status {
+    let status = key.status(definitions.landed);
+    let about = match status {
         Status::Supported => key.about.to_owned(),
         Status::NotYet => format!("{} (Not supported yet: does nothing.)", key.about),
         Status::Alternative(instead) | Status::Replaced(instead) => {
@@ -47,7 +62,7 @@ fn key(key: &Key, definitions: &mut Map<String, Json>) -> Json {
         }
     };
     schema.insert("description".to_owned(), about.into());
-    if key.status != Status::Supported {
+    if status != Status::Supported {
         schema.insert("deprecated".to_owned(), true.into());
     }
     if let Some(default) = key.default {
@@ -81,12 +96,13 @@ fn nullable(mut schema: Map<String, Json>) -> Map<String, Json> {
     Map::from_iter([("anyOf".to_owned(), with_null)])
 }
 
-fn kind(kind_of_value: Kind, definitions: &mut Map<String, Json>) -> Map<String, Json> {
+fn kind(kind_of_value: Kind, definitions: &mut Definitions) -> Map<String, Json> {
     let schema = match kind_of_value {
         Kind::Any => json!({}),
         Kind::Bool => json!({"type": "boolean"}),
         Kind::Text | Kind::Secret => json!({"type": "string"}),
         Kind::Url => json!({"type": "string", "pattern": r"^(https?://|.*\$\{)"}),
+        Kind::Memory => json!({"type": ["string", "integer"]}),
         Kind::Integer(range) => number("integer", range),
         Kind::Number(range) => number("number", range),
         Kind::Choice(choices) => {
@@ -98,11 +114,11 @@ fn kind(kind_of_value: Kind, definitions: &mut Map<String, Json>) -> Map<String,
             json!({"type": "string", "enum": words})
         }
         Kind::Section(inner) => {
-            if !definitions.contains_key(inner.name) {
+            if !definitions.done.contains_key(inner.name) {
                 // Held open first: a section may contain itself.
-                definitions.insert(inner.name.to_owned(), Json::Null);
+                definitions.done.insert(inner.name.to_owned(), Json::Null);
                 let schema = section(inner, definitions);
-                definitions.insert(inner.name.to_owned(), schema);
+                definitions.done.insert(inner.name.to_owned(), schema);
             }
             json!({"$ref": format!("#/$defs/{}", inner.name)})
         }

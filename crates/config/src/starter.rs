@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use crate::backends::{BACKENDS, BackendType, Reach};
+use crate::backends::{BACKENDS, BackendType};
 
 /// A provider whose key is set on this machine.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,8 @@ pub fn found_providers(env: &dyn Fn(&str) -> Option<String>) -> Vec<FoundProvide
     let is_set = |name: &&&'static str| env(name).is_some_and(|value| !value.trim().is_empty());
     BACKENDS
         .iter()
-        .filter(|backend| backend.reach == Reach::ChatCompletions)
+        // A type without an address of its own takes more than a key.
+        .filter(|backend| backend.is_supported() && backend.base_url.is_some())
         .filter_map(|backend| {
             Some(FoundProvider { backend, variable: backend.key_variables.iter().find(is_set)? })
         })

@@ -3,7 +3,8 @@
 //! `${NAME}` becomes the variable's value, `${NAME:-default}` its value or the default where it is unset or empty,
 //! and `$${` stands for `${` itself. Anything else with a dollar stays as it is, as in MassGen. A value is put in
 //! as text and never read as YAML again, so no variable can add keys. Keys are never touched. The lookup is the
-//! caller's: this crate does not know the environment.
+//! caller's: this crate does not know the environment. `${cwd}` is no variable: as in MassGen it stands for the agent's
+//! workspace, which is not known yet.
 
 use crate::limits;
 use crate::secrets;
@@ -11,6 +12,10 @@ use crate::tree::{Node, Substitution, Text, Value};
 
 /// Looks a variable up.
 pub(crate) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// What stands for the agent's workspace in the settings of its MCP servers (arguments, environment, directory); who
+/// starts them puts it in.
+pub const WORKSPACE_PLACEHOLDER: &str = "${cwd}";
 
 /// Most unset variables that are named for one text.
 const MOST_NAMED: usize = 10;
@@ -137,5 +142,6 @@ fn variable(text: &str) -> Option<(&str, &str, Option<&str>)> {
     let mut letters = name.chars();
     let starts = letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
     let goes_on = letters.all(|c| c.is_ascii_alphanumeric() || c == '_');
-    (starts && goes_on).then_some((text.get(..end + 3)?, name, default))
+    let written = text.get(..end + 3)?;
+    (starts && goes_on && written != WORKSPACE_PLACEHOLDER).then_some((written, name, default))
 }

@@ -1,13 +1,16 @@
-//! What a config must be trusted for: the programs that it would start here, and the keys that it would send elsewhere.
+//! What a config must be trusted for: the programs that it would start here, the keys that it would send elsewhere, and
+//! the files that it would open to its agents.
 //!
 //! It only tells; asking for trust is the caller's. It counts what a config asks for, whether or not Althing acts
 //! on it yet: a directory of strangers must be trusted for what its config says, not for what today's version does.
 
 use crate::backends::{self, Reach};
+use crate::hands::{self, ServerAt};
+use crate::keys::DEFAULT_IMAGE;
 use crate::rules;
 use crate::secrets;
 use crate::substitute::Lookup;
-use crate::tree::{Node, Value};
+use crate::tree::Node;
 
 /// One part of a config that would start a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +21,18 @@ pub struct StartsProcess {
     pub what: String,
 }
 
-/// One backend that would send a secret of this machine to an address of the config's choosing.
+/// One context path that a config would have written to, or that may lie outside its own directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReachesPath {
+    /// Dotted path of the entry.
+    pub location: String,
+    /// The path, as written.
+    pub path: String,
+    /// Whether it would be written to.
+    pub writable: bool,
+}
+
+/// One backend or MCP server that would send a secret of this machine to an address of the config's choosing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SendsSecret {
     /// Dotted path of the address.
@@ -46,6 +60,9 @@ pub(crate) fn find(root: &Node) -> Vec<StartsProcess> {
 pub(crate) fn find_sent_elsewhere(root: &Node, env: Lookup<'_>) -> Vec<SendsSecret> {
     let mut found = Vec::new();
     for backend in rules::backends(root) {
+        for server in hands::servers(backend.node, &backend.path) {
+            found.extend(sent_to_server(&server));
+        }
         let Some(kind) = backend.node.get("type").and_then(Node::as_text).and_then(backends::backend_type)
         else {
             continue;
@@ -55,10 +72,11 @@ pub(crate) fn find_sent_elsewhere(root: &Node, env: Lookup<'_>) -> Vec<SendsSecr
         else {
             continue;
         };
-        let uses_variables = ["api_key", "extra_headers", "default_headers", "extra_body", "base_url"]
-            .iter()
-            .filter_map(|key| backend.node.get(key))
-            .any(|node| node.to_json().to_string().contains("${"));
+        let uses_variables =
+            ["api_key", "extra_headers", "default_headers", "extra_body", "base_url", "azure_endpoint"]
+                .iter()
+                .filter_map(|key| backend.node.get(key))
+                .any(has_variable);
         let has_key =
             backend.node.get("api_key").is_none() && rules::api_key(backend.node, kind, env).is_some();
         if uses_variables || has_key {
@@ -67,6 +85,31 @@ pub(crate) fn find_sent_elsewhere(root: &Node, env: Lookup<'_>) -> Vec<SendsSecr
         }
     }
     found
+}
+
+/// What variables hold and a server at an address of the config's choosing would get.
+fn sent_to_server(server: &ServerAt<'_>) -> Option<SendsSecret> {
+    let url = server.node.get("url")?.as_text().filter(|url| !backends::is_loopback(url))?;
+    let uses_variables = ["url", "headers"].iter().filter_map(|key| server.node.get(key)).any(has_variable);
+    let to = backends::host_of(url).unwrap_or(url).to_owned();
+    uses_variables.then(|| SendsSecret { location: format!("{}.url", server.path), to })
+}
+
+fn has_variable(node: &Node) -> bool {
+    node.to_json().to_string().contains("${")
+}
+
+/// Context paths that need the user's word when the config was found. The document must not have been substituted.
+pub(crate) fn find_reached(root: &Node) -> Vec<ReachesPath> {
+    let reached = hands::paths::all(root).into_iter().filter_map(|at| {
+        let path = at.path()?;
+        let stays = !path.starts_with(['/', '~', '\\'])
+            && !path.contains("${")
+            && !path.split(['/', '\\']).any(|part| part == ".." || part.ends_with(':'));
+        let writable = at.is_writable();
+        (writable || !stays).then(|| ReachesPath { location: at.location, path: path.to_owned(), writable })
+    });
+    reached.collect()
 }
 
 fn in_backend(node: &Node, path: &str, found: &mut Vec<StartsProcess>) {
@@ -80,28 +123,23 @@ fn in_backend(node: &Node, path: &str, found: &mut Vec<StartsProcess>) {
         add("hooks", "hooks around tool calls".to_owned());
     }
     if node.get("enable_mcp_command_line").and_then(Node::as_bool) == Some(true) {
-        add("enable_mcp_command_line", "commands of the agent's choosing".to_owned());
+        let image = node.get("command_line_docker_image").and_then(Node::as_text).unwrap_or(DEFAULT_IMAGE);
+        let place = if hands::resolve::is_docker(node) {
+            format!(", in a container of `{}`", shown(image))
+        } else {
+            String::new()
+        };
+        add("enable_mcp_command_line", format!("commands of the agent's choosing{place}"));
     }
-    if let Some(servers) = node.get("mcp_servers") {
-        let listed = servers.items().iter().enumerate().map(|(index, server)| (format!("[{index}]"), server));
-        let named = servers.entries().iter().map(|entry| (format!(".{}", entry.key), &entry.value));
-        for (place, server) in listed.chain(named) {
-            if let Some(command) = server.get("command") {
-                add(
-                    &format!("mcp_servers{place}.command"),
-                    format!("the MCP server `{}`", command_line(command, server)),
-                );
-            }
+    for server in hands::servers(node, path) {
+        if server.node.get("command").is_some() {
+            let what = format!("the MCP server `{}`", shown(&server.command().join(" ")));
+            found.push(StartsProcess { location: format!("{}.command", server.path), what });
         }
     }
 }
 
-fn command_line(command: &Node, server: &Node) -> String {
-    let words = |node: &Node| match &node.value {
-        Value::List(items) => items.iter().filter_map(Node::as_text).map(str::to_owned).collect(),
-        _ => node.as_text().map(str::to_owned).into_iter().collect::<Vec<_>>(),
-    };
-    let mut line = words(command);
-    line.extend(server.get("args").map(words).unwrap_or_default());
-    secrets::hide(&line.join(" "), |_| "…".to_owned()).chars().take(120).collect()
+/// A text for a question, short and without secrets.
+fn shown(text: &str) -> String {
+    secrets::hide(text, |_| "…".to_owned()).chars().take(120).collect()
 }

@@ -7,10 +7,15 @@ use crate::Purpose;
 use crate::backends::{self, BACKENDS};
 use crate::diagnostic::{Problem, Severity};
 use crate::keys::{Choice, Kind};
+use crate::landed::Landed;
+use crate::memory;
 use crate::nearest;
 use crate::secrets;
 use crate::tree::{Node, Value};
 use crate::walk::{Place, Walk};
+
+/// What an amount of memory looks like.
+const MEMORY: &str = "an amount of memory such as `512m` or `2g`";
 
 impl Walk<'_, '_> {
     /// Judges a value by its kind.
@@ -46,6 +51,8 @@ impl Walk<'_, '_> {
                     None => self.mismatch(node, place, &format!("{wanted} {}", range.describe())),
                 }
             }
+            Kind::Memory if memory::amount(node).is_some() => {}
+            Kind::Memory => self.mismatch(node, place, MEMORY),
             Kind::Choice(choices) => self.choice(choices, node, place),
             Kind::BackendType => self.backend_type(node, place),
             Kind::Section(section) => self.section(section, node, place),
@@ -77,12 +84,13 @@ impl Walk<'_, '_> {
 
     fn backend_type(&mut self, node: &Node, place: Place<'_>) {
         let Some(name) = node.as_text() else { return self.not_text(node, place) };
+        let landed = self.landed;
         let Some(backend) = backends::backend_type(name) else {
             return self
                 .sink
-                .push_with(Severity::Error, node.span, place.path, || unknown_backend_type(name));
+                .push_with(Severity::Error, node.span, place.path, || unknown_backend_type(name, landed));
         };
-        if backend.is_supported() || place.quiet {
+        if backend.is_supported_in(self.landed) || place.quiet {
             return;
         }
         let problem =
@@ -164,13 +172,14 @@ impl Walk<'_, '_> {
     }
 }
 
-fn unknown_backend_type(name: &str) -> Problem {
+fn unknown_backend_type(name: &str, landed: Landed) -> Problem {
     let shown = if secrets::is_key_like(name) { "…".to_owned() } else { name.escape_debug().to_string() };
     let problem = Problem::new(format!("unknown backend type `{shown}`"));
     if let Some(near) = backends::nearest(name) {
         return problem.hint(format!("did you mean `{near}`?"));
     }
-    let supported = BACKENDS.iter().filter(|backend| backend.is_supported()).map(|backend| backend.name);
+    let supported =
+        BACKENDS.iter().filter(|backend| backend.is_supported_in(landed)).map(|backend| backend.name);
     problem.hint(format!("use one of: {}", supported.collect::<Vec<_>>().join(", ")))
 }
 
@@ -181,6 +190,7 @@ pub(crate) fn has_shape(kind: Kind, node: &Node) -> bool {
         Kind::Text | Kind::Secret | Kind::Url | Kind::BackendType | Kind::Choice(_) => {
             node.as_text().is_some()
         }
+        Kind::Memory => node.as_integer().is_some() || node.as_text().is_some(),
         Kind::Integer(_) => node.as_integer().is_some(),
         Kind::Number(_) => node.as_number().is_some(),
         Kind::Section(_) | Kind::Map(_) => matches!(node.value, Value::Map(_)),
@@ -199,6 +209,7 @@ pub(crate) fn shape_name(kind: Kind) -> String {
             let words: Vec<&str> = choices.iter().map(|choice| choice.value).collect();
             format!("one of {}", words.join(", "))
         }
+        Kind::Memory => "an amount of memory".to_owned(),
         Kind::Integer(_) => "a whole number".to_owned(),
         Kind::Number(_) => "a number".to_owned(),
         Kind::Section(_) | Kind::Map(_) => "a section with keys of its own".to_owned(),

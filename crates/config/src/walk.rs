@@ -8,6 +8,7 @@ use std::collections::HashSet;
 
 use crate::diagnostic::{Problem, Severity, Sink};
 use crate::keys::{Key, Kind, Section, Status};
+use crate::landed::Landed;
 use crate::nearest;
 use crate::tree::{Entry, Node, Span, Value};
 use crate::values::{has_shape, shape_name};
@@ -17,6 +18,7 @@ use crate::{Purpose, scalar};
 pub(crate) struct Walk<'sink, 'text> {
     pub(crate) sink: &'sink mut Sink<'text>,
     pub(crate) purpose: Purpose,
+    pub(crate) landed: Landed,
     /// What was warned about already: a key that does not act is worth one warning a file, not one per agent.
     pub(crate) warned: HashSet<(&'static str, &'static str)>,
 }
@@ -34,8 +36,8 @@ pub(crate) struct Place<'a> {
 }
 
 impl<'sink, 'text> Walk<'sink, 'text> {
-    pub(crate) fn new(sink: &'sink mut Sink<'text>, purpose: Purpose) -> Self {
-        Self { sink, purpose, warned: HashSet::new() }
+    pub(crate) fn new(sink: &'sink mut Sink<'text>, purpose: Purpose, landed: Landed) -> Self {
+        Self { sink, purpose, landed, warned: HashSet::new() }
     }
 
     /// Checks the whole document.
@@ -71,7 +73,8 @@ impl<'sink, 'text> Walk<'sink, 'text> {
     }
 
     fn key(&mut self, section: &'static Section, key: &'static Key, entry: &Entry, path: &str, quiet: bool) {
-        if let Status::Replaced(by) = key.status {
+        let status = key.status(self.landed);
+        if let Status::Replaced(by) = status {
             let problem = Problem::new(format!("`{}` is not read: {}", key.name, key.about));
             self.sink.error(entry.key_span, path, problem.hint(by));
             return;
@@ -80,10 +83,10 @@ impl<'sink, 'text> Walk<'sink, 'text> {
         if entry.value.is_null() {
             return;
         }
-        let acts = key.status == Status::Supported;
+        let acts = status == Status::Supported;
         let id = (section.name, key.name);
         if !acts && !quiet && !is_off(key, &entry.value) && self.warned.insert(id) {
-            let problem = match key.status {
+            let problem = match status {
                 Status::Alternative(instead) => {
                     Problem::new(format!("`{}` does nothing in Althing", key.name)).hint(instead)
                 }

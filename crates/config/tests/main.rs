@@ -7,10 +7,14 @@ mod suite {
     mod dotenv;
     mod env;
     mod every_file;
+    mod hands;
     mod hostile;
     mod interactive;
     mod keys;
+    mod landed;
     mod massgen;
+    mod mcp_servers;
+    mod paths;
     mod random;
     mod render;
     mod resolve;
@@ -20,4 +24,5 @@ mod suite {
     mod support;
     mod syntax;
     mod trust;
+    mod wires;
 }

@@ -13,5 +13,6 @@ pub use coordination::{CallKey, Chore, ChoreKind, Consequence, Coordination, Wan
 pub use orchestrator::{
     Backends, Feed, Interest, Mask, Orchestrator, Parts, Stopped, SubmitError, Submitter, Subscription,
 };
+pub use prompt::Briefing;
 pub use router::Router;
 pub use tools::{NEW_ANSWER, VOTE};

@@ -87,13 +87,13 @@ pub trait Workplace: Send + Sync {
 /// Makes the places where agents work.
 pub trait Workplaces: Send + Sync {
     /// The place of one member of a run whose files are in `run_dir`; made anew or found again.
-    fn open(
-        &self,
-        run: &TaskId,
-        run_dir: &str,
-        spec: &RunSpec,
+    fn open<'a>(
+        &'a self,
+        run: &'a TaskId,
+        run_dir: &'a str,
+        spec: &'a RunSpec,
         seat: usize,
-    ) -> Result<Arc<dyn Workplace>, String>;
+    ) -> BoxFuture<'a, Result<Arc<dyn Workplace>, String>>;
 }
 
 /// The session's log and files, for the one who writes them.

@@ -29,7 +29,15 @@ fn allowed() -> BTreeMap<&'static str, (&'static [&'static str], &'static [&'sta
         (
             "althing",
             (
-                &["althing-protocol", "althing-engine", "althing-llm", "althing-storage", "althing-config"],
+                &[
+                    "althing-protocol",
+                    "althing-engine",
+                    "althing-llm",
+                    "althing-storage",
+                    "althing-config",
+                    "althing-runner",
+                    "althing-mcp",
+                ],
                 kit,
             ),
         ),

@@ -5,21 +5,28 @@
 //! damaged line, and never decide what a session does next: it stores facts, it does not judge them.
 #![expect(clippy::disallowed_methods, reason = "storage owns the file system")]
 
+mod access;
 mod checkpoint;
+mod confine;
+mod context;
 mod disk;
 mod error;
 mod files;
 mod keeper;
 mod line;
 mod log;
+mod manifest;
 mod mask;
 mod names;
+mod place;
 mod reader;
 mod real;
 mod saver;
 mod scan;
 mod sessions;
 mod summary;
+mod tools;
+mod workspace;
 mod writer;
 
 #[cfg(any(test, feature = "sim"))]
@@ -28,14 +35,22 @@ pub mod sim;
 #[cfg(test)]
 mod tests;
 
+pub use access::{EXCLUDED_NAMES, FilePolicy, ReadOnlyWhy, Refusal};
 pub use checkpoint::{CheckpointFold, rebuild_checkpoint};
+pub use confine::ConfinedDir;
+pub use context::{
+    ContextSnapshot, UndoError, UndoLimits, UndoReach, UndoReport, WRITES_FILE, footer, keep_list, undo,
+};
 pub use disk::{Disk, DiskFile, DiskLock, Kind, Lock, OpenMode};
 pub use error::StorageError;
 pub use keeper::Keeper;
 pub use mask::Masker;
 pub use names::new_session_id;
+pub use place::{LocalPlace, PlaceOptions};
 pub use real::RealDisk;
 pub use scan::{Damage, DamageKind};
 pub use sessions::{Opened, ReadSession, SessionManager, open_existing_state, open_state};
 pub use summary::{Pruned, SessionSummary};
+pub use tools::{FileHost, ToolSet};
+pub use workspace::{Kept, LeftOut, Workspace};
 pub use writer::SessionWriter;

@@ -61,6 +61,19 @@ impl DiskFile for RealFile {
     }
 }
 
+/// Kept work is in directories that are read-only even to us: makes the one above a name writable, if that is why the
+/// name could not be deleted.
+fn open_up(path: &Path, error: io::Error) -> io::Result<()> {
+    use rustix::fs::{Mode, OFlags, fchmod, open};
+    match path.parent() {
+        Some(above) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let dir = open(above, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+            Ok(fchmod(dir, Mode::RWXU)?)
+        }
+        Some(_) | None => Err(error),
+    }
+}
+
 impl Disk for RealDisk {
     fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
         match fs::symlink_metadata(path) {
@@ -113,11 +126,17 @@ impl Disk for RealDisk {
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
+        fs::remove_file(path).or_else(|e| {
+            open_up(path, e)?;
+            fs::remove_file(path)
+        })
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        fs::remove_dir(path)
+        fs::remove_dir(path).or_else(|e| {
+            open_up(path, e)?;
+            fs::remove_dir(path)
+        })
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {

@@ -1,6 +1,8 @@
 //! What the program can be told to do, one file each.
 
+pub mod agents;
 pub mod config;
 pub mod resume;
 pub mod run;
 pub mod sessions;
+pub mod undo;

@@ -3,7 +3,7 @@
 use crate::args::Options;
 use crate::exit::{Exit, Failure};
 use crate::follow::Follower;
-use crate::session;
+use crate::session::{self, Cast};
 use crate::show;
 use crate::surroundings::Surroundings;
 use crate::team;
@@ -45,9 +45,10 @@ pub fn run(options: &Options, id: Option<&str>, surroundings: &Surroundings) -> 
     for note in &team.notes {
         show::say(note);
     }
-    let backends = session::cast(&team)?.backends;
+    let Cast { backends, hands, .. } = session::cast(&team, None)?;
+    let places = session::places(&id, hands, state.state_dir(), options, surroundings, &runtime);
     // Replayed from the start, so that the progress shown is whole.
-    let orchestrator = session::open(id, writer, events, backends, None, &runtime)?;
+    let orchestrator = session::open(id, writer, events, backends, places, None, &runtime)?;
     let _ = orchestrator.submitter().submit(Op::Resume, Origin::User);
     follower.run(orchestrator, Seq(0), &runtime)
 }

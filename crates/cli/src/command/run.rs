@@ -1,6 +1,7 @@
 //! `althing [OPTIONS] TASK`: one run, from a task to its final answer.
 
 use crate::args::{Options, Single};
+use crate::context;
 use crate::exit::Exit;
 use crate::exit::Failure;
 use crate::follow::Follower;
@@ -10,9 +11,11 @@ use crate::stop::StopSignals;
 use crate::surroundings::{Surroundings, SystemClock};
 use crate::team::{self, Team};
 use althing_protocol::{
-    AgentMode, Clock, LOG_SCHEMA, Member, Millis, Modes, Op, RunSpec, Seq, SessionKind, SessionOpened,
+    AgentMode, Clock, ContextPath, LOG_SCHEMA, Member, Millis, Modes, Op, RunSpec, Seq, SessionKind,
+    SessionOpened,
 };
 use std::io::Read;
+use std::path::PathBuf;
 use tokio::runtime::Runtime;
 
 /// A task longer than this is a mistake, not a task.
@@ -27,9 +30,13 @@ pub fn run(options: &Options, task: Option<&str>, surroundings: &Surroundings) -
     choice.settle(&team)?;
     let task = read_task(choice.task.take(), &runtime, &mut signals)?;
     choice.narrow(&mut team);
-    let Cast { members, backends } = session::cast(&team)?;
+    let home = surroundings.variable("HOME").map(PathBuf::from);
+    let from = context::From { cwd: &surroundings.cwd, home: home.as_deref() };
+    let (context_paths, task) =
+        context::gather(&team.config.context_paths, &options.context_path, &task, &from)?;
+    let Cast { members, backends, hands } = session::cast(&team, Some(&context_paths))?;
     announce(&team, &members);
-    let spec = spec(task, options, &team, members);
+    let spec = spec(task, context_paths, options, &team, members);
 
     let state = althing_storage::open_state(&surroundings.state_dir(options.state_dir.as_deref())).map_err(
         |error| {
@@ -51,7 +58,9 @@ pub fn run(options: &Options, task: Option<&str>, surroundings: &Surroundings) -
         op: Some(Op::StartRun { spec: Box::new(spec) }),
     };
     let follower = Follower::new(id.clone(), options, surroundings, signals);
-    let orchestrator = session::open(id, writer, Vec::new(), backends, Some(opening), &runtime)?;
+    let follower = if team.plain { follower.plain() } else { follower };
+    let places = session::places(&id, hands, state.state_dir(), options, surroundings, &runtime);
+    let orchestrator = session::open(id, writer, Vec::new(), backends, places, Some(opening), &runtime)?;
     follower.run(orchestrator, Seq(0), &runtime)
 }
 
@@ -160,7 +169,13 @@ fn announce(team: &Team, members: &[Member]) {
     show::say(&format!("agents: {}", agents.join(", ")));
 }
 
-fn spec(task: String, options: &Options, team: &Team, members: Vec<Member>) -> RunSpec {
+fn spec(
+    task: String,
+    context_paths: Vec<ContextPath>,
+    options: &Options,
+    team: &Team,
+    members: Vec<Member>,
+) -> RunSpec {
     let agent_mode = if members.len() == 1 { AgentMode::Single } else { AgentMode::Multi };
     let modes = Modes { agent_mode, refinement: !options.quick, planning: false };
     let mut rules = team.config.rules.clone().with(&modes.overrides());
@@ -177,7 +192,7 @@ fn spec(task: String, options: &Options, team: &Team, members: Vec<Member>) -> R
         context: None,
         history: Vec::new(),
         members,
-        context_paths: Vec::new(),
+        context_paths,
         modes,
         rules,
         lot: fastrand::u64(..),

@@ -21,6 +21,7 @@ mod crash;
 mod disk;
 mod exit_codes;
 mod faults;
+mod hands;
 mod hostile;
 mod limits;
 mod modes;

@@ -261,8 +261,9 @@ fn only_the_owner_may_look_at_what_is_kept() {
     let paths = paths_below(&state);
     assert!(paths.len() > 5);
     for path in paths {
-        let expected = if path.is_dir() { 0o700 } else { 0o600 };
-        assert_eq!(mode(&path), expected, "{} has {:o}", path.display(), mode(&path));
+        // What was kept of a workspace may not even be written by its owner.
+        let most = if path.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(mode(&path) & !most, 0, "{} has {:o}", path.display(), mode(&path));
     }
 }
 

@@ -1,16 +1,21 @@
 //! Keys of a backend: which model, how to reach it, and what to send along.
 //!
-//! Facts only; see `keys`. Keys for tools, files and commands are in `tools`' part of the table, which this
-//! one repeats nothing of.
+//! Facts only; see `keys`. What stands inside `mcp_servers`, `context_paths` and `hooks` is in `tools`' part of the
+//! table.
 
-use super::tools::{HOOKS, MCP_SERVER};
+use super::tools::{CONTEXT_PATHS, DEFAULT_IMAGE, HOOKS, MCP_SERVER};
 use super::{
-    ANY_NUMBER, COUNT, COUNT_OR_ZERO, Kind, NOT_NEGATIVE, Range, SECONDS, Section, TOKENS, instead, key,
-    later, sent, word,
+    ANY_NUMBER, COUNT, COUNT_OR_ZERO, Kind, NOT_NEGATIVE, Range, SECONDS, Section, TOKENS, hands, instead,
+    key, later, sent, wired, word, word_later,
 };
+use crate::landed::Part;
 
 const MULTIMEDIA: &str = "generating images, sound and video is not offered; an MCP server can";
 const PYTHON_TOOLS: &str = "Python tools are not offered; use an MCP server";
+const SUDO: &str =
+    "commands in a container run as yourself, never as root; put what they need into the image";
+/// More processors than any machine has.
+const PROCESSORS: Range = Range { min: 0.0, above_min: true, max: 4096.0 };
 
 /// The model or program that an agent runs on.
 #[rustfmt::skip] // a table: one key a line
@@ -22,6 +27,8 @@ pub(crate) static BACKEND: Section = Section {
         key("model", Kind::Text, "The model's name, as its provider spells it."),
         key("base_url", Kind::Url, "Address of the provider's API, where it differs from the provider's own."),
         key("api_key", Kind::Secret, "The key, best as `${VARIABLE}`; absent, it is read from the provider's own variable."),
+        later("azure_endpoint", Kind::Url, "Another spelling of `base_url`, for `azure_openai`.").once(Part::Wires),
+        wired("api", Kind::Choice(&[word("chat"), word("responses")]), "Which of OpenAI's two APIs to speak, where the type's own choice does not fit."),
         key("extra_headers", Kind::Map(&Kind::Text), "HTTP headers to send with every request."),
         key("default_headers", Kind::Map(&Kind::Text), "Another spelling of `extra_headers`."),
         sent("extra_body", Kind::Map(&Kind::Any), "Further fields of the request body, sent as they stand."),
@@ -31,6 +38,8 @@ pub(crate) static BACKEND: Section = Section {
         sent("request_timeout_seconds", Kind::Number(SECONDS), "Longest time of one model call, tries and waits included."),
         sent("max_retries", Kind::Integer(COUNT_OR_ZERO), "How often a failed model call is tried again."),
         sent("retry_base_ms", Kind::Integer(COUNT_OR_ZERO), "Wait before the first new try, in milliseconds; it doubles each time."),
+        wired("max_concurrent_requests", Kind::Integer(COUNT), "Most model calls at once with the same key."),
+        wired("requests_per_minute", Kind::Integer(COUNT), "Most model calls a minute with the same key."),
         sent("chunk_delay_ms", Kind::Integer(COUNT_OR_ZERO), "For `offline` only: wait between the pieces of a reply, in milliseconds."),
         sent("temperature", Kind::Number(Range::between(0.0, 2.0)), "How freely the model chooses words."),
         sent("top_p", Kind::Number(Range::between(0.0, 1.0)), "Share of the likeliest words that the model chooses from."),
@@ -69,46 +78,48 @@ pub(crate) static BACKEND: Section = Section {
         sent("search_parameters", Kind::Any, "The provider's own web search."),
         sent("web_search_options", Kind::Any, "The provider's own web search."),
         later("output_schema", Kind::Any, "JSON Schema of the reply."),
-        later("cwd", Kind::Text, "Working directory of the agent's files and commands."),
+        hands("cwd", Kind::Text, "Gives the agent a workspace and the file tools. Its value names no directory: every agent has a private workspace of the run's own."),
         later("permission_mode", Kind::Choice(&[word("default"), word("acceptEdits"), word("bypassPermissions"), word("plan")]), "What a CLI agent may do without asking."),
         later("permissions", Kind::Any, "Rules for what the agent may do."),
-        later("allowed_tools", Kind::List(&Kind::Text), "The only tools that the agent gets."),
-        later("exclude_tools", Kind::List(&Kind::Text), "Tools that the agent does not get."),
+        hands("allowed_tools", Kind::List(&Kind::Text), "The only tools that the agent gets, besides those of the run."),
+        hands("exclude_tools", Kind::List(&Kind::Text), "Tools that the agent does not get.").off("[]"),
         later("disallowed_tools", Kind::List(&Kind::Text), "Tools that a CLI agent does not get."),
         later("append_system_prompt", Kind::Text, "Text added to a CLI agent's own prompt."),
         later("system_prompt", Kind::Text, "Text in place of a CLI agent's own prompt."),
-        later("mcp_servers", Kind::Either(&[Kind::List(&Kind::Section(&MCP_SERVER)), Kind::Map(&Kind::Section(&MCP_SERVER))]), "MCP servers whose tools the agent gets."),
+        hands("mcp_servers", Kind::Either(&[Kind::List(&Kind::Section(&MCP_SERVER)), Kind::Map(&Kind::Section(&MCP_SERVER))]), "MCP servers whose tools the agent gets, as a list or by name.").off("[]"),
         later("hooks", Kind::Section(&HOOKS), "Programs called before and after this agent's tool calls."),
         later("direct_mcp_servers", Kind::List(&Kind::Text), "MCP servers that stay as they are when tools become code."),
         later("use_mcpwrapped_for_tool_filtering", Kind::Bool, "Whether tools are filtered in the MCP server."),
         later("concurrent_tool_execution", Kind::Bool, "Whether several tool calls run at once."),
         later("max_concurrent_tools", Kind::Integer(COUNT), "How many tool calls run at once."),
-        later("enable_web_search", Kind::Bool, "The provider's own web search."),
-        later("enable_x_search", Kind::Bool, "The provider's own search of X."),
+        wired("enable_web_search", Kind::Bool, "The provider's own web search."),
+        wired("enable_x_search", Kind::Bool, "The provider's own search of X."),
         later("engine", Kind::Text, "Engine of the provider's own web search."),
         later("max_results", Kind::Integer(COUNT), "Results of the provider's own web search."),
         later("search_prompt", Kind::Text, "Prompt of the provider's own web search."),
-        later("search_context_size", Kind::Text, "Extent of the provider's own web search."),
-        later("enable_code_execution", Kind::Bool, "The provider's own code execution."),
-        later("enable_code_interpreter", Kind::Bool, "The provider's own code interpreter."),
+        wired("search_context_size", Kind::Text, "Extent of the provider's own web search."),
+        wired("enable_code_execution", Kind::Bool, "The provider's own code execution."),
+        wired("enable_code_interpreter", Kind::Bool, "The provider's own code interpreter."),
         later("enable_programmatic_flow", Kind::Bool, "The provider's own calling of tools from code."),
         later("enable_tool_search", Kind::Bool, "The provider's own search for tools."),
         later("tool_search_variant", Kind::Text, "Kind of the provider's own search for tools."),
         later("enable_strict_tool_use", Kind::Bool, "The provider's own check of tool arguments."),
         later("websocket_mode", Kind::Bool, "Whether to talk to the provider over a WebSocket."),
-        later("betas", Kind::List(&Kind::Text), "The provider's features under trial."),
+        wired("betas", Kind::List(&Kind::Text), "The provider's features under trial."),
         later("upload_files", Kind::List(&Kind::Any), "Files to send with the task."),
         later("enable_rate_limit", Kind::Bool, "Whether requests are spread over time."),
-        later("api_version", Kind::Text, "Version of the Azure API."),
-        later("enable_mcp_command_line", Kind::Bool, "Whether the agent may run commands."),
+        wired("api_version", Kind::Text, "Version of the Azure API."),
+        hands("enable_mcp_command_line", Kind::Bool, "Whether the agent may run commands: confined to its workspace and the context paths, without network."),
         later("command_line_allowed_commands", Kind::List(&Kind::Text), "Patterns of commands that may run."),
         later("command_line_blocked_commands", Kind::List(&Kind::Text), "Patterns of commands that may not run."),
-        later("command_line_execution_mode", Kind::Choice(&[word("local"), word("docker"), word("srt")]), "Where commands run."),
-        later("command_line_docker_image", Kind::Text, "Image of the container."),
-        later("command_line_docker_memory_limit", Kind::Any, "Memory of the container."),
-        later("command_line_docker_cpu_limit", Kind::Any, "Processors of the container."),
-        later("command_line_docker_network_mode", Kind::Text, "Network of the container."),
-        later("command_line_docker_enable_sudo", Kind::Bool, "Whether commands may become root in the container."),
+        hands("command_line_execution_mode", Kind::Choice(&[word("local"), word("docker"), word_later("srt", "local")]), "Where commands run: on this machine, confined, or in a container.").default("local").off("local"),
+        hands("command_line_docker_image", Kind::Text, "Image of the container; it must be on this machine.").default(DEFAULT_IMAGE),
+        hands("command_line_docker_memory_limit", Kind::Memory, "Memory of the container, such as `2g`."),
+        hands("command_line_docker_cpu_limit", Kind::Number(PROCESSORS), "Processors of the container."),
+        hands("command_line_docker_network_mode", Kind::Choice(&[word("none"), word("bridge"), word("host")]), "Network of the container.").default("none"),
+        hands("command_line_network", Kind::Bool, "Whether commands reach the network; in a container, the same as `bridge`.").default("false"),
+        hands("command_line_timeout_seconds", Kind::Number(SECONDS), "Longest time of one command."),
+        instead("command_line_docker_enable_sudo", Kind::Bool, "Whether commands may become root in the container.", SUDO),
         later("command_line_docker_credentials", Kind::Any, "Credentials that the container gets."),
         later("command_line_docker_packages", Kind::Any, "Packages installed in the container."),
         later("command_line_srt_network_allowed_domains", Kind::Any, "Domains that the sandbox may reach."),
@@ -116,15 +127,15 @@ pub(crate) static BACKEND: Section = Section {
         later("command_line_srt_allow_read", Kind::Any, "Paths that the sandbox may read."),
         later("command_line_srt_read_mode", Kind::Any, "What the sandbox may read."),
         later("command_line_srt_allow_unix_sockets", Kind::Any, "Sockets that the sandbox may use."),
-        later("exclude_file_operation_mcps", Kind::Bool, "Whether the agent goes without file tools."),
+        hands("exclude_file_operation_mcps", Kind::Bool, "Whether the agent keeps only `write_file` and `edit_file` of the file tools, and does the rest with commands."),
         later("enforce_read_before_delete", Kind::Bool, "Whether a file must be read before it is deleted."),
-        later("context_paths", Kind::Any, "Directories of this agent besides the team's."),
+        hands("context_paths", CONTEXT_PATHS, "Paths besides `orchestrator.context_paths`; the whole team gets them.").off("[]"),
         later("shared_tools_directory", Kind::Text, "Where tools written as code are kept."),
         later("enable_code_based_tools", Kind::Bool, "Whether tools are offered as code."),
         later("debug_delay_seconds", Kind::Number(NOT_NEGATIVE), "A wait for tests."),
         later("debug_delay_after_n_tools", Kind::Integer(COUNT_OR_ZERO), "When the wait for tests begins."),
         instead("timeout", Kind::Number(SECONDS), "Longest time of one model call.", "use `request_timeout_seconds`"),
-        instead("max_output_tokens", Kind::Integer(TOKENS), "Longest reply with the model's reasoning, in tokens.", "use `max_completion_tokens`"),
+        wired("max_output_tokens", Kind::Integer(TOKENS), "Longest reply with the model's reasoning, in tokens."),
         instead("custom_tools", Kind::Any, "Python functions as tools.", PYTHON_TOOLS),
         instead("custom_tools_path", Kind::Text, "Directory of Python functions as tools.", PYTHON_TOOLS),
         instead("auto_discover_custom_tools", Kind::Bool, "Whether Python functions are found by themselves.", PYTHON_TOOLS),
@@ -158,11 +169,12 @@ static REASONING: Section = Section {
             Kind::Choice(&[word("none"), word("minimal"), word("low"), word("medium"), word("high"), word("xhigh"), word("max")]),
             "How much it reasons.",
         ),
-        later("summary", Kind::Text, "Whether the provider sums the reasoning up.").off("none"),
-        later("type", Kind::Text, "The provider's own switch for reasoning."),
-        later("max_tokens", Kind::Integer(COUNT), "Longest reasoning, in tokens."),
-        later("exclude", Kind::Bool, "Whether the reasoning is left out of the reply."),
-        later("enabled", Kind::Bool, "Whether the model reasons."),
+        wired("summary", Kind::Text, "Whether the provider sums the reasoning up.").off("none"),
+        wired("type", Kind::Text, "The provider's own switch for reasoning."),
+        wired("max_tokens", Kind::Integer(TOKENS), "Longest reasoning, in tokens."),
+        wired("budget_tokens", Kind::Integer(TOKENS), "Longest reasoning, in tokens."),
+        wired("exclude", Kind::Bool, "Whether the reasoning is left out of the reply."),
+        wired("enabled", Kind::Bool, "Whether the model reasons."),
     ],
 };
 
@@ -172,6 +184,6 @@ static TEXT: Section = Section {
     about: "How the model writes.",
     keys: &[
         key("verbosity", Kind::Choice(&[word("low"), word("medium"), word("high")]), "How much it writes."),
-        later("format", Kind::Any, "Form of the reply."),
+        wired("format", Kind::Any, "Form of the reply."),
     ],
 };

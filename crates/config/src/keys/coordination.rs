@@ -5,6 +5,7 @@
 use super::{
     COUNT, COUNT_OR_ZERO, Kind, Range, SECONDS, SECONDS_OR_ZERO, Section, instead, key, later, word,
 };
+use crate::landed::Part;
 
 const BROADCAST: &str = "questions between agents are not offered";
 const PERSONAS: &str = "personas are not offered; write each agent's own `system_message`";
@@ -24,7 +25,7 @@ pub(super) static COORDINATION: Section = Section {
         later("plan_depth", Kind::Choice(&[word("dynamic"), word("shallow"), word("medium"), word("deep")]), "How detailed a plan is."),
         later("plan_target_steps", Kind::Integer(COUNT), "Number of steps of a plan."),
         later("plan_target_chunks", Kind::Integer(COUNT), "Number of parts of a plan."),
-        later("max_orchestration_restarts", Kind::Integer(COUNT_OR_ZERO), "How often a run may start over after it was judged.").off("0"),
+        later("max_orchestration_restarts", Kind::Integer(COUNT_OR_ZERO), "How often a run may start over after it was judged.").off("0").default("0").once(Part::Restarts),
         later("enable_agent_task_planning", Kind::Bool, "Whether agents keep task lists."),
         later("max_tasks_per_plan", Kind::Integer(COUNT), "Longest task list."),
         later("task_planning_filesystem_mode", Kind::Bool, "Whether task lists are files."),

@@ -5,6 +5,8 @@
 //! table; none of them may keep a list of its own, because a second list is a list that goes stale. The table
 //! holds facts only and looks at no document.
 
+use crate::landed::{Landed, Part};
+
 mod agent;
 mod backend;
 mod coordination;
@@ -16,6 +18,7 @@ mod tools;
 pub(crate) use backend::BACKEND;
 pub(crate) use orchestrator::ORCHESTRATOR;
 pub(crate) use root::ROOT;
+pub(crate) use tools::DEFAULT_IMAGE;
 
 /// A group of keys that stand together in a map.
 #[derive(Debug)]
@@ -35,8 +38,10 @@ pub(crate) struct Key {
     pub(crate) name: &'static str,
     /// What it may hold.
     pub(crate) kind: Kind,
-    /// Whether Althing acts on it.
-    pub(crate) status: Status,
+    /// Whether Althing acts on it, as long as it has not got `part`. Ask [`Key::status`].
+    until: Status,
+    /// Machinery with which the key acts.
+    part: Option<Part>,
     /// What holds when it is absent, as YAML; `None` when absence is its own meaning.
     pub(crate) default: Option<&'static str>,
     /// One line about it.
@@ -87,6 +92,8 @@ pub(crate) enum Kind {
     List(&'static Kind),
     /// A map whose keys are the user's.
     Map(&'static Kind),
+    /// An amount of memory: bytes, or a number with a unit (`512m`, `2g`).
+    Memory,
     /// Any of several shapes.
     Either(&'static [Kind]),
     /// Whatever stands there.
@@ -112,6 +119,10 @@ pub(crate) struct Range {
     /// Highest value.
     pub(crate) max: f64,
 }
+
+/// A text, or a number or boolean that stands for one.
+const SCALAR: Kind =
+    Kind::Either(&[Kind::Text, Kind::Bool, Kind::Integer(ANY_NUMBER), Kind::Number(ANY_NUMBER)]);
 
 /// Any number.
 pub(crate) const ANY_NUMBER: Range = Range { min: f64::NEG_INFINITY, above_min: false, max: f64::INFINITY };
@@ -173,7 +184,8 @@ const fn key(name: &'static str, kind: Kind, about: &'static str) -> Key {
     Key {
         name,
         kind,
-        status: Status::Supported,
+        until: Status::Supported,
+        part: None,
         default: None,
         about,
         required: false,
@@ -185,12 +197,12 @@ const fn key(name: &'static str, kind: Kind, about: &'static str) -> Key {
 /// A key of MassGen's that Althing does not act on yet.
 const fn later(name: &'static str, kind: Kind, about: &'static str) -> Key {
     let off = if matches!(kind, Kind::Bool) { Some("false") } else { None };
-    Key { status: Status::NotYet, off, ..key(name, kind, about) }
+    Key { until: Status::NotYet, off, ..key(name, kind, about) }
 }
 
 /// A key of MassGen's for which Althing has something else.
 const fn instead(name: &'static str, kind: Kind, about: &'static str, use_this: &'static str) -> Key {
-    Key { status: Status::Alternative(use_this), ..later(name, kind, about) }
+    Key { until: Status::Alternative(use_this), ..later(name, kind, about) }
 }
 
 /// A key that goes on to the model's client as it stands.
@@ -198,7 +210,27 @@ const fn sent(name: &'static str, kind: Kind, about: &'static str) -> Key {
     Key { passed_on: true, ..key(name, kind, about) }
 }
 
+/// A key that goes on to the model's client once all wires are there.
+const fn wired(name: &'static str, kind: Kind, about: &'static str) -> Key {
+    Key { passed_on: true, part: Some(Part::Wires), ..later(name, kind, about) }
+}
+
+/// A key that acts once agents have hands.
+const fn hands(name: &'static str, kind: Kind, about: &'static str) -> Key {
+    Key { part: Some(Part::Hands), ..later(name, kind, about) }
+}
+
 impl Key {
+    /// Whether Althing acts on it.
+    pub(crate) fn status(&self, landed: Landed) -> Status {
+        if self.part.is_some_and(|part| landed.has(part)) { Status::Supported } else { self.until }
+    }
+
+    /// Acts once this is there.
+    const fn once(self, part: Part) -> Self {
+        Self { part: Some(part), ..self }
+    }
+
     const fn default(self, default: &'static str) -> Self {
         Self { default: Some(default), ..self }
     }

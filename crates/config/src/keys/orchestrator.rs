@@ -4,10 +4,11 @@
 
 use super::coordination::COORDINATION;
 use super::interactive::INTERACTIVE;
-use super::{COUNT, COUNT_OR_ZERO, Choice, Kind, Section, instead, key, later, word, word_later};
+use super::tools::CONTEXT_PATHS;
+use super::{COUNT, COUNT_OR_ZERO, Choice, Kind, Section, hands, instead, key, later, word, word_later};
+use crate::landed::Part;
 
 const MULTIMEDIA: &str = "generating images, sound and video is not offered; an MCP server can";
-const STATE: &str = "Althing keeps its own state; see `--state-dir`";
 
 /// How willing agents are to vote for an answer instead of improving on it. MassGen's finer shades are taken for
 /// the nearest of the three.
@@ -45,11 +46,13 @@ pub(crate) static ORCHESTRATOR: Section = Section {
         key("skip_final_presentation", Kind::Bool, "Whether the winner's answer is the final one as it stands.").default("false"),
         key("coordination", Kind::Section(&COORDINATION), "Finer points of the coordination."),
         key("interactive_mode", Kind::Section(&INTERACTIVE), "The conversation in front of the runs."),
-        later("context_paths", Kind::List(&Kind::Section(&CONTEXT_PATH)), "Files and directories that the agents may read or write.").off("[]"),
+        hands("context_paths", CONTEXT_PATHS, "Files and directories that the run is about: every agent may read them, the presenter may write to those with `permission: write`.").off("[]"),
+        key("answer_novelty_requirement", Kind::Choice(&[word("lenient"), word("balanced"), word("strict")]), "How different a new answer must be from those that its author knows.").default("lenient"),
+        key("fairness_enabled", Kind::Bool, "Whether fast agents wait for slow ones.").default("true"),
+        key("fairness_lead_cap_answers", Kind::Integer(COUNT_OR_ZERO), "How many answers an agent may be ahead of the slowest.").default("2"),
+        key("agent_temporary_workspace", Kind::Text, "Where MassGen keeps the copies that agents see of each other's work. Althing keeps them by itself, under its state directory."),
+        key("snapshot_storage", Kind::Text, "Where MassGen keeps what agents had made when they answered. Althing keeps it by itself, under its state directory."),
         later("voting_threshold", Kind::Integer(COUNT), "MassGen's threshold of its checklist votes."),
-        later("answer_novelty_requirement", Kind::Choice(&[word("lenient"), word("balanced"), word("strict")]), "How different a new answer must be.").off("lenient"),
-        later("fairness_enabled", Kind::Bool, "Whether fast agents wait for slow ones."),
-        later("fairness_lead_cap_answers", Kind::Integer(COUNT_OR_ZERO), "How many answers a fast agent may be ahead."),
         later("max_midstream_injections_per_round", Kind::Integer(COUNT_OR_ZERO), "How many updates reach an agent in one round."),
         later("defer_peer_updates_until_restart", Kind::Bool, "Whether updates wait for an agent's next round."),
         later("allow_midstream_peer_updates_before_checklist_submit", Kind::Bool, "Whether updates may come before a checklist is handed in."),
@@ -60,15 +63,13 @@ pub(crate) static ORCHESTRATOR: Section = Section {
         later("skip_coordination_rounds", Kind::Bool, "MassGen's test of the presentation alone."),
         later("debug_final_answer", Kind::Text, "MassGen's test of the presentation alone."),
         later("presenter_agent", Kind::Text, "The agent that presents in MassGen's decomposition mode."),
-        later("max_orchestration_restarts", Kind::Integer(COUNT_OR_ZERO), "How often a run may start over after it was judged.").off("0"),
+        later("max_orchestration_restarts", Kind::Integer(COUNT_OR_ZERO), "How often a run may start over after it was judged; `coordination.max_orchestration_restarts` comes before it.").off("0").once(Part::Restarts),
         later("max_turns", Kind::Integer(COUNT), "Most turns of a conversation."),
         later("skills_directory", Kind::Text, "Directory of skills."),
         later("docker", Kind::Any, "Containers of the team."),
         later("timeout", Kind::Any, "MassGen's older place for `timeout_settings`."),
         later("type", Kind::Text, "MassGen's kind of orchestrator."),
         instead("coordination_mode", Kind::Choice(&[word("voting"), word("decomposition")]), "Voting, or a split of the task.", "decomposition is not offered; the agents vote").off("voting"),
-        instead("agent_temporary_workspace", Kind::Text, "Where MassGen keeps copies for agents.", STATE),
-        instead("snapshot_storage", Kind::Text, "Where MassGen keeps snapshots.", STATE),
         instead("enable_multimodal_tools", Kind::Bool, "Tools for images, sound and video.", MULTIMEDIA),
         instead("multimodal_config", Kind::Any, "Tools for images, sound and video.", MULTIMEDIA),
         instead("image_generation_backend", Kind::Any, "Provider of images.", MULTIMEDIA),
@@ -78,16 +79,5 @@ pub(crate) static ORCHESTRATOR: Section = Section {
         instead("enable_nlip", Kind::Bool, "MassGen's NLIP message routing.", "not offered"),
         instead("nlip", Kind::Any, "MassGen's NLIP message routing.", "not offered"),
         instead("nlip_config", Kind::Any, "MassGen's NLIP message routing.", "not offered"),
-    ],
-};
-
-#[rustfmt::skip] // a table: one key a line
-static CONTEXT_PATH: Section = Section {
-    name: "context_path",
-    about: "A file or directory that the agents may read or write.",
-    keys: &[
-        key("path", Kind::Text, "The path.").required(),
-        key("permission", Kind::Choice(&[word("read"), word("write")]), "Whether it may be written.").default("read"),
-        key("protected_paths", Kind::List(&Kind::Text), "Paths in it that are never written."),
     ],
 };

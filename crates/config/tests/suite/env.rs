@@ -80,7 +80,7 @@ fn an_unset_variable_is_a_warning_for_the_file_and_an_error_for_a_run() {
 
 #[test]
 fn an_unset_variable_under_a_key_that_does_not_act_stops_nothing() {
-    let text = "agents:\n  - id: a\n    backend: {type: offline, mcp_servers: [{name: n, command: npx, env: {TOKEN: '${NOT_SET}'}}]}\n";
+    let text = "agents:\n  - id: a\n    backend: {type: offline, output_schema: {title: '${NOT_SET}'}}\n";
     let report = run(text, &[]);
     assert!(report.is_valid());
     assert_eq!(report.warnings.len(), 1);

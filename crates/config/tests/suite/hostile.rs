@@ -3,13 +3,22 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use althing_config::Report;
+use althing_config::{Landed, Purpose, Report, Source, check_in};
 
-use super::support::checked;
+use super::support::{backend, checked, env, with};
 
 /// Checks a text and holds the report to the promise: an error, a place, a suggestion, in time. The promised 100 ms are
 /// for a release build (`cargo test --release`); a debug build on a shared machine only shows that nothing explodes.
 fn refused(text: &str) -> Report {
+    let report = in_time(|| checked(text));
+    assert!(!report.is_valid() && report.config.is_none());
+    assert!(report.errors.iter().all(|error| error.line >= 1 && error.column >= 1));
+    assert!(report.errors[0].suggestion.is_some(), "{:?}", report.errors[0]);
+    assert!(report.errors.len() <= 201 && report.warnings.len() <= 201);
+    report
+}
+
+fn in_time(check: impl Fn() -> Report) -> Report {
     let limit = Duration::from_millis(if cfg!(debug_assertions) { 3000 } else { 100 });
     // The best of a few: other work on the machine is not the config's doing.
     let mut best = Duration::MAX;
@@ -17,19 +26,45 @@ fn refused(text: &str) -> Report {
     for _ in 0..5 {
         #[expect(clippy::disallowed_methods, reason = "a test of time needs a clock")]
         let started = std::time::Instant::now();
-        report = Some(checked(text));
+        report = Some(check());
         best = best.min(started.elapsed());
         if best < limit {
             break;
         }
     }
     assert!(best < limit, "took {best:?}");
-    let report = report.expect("at least one");
-    assert!(!report.is_valid() && report.config.is_none());
-    assert!(report.errors.iter().all(|error| error.line >= 1 && error.column >= 1));
-    assert!(report.errors[0].suggestion.is_some(), "{:?}", report.errors[0]);
-    assert!(report.errors.len() <= 201 && report.warnings.len() <= 201);
-    report
+    report.expect("at least one")
+}
+
+#[test]
+fn thousands_of_paths_tools_and_servers_cost_no_more_than_their_number() {
+    let by_all = |text: &str| {
+        in_time(|| check_in(Source { name: "team.yaml", text }, &env(&[]), Purpose::Check, Landed::ALL))
+    };
+    let list = |count: usize| (0..count).map(|n| format!("t{n}")).collect::<Vec<_>>().join(", ");
+    let paths = by_all(&with(&format!("orchestrator: {{context_paths: [{}]}}\n", list(19_000))));
+    assert_eq!(paths.config.expect("settings").config.context_paths.len(), 19_000);
+    let protected = format!(
+        "orchestrator: {{context_paths: [{{path: a, protected_paths: [{0}]}}, {{path: a, protected_paths: [{0}]}}]}}\n",
+        list(9000)
+    );
+    let protected = by_all(&with(&protected)).config.expect("settings").config.context_paths;
+    assert_eq!((protected.len(), protected[0].protected.len()), (1, 9000));
+    let servers =
+        |count: usize| (0..count).map(|n| format!("s{n}: {{command: p}}")).collect::<Vec<_>>().join(", ");
+    let flow = |count: usize, tools: usize| {
+        backend(&format!(
+            "{{type: offline, mcp_servers: {{{}}}, exclude_tools: [{}]}}",
+            servers(count),
+            list(tools)
+        ))
+    };
+    let most = by_all(&flow(64, 1000)).config.expect("settings").config.agents[0].hands.clone();
+    assert_eq!((most.mcp_servers.len(), most.mcp_servers[63].exclude_tools.len()), (64, 1000));
+    let error = |text: &str| by_all(text).errors[0].message.clone();
+    assert_eq!(error(&flow(65, 1)), "an agent may have at most 64 MCP servers");
+    assert_eq!(error(&flow(1, 1001)), "`exclude_tools` may name at most 1000 tools, of 256 bytes each");
+    assert!(error(&flow(3000, 3000)).contains("at most"));
 }
 
 #[test]
@@ -160,8 +195,8 @@ fn variables_cannot_blow_a_config_up() {
     );
     let big = "x".repeat(100_000);
     let env = |name: &str| (name == "BIG").then(|| big.clone());
-    let source = althing_config::Source { name: "team.yaml", text: &text };
-    let report = althing_config::check(source, &env, althing_config::Purpose::Run);
+    let source = Source { name: "team.yaml", text: &text };
+    let report = althing_config::check(source, &env, Purpose::Run);
     assert!(report.errors.iter().any(|error| error.message.contains("out of its variables")));
 }
 

@@ -11,13 +11,13 @@ fn a_small_config_is_right_without_a_word() {
 
 #[test]
 fn a_key_that_is_not_supported_yet_gives_one_warning_however_often_it_is_used() {
-    let backend = "{type: offline, cwd: work, custom_tools: [{name: x}]}";
+    let backend = "{type: offline, output_schema: {}, custom_tools: [{name: x}]}";
     let agents = ["a", "b", "c"].map(|id| format!("  - id: {id}\n    backend: {backend}\n")).concat();
     assert_eq!(
         messages(&checked(&format!("agents:\n{agents}"))),
         [
-            "Warning 3:30 agents[0].backend.cwd | `cwd` is not supported yet and does nothing | the rest of the file works without it; remove the key to silence this warning",
-            "Warning 3:41 agents[0].backend.custom_tools | `custom_tools` does nothing in Althing | Python tools are not offered; use an MCP server",
+            "Warning 3:30 agents[0].backend.output_schema | `output_schema` is not supported yet and does nothing | the rest of the file works without it; remove the key to silence this warning",
+            "Warning 3:49 agents[0].backend.custom_tools | `custom_tools` does nothing in Althing | Python tools are not offered; use an MCP server",
         ]
     );
 }
@@ -169,7 +169,7 @@ fn a_word_that_massgen_knows_for_a_choice_is_taken_for_the_nearest_that_acts() {
 
 #[test]
 fn a_backend_type_that_we_lack_is_a_warning_for_the_file_and_an_error_for_a_run() {
-    let text = "agents:\n  - {id: a, backend: {type: claude, model: m}}\n  - {id: b, backend: {type: claude, model: m}}\n";
+    let text = "agents:\n  - {id: a, backend: {type: uitars, model: m}}\n  - {id: b, backend: {type: uitars, model: m}}\n";
     let source = althing_config::Source { name: "team.yaml", text };
     let judged = althing_config::check(source, &env(&[]), Purpose::Check);
     assert_eq!((judged.errors.len(), judged.warnings.len()), (0, 1));

@@ -1,8 +1,10 @@
 //! The settings that come out.
 
-use althing_protocol::{FinalAnswerStrategy, Millis, Price, RunLimits, RunRules, VotingSensitivity};
+use althing_protocol::{
+    AnswerNovelty, FinalAnswerStrategy, Millis, Price, RunLimits, RunRules, VotingSensitivity,
+};
 
-use super::support::{checked, loaded, with};
+use super::support::{checked, loaded, loaded_by_all, with};
 
 #[test]
 fn every_rule_of_a_run_reaches_the_settings() {
@@ -16,6 +18,8 @@ fn every_rule_of_a_run_reaches_the_settings() {
   defer_voting_until_all_answered: true
   final_answer_strategy: synthesize
   skip_final_presentation: true
+  answer_novelty_requirement: strict
+  fairness_lead_cap_answers: 5
   coordination: {override_window_seconds: 5, first_answer_wait_seconds: 0.5}
 timeout_settings:
   orchestrator_timeout_seconds: 600
@@ -35,6 +39,9 @@ timeout_settings:
         skip_final_presentation: true,
         first_answer_wait: Millis(500),
         override_window: Some(Millis(5000)),
+        answer_novelty: AnswerNovelty::Strict,
+        fairness_lead_cap: Some(5),
+        max_restarts: 0,
         limits: RunLimits {
             orchestrator: Millis(600_000),
             initial_round: Some(Millis(120_000)),
@@ -42,9 +49,56 @@ timeout_settings:
             round_grace: Millis(0),
             ..RunLimits::default()
         },
-        ..RunRules::default()
     };
     assert_eq!(loaded(&text).config.rules, expected);
+}
+
+#[test]
+fn fairness_that_is_switched_off_has_no_cap_whatever_the_cap_says() {
+    let cap = |more: &str| loaded(&with(&format!("orchestrator: {more}\n"))).config.rules.fairness_lead_cap;
+    assert_eq!(cap("{fairness_enabled: false}"), None);
+    assert_eq!(cap("{fairness_enabled: false, fairness_lead_cap_answers: 3}"), None);
+    assert_eq!(cap("{fairness_enabled: true}"), Some(2));
+    assert_eq!(cap("{fairness_lead_cap_answers: 0}"), Some(0));
+    let wrong = checked(&with(
+        "orchestrator: {fairness_lead_cap_answers: -1, answer_novelty_requirement: strickt}\n",
+    ));
+    let hints: Vec<_> = wrong.errors.iter().filter_map(|error| error.suggestion.as_deref()).collect();
+    assert_eq!(
+        hints,
+        [
+            "use a whole number from 0 to 1000000",
+            "did you mean `strict`? possible: lenient, balanced, strict"
+        ]
+    );
+}
+
+#[test]
+fn restarts_are_read_from_both_places_and_the_inner_one_wins() {
+    let restarts =
+        |more: &str| loaded_by_all(&with(&format!("orchestrator: {more}\n"))).config.rules.max_restarts;
+    assert_eq!(restarts("{coordination: {max_orchestration_restarts: 2}}"), 2);
+    assert_eq!(restarts("{max_orchestration_restarts: 1}"), 1);
+    assert_eq!(restarts("{max_orchestration_restarts: 1, coordination: {max_orchestration_restarts: 3}}"), 3);
+    assert_eq!(restarts("{}"), 0);
+}
+
+#[test]
+fn plain_progress_is_asked_for_by_the_simple_display() {
+    let plain = |ui: &str| loaded_by_all(&with(&format!("ui: {ui}\n"))).plain_progress();
+    assert!(plain("{display_type: simple}"));
+    assert!(plain("{type: simple}"));
+    assert!(!plain("{display_type: rich_terminal}"));
+    assert!(!plain("{display_type: textual_terminal, type: simple}"));
+    assert!(!loaded_by_all(&with("")).plain_progress());
+}
+
+#[test]
+fn directories_that_althing_keeps_by_itself_need_no_word() {
+    loaded(&with(
+        "orchestrator: {agent_temporary_workspace: temp_workspaces, snapshot_storage: snapshots}\n",
+    ));
+    assert!(!checked(&with("orchestrator: {snapshot_storage: [a]}\n")).is_valid());
 }
 
 #[test]

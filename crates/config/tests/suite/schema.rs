@@ -51,7 +51,7 @@ fn the_schema_carries_types_ranges_choices_and_defaults() {
     let types = schema["$defs"]["backend"]["properties"]["type"]["enum"].as_array().expect("a list");
     assert_eq!(types.len(), BACKENDS.len());
     assert_eq!(schema["$defs"]["backend"]["required"], json!(["type"]));
-    assert_eq!(schema["$defs"]["backend"]["properties"]["cwd"]["deprecated"], true);
+    assert_eq!(schema["$defs"]["backend"]["properties"]["output_schema"]["deprecated"], true);
 }
 
 #[test]

@@ -100,3 +100,50 @@ fn keys_that_would_go_to_an_address_of_the_configs_choosing_are_told() {
     assert_eq!(sends("{type: openai, base_url: 'http://127.0.0.1:9/v1'}"), []);
     assert_eq!(sends("{type: chatcompletion, model: m, base_url: 'https://example.test'}"), []);
 }
+
+#[test]
+fn a_container_is_told_with_its_image() {
+    let found = started(&backend(
+        "{type: offline, enable_mcp_command_line: true, command_line_execution_mode: docker, command_line_docker_image: 'evil:v1'}",
+    ));
+    assert_eq!(found[0].what, "commands of the agent's choosing, in a container of `evil:v1`");
+    let found =
+        started(&backend("{type: offline, enable_mcp_command_line: true, command_line_docker_image: x}"));
+    assert_eq!(found[0].what, "commands of the agent's choosing");
+}
+
+#[test]
+fn what_variables_hold_and_a_server_elsewhere_would_get_is_told() {
+    let sends = |server: &str| {
+        let text = backend(&format!("{{type: offline, mcp_servers: {{s: {server}}}}}"));
+        let loaded = checked(&text).config.expect("settings");
+        loaded
+            .sends_secrets_elsewhere()
+            .iter()
+            .map(|one| (one.location.clone(), one.to.clone()))
+            .collect::<Vec<_>>()
+    };
+    let told = vec![("agents[0].backend.mcp_servers.s.url".to_owned(), "example.test".to_owned())];
+    assert_eq!(
+        sends("{url: 'https://example.test/mcp', headers: {Authorization: 'Bearer ${GITHUB_TOKEN}'}}"),
+        told
+    );
+    assert_eq!(sends("{url: 'https://example.test/mcp?key=${GITHUB_TOKEN}'}"), told);
+    assert_eq!(sends("{url: 'https://example.test/mcp'}"), []);
+    assert_eq!(sends("{url: 'http://localhost:1/mcp', headers: {A: '${GITHUB_TOKEN}'}}"), []);
+}
+
+#[test]
+fn paths_that_leave_the_directory_or_are_written_are_told() {
+    let reached = |list: &str| {
+        let loaded =
+            checked(&with(&format!("orchestrator: {{context_paths: {list}}}\n"))).config.expect("settings");
+        loaded.reaches_paths().iter().map(|one| (one.path.clone(), one.writable)).collect::<Vec<_>>()
+    };
+    assert_eq!(reached("[docs, ./src/lib.rs, .hidden, 'a..b']"), []);
+    let outside = ["/etc", "~/.ssh", "../other", "a/../../b", "${HOME}", "C:\\x"];
+    for path in outside {
+        assert_eq!(reached(&format!("['{path}']")), [(path.to_owned(), false)], "{path}");
+    }
+    assert_eq!(reached("[{path: docs, permission: write}]"), [("docs".to_owned(), true)]);
+}

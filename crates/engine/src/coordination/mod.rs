@@ -17,6 +17,7 @@ use althing_protocol::{
 pub(crate) use state::{Attempt, Seat, State, Turn};
 use state::{Context, Ending, Presented};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A model call that should be under way. Its place in the conversation names it: when the conversation moves on,
 /// it is another call.
@@ -92,7 +93,7 @@ impl Coordination {
     pub fn new(session: SessionId, task: TaskId, spec: RunSpec, log_dir: String) -> Self {
         let seats = spec.members.iter().cloned().map(Seat::new).collect();
         let state = State {
-            spec,
+            spec: Arc::new(spec),
             seats,
             answers: Vec::new(),
             usage: Usage::default(),
@@ -133,6 +134,10 @@ impl Coordination {
     /// What the run is to do and with whom.
     pub fn spec(&self) -> &RunSpec {
         &self.state.spec
+    }
+
+    pub(crate) fn shared_spec(&self) -> Arc<RunSpec> {
+        self.state.spec.clone()
     }
 
     /// The agent in a seat.

@@ -4,6 +4,7 @@ use althing_protocol::{
     AgentId, Answer, AttemptOutcome, Ballot, FileWrite, Item, Member, Purpose, Reply, Revision, RunResult,
     RunSpec, ToolCall, Usage,
 };
+use std::sync::Arc;
 
 /// How often an agent may end a turn wrongly before it is out.
 pub(crate) const TRIES: u32 = 3;
@@ -280,7 +281,8 @@ pub(crate) enum Presented {
 /// Everything a run's decider knows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct State {
-    pub(crate) spec: RunSpec,
+    /// Shared with the doers, which outlive a borrow.
+    pub(crate) spec: Arc<RunSpec>,
     pub(crate) seats: Vec<Seat>,
     /// In the order in which they were stored: the nth has revision n.
     pub(crate) answers: Vec<Answer>,

@@ -2,11 +2,12 @@
 
 use super::feed::Feed;
 use super::passing::Passing;
+use super::places::{Sight, Way};
 use super::{Backend, Input, Mask};
 use crate::coordination::{CallKey, Chore, ChoreKind};
 use althing_protocol::{
-    AnswerLabel, BackendError, BackendErrorKind, ContextAccess, Delta, FileWrite, Item, ModelRequest, Reply,
-    TaskId, ToolOutcome, Usage, Workplace,
+    BackendError, BackendErrorKind, ContextAccess, Delta, FileWrite, Item, ModelRequest, Reply, TaskId,
+    ToolOutcome, Usage, Workplace,
 };
 use std::collections::HashMap;
 use std::future::Future;
@@ -40,8 +41,8 @@ pub(super) struct Call {
     pub(super) work: TaskId,
     pub(super) request: ModelRequest,
     pub(super) backend: Option<Arc<dyn Backend>>,
-    /// Where the agent works, if it has hands, and the others' work it is to see there.
-    pub(super) place: Option<(Arc<dyn Workplace>, Vec<AnswerLabel>)>,
+    /// The way to where the agent works, if it has hands, and what it is to see there.
+    pub(super) place: Option<(Way, Sight)>,
 }
 
 /// What is under way. Dropping it stops everything.
@@ -94,11 +95,11 @@ impl Doers {
     pub(super) fn call(&mut self, key: DoerKey, call: Call) {
         let (feed, mask) = (self.feed.clone(), self.mask.clone());
         self.spawn(key, Done::Replied(Err(broken())), async move {
-            let Call { work, request, backend, place } = call;
-            if let Some((place, labels)) = place
-                && let Err(error) = place.show(labels).await
+            let Call { work, mut request, backend, place } = call;
+            if let Some((way, sight)) = place
+                && let Err(error) = way.dress(&mut request, sight).await
             {
-                return Done::Replied(Err(no_view(&error)));
+                return Done::Replied(Err(no_place(&error)));
             }
             let mut passing = Passing::new(feed, work, mask);
             let mut on_delta = |delta: Delta<'_>| passing.take(delta);
@@ -112,14 +113,12 @@ impl Doers {
     }
 
     /// Starts a chore.
-    pub(super) fn chore(
-        &mut self,
-        key: DoerKey,
-        kind: ChoreKind,
-        access: ContextAccess,
-        place: Result<Arc<dyn Workplace>, String>,
-    ) {
+    pub(super) fn chore(&mut self, key: DoerKey, kind: ChoreKind, access: ContextAccess, way: Option<Way>) {
         self.spawn(key, Done::Added(outcome(&kind, Err("it broke off inside Althing".into()))), async move {
+            let place = match way {
+                Some(way) => way.place().await,
+                None => Err("its agent has no hands".into()),
+            };
             let result = match place {
                 Ok(place) => carry_out(&*place, &kind, access).await,
                 Err(error) => Err(error),
@@ -222,10 +221,10 @@ fn no_backend() -> BackendError {
     }
 }
 
-fn no_view(error: &str) -> BackendError {
+fn no_place(error: &str) -> BackendError {
     BackendError {
         kind: BackendErrorKind::BadRequest,
-        message: format!("the others' work could not be shown to it: {error}"),
+        message: format!("the place where it works cannot be used: {error}"),
         hint: None,
         usage: Usage::default(),
     }

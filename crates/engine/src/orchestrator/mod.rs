@@ -17,7 +17,7 @@ use althing_protocol::{
     Journal, JournalError, JournalReader, Notice, NoticeLevel, Op, Origin, Progress, RunEnd, RunResult,
     RunSpec, Seq, SessionId, SessionOpened, TaskId, TaskSpec, Workplaces,
 };
-use doers::{DoerKey, Doers, Done, Job};
+use doers::{Call, DoerKey, Doers, Done, Job};
 pub use feed::{Feed, Interest, Subscription};
 use places::Places;
 use std::collections::{BTreeMap, HashMap};
@@ -408,13 +408,16 @@ impl Session {
                 }
                 match key.job.clone() {
                     Job::Call(call) => {
-                        if let Some(call) = self.places.call(&self.parts, run, call.seat) {
-                            self.doers.call(key, call);
-                        }
+                        let Some(request) = run.request(call.seat) else { continue };
+                        let way = self.places.way(&self.parts, run, call.seat);
+                        let place = way.map(|way| (way, Places::sight(run, call.seat)));
+                        let backend =
+                            run.agent(call.seat).and_then(|agent| self.parts.backends.get(agent)).cloned();
+                        self.doers.call(key, Call { work: run.work(call.seat), request, backend, place });
                     }
                     Job::Chore(chore) => {
-                        let place = self.places.of(&self.parts, run, chore.seat);
-                        self.doers.chore(key, chore.kind, run.access(chore.seat), place);
+                        let way = self.places.way(&self.parts, run, chore.seat);
+                        self.doers.chore(key, chore.kind, run.access(chore.seat), way);
                     }
                 }
             }

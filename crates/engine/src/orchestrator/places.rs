@@ -1,70 +1,94 @@
-//! The places where agents with hands work, opened when they are first needed, and the model calls made from there.
+//! The places where agents with hands work, opened when they are first needed, and what a model call looks like from
+//! there.
 
 use super::Parts;
-use super::doers::Call;
 use crate::coordination::Coordination;
-use althing_protocol::{Message, ModelRequest, TaskId, Workplace};
+use althing_protocol::{
+    AnswerLabel, ContextAccess, Message, ModelRequest, RunSpec, TaskId, Workplace, Workplaces,
+};
 use std::collections::HashMap;
-use std::fmt::Write;
 use std::sync::Arc;
+use tokio::sync::OnceCell;
 
 /// A place that is open, or why it could not be opened.
-type Place = Result<Arc<dyn Workplace>, String>;
+type Opened = Result<Arc<dyn Workplace>, String>;
 
-/// The places opened so far, by run and seat.
+/// The places, by run and seat.
 #[derive(Default)]
 pub(super) struct Places {
-    open: HashMap<(TaskId, usize), Place>,
+    known: HashMap<(TaskId, usize), Arc<OnceCell<Opened>>>,
+}
+
+/// The way to a place: opening it takes time, so it is opened by the doer that needs it first.
+#[derive(Clone)]
+pub(super) struct Way {
+    workplaces: Option<Arc<dyn Workplaces>>,
+    run: TaskId,
+    run_dir: String,
+    spec: Arc<RunSpec>,
+    seat: usize,
+    cell: Arc<OnceCell<Opened>>,
+}
+
+/// What an agent is to see from its place in one call.
+#[derive(Clone, Debug)]
+pub(super) struct Sight {
+    pub(super) access: ContextAccess,
+    /// The others' work that it knows.
+    pub(super) labels: Vec<AnswerLabel>,
 }
 
 impl Places {
-    /// The place of a seat.
-    pub(super) fn of(&mut self, parts: &Parts, run: &Coordination, seat: usize) -> Place {
-        let key = (run.task.clone(), seat);
-        let place = self.open.entry(key).or_insert_with(|| match &parts.workplaces {
-            Some(workplaces) => workplaces.open(&run.task, &(parts.task_dir)(&run.task), run.spec(), seat),
-            None => Err("there is no place to work in".into()),
-        });
-        place.clone()
+    /// The way to a seat's place; None where its agent has no hands.
+    pub(super) fn way(&mut self, parts: &Parts, run: &Coordination, seat: usize) -> Option<Way> {
+        run.spec().members.get(seat).filter(|member| member.hands)?;
+        let cell = self.known.entry((run.task.clone(), seat)).or_default();
+        Some(Way {
+            workplaces: parts.workplaces.clone(),
+            run: run.task.clone(),
+            run_dir: (parts.task_dir)(&run.task),
+            spec: run.shared_spec(),
+            seat,
+            cell: cell.clone(),
+        })
     }
 
-    /// The model call that a seat waits for, as its agent sees the world from its place.
-    pub(super) fn call(&mut self, parts: &Parts, run: &Coordination, seat: usize) -> Option<Call> {
-        let mut request = run.request(seat)?;
-        let member = run.spec().members.get(seat)?;
-        let mut place = None;
-        if member.hands
-            && let Ok(own) = self.of(parts, run, seat)
-        {
-            let access = run.access(seat);
-            let mut system = request.system.to_string();
-            let _ = write!(system, "\n\n{}", own.briefing(access));
-            request.system = system.into();
-            request.tools.extend(own.host().tools(access));
-            Self::localise(parts, run, seat, &*own, &mut request);
-            let others = run.known_to(seat).into_iter().filter(|label| label.agent as usize != seat + 1);
-            place = Some((own, others.collect()));
-        }
-        Some(Call { work: run.work(seat), request, backend: parts.backends.get(&member.id).cloned(), place })
+    /// What a seat's agent is to see.
+    pub(super) fn sight(run: &Coordination, seat: usize) -> Sight {
+        let others = run.known_to(seat).into_iter().filter(|label| label.agent as usize != seat + 1);
+        Sight { access: run.access(seat), labels: others.collect() }
+    }
+}
+
+impl Way {
+    /// The place itself.
+    pub(super) async fn place(&self) -> Opened {
+        let open = || async {
+            match &self.workplaces {
+                Some(workplaces) => workplaces.open(&self.run, &self.run_dir, &self.spec, self.seat).await,
+                None => Err("there is no place to work in".into()),
+            }
+        };
+        self.cell.get_or_init(open).await.clone()
     }
 
-    /// Rewrites the paths in others' answers to where this agent sees their work.
-    fn localise(
-        parts: &Parts,
-        run: &Coordination,
-        seat: usize,
-        own: &dyn Workplace,
-        request: &mut ModelRequest,
-    ) {
-        for other in (0..run.spec().members.len()).filter(|other| *other != seat) {
-            let path = run.spec().workspace(&(parts.task_dir)(&run.task), other);
+    /// Makes a request one from this place: its tools, what there is to know of it, others' paths as they are seen here.
+    pub(super) async fn dress(&self, request: &mut ModelRequest, sight: Sight) -> Result<(), String> {
+        let place = self.place().await?;
+        place.show(sight.labels).await?;
+        request.system = format!("{}\n\n{}", request.system, place.briefing(sight.access)).into();
+        request.tools.extend(place.host().tools(sight.access));
+        for other in (0..self.spec.members.len()).filter(|other| *other != self.seat) {
+            let path = self.spec.workspace(&self.run_dir, other);
+            let seen = place.view_of(other as u32 + 1);
             for message in &mut request.messages {
                 if let Message::User(text) = message
                     && text.contains(&path)
                 {
-                    *text = text.replace(&path, &own.view_of(other as u32 + 1));
+                    *text = text.replace(&path, &seen);
                 }
             }
         }
+        Ok(())
     }
 }

@@ -2,8 +2,11 @@
 //!
 //! Pure, and cheap to rebuild: prompts are not kept in the log, since the log says everything they are made of.
 
+mod briefing;
 mod messages;
 mod sections;
+
+pub use briefing::Briefing;
 
 use crate::coordination::{Attempt, Coordination, Seat};
 use crate::tools;

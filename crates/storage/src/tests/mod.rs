@@ -2,14 +2,26 @@
 //!
 //! This file holds what the tests share: a session to store, and how large the tests are.
 
+mod changes;
 mod checkpoints;
+mod confinement;
 mod crashes;
 mod damage;
 mod faults;
 mod format;
+mod kept_work;
 mod masking;
+mod measured;
+mod obedience;
+mod patches;
+mod places;
 mod processes;
+mod races;
+mod reading;
 mod real_files;
+mod tracking;
+mod undoing;
+mod yard;
 
 use crate::sim::SimDisk;
 use crate::{CheckpointFold, SessionManager, SessionWriter};

@@ -1,0 +1,40 @@
+//! `althing undo RUN`: puts back the context-path files that a run changed.
+
+use crate::args::Options;
+use crate::exit::{Exit, Failure};
+use crate::show::{clean_line, count};
+use crate::surroundings::Surroundings;
+use althing_protocol::{SessionId, TaskId};
+use std::io::Write;
+
+pub fn run(options: &Options, run: &str, surroundings: &Surroundings) -> Result<Exit, Failure> {
+    let dir = surroundings.state_dir(options.state_dir.as_deref());
+    let state = althing_storage::open_existing_state(&dir)?.ok_or_else(|| {
+        Failure::usage(format!("there are no sessions in {}", dir.display()))
+            .hint("--state-dir names another place")
+    })?;
+    let (session, task) = run.split_once('.').unwrap_or((run, "r1"));
+    let session = SessionId::new(session);
+    // Says so in words if there is no such session.
+    state.read(&session)?;
+    let run_dir = state.session_dir(&session).join("tasks").join(TaskId::from(task).as_str());
+    let report = althing_storage::undo(&run_dir).map_err(|error| {
+        Failure::usage(error.to_string()).hint("nothing was changed; `althing sessions` lists the sessions")
+    })?;
+    let mut out = std::io::stdout().lock();
+    let mut say = |text: String| {
+        // A reader that went away has enough.
+        let _ = writeln!(out, "{text}");
+    };
+    for path in &report.restored {
+        say(format!("restored {}", clean_line(path)));
+    }
+    for path in &report.removed {
+        say(format!("removed  {}", clean_line(path)));
+    }
+    for path in &report.not_covered {
+        say(format!("kept     {} (nothing was kept of it)", clean_line(path)));
+    }
+    say(format!("{} put back", count((report.restored.len() + report.removed.len()) as u64, "file")));
+    Ok(Exit::Answered)
+}

@@ -1,0 +1,143 @@
+//! Context paths: from the config, from `--context-path`, and from `@path` and `@path:w` in the task.
+
+use crate::exit::Failure;
+use althing_protocol::ContextPath;
+use std::path::{Component, Path, PathBuf};
+
+/// Where relative paths begin.
+pub struct From<'a> {
+    pub cwd: &'a Path,
+    pub home: Option<&'a Path>,
+}
+
+impl From<'_> {
+    fn path(&self, text: &str) -> PathBuf {
+        match (text.strip_prefix('~'), self.home) {
+            (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
+                home.join(rest.trim_start_matches('/'))
+            }
+            _ => self.cwd.join(text),
+        }
+    }
+}
+
+/// The context paths of a run, and its task with the paths it mentions written out.
+pub fn gather(
+    configured: &[ContextPath],
+    named: &[String],
+    task: &str,
+    from: &From<'_>,
+) -> Result<(Vec<ContextPath>, String), Failure> {
+    let cwd = from.cwd;
+    let mut paths = Vec::new();
+    for path in configured {
+        let real = existing(&from.path(&path.path)).ok_or_else(|| missing(&path.path, "the config"))?;
+        let protected = path.protected.iter().map(|inner| real.join(inner).display().to_string()).collect();
+        add(&mut paths, ContextPath { path: real.display().to_string(), writable: path.writable, protected });
+    }
+    for text in named {
+        let (path, writable) = match text.rsplit_once(':') {
+            Some((path, "rw")) => (path, true),
+            Some((path, "ro")) => (path, false),
+            _ => (text.as_str(), false),
+        };
+        let real = existing(&from.path(path)).ok_or_else(|| missing(path, "--context-path"))?;
+        add(&mut paths, plain(&real, writable));
+    }
+    let task = mentioned(task, cwd, &mut paths);
+    Ok((paths, task))
+}
+
+fn plain(path: &Path, writable: bool) -> ContextPath {
+    ContextPath { path: path.display().to_string(), writable, protected: Vec::new() }
+}
+
+fn missing(path: &str, named_by: &str) -> Failure {
+    Failure::usage(format!("the context path {path} (from {named_by}) is not there")).hint("check the path")
+}
+
+/// The same path twice is one; who may write somewhere may.
+fn add(paths: &mut Vec<ContextPath>, path: ContextPath) {
+    match paths.iter_mut().find(|known| known.path == path.path) {
+        Some(known) => {
+            known.writable |= path.writable;
+            known.protected.extend(path.protected);
+        }
+        None => paths.push(path),
+    }
+}
+
+/// The path as the system knows it, if it is there. Links are resolved: agents see one name for one place.
+fn existing(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok()
+}
+
+/// Finds `@path` and `@path:w` of paths that are there; everything else that begins with `@` is just text.
+fn mentioned(task: &str, cwd: &Path, paths: &mut Vec<ContextPath>) -> String {
+    let mut out = String::with_capacity(task.len());
+    for piece in task.split_inclusive(char::is_whitespace) {
+        let word = piece.trim_end();
+        match word.strip_prefix('@').and_then(|rest| mention(rest, cwd)) {
+            Some((path, writable, rest)) => {
+                out.push_str(&path.display().to_string());
+                out.push_str(rest);
+                out.push_str(piece.get(word.len()..).unwrap_or_default());
+                add(paths, plain(&path, writable));
+            }
+            None => out.push_str(piece),
+        }
+    }
+    out
+}
+
+/// The path at the beginning of a word, whether it may be written, and the punctuation behind it.
+fn mention<'a>(word: &'a str, cwd: &Path) -> Option<(PathBuf, bool, &'a str)> {
+    let bare = word.trim_end_matches([',', ';', '.', '!', '?', ')', ']', '"', '\'']);
+    // A path may itself end in a dot or a bracket: the longest that is there wins.
+    for text in [word, bare] {
+        let (path, writable) = match text.strip_suffix(":w") {
+            Some(path) => (path, true),
+            None => (text, false),
+        };
+        let only_dots = Path::new(path).components().all(|part| matches!(part, Component::CurDir));
+        if !path.is_empty()
+            && (!only_dots || path == ".")
+            && let Some(real) = existing(&cwd.join(path))
+        {
+            return Some((real, writable, word.get(text.len()..).unwrap_or_default()));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_gathered_from_everywhere_and_those_that_are_not_there_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let cwd = dir.path().canonicalize().unwrap();
+        std::fs::create_dir(cwd.join("src")).unwrap();
+        std::fs::write(cwd.join("notes.md"), "").unwrap();
+        let configured =
+            [ContextPath { path: "src".into(), writable: false, protected: vec!["keep".into()] }];
+        let from = From { cwd: &cwd, home: Some(&cwd) };
+        let task = "Mend @src:w, read @notes.md. Ask @alice about @missing.txt";
+        let (paths, task) =
+            gather(&configured, &["notes.md:ro".into(), "~/src".into()], task, &from).unwrap();
+        let src = cwd.join("src").display().to_string();
+        let notes = cwd.join("notes.md").display().to_string();
+        let protected = vec![format!("{src}/keep")];
+        assert_eq!(
+            paths,
+            [
+                ContextPath { path: src.clone(), writable: true, protected },
+                ContextPath { path: notes.clone(), writable: false, protected: Vec::new() },
+            ]
+        );
+        assert_eq!(task, format!("Mend {src}, read {notes}. Ask @alice about @missing.txt"));
+        let refused = gather(&[], &["nowhere:rw".into()], "task", &from).unwrap_err();
+        assert!(refused.message.contains("nowhere"), "{}", refused.message);
+    }
+}

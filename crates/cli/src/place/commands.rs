@@ -1,0 +1,113 @@
+//! The walls inside which agents' commands run, and what they may touch there.
+
+use althing_protocol::{AgentId, CommandsConfig, ContextAccess, DockerConfig, SessionId, TaskId};
+use althing_runner::{
+    AcceptedByUser, CommandHost, CommandPolicy, Confinement, Container, ContainerSpec, Containers,
+    ContextMount, Launcher, NetworkMode, Reach,
+};
+use althing_storage::LocalPlace;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What this machine can confine commands with, as far as this session needs it.
+pub struct Walls {
+    pub launcher: Launcher,
+    /// For commands on this machine.
+    pub local: Confinement,
+    /// For commands in containers.
+    pub docker: Option<Containers>,
+}
+
+impl Walls {
+    /// Nothing runs commands.
+    pub fn unneeded() -> Self {
+        let why = "no agent of this session runs commands".to_owned();
+        Self { launcher: Launcher::default(), local: Confinement::Refused { why }, docker: None }
+    }
+
+    /// Tries what there is.
+    pub async fn find(scratch: &Path, accepted: Option<AcceptedByUser>) -> Self {
+        let launcher = Launcher::default();
+        let available = althing_runner::detect(&launcher, scratch).await;
+        Self { local: available.choose(accepted), launcher, docker: None }
+    }
+}
+
+/// Where Docker's daemon listens.
+pub fn docker_socket(docker_host: Option<&str>) -> PathBuf {
+    let named = docker_host.and_then(|host| host.strip_prefix("unix://")).map(PathBuf::from);
+    named.unwrap_or_else(|| PathBuf::from("/var/run/docker.sock"))
+}
+
+/// Whose container it is.
+pub struct Owner<'a> {
+    pub session: &'a SessionId,
+    pub run: &'a TaskId,
+    pub agent: &'a AgentId,
+}
+
+/// What an agent's commands may touch: the same as its file tools.
+pub fn reach(local: &LocalPlace, state_dir: &Path, output_dir: PathBuf) -> Reach {
+    let policy = local.policy();
+    let mount = |path: &althing_protocol::ContextPath| ContextMount {
+        path: PathBuf::from(&path.path),
+        writable: path.writable,
+        protected: path.protected.iter().map(PathBuf::from).collect(),
+    };
+    Reach {
+        workspace: policy.workspace.clone(),
+        readable: policy.views.clone(),
+        context: policy.context.iter().map(mount).collect(),
+        state_dir: Some(state_dir.to_owned()),
+        output_dir,
+    }
+}
+
+/// The host of an agent's commands.
+pub fn host(
+    reach: Reach,
+    walls: Confinement,
+    config: &CommandsConfig,
+    launcher: Launcher,
+) -> Result<CommandHost, String> {
+    let mut policy = CommandPolicy::new(reach, walls);
+    policy.network = config.network;
+    if let Some(limit) = config.timeout {
+        policy.limits.default_timeout = limit.duration();
+        policy.limits.max_timeout = policy.limits.max_timeout.max(limit.duration());
+    }
+    CommandHost::new(policy, launcher).map_err(|error| format!("{error} ({})", error.hint()))
+}
+
+/// Starts an agent's container, with the context paths read-only.
+pub async fn container(
+    containers: &Containers,
+    config: &DockerConfig,
+    reach: &Reach,
+    owner: &Owner<'_>,
+) -> Result<Arc<Container>, String> {
+    let memory = config.memory_limit.as_deref().and_then(althing_config::memory_bytes);
+    let spec = ContainerSpec {
+        image: config.image.clone(),
+        network: NetworkMode::from(config.network_mode.as_str()),
+        memory,
+        cpus: config.cpu_limit,
+        reach: reach.clone(),
+        session: owner.session.to_string(),
+        run: owner.run.to_string(),
+        agent: owner.agent.to_string(),
+    };
+    let started = containers.start(spec, ContextAccess::ReadOnly).await;
+    started.map_err(|error| format!("{error} ({})", error.hint()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn docker_is_looked_for_where_the_environment_says() {
+        assert_eq!(docker_socket(Some("unix:///run/other.sock")), PathBuf::from("/run/other.sock"));
+        assert_eq!(docker_socket(None), PathBuf::from("/var/run/docker.sock"));
+    }
+}

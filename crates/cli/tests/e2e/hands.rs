@@ -1,0 +1,206 @@
+//! Agents with hands: what they may touch and when, what is said of it, and how it is put back.
+
+use std::path::Path;
+use std::time::Duration;
+
+use althing_testkit::{Action, Parliament, Recorded, Reply, Script};
+use serde_json::json;
+
+use super::support::{LIMIT, Scene};
+
+/// Calls a tool in the first turn of a role, then does the usual.
+fn once(request: &Recorded, tool: &str, arguments: serde_json::Value) -> Action {
+    let told = request.messages().iter().any(|message| message["role"] == "tool");
+    if told { usual(request) } else { Reply::call(tool, &arguments).into() }
+}
+
+/// What a member of a parliament does.
+fn usual(request: &Recorded) -> Action {
+    Parliament::default().reply(request).into()
+}
+
+fn write(path: &Path, text: &str) -> serde_json::Value {
+    json!({ "path": path, "content": text })
+}
+
+/// A project beside the program's directory, as a user has one.
+fn project(scene: &Scene) -> std::path::PathBuf {
+    let project = scene.althing.work_dir().join("project");
+    std::fs::create_dir_all(&project).unwrap();
+    std::fs::write(project.join("old.txt"), "old\n").unwrap();
+    project.canonicalize().unwrap()
+}
+
+/// What the tools said in answer to a request's calls.
+fn told(request: &Recorded) -> String {
+    let texts = request.messages().iter().filter(|message| message["role"] == "tool");
+    texts.map(|message| message["content"].to_string()).collect::<Vec<_>>().join("\n")
+}
+
+fn is_presenter(request: &Recorded) -> bool {
+    !request.tool_names().iter().any(|tool| *tool == "new_answer" || *tool == "vote")
+}
+
+/// A command that takes no config.
+fn run(scene: &Scene, args: &[&str]) -> althing_testkit::Output {
+    scene.althing.again().args(args).spawn().wait(LIMIT)
+}
+
+/// The project, as the agent is told of it.
+fn project_of(request: &Recorded) -> std::path::PathBuf {
+    let system = request.system_text();
+    let line = system.lines().find_map(|line| line.strip_prefix("- ")).unwrap_or("/nowhere (");
+    Path::new(line.split(" (").next().unwrap()).to_owned()
+}
+
+// spec: modes/context-path-write-access-in-quick-mode/multi-agent-with-refinement-off-and-write-context-paths
+// spec: modes/context-path-write-tracking/display-written-files-in-final-answer-few-files
+#[test]
+fn only_the_presenter_can_write_to_a_writable_context_path_and_what_it_wrote_is_listed() {
+    let scene = Scene::new(
+        3,
+        Script::from_fn(|request| {
+            let project = project_of(request);
+            let name = if is_presenter(request) { "by-presenter.txt" } else { "too-early.txt" };
+            once(request, "write_file", write(&project.join(name), "new\n"))
+        }),
+    );
+    let project = project(&scene);
+    let path = format!("{}:rw", project.display());
+    let output = scene.run(&["--quick", "--context-path", &path, "task"]).expect_code(0);
+    assert!(!project.join("too-early.txt").exists(), "nobody writes there while agents work in parallel");
+    assert_eq!(std::fs::read_to_string(project.join("by-presenter.txt")).unwrap(), "new\n");
+    let footer = format!("Files written to context paths:\n  {}", project.join("by-presenter.txt").display());
+    assert!(output.stdout.contains(&footer), "{}", output.stdout);
+    assert!(!output.stdout.contains("old.txt"), "{}", output.stdout);
+    let refused: Vec<String> =
+        scene.server.requests().iter().filter(|request| !is_presenter(request)).map(told).collect();
+    assert!(
+        refused.iter().any(|text| text.contains("read-only") || text.contains("read only")),
+        "{refused:?}"
+    );
+}
+
+// spec: modes/context-path-write-access-in-quick-mode/single-agent-with-refinement-off-and-write-context-paths
+#[test]
+fn a_quick_single_agent_writes_while_it_works_and_makes_no_further_call() {
+    let scene = Scene::new(
+        1,
+        Script::from_fn(|request| {
+            let project = project_of(request);
+            once(request, "write_file", write(&project.join("direct.txt"), "now\n"))
+        }),
+    );
+    let project = project(&scene);
+    let path = format!("{}:rw", project.display());
+    let output = scene.run(&["--quick", "--context-path", &path, "task"]).expect_code(0);
+    assert_eq!(std::fs::read_to_string(project.join("direct.txt")).unwrap(), "now\n");
+    assert_eq!(scene.server.request_count(), 2, "the tool call and the answer, no presentation");
+    assert!(output.stdout.contains("Files written to context paths:"), "{}", output.stdout);
+}
+
+// spec: modes/context-path-write-tracking/display-written-files-in-final-answer-many-files
+#[test]
+fn many_written_files_are_counted_and_listed_in_a_file() {
+    let scene = Scene::new(
+        1,
+        Script::from_fn(|request| {
+            let project = project_of(request);
+            if request.messages().iter().any(|message| message["role"] == "tool") {
+                return usual(request);
+            }
+            let first = Reply::call("write_file", &write(&project.join("f0.txt"), "x"));
+            let reply = (1..7).fold(first, |reply, n| {
+                reply.and_call("write_file", &write(&project.join(format!("f{n}.txt")), "x"))
+            });
+            reply.into()
+        }),
+    );
+    let project = project(&scene);
+    let path = format!("{}:rw", project.display());
+    let output = scene.run(&["--quick", "--context-path", &path, "task"]).expect_code(0);
+    assert!(output.stdout.contains("7 files written to context paths"), "{}", output.stdout);
+    let list = scene.session().join("tasks/r1/context_path_writes.txt");
+    assert!(output.stdout.contains(&list.display().to_string()), "{}", output.stdout);
+    assert!(std::fs::read_to_string(list).unwrap().contains("f6.txt"));
+}
+
+// spec: modes/context-path-write-tracking/no-footer-when-no-writes
+#[test]
+fn a_run_that_wrote_nothing_says_nothing_of_it_and_one_with_read_only_paths_cannot() {
+    let scene = Scene::new(
+        1,
+        Script::from_fn(|request| {
+            let project = project_of(request);
+            once(request, "delete_file", json!({ "path": project.join("old.txt") }))
+        }),
+    );
+    let project = project(&scene);
+    let path = project.display().to_string();
+    let output = scene.run(&["--quick", "--context-path", &path, "task"]).expect_code(0);
+    assert!(project.join("old.txt").exists());
+    assert!(!output.stdout.contains("context paths"), "{}", output.stdout);
+}
+
+#[test]
+fn what_a_run_changed_can_be_undone_and_not_over_somebody_elses_change() {
+    let scene = Scene::new(
+        1,
+        Script::from_fn(|request| {
+            let project = project_of(request);
+            once(request, "write_file", write(&project.join("old.txt"), "changed by the run\n"))
+        }),
+    );
+    let project = project(&scene);
+    let path = format!("{}:rw", project.display());
+    scene.run(&["--quick", "--context-path", &path, "task"]).expect_code(0);
+    let session = scene.session().file_name().unwrap().to_string_lossy().into_owned();
+    let file = project.join("old.txt");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "changed by the run\n");
+    std::fs::write(&file, "and by a person\n").unwrap();
+    let refused = run(&scene, &["undo", &format!("{session}.r1")]).expect_code(1);
+    assert!(refused.stderr.contains("old.txt"), "{}", refused.stderr);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "and by a person\n");
+    std::fs::write(&file, "changed by the run\n").unwrap();
+    let undone = run(&scene, &["undo", &session]);
+    // Written anew by a person, if only with the same words: still theirs, or put back; never anything else.
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        (undone.code == Some(0) && text == "old\n")
+            || (undone.code == Some(1) && text == "changed by the run\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_path_in_the_task_becomes_a_context_path() {
+    let scene = Scene::new(1, Script::parliament());
+    let project = project(&scene);
+    scene.run(&["--quick", "Look at @project, please"]).expect_code(0);
+    let request = &scene.server.wait_for_requests_blocking(1, Duration::from_secs(5))[0];
+    assert!(request.last_user_text().contains(&format!("Look at {}, please", project.display())));
+    assert!(request.tool_names().contains(&"read_file"), "{:?}", request.tool_names());
+    assert!(request.system_text().contains(&project.display().to_string()));
+    assert!(request.system_text().len() < 8000);
+    let missing = scene.run(&["--context-path", "nowhere", "task"]).expect_code(1);
+    assert!(missing.stderr.contains("nowhere"), "{}", missing.stderr);
+}
+
+#[test]
+fn agents_shows_what_is_usable_and_what_is_missing() {
+    let scene = Scene::new(1, Script::parliament());
+    let output = run(&scene, &["agents"]).expect_code(0);
+    assert!(output.stdout.contains("OPENAI_API_KEY"), "{}", output.stdout);
+    let usable = scene
+        .althing
+        .again()
+        .env("OPENAI_API_KEY", "sk-some-key-0123")
+        .args(["agents", "--json"])
+        .spawn()
+        .wait(LIMIT);
+    let all: serde_json::Value = serde_json::from_str(&usable.stdout).unwrap();
+    let openai =
+        all["backends"].as_array().unwrap().iter().find(|row| row["name"] == "openai").unwrap().clone();
+    assert_eq!(openai["usable"], true);
+    assert!(!usable.stdout.contains("sk-some-key"));
+}

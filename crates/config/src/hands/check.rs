@@ -1,0 +1,215 @@
+//! Reports what is wrong with an agent's tools where it takes more than one key to tell.
+//!
+//! It resolves nothing. What is wrong is an error whether or not Althing acts on the keys yet; what would have no effect
+//! is only said of keys that act.
+
+use std::collections::HashSet;
+
+use super::resolve::{is_docker, is_on};
+use super::{ServerAt, Transport, paths, servers};
+use crate::backends::{self, Reach};
+use crate::diagnostic::{Problem, Sink};
+use crate::landed::{Landed, Part};
+use crate::limits;
+use crate::rules::{self, AgentAt};
+use crate::tree::Node;
+
+/// Keys that only count for commands in a container.
+const DOCKER: &[&str] = &[
+    "command_line_docker_image",
+    "command_line_docker_network_mode",
+    "command_line_docker_memory_limit",
+    "command_line_docker_cpu_limit",
+];
+/// Keys that only count for an agent that may run commands.
+const COMMANDS: &[&str] =
+    &["command_line_execution_mode", "command_line_network", "command_line_timeout_seconds"];
+/// Keys that give hands, which the interactive agent has none of.
+const HANDS: &[&str] = &["cwd", "enable_mcp_command_line", "mcp_servers", "context_paths"];
+/// Longest name of a server.
+const LONGEST_NAME: usize = 64;
+
+/// Checks the hands of every agent.
+pub(crate) fn check(root: &Node, landed: Landed, sink: &mut Sink<'_>) {
+    paths::check(root, landed, sink);
+    let acts = landed.has(Part::Hands);
+    let mut told = HashSet::new();
+    for agent in rules::agents(root) {
+        let Some(node) = agent.node.get("backend") else { continue };
+        let backend = AgentAt { node, path: format!("{}.backend", agent.path) };
+        mcp_servers(&backend, acts, sink);
+        tool_lists(&backend, sink);
+        image(&backend, sink);
+        if acts {
+            without_effect(&backend, &mut told, sink);
+        }
+    }
+    if acts {
+        interactive(root, sink);
+    }
+}
+
+/// The interactive agent hands work to runs instead of doing it.
+fn interactive(root: &Node, sink: &mut Sink<'_>) {
+    let section = root.get("orchestrator").and_then(|node| node.get("interactive_mode"));
+    let Some(backend) = section.and_then(|node| node.get("backend")) else { return };
+    let entries = backend.entries().iter().filter(|entry| HANDS.contains(&entry.key.as_str()));
+    for entry in entries.filter(|entry| !entry.value.is_null() && entry.value.as_bool() != Some(false)) {
+        let problem = Problem::new(format!("`{}` does nothing for the interactive agent", entry.key));
+        let path = format!("orchestrator.interactive_mode.backend.{}", entry.key);
+        sink.warning(entry.key_span, &path, problem.hint("the agents of its runs have tools; it only talks"));
+    }
+}
+
+fn image(backend: &AgentAt<'_>, sink: &mut Sink<'_>) {
+    if let Some(node) = backend.node.get("command_line_docker_image")
+        && node.as_text().is_some_and(|image| image.trim().is_empty())
+    {
+        let problem = Problem::new("`command_line_docker_image` is blank");
+        let path = format!("{}.command_line_docker_image", backend.path);
+        sink.error(node.span, &path, problem.hint("name an image, or remove the key"));
+    }
+}
+
+/// Keys that need another one to act.
+fn without_effect(backend: &AgentAt<'_>, told: &mut HashSet<&'static str>, sink: &mut Sink<'_>) {
+    let node = backend.node;
+    let kind = node.get("type").and_then(Node::as_text).and_then(backends::backend_type);
+    // A program runs its own commands; where is its own matter.
+    if kind.is_some_and(|kind| kind.reach == Reach::Program) {
+        return;
+    }
+    let mut tell = |keys: &'static [&'static str], needs: &str| {
+        for key in keys {
+            let Some(entry) = node.entry(key).filter(|entry| !entry.value.is_null()) else { continue };
+            if told.insert(key) {
+                let problem = Problem::new(format!("`{key}` does nothing without `{needs}`"));
+                let path = format!("{}.{key}", backend.path);
+                sink.warning(
+                    entry.key_span,
+                    &path,
+                    problem.hint(format!("add `{needs}`, or remove the key")),
+                );
+            }
+        }
+    };
+    if !is_on(node, "enable_mcp_command_line") {
+        tell(COMMANDS, "enable_mcp_command_line: true");
+    }
+    if !is_docker(node) {
+        tell(DOCKER, "command_line_execution_mode: docker");
+    }
+}
+
+fn tool_lists(backend: &AgentAt<'_>, sink: &mut Sink<'_>) {
+    let lists = ["allowed_tools", "exclude_tools"];
+    for (key, list) in lists.iter().filter_map(|key| Some((key, backend.node.get(key)?))) {
+        let is_long = |node: &Node| node.as_text().is_some_and(|name| name.len() > limits::MAX_TOOL_NAME);
+        if list.items().len() > limits::MAX_LISTED_TOOLS || list.items().iter().any(is_long) {
+            let problem = Problem::new(format!(
+                "`{key}` may name at most {} tools, of {} bytes each",
+                limits::MAX_LISTED_TOOLS,
+                limits::MAX_TOOL_NAME
+            ));
+            sink.error(list.span, &format!("{}.{key}", backend.path), problem.hint("name fewer tools"));
+        }
+    }
+}
+
+fn mcp_servers(backend: &AgentAt<'_>, acts: bool, sink: &mut Sink<'_>) {
+    let mut names = HashSet::new();
+    let servers = servers(backend.node, &backend.path);
+    if let Some(extra) = servers.get(limits::MAX_SERVERS) {
+        let problem = Problem::new(format!("an agent may have at most {} MCP servers", limits::MAX_SERVERS));
+        sink.error(extra.at, &extra.path, problem.hint("give the agent fewer servers"));
+    }
+    for server in servers {
+        name(&server, &mut names, sink);
+        transport(&server, sink);
+        environment(&server, sink);
+        rules::check_headers(server.node, "headers", &server.path, sink);
+        if acts {
+            effects(&server, sink);
+        }
+    }
+}
+
+fn name<'a>(server: &ServerAt<'a>, names: &mut HashSet<&'a str>, sink: &mut Sink<'_>) {
+    let path = format!("{}.name", server.path);
+    let Some(name) = server.name else {
+        if server.node.get("name").is_none() {
+            let problem = Problem::new("an MCP server in a list needs `name`");
+            sink.error(
+                server.at,
+                &path,
+                problem.hint("add `name: …`: its tools are called `mcp__name__tool`"),
+            );
+        }
+        return;
+    };
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(fits) {
+        let problem = Problem::new(format!(
+            "an MCP server's name has letters, digits, `-` and `_`, at most {LONGEST_NAME} of them"
+        ));
+        sink.error(server.at, &path, problem.hint("its tools are called `mcp__name__tool`"));
+    } else if !names.insert(name) {
+        let problem = Problem::new(format!("two MCP servers of this agent are called `{name}`"));
+        sink.error(server.at, &path, problem.hint("give each server a name of its own"));
+    }
+}
+
+fn transport(server: &ServerAt<'_>, sink: &mut Sink<'_>) {
+    let (needs, example) = match server.transport() {
+        Transport::Stdio => ("command", "add the program to start, `command: …`, or an address, `url: …`"),
+        Transport::Http => ("url", "add `url: https://…`"),
+    };
+    let given = server.node.get(needs);
+    let is_blank = match server.transport() {
+        Transport::Stdio => server.command().first().is_none_or(|program| program.trim().is_empty()),
+        // What is no address was reported as such.
+        Transport::Http => false,
+    };
+    if given.is_none() || is_blank {
+        let problem = Problem::new(format!("the MCP server needs `{needs}`"));
+        let at = given.map_or(server.at, |node| node.span);
+        sink.error(at, &format!("{}.{needs}", server.path), problem.hint(example));
+    }
+}
+
+fn environment(server: &ServerAt<'_>, sink: &mut Sink<'_>) {
+    for entry in server.node.get("env").map(Node::entries).unwrap_or_default() {
+        let value_is_right = entry.value.as_text().is_none_or(|value| !value.contains('\0'));
+        if entry.key.is_empty() || entry.key.contains(['=', '\0']) || !value_is_right {
+            let problem = Problem::new("no environment can hold this variable");
+            let path = format!("{}.env", server.path);
+            sink.error(entry.key_span, &path, problem.hint("a name is not empty and has no `=`"));
+        }
+    }
+}
+
+/// What of a server does not act, or acts as nobody wants.
+fn effects(server: &ServerAt<'_>, sink: &mut Sink<'_>) {
+    let others: &[&str] = match server.transport() {
+        Transport::Stdio => &["url", "headers"],
+        Transport::Http => &["command", "args", "env", "cwd"],
+    };
+    for key in others {
+        if let Some(entry) = server.node.entry(key).filter(|entry| !entry.value.is_null()) {
+            let problem = Problem::new(format!("`{key}` has no effect on this kind of MCP server"));
+            let path = format!("{}.{key}", server.path);
+            sink.warning(
+                entry.key_span,
+                &path,
+                problem.hint("see its `type`: `stdio` starts a program, `http` calls an address"),
+            );
+        }
+    }
+    let has_headers = server.node.get("headers").is_some_and(|headers| !headers.entries().is_empty());
+    if let Some(url) = server.node.get("url").filter(|url| has_headers && url.unset().is_empty())
+        && url.as_text().is_some_and(|text| text.starts_with("http://") && !backends::is_loopback(text))
+    {
+        let problem = Problem::new("the headers would go over the network unencrypted");
+        sink.warning(url.span, &format!("{}.url", server.path), problem.hint("use an `https://` address"));
+    }
+}

@@ -1,0 +1,178 @@
+//! What agents may do besides talking: files, commands, MCP servers, context paths.
+//!
+//! The keys are in the table; here is how they go together. `check` reports, `resolve` and `paths` give settings, and
+//! this file holds what both need. Nothing here looks whether a path, program or image exists: that is the machine's
+//! matter, not the file's.
+
+pub(crate) mod check;
+pub(crate) mod paths;
+pub(crate) mod resolve;
+
+use crate::tree::{Node, Span, Substitution, Value};
+
+/// Tools for files that agents are offered.
+const FILE_TOOLS: &[&str] = &[
+    "read_file",
+    "list_directory",
+    "glob",
+    "search",
+    "write_file",
+    "edit_file",
+    "apply_patch",
+    "delete_file",
+];
+
+/// The tool for commands.
+const RUN_COMMAND: &str = "run_command";
+
+/// What MassGen's tools for the same are called.
+const MASSGEN_TOOLS: &[(&str, &str)] = &[
+    ("read_text_file", "read_file"),
+    ("read_multiple_files", "read_file"),
+    ("list_directory_with_sizes", "list_directory"),
+    ("directory_tree", "list_directory"),
+    ("search_files", "glob"),
+    ("delete_files_batch", "delete_file"),
+    ("execute_command", RUN_COMMAND),
+];
+
+/// The built-in servers of MassGen whose tools are ours here.
+const MASSGEN_SERVERS: &[&str] = &["mcp__filesystem__", "mcp__workspace_tools__", "mcp__command_line__"];
+
+/// The tool of ours that a name means, whether it is our name or MassGen's.
+fn own_tool(name: &str) -> Option<&'static str> {
+    let bare = MASSGEN_SERVERS.iter().find_map(|server| name.strip_prefix(server)).unwrap_or(name);
+    let ours = own_tools().find(|tool| *tool == bare);
+    ours.or_else(|| MASSGEN_TOOLS.iter().find(|(theirs, _)| *theirs == bare).map(|(_, ours)| *ours))
+}
+
+/// Every tool of ours.
+fn own_tools() -> impl Iterator<Item = &'static str> {
+    FILE_TOOLS.iter().copied().chain([RUN_COMMAND])
+}
+
+/// An MCP server's place in a backend.
+pub(crate) struct ServerAt<'a> {
+    pub(crate) node: &'a Node,
+    pub(crate) path: String,
+    /// Its name, from its key or its `name`.
+    name: Option<&'a str>,
+    /// The span to point at for its name, or for the server as a whole.
+    at: Span,
+}
+
+/// How a server is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Transport {
+    Stdio,
+    Http,
+}
+
+/// The MCP servers of a backend, whether written as a list or by name.
+pub(crate) fn servers<'a>(backend: &'a Node, path: &str) -> Vec<ServerAt<'a>> {
+    let Some(servers) = backend.get("mcp_servers") else { return Vec::new() };
+    let listed = servers.items().iter().enumerate().map(|(index, node)| {
+        let name = node.get("name");
+        ServerAt {
+            node,
+            path: format!("{path}.mcp_servers[{index}]"),
+            name: name.and_then(Node::as_text),
+            at: name.map_or(node.span, |name| name.span),
+        }
+    });
+    let named = servers.entries().iter().map(|entry| ServerAt {
+        node: &entry.value,
+        path: format!("{path}.mcp_servers.{}", entry.key),
+        name: Some(&entry.key),
+        at: entry.key_span,
+    });
+    // What is no section was reported as such.
+    listed.chain(named).filter(|server| matches!(server.node.value, Value::Map(_))).collect()
+}
+
+impl ServerAt<'_> {
+    /// How it is reached: as it says, else as it looks.
+    fn transport(&self) -> Transport {
+        match self.node.get("type").and_then(Node::as_text) {
+            Some("stdio") => Transport::Stdio,
+            Some(_) => Transport::Http,
+            None if self.node.get("command").is_none() && self.node.get("url").is_some() => Transport::Http,
+            None => Transport::Stdio,
+        }
+    }
+
+    /// The program and its arguments.
+    pub(crate) fn command(&self) -> Vec<String> {
+        let mut words = match self.node.get("command") {
+            Some(Node { value: Value::Text(text), .. }) if text.substitution == Substitution::None => {
+                split(&text.content)
+            }
+            // What a variable holds is one word, whatever is in it.
+            Some(command) => command.as_text().map(str::to_owned).into_iter().chain(texts(command)).collect(),
+            None => Vec::new(),
+        };
+        words.extend(self.node.get("args").map(texts).unwrap_or_default());
+        words
+    }
+}
+
+/// The items of a list, as texts.
+fn texts(list: &Node) -> Vec<String> {
+    list.items().iter().filter_map(scalar).collect()
+}
+
+/// A text, number or boolean as a text.
+fn scalar(node: &Node) -> Option<String> {
+    match &node.value {
+        Value::Text(text) => Some(text.content.clone()),
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Integer(value) => Some(value.to_string()),
+        Value::Number(value) => Some(value.to_string()),
+        Value::Null | Value::List(_) | Value::Map(_) => None,
+    }
+}
+
+/// The words of a command line, as MassGen reads one: cut at blanks, except between quotes.
+fn split(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for c in line.chars() {
+        match quote {
+            Some(open) if c == open => quote = None,
+            None if c == '"' || c == '\'' => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            None if c.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_is_cut_at_blanks_except_between_quotes() {
+        assert_eq!(split(" npx  -y\tserver "), ["npx", "-y", "server"]);
+        assert_eq!(
+            split("'/opt/my program/run' --name \"a 'b'\" ''"),
+            ["/opt/my program/run", "--name", "a 'b'", ""]
+        );
+        assert_eq!(split("C:\\tools\\x.exe"), ["C:\\tools\\x.exe"]);
+        assert_eq!(split("  "), Vec::<String>::new());
+    }
+
+    #[test]
+    fn names_of_massgens_tools_mean_ours() {
+        assert_eq!(own_tool("read_file"), Some("read_file"));
+        assert_eq!(own_tool("mcp__command_line__execute_command"), Some("run_command"));
+        assert_eq!(own_tool("mcp__filesystem__write_file"), Some("write_file"));
+        assert_eq!(own_tool("directory_tree"), Some("list_directory"));
+        assert_eq!(own_tool("mcp__weather__read_file"), None);
+    }
+}

@@ -1,0 +1,138 @@
+//! Context paths: where a config names them, what is wrong with them, and the one list that they come to.
+//!
+//! A path stays as it is written: who runs the config knows where a relative one counts from.
+
+use std::collections::{HashMap, HashSet};
+
+use althing_protocol::ContextPath;
+
+use crate::diagnostic::{Problem, Sink};
+use crate::landed::{Landed, Part};
+use crate::rules;
+use crate::tree::Node;
+
+/// A context path's place in a document.
+pub(crate) struct PathAt<'a> {
+    node: &'a Node,
+    pub(crate) location: String,
+    /// Whether one agent names it rather than the team.
+    of_agent: bool,
+}
+
+/// The context paths of a document: the team's, then the agents' own.
+pub(crate) fn all<'a>(root: &'a Node) -> Vec<PathAt<'a>> {
+    let mut found = Vec::new();
+    let mut add = |list: Option<&'a Node>, location: String, of_agent: bool| {
+        for (index, node) in list.map(Node::items).unwrap_or_default().iter().enumerate() {
+            found.push(PathAt { node, location: format!("{location}[{index}]"), of_agent });
+        }
+    };
+    let team = root.get("orchestrator").and_then(|node| node.get("context_paths"));
+    add(team, "orchestrator.context_paths".to_owned(), false);
+    for agent in rules::agents(root) {
+        add(agent.node.get("context_paths"), format!("{}.context_paths", agent.path), true);
+        let backend = agent.node.get("backend").and_then(|node| node.get("context_paths"));
+        add(backend, format!("{}.backend.context_paths", agent.path), true);
+    }
+    found
+}
+
+impl<'a> PathAt<'a> {
+    fn path_node(&self) -> Option<&'a Node> {
+        if self.node.as_text().is_some() { Some(self.node) } else { self.node.get("path") }
+    }
+
+    /// The path as written.
+    pub(crate) fn path(&self) -> Option<&'a str> {
+        self.path_node().and_then(Node::as_text)
+    }
+
+    /// Whether it may be written to.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.node.get("permission").and_then(Node::as_text) == Some("write")
+    }
+
+    fn protected(&self) -> &'a [Node] {
+        self.node.get("protected_paths").map(Node::items).unwrap_or_default()
+    }
+}
+
+/// Reports what is wrong with context paths.
+pub(crate) fn check(root: &Node, landed: Landed, sink: &mut Sink<'_>) {
+    let is_blank = |node: &Node| node.as_text().is_some_and(|path| path.trim().is_empty());
+    let mut told = rules::agents(root).len() < 2 || !landed.has(Part::Hands);
+    for path in all(root) {
+        if let Some(node) = path.path_node().filter(|node| is_blank(node)) {
+            let problem = Problem::new("a context path is blank");
+            sink.error(
+                node.span,
+                &path.location,
+                problem.hint("name a file or directory, or remove the entry"),
+            );
+        }
+        for (index, node) in path.protected().iter().enumerate().filter(|(_, node)| is_blank(node)) {
+            let problem = Problem::new("a protected path is blank");
+            let location = format!("{}.protected_paths[{index}]", path.location);
+            sink.error(
+                node.span,
+                &location,
+                problem.hint("name a path in the context path, or remove the entry"),
+            );
+        }
+        if path.of_agent && !told {
+            told = true;
+            let problem = Problem::new("a context path of one agent is given to the whole team");
+            let hint = "move it to `orchestrator.context_paths`, or have a run of its own for that agent";
+            sink.warning(path.node.span, &path.location, problem.hint(hint));
+        }
+    }
+}
+
+/// The context paths that come of it, each once: what one entry may write may be written.
+pub(crate) fn resolve(root: &Node) -> Vec<ContextPath> {
+    let mut paths: Vec<ContextPath> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut protected: HashSet<(usize, &str)> = HashSet::new();
+    for at in all(root) {
+        let Some(path) = at.path() else { continue };
+        let place = *places.entry(plain(path)).or_insert(paths.len());
+        if place == paths.len() {
+            paths.push(ContextPath { path: path.to_owned(), writable: false, protected: Vec::new() });
+        }
+        let Some(known) = paths.get_mut(place) else { continue };
+        known.writable |= at.is_writable();
+        let new =
+            at.protected().iter().filter_map(Node::as_text).filter(|one| protected.insert((place, one)));
+        known.protected.extend(new.map(str::to_owned));
+    }
+    paths
+}
+
+/// The spelling by which two paths are told to be the same: `./docs/` is `docs`.
+fn plain(path: &str) -> &str {
+    let mut rest = path;
+    while let Some(shorter) = rest.strip_prefix("./") {
+        rest = shorter.trim_start_matches('/');
+    }
+    match rest.trim_end_matches('/') {
+        "" if rest.starts_with('/') => "/",
+        "" => ".",
+        trimmed => trimmed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn spellings_of_one_path_are_told_to_be_the_same() {
+        for (one, other) in [("./docs/", "docs"), ("docs//", "docs"), ("./", "."), ("//", "/"), (".//a", "a")]
+        {
+            assert_eq!(plain(one), plain(other), "{one} {other}");
+        }
+        for (one, other) in [("/docs", "docs"), ("../docs", "docs"), (".docs", "docs"), ("/", ".")] {
+            assert_ne!(plain(one), plain(other), "{one} {other}");
+        }
+    }
+}

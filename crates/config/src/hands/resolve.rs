@@ -1,0 +1,122 @@
+//! An agent's hands, from its backend section.
+//!
+//! It reports nothing: what could be wrong was reported before.
+
+use std::collections::HashSet;
+
+use althing_protocol::{
+    CommandsConfig, DockerConfig, HandsConfig, McpServerConfig, McpTransport, Millis, Secret,
+};
+
+use super::{FILE_TOOLS, ServerAt, Transport, own_tool, own_tools, scalar, servers, texts};
+use crate::backends::{self, Reach};
+use crate::keys::DEFAULT_IMAGE;
+use crate::memory;
+use crate::tree::Node;
+
+/// What stays of the file tools for an agent that works with commands.
+const KEPT_WITH_COMMANDS: &[&str] = &["write_file", "edit_file"];
+
+/// The hands of an agent with this backend. Who has context paths can read them.
+pub(crate) fn hands(backend: &Node, has_paths: bool) -> HandsConfig {
+    let has_workspace = text(backend, "cwd").is_some_and(|cwd| !cwd.trim().is_empty());
+    let mcp_servers = servers(backend, "").into_iter().filter_map(|server| self::server(&server, backend));
+    HandsConfig {
+        files: has_workspace || has_paths,
+        commands: is_on(backend, "enable_mcp_command_line").then(|| commands(backend)),
+        mcp_servers: mcp_servers.collect(),
+        excluded_tools: excluded_tools(backend),
+    }
+}
+
+fn commands(backend: &Node) -> CommandsConfig {
+    let network = is_on(backend, "command_line_network");
+    let docker = is_docker(backend).then(|| {
+        let usual = if network { "bridge" } else { "none" };
+        DockerConfig {
+            image: text(backend, "command_line_docker_image").unwrap_or_else(|| DEFAULT_IMAGE.to_owned()),
+            network_mode: text(backend, "command_line_docker_network_mode")
+                .unwrap_or_else(|| usual.to_owned()),
+            memory_limit: backend.get("command_line_docker_memory_limit").and_then(memory::amount),
+            cpu_limit: backend.get("command_line_docker_cpu_limit").and_then(Node::as_number),
+        }
+    });
+    CommandsConfig {
+        network: docker.as_ref().map_or(network, |docker| docker.network_mode != "none"),
+        docker,
+        timeout: backend
+            .get("command_line_timeout_seconds")
+            .and_then(Node::as_number)
+            .map(|seconds| Millis((seconds * 1000.0).round() as u64)),
+    }
+}
+
+/// Whether commands run in a container.
+pub(crate) fn is_docker(backend: &Node) -> bool {
+    backend.get("command_line_execution_mode").and_then(Node::as_text) == Some("docker")
+}
+
+fn server(server: &ServerAt<'_>, backend: &Node) -> Option<McpServerConfig> {
+    let transport = match server.transport() {
+        Transport::Stdio => {
+            let mut words = server.command().into_iter();
+            McpTransport::Stdio {
+                command: words.next()?,
+                args: words.collect(),
+                env: secrets(server.node, "env"),
+                cwd: text(server.node, "cwd"),
+            }
+        }
+        Transport::Http => {
+            McpTransport::Http { url: text(server.node, "url")?, headers: secrets(server.node, "headers") }
+        }
+    };
+    let excluded =
+        [server.node, backend].map(|node| node.get("exclude_tools").map(texts).unwrap_or_default());
+    Some(McpServerConfig {
+        name: server.name?.to_owned(),
+        transport,
+        allowed_tools: server.node.get("allowed_tools").map(texts).or_else(|| allowed_tools(backend)),
+        exclude_tools: once(excluded.concat()),
+    })
+}
+
+/// The only tools of an agent. A program's list is of the program's own tools, which are not ours to withhold.
+fn allowed_tools(backend: &Node) -> Option<Vec<String>> {
+    let kind = backend.get("type").and_then(Node::as_text).and_then(backends::backend_type);
+    let is_program = kind.is_some_and(|kind| kind.reach == Reach::Program);
+    backend.get("allowed_tools").filter(|_| !is_program).map(texts)
+}
+
+fn excluded_tools(backend: &Node) -> Vec<String> {
+    let mut excluded = backend.get("exclude_tools").map(texts).unwrap_or_default();
+    let mut ours: Vec<&str> = excluded.iter().filter_map(|name| own_tool(name)).collect();
+    if let Some(allowed) = allowed_tools(backend) {
+        let kept: Vec<&str> = allowed.iter().filter_map(|name| own_tool(name)).collect();
+        ours.extend(own_tools().filter(|tool| !kept.contains(tool)));
+    }
+    if is_on(backend, "exclude_file_operation_mcps") {
+        ours.extend(FILE_TOOLS.iter().filter(|tool| !KEPT_WITH_COMMANDS.contains(tool)));
+    }
+    excluded.extend(ours.into_iter().map(str::to_owned));
+    once(excluded)
+}
+
+/// Each text once, in the order of its first place.
+fn once(texts: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    texts.into_iter().filter(|text| seen.insert(text.clone())).collect()
+}
+
+fn secrets(server: &Node, key: &str) -> Vec<(String, Secret)> {
+    let entries = server.get(key).map(Node::entries).unwrap_or_default();
+    entries.iter().filter_map(|entry| Some((entry.key.clone(), Secret::new(scalar(&entry.value)?)))).collect()
+}
+
+fn text(node: &Node, key: &str) -> Option<String> {
+    node.get(key)?.as_text().map(str::to_owned)
+}
+
+pub(super) fn is_on(node: &Node, key: &str) -> bool {
+    node.get(key).and_then(Node::as_bool) == Some(true)
+}

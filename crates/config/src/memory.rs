@@ -1,0 +1,31 @@
+//! Amounts of memory as Docker writes them: `512m`, `2g`, or a number of bytes.
+
+use crate::tree::Node;
+
+/// The least that Docker gives a container.
+const LEAST: u64 = 6 << 20;
+
+/// How many bytes a text such as `2g` stands for; none where it is no such amount, or less than a container can have.
+pub fn memory_bytes(text: &str) -> Option<u64> {
+    let text = text.trim().to_ascii_lowercase();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let shift = match unit.trim() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ => return None,
+    };
+    let bytes = number.parse::<f64>().ok()? * (1_u64 << shift) as f64;
+    // The cast keeps to the ends of the range.
+    Some(bytes as u64).filter(|bytes| (LEAST..=1 << 50).contains(bytes))
+}
+
+/// The amount that a value holds, as Docker writes it.
+pub(crate) fn amount(node: &Node) -> Option<String> {
+    let text =
+        node.as_text().map(str::to_owned).or_else(|| node.as_integer().map(|bytes| bytes.to_string()))?;
+    memory_bytes(&text).map(|_| text.trim().to_ascii_lowercase())
+}

@@ -1,0 +1,192 @@
+//! Files, commands and containers: what an agent may do besides talking.
+
+use althing_protocol::{CommandsConfig, DockerConfig, HandsConfig, Millis};
+
+use super::support::{backend, checked_by_all, loaded_by_all, messages, with};
+
+fn hands(flow: &str) -> HandsConfig {
+    loaded_by_all(&backend(flow)).config.agents[0].hands.clone()
+}
+
+fn commands(flow: &str) -> CommandsConfig {
+    hands(&format!("{{type: offline, enable_mcp_command_line: true, {flow}}}")).commands.expect("commands")
+}
+
+fn problems(flow: &str) -> Vec<String> {
+    messages(&checked_by_all(&backend(flow)))
+}
+
+#[test]
+fn an_agent_without_such_keys_only_talks() {
+    assert_eq!(hands("{type: offline}"), HandsConfig::default());
+    assert_eq!(
+        hands("{type: offline, enable_mcp_command_line: false, mcp_servers: []}"),
+        HandsConfig::default()
+    );
+    assert!(!hands("{type: offline, cwd: ''}").any());
+}
+
+#[test]
+fn a_working_directory_gives_a_workspace_and_files() {
+    assert_eq!(
+        hands("{type: offline, cwd: workspace1}"),
+        HandsConfig { files: true, ..HandsConfig::default() }
+    );
+}
+
+#[test]
+fn context_paths_give_every_agent_files() {
+    let text = "agents:\n  - {id: a, backend: {type: offline}}\n  - {id: b, backend: {type: offline}}\norchestrator: {context_paths: [docs]}\n";
+    let agents = loaded_by_all(text).config.agents;
+    assert!(agents.iter().all(|agent| agent.hands.files));
+}
+
+#[test]
+fn commands_run_here_confined_and_without_network_unless_the_config_says_otherwise() {
+    assert_eq!(commands("command_line_execution_mode: local"), CommandsConfig::default());
+    let asked = CommandsConfig { network: true, timeout: Some(Millis(1500)), docker: None };
+    assert_eq!(commands("command_line_network: true, command_line_timeout_seconds: 1.5"), asked);
+}
+
+#[test]
+fn commands_in_a_container_have_its_settings() {
+    let docker = commands(
+        "command_line_execution_mode: docker, command_line_docker_image: 'mine:v1', command_line_docker_network_mode: bridge, command_line_docker_memory_limit: 2G, command_line_docker_cpu_limit: 1.5",
+    );
+    let expected = DockerConfig {
+        image: "mine:v1".to_owned(),
+        network_mode: "bridge".to_owned(),
+        memory_limit: Some("2g".to_owned()),
+        cpu_limit: Some(1.5),
+    };
+    assert_eq!(docker, CommandsConfig { docker: Some(expected), network: true, timeout: None });
+    let usual = commands("command_line_execution_mode: docker");
+    assert!(!usual.network);
+    let usual = usual.docker.expect("a container");
+    assert_eq!((usual.network_mode.as_str(), usual.memory_limit, usual.cpu_limit), ("none", None, None));
+    assert_eq!(usual.image, "ghcr.io/massgen/mcp-runtime:latest");
+}
+
+#[test]
+fn the_network_switch_means_the_same_in_a_container_unless_its_mode_is_named() {
+    let mode = |flow: &str| {
+        let commands =
+            commands(&format!("command_line_execution_mode: docker, command_line_network: true{flow}"));
+        (commands.network, commands.docker.expect("a container").network_mode)
+    };
+    assert_eq!(mode(""), (true, "bridge".to_owned()));
+    assert_eq!(mode(", command_line_docker_network_mode: none"), (false, "none".to_owned()));
+}
+
+#[test]
+fn memory_is_an_amount_that_docker_can_give() {
+    let problem = |value: &str| {
+        problems(&format!(
+            "{{type: offline, enable_mcp_command_line: true, command_line_execution_mode: docker, command_line_docker_memory_limit: {value}}}"
+        ))
+    };
+    for right in ["2g", "512m", "512MB", "1.5g", "'1073741824'", "1073741824", "1 GiB"] {
+        assert_eq!(problem(right), Vec::<String>::new(), "{right}");
+    }
+    for wrong in ["2x", "g", "-1g", "0", "1k", "'1.2.3g'", "[2g]", "99999999t", "true"] {
+        assert_eq!(problem(wrong).len(), 1, "{wrong}");
+    }
+    assert!(problem("2x")[0].ends_with(
+        "`command_line_docker_memory_limit` must be an amount of memory such as `512m` or `2g`, not the text \"2x\" | write an amount of memory such as `512m` or `2g`"
+    ));
+    assert_eq!(althing_config::memory_bytes("1.5g"), Some(3 << 29));
+    assert_eq!(althing_config::memory_bytes("512MB"), Some(512 << 20));
+}
+
+#[test]
+fn a_key_that_needs_another_one_says_so_once() {
+    let agents = ["a", "b"]
+        .map(|id| {
+            format!("  - {{id: {id}, backend: {{type: offline, enable_mcp_command_line: true, command_line_docker_image: x}}}}\n")
+        })
+        .concat();
+    assert_eq!(
+        messages(&checked_by_all(&format!("agents:\n{agents}"))),
+        [
+            "Warning 2:69 agents[0].backend.command_line_docker_image | `command_line_docker_image` does nothing without `command_line_execution_mode: docker` | add `command_line_execution_mode: docker`, or remove the key"
+        ]
+    );
+    assert_eq!(
+        problems("{type: offline, command_line_execution_mode: docker}"),
+        [
+            "Warning 3:30 agents[0].backend.command_line_execution_mode | `command_line_execution_mode` does nothing without `enable_mcp_command_line: true` | add `enable_mcp_command_line: true`, or remove the key"
+        ]
+    );
+}
+
+#[test]
+fn a_program_runs_its_own_commands_where_it_likes() {
+    let report = checked_by_all(&backend(
+        "{type: codex, command_line_execution_mode: docker, command_line_docker_network_mode: bridge}",
+    ));
+    assert_eq!(report.warnings.len(), 1);
+    assert_eq!(report.warnings[0].location, "agents[0].backend.type");
+}
+
+#[test]
+fn wrong_words_and_numbers_are_errors_with_their_places() {
+    for (wrong, location) in [
+        ("command_line_execution_mode: podman", "command_line_execution_mode"),
+        ("command_line_docker_network_mode: brige", "command_line_docker_network_mode"),
+        ("command_line_docker_cpu_limit: 0", "command_line_docker_cpu_limit"),
+        ("command_line_docker_cpu_limit: many", "command_line_docker_cpu_limit"),
+        ("command_line_docker_image: ' '", "command_line_docker_image"),
+        ("command_line_timeout_seconds: 0", "command_line_timeout_seconds"),
+        ("command_line_network: maybe", "command_line_network"),
+    ] {
+        let text = backend(&format!("{{type: offline, enable_mcp_command_line: true, {wrong}}}"));
+        let report = checked_by_all(&text);
+        assert_eq!(report.errors.len(), 1, "{wrong}");
+        assert_eq!(report.errors[0].location, format!("agents[0].backend.{location}"));
+    }
+}
+
+#[test]
+fn becoming_root_is_not_offered_and_the_other_sandbox_is_ours() {
+    let sudo = problems("{type: offline, command_line_docker_enable_sudo: true}");
+    assert_eq!(sudo.len(), 1);
+    assert!(sudo[0].contains("run as yourself, never as root"), "{sudo:?}");
+    assert_eq!(problems("{type: offline, command_line_docker_enable_sudo: false}"), Vec::<String>::new());
+    let report = checked_by_all(&backend(
+        "{type: offline, enable_mcp_command_line: true, command_line_execution_mode: srt}",
+    ));
+    assert_eq!(report.warnings[0].suggestion.as_deref(), Some("`local` is used in its place"));
+    let commands = report.config.expect("settings").config.agents[0].hands.commands.clone();
+    assert_eq!(commands, Some(CommandsConfig::default()));
+}
+
+#[test]
+fn tools_are_left_out_by_their_own_names_and_by_massgens() {
+    let excluded = |flow: &str| hands(&format!("{{type: offline, cwd: w, {flow}}}")).excluded_tools;
+    assert_eq!(excluded("exclude_tools: [delete_file, post_search]"), ["delete_file", "post_search"]);
+    assert_eq!(
+        excluded("exclude_tools: [mcp__command_line__execute_command]"),
+        ["mcp__command_line__execute_command", "run_command"]
+    );
+    assert_eq!(
+        excluded("exclude_file_operation_mcps: true"),
+        ["read_file", "list_directory", "glob", "search", "apply_patch", "delete_file"]
+    );
+    assert_eq!(
+        excluded("allowed_tools: [read_file, glob, search, list_directory, mcp__x__y]"),
+        ["write_file", "edit_file", "apply_patch", "delete_file", "run_command"]
+    );
+}
+
+#[test]
+fn the_interactive_agent_is_told_that_it_has_no_hands() {
+    let report = checked_by_all(&with(
+        "orchestrator:\n  interactive_mode:\n    backend: {type: offline, cwd: w, enable_mcp_command_line: false}\n",
+    ));
+    assert_eq!(
+        messages(&report),
+        [
+            "Warning 6:30 orchestrator.interactive_mode.backend.cwd | `cwd` does nothing for the interactive agent | the agents of its runs have tools; it only talks"
+        ]
+    );
+}

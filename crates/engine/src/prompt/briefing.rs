@@ -1,0 +1,64 @@
+//! What an agent with hands is told about its place: where it may write, what it may read, what is others'.
+
+use althing_protocol::{ContextAccess, ContextPath};
+use std::fmt::Write;
+
+/// An agent's place, as far as it must know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Briefing {
+    /// Its workspace.
+    pub workspace: String,
+    /// Where it sees others' work.
+    pub views: String,
+    /// The run's context paths.
+    pub context: Vec<ContextPath>,
+    /// Whether it runs commands.
+    pub commands: bool,
+}
+
+impl Briefing {
+    /// The words for it.
+    pub fn text(&self, access: ContextAccess) -> String {
+        let mut text = format!(
+            "You work with files. Your workspace is {}; write there, and name files by their full paths in your answer. \
+             Work of other agents, once you know their answers, is under {} (read only).",
+            self.workspace, self.views
+        );
+        if !self.context.is_empty() {
+            text.push_str("\nThe request is about these paths:");
+            for path in &self.context {
+                let right = match (path.writable, access) {
+                    (false, _) => "read only",
+                    (true, ContextAccess::Writable) => "you may write here: this is where the result belongs",
+                    (true, ContextAccess::ReadOnly) => {
+                        "read only for now; whoever gives the final answer will be able to write here, so prepare changes in \
+                         your workspace"
+                    }
+                };
+                let _ = write!(text, "\n- {} ({right})", path.path);
+            }
+        }
+        if self.commands {
+            text.push_str(
+                "\nYou can run commands. They see only these paths and the system's programs, and end with the call.",
+            );
+        }
+        text.push_str("\nCall several tools at once where they do not depend on each other.");
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_writable_path_is_offered_for_writing_only_when_it_is() {
+        let path = ContextPath { path: "/project".into(), writable: true, protected: Vec::new() };
+        let briefing =
+            Briefing { workspace: "/w".into(), views: "/v".into(), context: vec![path], commands: true };
+        assert!(briefing.text(ContextAccess::ReadOnly).contains("/project (read only for now"));
+        assert!(briefing.text(ContextAccess::Writable).contains("/project (you may write here"));
+        assert!(briefing.text(ContextAccess::Writable).len() < 1000, "short: it is sent with every call");
+    }
+}

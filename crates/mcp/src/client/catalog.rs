@@ -1,0 +1,66 @@
+//! All tools of an agent's servers under the names they are offered by, and the way back from a name to its tool.
+
+use super::names;
+use super::shelf::{ServerTool, ToolInfo};
+use althing_protocol::ToolSpec;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A tool and where it is.
+pub(crate) struct Entry {
+    /// Which of the agent's servers.
+    pub(crate) server: usize,
+    pub(crate) spec: ToolSpec,
+    pub(crate) info: ToolInfo,
+}
+
+/// What is offered at one time.
+#[derive(Default)]
+pub(crate) struct Catalog {
+    pub(crate) entries: Vec<Entry>,
+    by_name: HashMap<String, usize>,
+}
+
+impl Catalog {
+    /// From each server's name and tools.
+    pub(crate) fn new(servers: &[(&str, Arc<Vec<ServerTool>>)]) -> Self {
+        let all: Vec<(usize, &str, &ServerTool)> = servers
+            .iter()
+            .enumerate()
+            .flat_map(|(index, (server, tools))| tools.iter().map(move |tool| (index, *server, tool)))
+            .collect();
+        let keys: Vec<(&str, &str)> =
+            all.iter().map(|(_, server, tool)| (*server, tool.name.as_str())).collect();
+        let mut catalog = Self::default();
+        for ((server, name, tool), offered) in all.iter().zip(names::offered(&keys)) {
+            let Some(offered) = offered else { continue };
+            catalog.by_name.insert(offered.clone(), catalog.entries.len());
+            catalog.entries.push(entry(*server, name, tool, offered));
+        }
+        catalog
+    }
+
+    /// The tool of this name.
+    pub(crate) fn find(&self, name: &str) -> Option<&Entry> {
+        self.by_name.get(name).and_then(|index| self.entries.get(*index))
+    }
+}
+
+fn entry(server: usize, server_name: &str, tool: &ServerTool, offered: String) -> Entry {
+    let description = if tool.description.is_empty() {
+        format!("Tool of the MCP server {server_name}.")
+    } else {
+        tool.description.clone()
+    };
+    Entry {
+        server,
+        spec: ToolSpec { name: offered.clone(), description, parameters: tool.parameters.clone() },
+        info: ToolInfo {
+            name: offered,
+            server: server_name.to_owned(),
+            tool: tool.name.clone(),
+            read_only: tool.read_only,
+            destructive: tool.destructive,
+        },
+    }
+}

@@ -1,0 +1,197 @@
+//! One connection to one server: its calls, and how it ended. Never starts itself again: that is `server`'s to decide.
+
+use super::fate::Fate;
+use super::handshake::{self, Client, Open};
+use super::host::Shared;
+use super::limits;
+use super::listing::{self, Refresher};
+use super::log::ServerLog;
+use super::notice::{NoticeKind, StartError, cut_chars};
+use super::shelf::Shelf;
+use super::spec::ServerSpec;
+use super::supervise::Supervised;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientRequest,
+    JsonObject, RequestId, ServerResult,
+};
+use rmcp::service::{PeerRequestOptions, RunningService};
+use rmcp::{Peer, RoleClient, ServiceError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::{Mutex, Notify};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout};
+
+/// A server that is up, or was.
+pub(crate) struct Connection {
+    peer: Peer<RoleClient>,
+    /// Ends the connection when it is dropped; taken out to be closed in order.
+    service: Mutex<Option<RunningService<RoleClient, Client>>>,
+    /// The process, for a stdio server.
+    process: Option<Supervised>,
+    fate: Arc<Fate>,
+    log: Arc<ServerLog>,
+    /// Lists the tools again when they change.
+    refresher: AbortHandle,
+    since: Instant,
+    /// Whether someone has been told of its end.
+    told: AtomicBool,
+}
+
+impl Connection {
+    /// Starts a server and lists its tools, within its limit. Dropping the future ends whatever was started.
+    pub(crate) async fn start(
+        shared: &Arc<Shared>,
+        spec: &Arc<ServerSpec>,
+        shelf: &Arc<Shelf>,
+    ) -> Result<Self, StartError> {
+        let log = ServerLog::new(&spec.name, shared.options.stderr.clone());
+        match timeout(spec.start_timeout, Self::start_with(shared, spec, shelf, &log)).await {
+            Ok(started) => started,
+            Err(_) => Err(StartError::Timeout { limit: spec.start_timeout, said: log.last() }),
+        }
+    }
+
+    async fn start_with(
+        shared: &Arc<Shared>,
+        spec: &Arc<ServerSpec>,
+        shelf: &Arc<Shelf>,
+        log: &Arc<ServerLog>,
+    ) -> Result<Self, StartError> {
+        let changed = Arc::new(Notify::new());
+        let Open { service, process, fate, left_out } = handshake::open(shared, spec, log, &changed).await?;
+        let peer = service.peer().clone();
+        let (tools, notices) = match listing::list(&peer, spec, &left_out).await {
+            Ok(listed) => listed,
+            Err(_) if peer.is_transport_closed() => {
+                let how = handshake::ending(&fate, process.as_ref()).await;
+                return Err(StartError::Ended { how, said: log.last() });
+            }
+            Err(reason) => return Err(StartError::ListTools { reason }),
+        };
+        shelf.replace(tools);
+        let say = {
+            let (shared, server) = (shared.clone(), spec.name.clone());
+            move |kind: NoticeKind| shared.notice(&server, kind)
+        };
+        notices.into_iter().for_each(&say);
+        let refresher =
+            Refresher { peer: peer.clone(), spec: spec.clone(), shelf: shelf.clone(), left_out, changed };
+        Ok(Self {
+            peer,
+            service: Mutex::new(Some(service)),
+            process,
+            fate,
+            log: log.clone(),
+            refresher: tokio::spawn(refresher.run(say)).abort_handle(),
+            since: Instant::now(),
+            told: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether it can still be used.
+    pub(crate) fn is_up(&self) -> bool {
+        !self.peer.is_transport_closed()
+    }
+
+    /// Whether a failed exchange means that the server is gone: so it is with a pipe, while an HTTP request may fail
+    /// alone.
+    pub(crate) fn is_over(&self) -> bool {
+        self.process.is_some() || !self.is_up()
+    }
+
+    /// Why an exchange failed on a connection that goes on, where we know.
+    pub(crate) fn take_trouble(&self) -> Option<String> {
+        self.fate.take()
+    }
+
+    /// How long ago it was started.
+    pub(crate) fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// The protocol revision that was settled.
+    pub(crate) fn protocol(&self) -> Option<String> {
+        self.peer.peer_info().map(|info| info.protocol_version.as_str().to_owned())
+    }
+
+    /// What the server says about its use.
+    pub(crate) fn instructions(&self) -> Option<String> {
+        let info = self.peer.peer_info()?;
+        info.instructions.as_deref().map(|text| cut_chars(text.trim(), limits::INSTRUCTIONS))
+    }
+
+    /// Calls a tool. Dropping the future tells the server that its answer is no longer wanted.
+    pub(crate) async fn call(
+        &self,
+        tool: String,
+        arguments: JsonObject,
+        silence: Duration,
+        total: Duration,
+    ) -> Result<ServerResult, ServiceError> {
+        let params = CallToolRequestParams::new(tool).with_arguments(arguments);
+        let options = PeerRequestOptions::with_timeout(silence)
+            .reset_timeout_on_progress()
+            .with_max_total_timeout(total.max(silence));
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let handle = self.peer.send_request_with_option(request, options).await?;
+        let mut unanswered = Unanswered { call: Some((self.peer.clone(), handle.id.clone())) };
+        let answer = handle.await_response().await;
+        unanswered.call = None;
+        answer
+    }
+
+    /// How it ended, to follow the server's name. Waits a moment for that to become known.
+    pub(crate) async fn ending(&self) -> String {
+        handshake::ending(&self.fate, self.process.as_ref()).await
+    }
+
+    /// The last lines of its stderr.
+    pub(crate) fn last_said(&self) -> Vec<String> {
+        self.log.last()
+    }
+
+    /// True for the first who asks: the end is told once.
+    pub(crate) fn is_first_to_tell(&self) -> bool {
+        !self.told.swap(true, Ordering::Relaxed)
+    }
+
+    /// Ends it and waits until it has ended, each step within its grace.
+    pub(crate) async fn close(&self, grace: Duration) {
+        self.refresher.abort();
+        if let Some(mut service) = self.service.lock().await.take() {
+            // An error or a passed limit leaves the rest to the process's supervisor.
+            let _ = service.close_with_timeout(grace * 2).await;
+        }
+        if let Some(process) = &self.process {
+            process.ended().await;
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.refresher.abort();
+    }
+}
+
+/// A call that has no answer yet; dropping it cancels the call at the server.
+struct Unanswered {
+    call: Option<(Peer<RoleClient>, RequestId)>,
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        let (Some((peer, id)), Ok(runtime)) = (self.call.take(), tokio::runtime::Handle::try_current())
+        else {
+            return;
+        };
+        let reason = Some("the call was cancelled".to_owned());
+        let note = CancelledNotification::new(CancelledNotificationParam::new(Some(id), reason));
+        runtime.spawn(async move {
+            // A server that is gone needs no telling.
+            let _ = peer.send_notification(note.into()).await;
+        });
+    }
+}

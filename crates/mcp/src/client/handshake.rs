@@ -1,0 +1,213 @@
+//! Opens a connection: starts the process or takes the address, and settles with the server how to speak.
+//!
+//! `initialize` comes first, although revision 2026-07-28 has replaced it: every older server understands it, while
+//! some of them end or fall silent when they meet the newer `server/discover` first. A server that answers
+//! `initialize` with an error is asked again, on a fresh connection, in the new way.
+
+use super::admit::LeftOut;
+use super::fate::Fate;
+use super::host::Shared;
+use super::http;
+use super::limits;
+use super::local::allowed_environment;
+use super::log::ServerLog;
+use super::notice::{StartError, quote};
+use super::post::BoundedHttp;
+use super::spawn::Launch;
+use super::spec::{ServerSpec, ServerTransport};
+use super::stdio::StdioTransport;
+use super::supervise::Supervised;
+use althing_protocol::Secret;
+use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion};
+use rmcp::service::{ClientInitializeError, ClientLifecycleMode, NotificationContext, RunningService};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
+use rmcp::{ClientHandler, ClientServiceExt, RoleClient};
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+/// A connection that is settled.
+pub(crate) struct Open {
+    pub(crate) service: RunningService<RoleClient, Client>,
+    /// The process, for a stdio server.
+    pub(crate) process: Option<Supervised>,
+    pub(crate) fate: Arc<Fate>,
+    pub(crate) left_out: Arc<LeftOut>,
+}
+
+/// Our side of the conversation. It offers servers nothing: no sampling, no roots, no questions to the user.
+pub(crate) struct Client {
+    /// Woken when the server says that its tools changed.
+    changed: Arc<Notify>,
+}
+
+impl ClientHandler for Client {
+    async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {
+        self.changed.notify_one();
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        let us = Implementation::new("althing", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), us)
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+}
+
+/// Why an attempt failed.
+enum Refusal {
+    /// The server answered, with an error: it may speak in the new way only.
+    Answered(StartError),
+    Failed(StartError),
+}
+
+impl From<StartError> for Refusal {
+    fn from(error: StartError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Opens a connection. Dropping the future ends whatever was started.
+pub(crate) async fn open(
+    shared: &Shared,
+    spec: &ServerSpec,
+    log: &Arc<ServerLog>,
+    changed: &Arc<Notify>,
+) -> Result<Open, StartError> {
+    let discover = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] };
+    match attempt(shared, spec, log, changed, ClientLifecycleMode::Initialize).await {
+        Ok(open) => Ok(open),
+        Err(Refusal::Failed(error)) => Err(error),
+        Err(Refusal::Answered(error)) => {
+            attempt(shared, spec, log, changed, discover).await.map_err(|_| error)
+        }
+    }
+}
+
+async fn attempt(
+    shared: &Shared,
+    spec: &ServerSpec,
+    log: &Arc<ServerLog>,
+    changed: &Arc<Notify>,
+    mode: ClientLifecycleMode,
+) -> Result<Open, Refusal> {
+    let client = Client { changed: changed.clone() };
+    match &spec.transport {
+        ServerTransport::Stdio { command, args, env, cwd } => {
+            let launch = launch(shared, command, args, env, cwd.as_ref());
+            stdio(shared, &launch, log, client, mode).await
+        }
+        ServerTransport::Http { url, headers } => over_http(shared, url, headers, client, mode).await,
+    }
+}
+
+fn launch(
+    shared: &Shared,
+    command: &str,
+    args: &[String],
+    env: &[(String, Secret)],
+    cwd: Option<&PathBuf>,
+) -> Launch {
+    let configured: Vec<(OsString, OsString)> =
+        env.iter().map(|(name, value)| (name.into(), value.reveal().into())).collect();
+    let inherited = allowed_environment(shared.options.environment.iter().cloned())
+        .filter(|(name, _)| !configured.iter().any(|(other, _)| other == name));
+    let env = inherited.chain(configured.iter().cloned()).collect();
+    Launch { program: command.to_owned(), args: args.to_vec(), env, cwd: cwd.cloned() }
+}
+
+async fn stdio(
+    shared: &Shared,
+    launch: &Launch,
+    log: &Arc<ServerLog>,
+    client: Client,
+    mode: ClientLifecycleMode,
+) -> Result<Open, Refusal> {
+    let child = shared.options.spawner.spawn(launch).await.map_err(|error| not_run(launch, &error))?;
+    let life = CancellationToken::new();
+    let (fate, left_out) = (Arc::<Fate>::default(), Arc::<LeftOut>::default());
+    let grace = shared.options.grace;
+    let process = Supervised::start(child.process, life.clone(), grace);
+    // Three steps of ending, and then some.
+    tokio::spawn(log.clone().drain(child.stderr, life.clone(), grace * 4));
+    let notes = (fate.clone(), log.clone(), left_out.clone());
+    let transport = StdioTransport::new(child.stdin, child.stdout, life, notes);
+    match client.serve_with_lifecycle(transport, mode).await {
+        Ok(service) => Ok(Open { service, process: Some(process), fate, left_out }),
+        Err(ClientInitializeError::JsonRpcError(error)) => {
+            let reason = quote(&format!("error {}: {}", error.code.0, error.message));
+            Err(Refusal::Answered(StartError::Handshake { reason }))
+        }
+        Err(ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. }) => {
+            let how = ending(&fate, Some(&process)).await;
+            Err(StartError::Ended { how, said: log.last() }.into())
+        }
+        Err(error) => Err(StartError::Handshake { reason: quote(&error.to_string()) }.into()),
+    }
+}
+
+fn not_run(launch: &Launch, error: &io::Error) -> StartError {
+    let program = quote(&launch.program);
+    let cwd_is_there = launch.cwd.as_ref().is_none_or(|cwd| cwd.is_dir());
+    if error.kind() == io::ErrorKind::NotFound && cwd_is_there {
+        StartError::NotFound { program }
+    } else {
+        let reason = if cwd_is_there { error.to_string() } else { "its `cwd` is not a directory".to_owned() };
+        StartError::Spawn { program, reason: quote(&reason) }
+    }
+}
+
+async fn over_http(
+    shared: &Shared,
+    url: &str,
+    headers: &[(String, Secret)],
+    client: Client,
+    mode: ClientLifecycleMode,
+) -> Result<Open, Refusal> {
+    let url = http::address(url)?;
+    let origin = http::origin(&url);
+    let (fate, left_out) = (Arc::<Fate>::default(), Arc::<LeftOut>::default());
+    let http_client = BoundedHttp { client: shared.http()?, left_out: left_out.clone(), fate: fate.clone() };
+    let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
+        .custom_headers(http::headers(headers)?)
+        .max_sse_event_size(limits::FRAME);
+    let transport = StreamableHttpClientTransport::with_client(http_client, config);
+    match client.serve_with_lifecycle(transport, mode).await {
+        Ok(service) => Ok(Open { service, process: None, fate, left_out }),
+        Err(error) if error.is_authorization_required() => Err(StartError::Unauthorized { origin }.into()),
+        Err(ClientInitializeError::JsonRpcError(error)) => {
+            let reason = quote(&format!("error {}: {}", error.code.0, error.message));
+            Err(Refusal::Answered(StartError::Handshake { reason }))
+        }
+        Err(ClientInitializeError::TransportError { error, .. }) => {
+            let told = StartError::Http { origin, reason: http::causes(error.error.as_ref()) };
+            Err(if is_client_error(error.error.as_ref()) { Refusal::Answered(told) } else { told.into() })
+        }
+        Err(error) => Err(StartError::Http { origin, reason: http::causes(&error) }.into()),
+    }
+}
+
+/// A server of the newest revision only may answer `initialize` with a plain 4xx.
+fn is_client_error(error: &(dyn std::error::Error + 'static)) -> bool {
+    matches!(
+        error.downcast_ref::<StreamableHttpError<reqwest::Error>>(),
+        Some(StreamableHttpError::HttpStatus(status)) if (400..500).contains(&status.status)
+    )
+}
+
+/// How a connection ended, to follow the server's name.
+pub(crate) async fn ending(fate: &Fate, process: Option<&Supervised>) -> String {
+    if let Some(how) = fate.known() {
+        return how;
+    }
+    if let Some(process) = process
+        && let Ok(how) = timeout(limits::FATE, process.ended()).await
+    {
+        return how;
+    }
+    "closed the connection".to_owned()
+}

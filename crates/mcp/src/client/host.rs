@@ -1,0 +1,199 @@
+//! An agent's MCP servers as a [`ToolHost`]: starts them, offers their tools, routes calls.
+//!
+//! Access to context paths is not its matter: what a server may touch is settled by how it is started.
+
+use super::catalog::Catalog;
+use super::http;
+use super::limits;
+use super::notice::{NoticeKind, ServerNotice, StartError, quote};
+use super::options::Options;
+use super::output::Output;
+use super::server::Server;
+use super::shelf::ToolInfo;
+use super::spec::ServerSpec;
+use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
+use futures_util::future::join_all;
+use rmcp::model::JsonObject;
+use serde_json::Value;
+use std::collections::{HashSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// What all servers of an agent share.
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    notices: Mutex<VecDeque<ServerNotice>>,
+    /// Built when the first HTTP server needs it: most agents have none.
+    http: OnceLock<Result<reqwest::Client, StartError>>,
+}
+
+impl Shared {
+    /// Tells whoever listens, and keeps it.
+    pub(crate) fn notice(&self, server: &str, kind: NoticeKind) {
+        let notice = ServerNotice { server: server.to_owned(), kind };
+        if let Some(tell) = &self.options.on_notice {
+            tell(&notice);
+        }
+        let mut kept = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() == limits::NOTICES {
+            kept.pop_front();
+        }
+        kept.push_back(notice);
+    }
+
+    pub(crate) fn http(&self) -> Result<reqwest::Client, StartError> {
+        match &self.options.http {
+            Some(client) => Ok(client.clone()),
+            None => self.http.get_or_init(http::client).clone(),
+        }
+    }
+}
+
+/// What one server is at the moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerState {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Whether it is up; if not, the next call starts it again.
+    pub up: bool,
+    /// The protocol revision that was settled with it.
+    pub protocol: Option<String>,
+    /// How many of its tools are offered.
+    pub tools: usize,
+    /// What it says about its use, cut to 4096 characters. The words of a stranger: show them, trust them not.
+    pub instructions: Option<String>,
+}
+
+/// An agent's MCP servers. Dropping it ends them in the background; [`close`](Self::close) waits for that.
+pub struct McpServers {
+    shared: Arc<Shared>,
+    servers: Vec<Server>,
+    output: Output,
+    /// Counts changes of any server's tools.
+    changes: Arc<AtomicU64>,
+    /// The catalog and the count of changes it was made at.
+    catalog: Mutex<(u64, Arc<Catalog>)>,
+}
+
+impl McpServers {
+    /// Starts the servers, all at once. Those that do not start within their limits are left out, with a notice.
+    pub async fn start(specs: Vec<ServerSpec>, options: Options) -> Self {
+        let output = Output::new(options.output_dir.clone());
+        let shared = Arc::new(Shared { options, notices: Mutex::default(), http: OnceLock::new() });
+        let changes = Arc::new(AtomicU64::new(0));
+        let mut names = HashSet::new();
+        let (specs, duplicates): (Vec<_>, Vec<_>) =
+            specs.into_iter().partition(|spec| names.insert(spec.name.clone()));
+        for spec in duplicates {
+            shared.notice(&spec.name, NoticeKind::DuplicateServer);
+        }
+        let starts = specs.into_iter().map(|spec| {
+            let (shared, changes) = (shared.clone(), changes.clone());
+            async move {
+                let name = spec.name.clone();
+                let started = Server::start(shared.clone(), spec, changes).await;
+                started.map_err(|error| shared.notice(&name, NoticeKind::NotStarted(error))).ok()
+            }
+        });
+        let servers = join_all(starts).await.into_iter().flatten().collect();
+        let catalog = Mutex::new((0, Arc::default()));
+        Self { shared, servers, output, changes, catalog }
+    }
+
+    /// What people should know, oldest first; the last 256.
+    pub fn notices(&self) -> Vec<ServerNotice> {
+        self.shared.notices.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// The servers that have been started, in the order of the configuration.
+    pub fn servers(&self) -> Vec<ServerState> {
+        let state = |server: &Server| {
+            let connection = server.current();
+            ServerState {
+                name: server.spec.name.clone(),
+                up: connection.as_ref().is_some_and(|connection| connection.is_up()),
+                protocol: connection.as_ref().and_then(|connection| connection.protocol()),
+                tools: server.shelf.tools().len(),
+                instructions: connection.and_then(|connection| connection.instructions()),
+            }
+        };
+        self.servers.iter().map(state).collect()
+    }
+
+    /// What the servers say about the tools that are offered, for those who must choose among them.
+    pub fn tool_infos(&self) -> Vec<ToolInfo> {
+        self.catalog().entries.iter().map(|entry| entry.info.clone()).collect()
+    }
+
+    /// Ends all servers and waits for that, a few seconds at most. Calls made afterwards are refused.
+    pub async fn close(&self) {
+        join_all(self.servers.iter().map(Server::close)).await;
+    }
+
+    fn catalog(&self) -> Arc<Catalog> {
+        let changes = self.changes.load(Ordering::Acquire);
+        let mut cached = self.catalog.lock().unwrap_or_else(PoisonError::into_inner);
+        if cached.0 != changes {
+            let tools: Vec<_> =
+                self.servers.iter().map(|server| (server.spec.name.as_str(), server.shelf.tools())).collect();
+            *cached = (changes, Arc::new(Catalog::new(&tools)));
+        }
+        cached.1.clone()
+    }
+
+    async fn answer(&self, call: &ToolCall) -> ToolOutcome {
+        let catalog = self.catalog();
+        let found = catalog
+            .find(&call.name)
+            .and_then(|entry| self.servers.get(entry.server).map(|server| (server, entry)));
+        let Some((server, entry)) = found else {
+            return told(format!("there is no tool {} (any more)", quote(&call.name)));
+        };
+        let arguments = match arguments(&call.arguments) {
+            Ok(arguments) => arguments,
+            Err(reason) => return told(reason),
+        };
+        let rendered = server.call(&entry.info.tool, arguments).await;
+        let content = self.output.fit(rendered.text, &entry.info.name).await;
+        ToolOutcome { content, is_error: rendered.is_error }
+    }
+}
+
+impl ToolHost for McpServers {
+    fn tools(&self, _access: ContextAccess) -> Vec<ToolSpec> {
+        self.catalog().entries.iter().map(|entry| entry.spec.clone()).collect()
+    }
+
+    fn call<'a>(&'a self, call: &'a ToolCall, _access: ContextAccess) -> BoxFuture<'a, ToolOutcome> {
+        Box::pin(self.answer(call))
+    }
+}
+
+fn told(reason: String) -> ToolOutcome {
+    ToolOutcome { content: reason, is_error: true }
+}
+
+/// The arguments as an object. Models write nothing at all for a tool without parameters.
+fn arguments(text: &str) -> Result<JsonObject, String> {
+    if text.trim().is_empty() {
+        return Ok(JsonObject::new());
+    }
+    match serde_json::from_str(text) {
+        Ok(Value::Object(arguments)) => Ok(arguments),
+        Ok(other) => {
+            Err(format!("the arguments must be a JSON object, not {}; the tool was not called", kind(&other)))
+        }
+        Err(error) => Err(format!("the arguments are not JSON ({error}); the tool was not called")),
+    }
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}

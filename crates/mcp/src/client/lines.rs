@@ -1,0 +1,98 @@
+//! Lines out of a byte stream, never longer than a limit. Holds at most one line; safe to drop between bytes.
+
+use std::io;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+
+/// One line without its end.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// All of it.
+    Whole(Vec<u8>),
+    /// Its beginning: the limit was reached. What follows is still to come, unless [`Lines::skip`] is called.
+    Cut(Vec<u8>),
+}
+
+/// Reads lines.
+pub(crate) struct Lines<R> {
+    reader: BufReader<R>,
+    /// What of the next line is here; kept in `self` so that a dropped future loses nothing.
+    partial: Vec<u8>,
+    limit: usize,
+    skipping: bool,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    pub(crate) fn new(reader: R, limit: usize) -> Self {
+        Self { reader: BufReader::new(reader), partial: Vec::new(), limit, skipping: false }
+    }
+
+    /// Drops the rest of the line whose beginning was given as [`Line::Cut`].
+    pub(crate) fn skip(&mut self) {
+        self.skipping = true;
+    }
+
+    /// The next line; None at the end. A last line without an end is a line.
+    pub(crate) async fn next(&mut self) -> io::Result<Option<Line>> {
+        loop {
+            let chunk = self.reader.fill_buf().await?;
+            if chunk.is_empty() {
+                let rest = std::mem::take(&mut self.partial);
+                return Ok((!rest.is_empty()).then_some(Line::Whole(rest)));
+            }
+            let end = chunk.iter().position(|byte| *byte == b'\n');
+            let piece = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
+            if !self.skipping {
+                let room = self.limit.saturating_sub(self.partial.len());
+                if piece.len() > room {
+                    self.partial.extend_from_slice(piece.get(..room).unwrap_or_default());
+                    self.reader.consume(room);
+                    return Ok(Some(Line::Cut(std::mem::take(&mut self.partial))));
+                }
+                self.partial.extend_from_slice(piece);
+            }
+            let used = piece.len() + usize::from(end.is_some());
+            self.reader.consume(used);
+            if end.is_some() {
+                if std::mem::take(&mut self.skipping) {
+                    continue;
+                }
+                let mut line = std::mem::take(&mut self.partial);
+                if line.last() == Some(&b'\r') {
+                    line.pop();
+                }
+                return Ok(Some(Line::Whole(line)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn all(text: &[u8], limit: usize) -> Vec<Line> {
+        let mut lines = Lines::new(text, limit);
+        let mut out = Vec::new();
+        while let Some(line) = lines.next().await.unwrap() {
+            if matches!(line, Line::Cut(_)) {
+                lines.skip();
+            }
+            out.push(line);
+        }
+        out
+    }
+
+    fn whole(text: &str) -> Line {
+        Line::Whole(text.as_bytes().to_vec())
+    }
+
+    #[tokio::test]
+    async fn lines_end_at_newlines_and_the_last_one_at_the_end() {
+        assert_eq!(all(b"a\r\n\nbc", 10).await, [whole("a"), whole(""), whole("bc")]);
+    }
+
+    #[tokio::test]
+    async fn a_line_over_the_limit_is_cut_and_the_next_one_is_whole() {
+        assert_eq!(all(b"abcdef\ngh\n", 3).await, [Line::Cut(b"abc".to_vec()), whole("gh")]);
+    }
+}

@@ -1,0 +1,107 @@
+//! Asks a server for its tools, page by page, and again when it says that they changed.
+
+use super::admit::LeftOut;
+use super::limits;
+use super::notice::{NoticeKind, quote};
+use super::shelf::{Chooser, ServerTool, Shelf};
+use super::spec::ServerSpec;
+use rmcp::model::{
+    ClientRequest, ErrorCode, ListToolsRequest, PaginatedRequestParams, ServerResult, SubscriptionFilter,
+};
+use rmcp::service::Subscription;
+use rmcp::{Peer, RoleClient, ServiceError};
+use std::sync::Arc;
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+
+/// The tools to offer, and what to say about the others.
+pub(crate) async fn list(
+    peer: &Peer<RoleClient>,
+    spec: &ServerSpec,
+    left_out: &LeftOut,
+) -> Result<(Vec<ServerTool>, Vec<NoticeKind>), String> {
+    let mut chooser = Chooser::new(spec);
+    let mut cursor: Option<String> = None;
+    for _ in 0..limits::TOOL_PAGES {
+        let params = cursor.take().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
+        let request = ListToolsRequest { params, ..Default::default() };
+        let page = match peer.send_request(ClientRequest::ListToolsRequest(request)).await {
+            Ok(ServerResult::ListToolsResult(page)) => page,
+            Ok(_) => return Err("its answer is not a tool list".to_owned()),
+            // Servers with only prompts or resources may know no tools at all.
+            Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => break,
+            Err(error) => return Err(quote(&error.to_string())),
+        };
+        for (tool, reason) in left_out.take() {
+            chooser.leave_out(tool, reason);
+        }
+        chooser.page(page.tools);
+        cursor = page.next_cursor.filter(|cursor| !cursor.is_empty());
+        if cursor.is_none() || chooser.is_full() {
+            break;
+        }
+    }
+    Ok(chooser.finish())
+}
+
+/// What a refresher works with.
+pub(crate) struct Refresher {
+    pub(crate) peer: Peer<RoleClient>,
+    pub(crate) spec: Arc<ServerSpec>,
+    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) left_out: Arc<LeftOut>,
+    pub(crate) changed: Arc<Notify>,
+}
+
+impl Refresher {
+    /// Lists the tools again whenever they change, until the connection ends. However many notices came meanwhile,
+    /// one more listing answers them all.
+    pub(crate) async fn run(self, say: impl Fn(NoticeKind) + Send) {
+        let mut subscription = self.subscribe().await;
+        if subscription.is_some() {
+            // They may have changed between the first listing and the subscription.
+            self.changed.notify_one();
+        }
+        loop {
+            self.change(&mut subscription).await;
+            let listed = match timeout(limits::REFRESH, list(&self.peer, &self.spec, &self.left_out)).await {
+                Ok(listed) => listed,
+                Err(_) => Err("it did not answer in time".to_owned()),
+            };
+            if self.peer.is_transport_closed() {
+                return;
+            }
+            match listed {
+                Ok((tools, notices)) => {
+                    self.shelf.replace(tools);
+                    notices.into_iter().for_each(&say);
+                }
+                Err(reason) => say(NoticeKind::RefreshFailed { reason }),
+            }
+            sleep(limits::REFRESH_PAUSE).await;
+        }
+    }
+
+    /// Servers of revision 2026-07-28 tell only who asked to be told.
+    async fn subscribe(&self) -> Option<Subscription> {
+        let info = self.peer.peer_info()?;
+        let tells = info.capabilities.tools.as_ref().is_some_and(|tools| tools.list_changed == Some(true));
+        if info.protocol_version.has_initialize() || !tells {
+            return None;
+        }
+        let mut filter = SubscriptionFilter::new();
+        filter.tools_list_changed = Some(true);
+        timeout(limits::REFRESH, self.peer.listen(filter)).await.ok()?.ok()
+    }
+
+    async fn change(&self, subscription: &mut Option<Subscription>) {
+        let Some(listening) = subscription else { return self.changed.notified().await };
+        let next = tokio::select! {
+            () = self.changed.notified() => return,
+            next = listening.next() => next,
+        };
+        if !matches!(next, Ok(Some(_))) {
+            *subscription = None;
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Starts a server as a plain child process in a group of its own, with an allow-listed environment.
+//!
+//! The one place of this crate that starts processes; it confines nothing, which is what the `Spawner` port is for.
+
+use super::spawn::{Launch, Launched, Process, Spawner};
+use althing_protocol::BoxFuture;
+use rustix::process::{Pid, Signal, kill_process_group};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
+use tokio::process::{Child, Command};
+
+/// The variables that a server gets of ours: what programs need to find themselves, their files and the network.
+const ALLOWED: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "TZ",
+    "TERM",
+    "TMPDIR",
+    "TMP",
+    "TEMP",
+    "XDG_CACHE_HOME",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "all_proxy",
+];
+
+/// The part of an environment that servers may see.
+pub fn allowed_environment(
+    all: impl IntoIterator<Item = (OsString, OsString)>,
+) -> impl Iterator<Item = (OsString, OsString)> {
+    all.into_iter().filter(|(name, _)| is_allowed(name))
+}
+
+fn is_allowed(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| ALLOWED.contains(&name) || name.starts_with("LC_"))
+}
+
+/// Starts servers as plain children.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LocalSpawner;
+
+impl Spawner for LocalSpawner {
+    fn spawn<'a>(&'a self, launch: &'a Launch) -> BoxFuture<'a, io::Result<Launched>> {
+        Box::pin(async move {
+            let mut command = Command::new(&launch.program);
+            command
+                .args(&launch.args)
+                .env_clear()
+                .envs(launch.env.iter().map(|(name, value)| (name, value)))
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .process_group(0)
+                .kill_on_drop(true);
+            if let Some(cwd) = &launch.cwd {
+                command.current_dir(cwd);
+            }
+            let mut child = command.spawn()?;
+            let piped = || io::Error::other("the child has no pipes");
+            Ok(Launched {
+                stdin: Box::new(child.stdin.take().ok_or_else(piped)?),
+                stdout: Box::new(child.stdout.take().ok_or_else(piped)?),
+                stderr: Box::new(child.stderr.take().ok_or_else(piped)?),
+                process: Box::new(LocalProcess { group: group_of(&child), child }),
+            })
+        })
+    }
+}
+
+fn group_of(child: &Child) -> Option<Pid> {
+    child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw)
+}
+
+struct LocalProcess {
+    child: Child,
+    /// The child leads its own group, so this is its id; None once the group has been killed.
+    group: Option<Pid>,
+}
+
+impl LocalProcess {
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.group {
+            // The only failure is that nobody is left, which is what is wanted.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+impl Process for LocalProcess {
+    fn wait(&mut self) -> BoxFuture<'_, String> {
+        Box::pin(async move {
+            match self.child.wait().await {
+                Ok(status) => describe(status),
+                Err(error) => format!("ended in an unknown way ({error})"),
+            }
+        })
+    }
+
+    fn terminate(&mut self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Also after the child's own end, for what it left behind. The group's id is not given to anyone else while a
+    /// member lives; once, because it may be given away later.
+    fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        self.group = None;
+    }
+}
+
+impl Drop for LocalProcess {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exited with status {code}"),
+        (None, Some(signal)) => format!("was ended by signal {signal}"),
+        (None, None) => "ended".to_owned(),
+    }
+}

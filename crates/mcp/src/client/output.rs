@@ -1,0 +1,107 @@
+//! Cuts a result to what a model should see, and keeps the whole of it in a file where there is a place for it.
+//!
+//! Writes only new files into the directory that the caller named, and follows no link in the file's place.
+
+use super::limits;
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::fs::OpenOptions;
+use tokio::io::AsyncWriteExt;
+
+/// How many names are tried before a result is not kept.
+const TRIES: u32 = 1000;
+
+/// Keeps results that are too long.
+#[derive(Debug)]
+pub(crate) struct Output {
+    dir: Option<PathBuf>,
+    next: AtomicU64,
+}
+
+impl Output {
+    pub(crate) fn new(dir: Option<PathBuf>) -> Self {
+        Self { dir, next: AtomicU64::new(1) }
+    }
+
+    /// The text as the model should see it. `tool` names the file and is fit to be part of a name.
+    pub(crate) async fn fit(&self, text: String, tool: &str) -> String {
+        if text.len() <= limits::RESULT {
+            return text;
+        }
+        let mut note = format!(" of {} bytes are left out here", text.len());
+        match self.keep(&text, tool).await {
+            Some(Ok(path)) => {
+                let _ = write!(note, "; the whole result is in {}", path.display());
+            }
+            Some(Err(error)) => {
+                let _ = write!(note, "; the whole result could not be kept: {error}");
+            }
+            None => {}
+        }
+        cut(&text, &note)
+    }
+
+    async fn keep(&self, text: &str, tool: &str) -> Option<io::Result<PathBuf>> {
+        let dir = self.dir.as_ref()?;
+        for _ in 0..TRIES {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let path = dir.join(format!("{tool}-{number}.txt"));
+            match write_new(&path, text).await {
+                Ok(()) => return Some(Ok(path)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        Some(Err(io::ErrorKind::AlreadyExists.into()))
+    }
+}
+
+async fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).await?;
+    file.write_all(text.as_bytes()).await?;
+    file.flush().await
+}
+
+/// The beginning and the end, with a note between them.
+fn cut(text: &str, note: &str) -> String {
+    let head_end = text.floor_char_boundary(limits::RESULT - limits::RESULT_TAIL);
+    let tail_start = text.ceil_char_boundary(text.len() - limits::RESULT_TAIL);
+    let head = text.get(..head_end).unwrap_or_default();
+    let tail = text.get(tail_start..).unwrap_or_default();
+    format!("{head}\n[… {}{note} …]\n{tail}", tail_start - head_end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_short_result_is_left_alone() {
+        let text = "x".repeat(limits::RESULT);
+        assert_eq!(Output::new(None).fit(text.clone(), "t").await, text);
+    }
+
+    #[tokio::test]
+    async fn a_long_result_keeps_its_head_and_tail_and_says_what_is_missing() {
+        let text = format!("begin{}end", "ä".repeat(limits::RESULT));
+        let cut = Output::new(None).fit(text, "t").await;
+        assert!(cut.len() < limits::RESULT + 200);
+        assert!(cut.starts_with("begin") && cut.ends_with("end"));
+        assert!(cut.contains("bytes are left out here …]"));
+    }
+
+    #[tokio::test]
+    async fn the_whole_of_a_long_result_is_kept_in_a_new_file_that_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let other = dir.path().join("t-1.txt");
+        tokio::fs::write(&other, "mine").await.unwrap();
+        let text = "y".repeat(limits::RESULT + 1);
+        let cut = Output::new(Some(dir.path().to_owned())).fit(text.clone(), "t").await;
+        let kept = dir.path().join("t-2.txt");
+        assert!(cut.contains(&format!("the whole result is in {}", kept.display())), "{cut}");
+        assert_eq!(tokio::fs::read_to_string(kept).await.unwrap(), text);
+        assert_eq!(tokio::fs::read_to_string(other).await.unwrap(), "mine");
+    }
+}

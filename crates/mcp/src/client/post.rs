@@ -1,0 +1,240 @@
+//! Streamable HTTP with bounded answers: the library reads JSON bodies of any size, and a server may send one.
+//!
+//! Only posting is ours; the stream of a session and its end are the library's.
+
+use super::admit::{self, LeftOut};
+use super::fate::Fate;
+use super::limits;
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+use futures_util::{Stream, StreamExt};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use reqwest::{Response, StatusCode};
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, HttpStatusError, SseError, StreamableHttpClient, StreamableHttpError,
+    StreamableHttpPostResponse,
+};
+use sse_stream::{Sse, SseStream};
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+const SESSION: &str = "mcp-session-id";
+const JSON: &str = "application/json";
+const EVENTS: &str = "text/event-stream";
+
+type Failure = StreamableHttpError<reqwest::Error>;
+type Headers = HashMap<HeaderName, HeaderValue>;
+type Events = BoxStream<'static, Result<Sse, SseError>>;
+
+/// A reqwest client that takes only so much.
+#[derive(Clone)]
+pub(crate) struct BoundedHttp {
+    pub(crate) client: reqwest::Client,
+    pub(crate) left_out: Arc<LeftOut>,
+    /// Why an event stream was given up; the library does not pass that on.
+    pub(crate) fate: Arc<Fate>,
+}
+
+impl StreamableHttpClient for BoundedHttp {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _auth_header: Option<String>,
+        custom_headers: Headers,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let mut request = self.client.post(uri.as_ref()).header(ACCEPT, format!("{EVENTS}, {JSON}"));
+        for (name, value) in custom_headers {
+            request = request.header(name, value);
+        }
+        if let Some(session) = &session_id {
+            request = request.header(SESSION, session.as_ref());
+        }
+        let body = serde_json::to_vec(&message)?;
+        let response = request.header(CONTENT_TYPE, JSON).body(body).send().await.map_err(without_address)?;
+        self.answer(response, wants_reply(&message), session_id.is_some()).await
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        auth_header: Option<String>,
+        custom_headers: Headers,
+    ) -> Result<(), Failure> {
+        self.client.delete_session(uri, session_id, auth_header, custom_headers).await.map_err(hide)
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        auth_header: Option<String>,
+        custom_headers: Headers,
+    ) -> Result<Events, Failure> {
+        let events = self
+            .client
+            .get_stream_with_max_sse_event_size(
+                uri,
+                session_id,
+                last_event_id,
+                auth_header,
+                custom_headers,
+                limits::FRAME,
+            )
+            .await
+            .map_err(hide)?;
+        Ok(self.repaired(events))
+    }
+}
+
+impl BoundedHttp {
+    async fn answer(
+        &self,
+        response: Response,
+        wants: Wants,
+        in_session: bool,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let status = response.status();
+        refuse(&response, in_session)?;
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        let header = |name: HeaderName| {
+            response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+        };
+        let kind = header(CONTENT_TYPE);
+        let session = header(HeaderName::from_static(SESSION));
+        let is = |mime: &str| kind.as_deref().is_some_and(|kind| kind.starts_with(mime));
+        if status.is_success() && is(EVENTS) {
+            let events =
+                SseStream::from_bytes_stream(bounded(response.bytes_stream(), self.fate.clone())).boxed();
+            return Ok(StreamableHttpPostResponse::Sse(self.repaired(events), session));
+        }
+        let is_json = is(JSON);
+        let body = read(response).await?;
+        let message = is_json.then(|| self.message(&body)).flatten();
+        match (message, wants) {
+            (Some(message), _)
+                if status.is_success() || matches!(message, ServerJsonRpcMessage::Error(_)) =>
+            {
+                Ok(StreamableHttpPostResponse::Json(message, session))
+            }
+            (_, _) if !status.is_success() => Err(HttpStatusError::new(status.as_u16(), None).into()),
+            (_, Wants::Nothing) => Ok(StreamableHttpPostResponse::Accepted),
+            (_, Wants::Reply) if is_json => Err(unexpected("its answer is not MCP")),
+            (_, Wants::Reply) => Err(StreamableHttpError::UnexpectedContentType(kind)),
+        }
+    }
+
+    fn message(&self, body: &[u8]) -> Option<ServerJsonRpcMessage> {
+        serde_json::from_slice(body).ok().and_then(|value| admit::message(value, &self.left_out))
+    }
+
+    fn repaired(&self, events: Events) -> Events {
+        let left_out = self.left_out.clone();
+        events
+            .map(move |event| {
+                event.map(|mut event| {
+                    event.data = event.data.map(|data| admit::text(data, &left_out));
+                    event
+                })
+            })
+            .boxed()
+    }
+}
+
+/// Whether a message that is posted needs an answer.
+#[derive(Clone, Copy)]
+enum Wants {
+    Reply,
+    Nothing,
+}
+
+fn wants_reply(message: &ClientJsonRpcMessage) -> Wants {
+    match message {
+        ClientJsonRpcMessage::Request(_) => Wants::Reply,
+        ClientJsonRpcMessage::Response(_)
+        | ClientJsonRpcMessage::Notification(_)
+        | ClientJsonRpcMessage::Error(_) => Wants::Nothing,
+    }
+}
+
+/// The refusals that mean something to the protocol, told by status alone.
+fn refuse(response: &Response, in_session: bool) -> Result<(), Failure> {
+    let status = response.status();
+    if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        let challenge = response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
+        let error = AuthRequiredError::new(challenge.unwrap_or_default().to_owned());
+        return Err(StreamableHttpError::AuthRequired(error));
+    }
+    if status == StatusCode::NOT_FOUND && in_session {
+        return Err(StreamableHttpError::SessionExpired);
+    }
+    Ok(())
+}
+
+async fn read(response: Response) -> Result<Vec<u8>, Failure> {
+    let mut body = Vec::new();
+    let mut chunks = response.bytes_stream();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(without_address)?;
+        if body.len() + chunk.len() > limits::FRAME {
+            return Err(unexpected(&format!("it {}", too_large())));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// The bytes of an event stream until one event grows too large.
+fn bounded<E>(
+    chunks: impl Stream<Item = Result<Bytes, E>>,
+    fate: Arc<Fate>,
+) -> impl Stream<Item = Result<Bytes, io::Error>>
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let (mut event, mut line) = (0_usize, 0_usize);
+    chunks.map(move |chunk| {
+        let chunk = chunk.map_err(io::Error::other)?;
+        for byte in &chunk {
+            match byte {
+                b'\n' | b'\r' if line == 0 => event = 0,
+                b'\n' | b'\r' => line = 0,
+                _ => (event, line) = (event + 1, line + 1),
+            }
+        }
+        if event > limits::FRAME {
+            fate.say(too_large());
+            return Err(io::Error::other(too_large()));
+        }
+        Ok(chunk)
+    })
+}
+
+fn too_large() -> String {
+    format!("sent a message of more than {} MiB", limits::FRAME / (1024 * 1024))
+}
+
+fn unexpected(reason: &str) -> Failure {
+    StreamableHttpError::UnexpectedServerResponse(reason.to_owned().into())
+}
+
+fn without_address(error: reqwest::Error) -> Failure {
+    StreamableHttpError::Client(error.without_url())
+}
+
+/// Takes the address out of an error: it may hold a key.
+fn hide(error: Failure) -> Failure {
+    match error {
+        StreamableHttpError::Client(error) => without_address(error),
+        other => other,
+    }
+}

@@ -1,0 +1,201 @@
+//! One configured server over its whole life: up, down, started again, given up. Decides when, never how.
+
+use super::connection::Connection;
+use super::host::Shared;
+use super::http;
+use super::limits;
+use super::notice::{NoticeKind, StartError, quote};
+use super::render::{self, Rendered};
+use super::shelf::Shelf;
+use super::spec::ServerSpec;
+use rmcp::ServiceError;
+use rmcp::model::JsonObject;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep_until};
+
+/// A configured server.
+pub(crate) struct Server {
+    pub(crate) spec: Arc<ServerSpec>,
+    pub(crate) shelf: Arc<Shelf>,
+    shared: Arc<Shared>,
+    current: RwLock<Option<Arc<Connection>>>,
+    /// Held while the server is started again, so that calls that wait for it share one start.
+    restarts: Mutex<Restarts>,
+}
+
+#[derive(Default)]
+struct Restarts {
+    used: u32,
+    /// When the last one was tried.
+    last: Option<Instant>,
+    given_up_told: bool,
+}
+
+impl Server {
+    /// Starts it for the first time.
+    pub(crate) async fn start(
+        shared: Arc<Shared>,
+        spec: ServerSpec,
+        changes: Arc<AtomicU64>,
+    ) -> Result<Self, StartError> {
+        let (spec, shelf) = (Arc::new(spec), Shelf::new(changes));
+        let connection = Connection::start(&shared, &spec, &shelf).await?;
+        let current = RwLock::new(Some(Arc::new(connection)));
+        Ok(Self { spec, shelf, shared, current, restarts: Mutex::default() })
+    }
+
+    /// The connection in use, up or not.
+    pub(crate) fn current(&self) -> Option<Arc<Connection>> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Calls a tool by the server's own name for it.
+    pub(crate) async fn call(&self, tool: &str, arguments: JsonObject) -> Rendered {
+        let (connection, restarted) = match self.usable().await {
+            Ok(usable) => usable,
+            Err(why) => return Rendered { text: why, is_error: true },
+        };
+        let total = self.shared.options.progress_cap;
+        let answer = connection.call(tool.to_owned(), arguments, self.spec.call_timeout, total).await;
+        let mut rendered = match answer {
+            Ok(result) => render::answer(result),
+            Err(error) => Rendered { text: self.explain(&connection, error).await, is_error: true },
+        };
+        if let Some(note) = restarted {
+            rendered.text = format!("[{note}]\n{}", rendered.text);
+        }
+        rendered
+    }
+
+    /// What the model is told about a call without an answer.
+    async fn explain(&self, connection: &Connection, error: ServiceError) -> String {
+        let name = quote(&self.spec.name);
+        if self.current().is_none() {
+            return format!("MCP server {name} was closed during the call");
+        }
+        match error {
+            // Whole: it often says what is wrong with the arguments, at length.
+            ServiceError::McpError(error) => {
+                format!("MCP server {name} refused the call: {} (error {})", error.message, error.code.0)
+            }
+            ServiceError::Timeout { timeout } => format!(
+                "MCP server {name} did not answer within {} s, and the call was cancelled. Whether it took effect \
+                 is not known.",
+                timeout.as_secs_f32()
+            ),
+            ServiceError::TransportSend(error) if !connection.is_over() => format!(
+                "the call of MCP server {name} failed: {}. Whether it took effect is not known.",
+                http::causes(error.error.as_ref())
+            ),
+            ServiceError::TransportClosed if !connection.is_over() => {
+                let how = connection.take_trouble().unwrap_or_else(|| "broke its answer off".to_owned());
+                format!("MCP server {name} {how}. Whether the call took effect is not known.")
+            }
+            ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
+                let how = self.tell_end(connection).await;
+                format!(
+                    "MCP server {name} {how} during the call. Whether the call took effect is not known, so it was \
+                     not repeated. The server is started again with the next call."
+                )
+            }
+            ServiceError::UnexpectedResponse => {
+                format!("MCP server {name} answered with something that is not MCP")
+            }
+            other => quote(&format!("the call of MCP server {name} failed: {other}")),
+        }
+    }
+
+    /// How the server ended; noted once.
+    async fn tell_end(&self, connection: &Connection) -> String {
+        let mut how = connection.ending().await;
+        let said = connection.last_said();
+        if !said.is_empty() {
+            how = format!("{how} (it last said: {})", said.join(" / "));
+        }
+        if connection.is_first_to_tell() {
+            self.shared.notice(&self.spec.name, NoticeKind::Died { how: how.clone() });
+        }
+        how
+    }
+
+    /// A connection that is up; with a note where the server had to be started again for it. The error is for the
+    /// model.
+    async fn usable(&self) -> Result<(Arc<Connection>, Option<String>), String> {
+        if let Some(connection) = self.current().filter(|connection| connection.is_up()) {
+            return Ok((connection, None));
+        }
+        let mut restarts = self.restarts.lock().await;
+        let dead = self.current();
+        if let Some(connection) = dead.as_ref().filter(|connection| connection.is_up()) {
+            return Ok((connection.clone(), None));
+        }
+        let name = quote(&self.spec.name);
+        let how = match &dead {
+            Some(connection) => self.tell_end(connection).await,
+            None => return Err(format!("MCP server {name} is closed")),
+        };
+        if dead.is_some_and(|connection| connection.age() >= self.shared.options.restarts_forgiven_after) {
+            *restarts = Restarts::default();
+        }
+        if restarts.used >= self.shared.options.max_restarts {
+            if !std::mem::replace(&mut restarts.given_up_told, true) {
+                self.shared.notice(&self.spec.name, NoticeKind::GivenUp { restarts: restarts.used });
+            }
+            return Err(format!(
+                "MCP server {name} {how}, too often to be started again; do without its tools"
+            ));
+        }
+        let connection = self
+            .restart(&mut restarts)
+            .await
+            .map_err(|error| format!("MCP server {name} {how} and could not be started again: {error}"))?;
+        let note = format!(
+            "MCP server {name} {how} and was started again before this call; what it held in memory is gone"
+        );
+        Ok((connection, Some(note)))
+    }
+
+    async fn restart(&self, restarts: &mut Restarts) -> Result<Arc<Connection>, StartError> {
+        if let Some(last) = restarts.last {
+            sleep_until(last + pause(self.shared.options.restart_pause, restarts.used)).await;
+        }
+        restarts.used += 1;
+        restarts.last = Some(Instant::now());
+        match Connection::start(&self.shared, &self.spec, &self.shelf).await {
+            Ok(connection) => {
+                let connection = Arc::new(connection);
+                self.put(Some(connection.clone()));
+                self.shared.notice(&self.spec.name, NoticeKind::Restarted { restart: restarts.used });
+                Ok(connection)
+            }
+            Err(error) => {
+                self.shared.notice(&self.spec.name, NoticeKind::RestartFailed(error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    fn put(&self, connection: Option<Arc<Connection>>) {
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = connection;
+    }
+
+    /// Ends it for good.
+    pub(crate) async fn close(&self) {
+        // With the lock held nobody is starting it again meanwhile.
+        let _restarts = self.restarts.lock().await;
+        let connection = self.current();
+        self.put(None);
+        if let Some(connection) = connection {
+            connection.close(self.shared.options.grace).await;
+        }
+    }
+}
+
+/// The first restart comes at once, the following ones ever later.
+fn pause(first: Duration, used: u32) -> Duration {
+    let doubled = first.saturating_mul(2_u32.saturating_pow(used.saturating_sub(1)));
+    doubled.min(limits::RESTART_PAUSE_MAX)
+}

@@ -1,0 +1,278 @@
+//! The tools of one server as it last listed them: checked, bounded, and filtered by the configuration.
+
+use super::limits;
+use super::notice::{NoticeKind, cut_chars, quote};
+use super::spec::ServerSpec;
+use rmcp::model::Tool;
+use serde_json::{Map, Value, json};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+/// One tool that can be offered.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ServerTool {
+    /// The server's own name for it.
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) parameters: Value,
+    pub(crate) read_only: Option<bool>,
+    pub(crate) destructive: Option<bool>,
+}
+
+/// What a server says about one of its tools, beside what the model is told. A hint, never a promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolInfo {
+    /// The name under which it is offered.
+    pub name: String,
+    /// The server it belongs to.
+    pub server: String,
+    /// The server's own name for it.
+    pub tool: String,
+    /// Whether it says that it changes nothing.
+    pub read_only: Option<bool>,
+    /// Whether it says that it may destroy something.
+    pub destructive: Option<bool>,
+}
+
+/// The place of one server's tools. Written by whoever lists them, read by whoever offers them.
+pub(crate) struct Shelf {
+    tools: RwLock<Arc<Vec<ServerTool>>>,
+    /// Counts changes of all of an agent's shelves, so that a catalog knows when it is old.
+    changes: Arc<AtomicU64>,
+}
+
+impl Shelf {
+    pub(crate) fn new(changes: Arc<AtomicU64>) -> Arc<Self> {
+        Arc::new(Self { tools: RwLock::default(), changes })
+    }
+
+    pub(crate) fn tools(&self) -> Arc<Vec<ServerTool>> {
+        self.tools.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn replace(&self, tools: Vec<ServerTool>) {
+        *self.tools.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tools);
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// The most left-out tools that are said one by one.
+const TOLD: usize = 32;
+
+/// Chooses what to offer of a list as its pages come, and says what not and why. Holds no more than is offered,
+/// however long the list is.
+pub(crate) struct Chooser<'a> {
+    spec: &'a ServerSpec,
+    chosen: Vec<ServerTool>,
+    seen: HashSet<String>,
+    /// The entries of the configuration's lists that no tool has borne yet.
+    unmet: Vec<&'a String>,
+    notices: Vec<NoticeKind>,
+    full: bool,
+}
+
+impl<'a> Chooser<'a> {
+    pub(crate) fn new(spec: &'a ServerSpec) -> Self {
+        let unmet = spec.allowed_tools.iter().flatten().chain(&spec.exclude_tools).collect();
+        Self { spec, chosen: Vec::new(), seen: HashSet::new(), unmet, notices: Vec::new(), full: false }
+    }
+
+    /// Takes a page in.
+    pub(crate) fn page(&mut self, tools: Vec<Tool>) {
+        for tool in tools {
+            self.unmet.retain(|entry| !self.spec.names(entry, &tool.name));
+            if !self.full && self.spec.wants(&tool.name) {
+                self.take(&tool);
+            }
+        }
+    }
+
+    fn take(&mut self, tool: &Tool) {
+        let name = tool.name.to_string();
+        if self.chosen.len() == limits::TOOLS {
+            self.full = true;
+            self.notices.push(NoticeKind::TooManyTools { kept: limits::TOOLS });
+        } else if !self.seen.insert(name.clone()) {
+            self.leave_out(quote(&name), "it is listed more than once".to_owned());
+        } else {
+            match check(tool) {
+                Ok(tool) => self.chosen.push(tool),
+                Err(reason) => self.leave_out(quote(&name), reason),
+            }
+        }
+    }
+
+    /// Says that a tool cannot be offered.
+    pub(crate) fn leave_out(&mut self, tool: String, reason: String) {
+        if self.notices.len() < TOLD {
+            self.notices.push(NoticeKind::ToolLeftOut { tool, reason });
+        }
+    }
+
+    /// Whether no more can be offered.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// What to offer, and what to say.
+    pub(crate) fn finish(mut self) -> (Vec<ServerTool>, Vec<NoticeKind>) {
+        // Most likely a slip, and a silent one otherwise. Not said of a list that was not read to its end.
+        if !self.full {
+            let unknown = self.unmet.iter().map(|entry| NoticeKind::UnknownTool { tool: quote(entry) });
+            self.notices.extend(unknown);
+        }
+        if self.chosen.is_empty() {
+            self.notices.push(NoticeKind::NoTools);
+        }
+        (self.chosen, self.notices)
+    }
+}
+
+fn check(tool: &Tool) -> Result<ServerTool, String> {
+    if tool.name.trim().is_empty() {
+        return Err("it has no name".to_owned());
+    }
+    let parameters = schema(Map::clone(&tool.input_schema))?;
+    let description = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
+    let hints = tool.annotations.as_ref();
+    Ok(ServerTool {
+        name: tool.name.to_string(),
+        description: describe(description),
+        parameters,
+        read_only: hints.and_then(|hints| hints.read_only_hint),
+        destructive: hints.and_then(|hints| hints.destructive_hint),
+    })
+}
+
+fn describe(text: &str) -> String {
+    let clean: String = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
+    cut_chars(clean.trim(), limits::DESCRIPTION)
+}
+
+/// A schema that providers take: of an object, with sound `properties` and `required`, not too large.
+fn schema(mut schema: Map<String, Value>) -> Result<Value, String> {
+    let told = |reason: &str| Err(format!("its input schema is invalid: {reason}"));
+    match schema.get("type") {
+        None => {
+            schema.insert("type".to_owned(), json!("object"));
+        }
+        Some(Value::String(kind)) if kind == "object" => {}
+        Some(_) => return told("its `type` is not `object`"),
+    }
+    match schema.get("properties") {
+        None => {
+            schema.insert("properties".to_owned(), json!({}));
+        }
+        Some(Value::Object(properties)) => {
+            if !properties.values().all(|property| property.is_object() || property.is_boolean()) {
+                return told("a property is not a schema");
+            }
+        }
+        Some(_) => return told("its `properties` are not an object"),
+    }
+    match schema.get("required") {
+        None => {}
+        Some(Value::Array(names)) if names.iter().all(Value::is_string) => {}
+        Some(_) => return told("its `required` is not a list of names"),
+    }
+    let schema = Value::Object(schema);
+    let size = schema.to_string().len();
+    if size > limits::SCHEMA {
+        return told(&format!("it is {size} bytes long, more than {}", limits::SCHEMA));
+    }
+    Ok(schema)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choose(spec: &ServerSpec, tools: Vec<Tool>) -> (Vec<ServerTool>, Vec<NoticeKind>) {
+        let mut chooser = Chooser::new(spec);
+        chooser.page(tools);
+        chooser.finish()
+    }
+
+    fn tool(value: Value) -> Tool {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn plain(name: &str) -> Tool {
+        tool(json!({"name": name, "inputSchema": {"type": "object"}}))
+    }
+
+    fn chosen(spec: &ServerSpec, tools: Vec<Tool>) -> Vec<String> {
+        choose(spec, tools).0.into_iter().map(|tool| tool.name).collect()
+    }
+
+    #[test]
+    fn the_allow_list_and_the_exclude_list_act_on_the_servers_own_names_and_exclusion_wins() {
+        let mut spec = ServerSpec::stdio("s", "x", vec![]);
+        let all = || vec![plain("a"), plain("b"), plain("c")];
+        assert_eq!(chosen(&spec, all()), ["a", "b", "c"]);
+        spec.allowed_tools = Some(vec!["a".to_owned(), "mcp__s__b".to_owned()]);
+        assert_eq!(chosen(&spec, all()), ["a", "b"]);
+        spec.exclude_tools = vec!["a".to_owned()];
+        assert_eq!(chosen(&spec, all()), ["b"]);
+        spec.allowed_tools = Some(vec![]);
+        assert_eq!(chosen(&spec, all()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_list_that_names_an_unknown_tool_is_said() {
+        let mut spec = ServerSpec::stdio("s", "x", vec![]);
+        spec.exclude_tools = vec!["raed".to_owned()];
+        let (_, notices) = choose(&spec, vec![plain("read")]);
+        assert_eq!(notices, [NoticeKind::UnknownTool { tool: "raed".to_owned() }]);
+    }
+
+    #[test]
+    fn tools_with_invalid_schemas_are_left_out_one_by_one() {
+        let spec = ServerSpec::stdio("s", "x", vec![]);
+        let bad = [
+            json!({"type": "array"}),
+            json!({"type": "object", "properties": []}),
+            json!({"type": "object", "properties": {"a": 1}}),
+            json!({"type": "object", "required": "a"}),
+            json!({"type": "object", "description": "x".repeat(limits::SCHEMA)}),
+        ];
+        let mut tools: Vec<Tool> = bad
+            .into_iter()
+            .enumerate()
+            .map(|(i, schema)| tool(json!({"name": format!("bad{i}"), "inputSchema": schema})))
+            .collect();
+        tools.push(plain("good"));
+        let (kept, notices) = choose(&spec, tools);
+        assert_eq!(kept.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["good"]);
+        assert_eq!(notices.len(), 5);
+    }
+
+    #[test]
+    fn a_schema_without_type_or_properties_gets_them() {
+        let spec = ServerSpec::stdio("s", "x", vec![]);
+        let (kept, _) = choose(&spec, vec![tool(json!({"name": "t", "inputSchema": {}}))]);
+        assert_eq!(kept[0].parameters, json!({"type": "object", "properties": {}}));
+    }
+
+    #[test]
+    fn a_huge_list_is_cut_and_a_filter_applies_before_the_cut() {
+        let mut spec = ServerSpec::stdio("s", "x", vec![]);
+        let many = || (0..2000).map(|i| plain(&format!("t{i}"))).collect::<Vec<_>>();
+        let (kept, notices) = choose(&spec, many());
+        assert_eq!(kept.len(), limits::TOOLS);
+        assert_eq!(notices, [NoticeKind::TooManyTools { kept: limits::TOOLS }]);
+        spec.allowed_tools = Some(vec!["t1999".to_owned()]);
+        assert_eq!(chosen(&spec, many()), ["t1999"]);
+    }
+
+    #[test]
+    fn descriptions_are_cut_and_freed_of_control_characters() {
+        let spec = ServerSpec::stdio("s", "x", vec![]);
+        let text = format!("\u{1b}[31mred\n{}", "x".repeat(5000));
+        let (kept, _) =
+            choose(&spec, vec![tool(json!({"name": "t", "description": text, "inputSchema": {}}))]);
+        assert_eq!(kept[0].description.chars().count(), limits::DESCRIPTION);
+        assert!(kept[0].description.starts_with("[31mred\nxxx"));
+    }
+}

@@ -1,0 +1,23 @@
+//! MCP servers from outside: real ones where they are installed, and a fake one that misbehaves on demand.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::needless_pass_by_value,
+    clippy::print_stderr,
+    reason = "helpers of tests fail by panicking, and are written to be called briefly"
+)]
+#![expect(clippy::disallowed_methods, reason = "tests read files and the environment, and measure time")]
+
+mod suite {
+    mod calls;
+    mod death;
+    mod eras;
+    mod hostile;
+    mod http;
+    mod processes;
+    mod real;
+    mod start;
+    mod support;
+}

@@ -1,0 +1,79 @@
+//! Servers that mean no good, or are merely broken.
+
+use super::support::{call, good, names, notices, started, until};
+use althing_mcp::NoticeKind;
+use serde_json::json;
+
+#[tokio::test]
+async fn noise_on_stdout_is_logged_and_does_no_harm() {
+    let (host, recorder) = started(&["--noise-at-start", "100"]).await;
+    assert_eq!(call(&host, "noise", json!({"lines": 1000})).await, good("after the noise"));
+    assert!(recorder.said("Server running, {not json}"));
+}
+
+#[tokio::test]
+async fn noise_without_end_is_given_up_and_said() {
+    let (host, _) = started(&["--noise-at-start", "20000"]).await;
+    let told = host.notices();
+    assert!(told[0].to_string().contains("what is not MCP, without end"), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_message_of_more_than_16_mib_drops_the_connection_and_says_why() {
+    let (host, _) = started(&[]).await;
+    for tool in ["huge_frame", "endless_frame"] {
+        let outcome = call(&host, tool, json!({})).await;
+        assert!(outcome.is_error && outcome.content.contains("more than 16 MiB"), "{tool}: {outcome:?}");
+        until("the end", || !host.servers()[0].up).await;
+        let back = call(&host, "echo", json!({"text": "back"})).await;
+        assert!(back.content.ends_with("\nback"), "{back:?}");
+    }
+}
+
+#[tokio::test]
+async fn only_512_tools_of_a_server_are_offered_and_that_is_said() {
+    let (host, _) = started(&["--many-tools", "5000"]).await;
+    assert_eq!(names(&host).len(), 512);
+    assert_eq!(notices(&host), [NoticeKind::TooManyTools { kept: 512 }]);
+}
+
+#[tokio::test]
+async fn a_list_without_end_ends() {
+    let (host, _) = started(&["--endless-pages"]).await;
+    let mut offered = names(&host);
+    offered.sort();
+    offered.dedup();
+    assert_eq!(offered.len(), names(&host).len());
+    assert_eq!(call(&host, "echo", json!({"text": "hi"})).await, good("hi"));
+}
+
+#[tokio::test]
+async fn malformed_tools_are_left_out_one_by_one_and_the_rest_is_offered() {
+    let (host, _) = started(&["--bad-tools"]).await;
+    assert!(!call(&host, "echo", json!({"text": "I"})).await.is_error);
+    let mut left_out: Vec<String> = notices(&host)
+        .into_iter()
+        .map(|kind| match kind {
+            NoticeKind::ToolLeftOut { tool, .. } => tool,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    left_out.sort();
+    let wanted = ["", "(without a name)", "echo", "schema_is_missing", "schema_is_text", "schema_of_array"];
+    assert_eq!(left_out, wanted);
+}
+
+#[tokio::test]
+async fn control_characters_in_names_reach_neither_providers_nor_people() {
+    let (host, _) = started(&["--bad-tools"]).await;
+    assert!(names(&host).contains(&"mcp__fake__bell___31m_name".to_owned()), "{:?}", names(&host));
+    for notice in host.notices() {
+        assert!(!notice.to_string().contains(char::is_control), "{notice}");
+    }
+}
+
+#[tokio::test]
+async fn messages_in_a_batch_are_understood() {
+    let (host, _) = started(&[]).await;
+    assert_eq!(call(&host, "batch", json!({})).await, good("in a batch"));
+}

@@ -1,0 +1,102 @@
+//! What the tests share: the fake server, a recorder of what servers say, and waiting for conditions.
+
+use althing_mcp::{McpServers, NoticeKind, Options, ServerSpec};
+use althing_protocol::{ContextAccess, ToolCall, ToolHost, ToolOutcome};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// How long a condition may take to come true: long enough for a busy machine.
+pub const DEADLINE: Duration = Duration::from_secs(30);
+
+/// The path of the fake server's script.
+pub fn script() -> String {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fake_server.py").display().to_string()
+}
+
+/// The fake server over stdio.
+pub fn fake(name: &str, flags: &[&str]) -> ServerSpec {
+    let args = std::iter::once(script()).chain(flags.iter().map(|flag| (*flag).to_owned())).collect();
+    ServerSpec::stdio(name, "python3", args)
+}
+
+/// What the servers have said on stderr.
+#[derive(Clone, Default)]
+pub struct Recorder {
+    lines: Arc<Mutex<Vec<(String, String)>>>,
+}
+
+impl Recorder {
+    pub fn lines(&self) -> Vec<String> {
+        self.lines.lock().unwrap().iter().map(|(_, line)| line.clone()).collect()
+    }
+
+    pub fn said(&self, text: &str) -> bool {
+        self.lines.lock().unwrap().iter().any(|(_, line)| line.contains(text))
+    }
+
+    pub fn servers(&self) -> Vec<String> {
+        self.lines.lock().unwrap().iter().map(|(server, _)| server.clone()).collect()
+    }
+}
+
+/// The usual settings, quick to end and to start again, with what is said recorded.
+pub fn options() -> (Options, Recorder) {
+    let recorder = Recorder::default();
+    let lines = recorder.lines.clone();
+    let mut options = Options::new(std::env::vars_os());
+    options.stderr = Some(Arc::new(move |server, line| {
+        lines.lock().unwrap().push((server.to_owned(), line.to_owned()));
+    }));
+    options.restart_pause = Duration::from_millis(20);
+    options.grace = Duration::from_millis(500);
+    (options, recorder)
+}
+
+/// One fake server with the usual settings.
+pub async fn started(flags: &[&str]) -> (McpServers, Recorder) {
+    let (options, recorder) = options();
+    (McpServers::start(vec![fake("fake", flags)], options).await, recorder)
+}
+
+/// The names under which tools are offered.
+pub fn names(host: &McpServers) -> Vec<String> {
+    host.tools(ContextAccess::ReadOnly).into_iter().map(|tool| tool.name).collect()
+}
+
+/// Calls a tool of the server named `fake`.
+pub async fn call(host: &McpServers, tool: &str, arguments: Value) -> ToolOutcome {
+    call_named(host, &format!("mcp__fake__{tool}"), &arguments.to_string()).await
+}
+
+/// Calls a tool with the arguments as a model wrote them.
+pub async fn call_named(host: &McpServers, name: &str, arguments: &str) -> ToolOutcome {
+    let call = ToolCall { id: "1".to_owned(), name: name.to_owned(), arguments: arguments.to_owned() };
+    host.call(&call, ContextAccess::ReadOnly).await
+}
+
+/// A successful outcome.
+pub fn good(content: &str) -> ToolOutcome {
+    ToolOutcome { content: content.to_owned(), is_error: false }
+}
+
+/// The kinds of notices so far.
+pub fn notices(host: &McpServers) -> Vec<NoticeKind> {
+    host.notices().into_iter().map(|notice| notice.kind).collect()
+}
+
+/// Waits until something is so.
+pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < DEADLINE, "{what} did not come about");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Whether a process is there and is not a zombie.
+pub fn is_alive(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with('Z'))
+}

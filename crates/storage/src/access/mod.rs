@@ -1,0 +1,10 @@
+//! Who may touch what: the rules ([`FilePolicy`]), the way from a path to a handle, and the refusals.
+
+mod policy;
+mod refusal;
+mod resolve;
+
+pub use policy::{EXCLUDED_NAMES, FilePolicy};
+pub(crate) use policy::{Grants, Ground};
+pub use refusal::{ReadOnlyWhy, Refusal};
+pub(crate) use resolve::{LastLink, Spot};

@@ -1,0 +1,84 @@
+//! What is found under a name, in the few facts that we compare.
+
+use rustix::fs::{FileType, Stat};
+use serde::{Deserialize, Serialize};
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    File,
+    Dir,
+    Link,
+    /// A pipe, a socket, a device: nothing that we open.
+    Special,
+}
+
+/// What tells one state of a file from another without reading it. The change time cannot be set by hand, so that a
+/// rewrite that puts size and modification time back is seen all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(u64, i64, i64, u64, u64)", into = "(u64, i64, i64, u64, u64)")]
+pub(crate) struct Stamp {
+    pub size: u64,
+    /// Nanoseconds since 1970.
+    pub mtime: i64,
+    pub ctime: i64,
+    pub ino: u64,
+    pub dev: u64,
+}
+
+impl From<(u64, i64, i64, u64, u64)> for Stamp {
+    fn from((size, mtime, ctime, ino, dev): (u64, i64, i64, u64, u64)) -> Self {
+        Self { size, mtime, ctime, ino, dev }
+    }
+}
+
+impl From<Stamp> for (u64, i64, i64, u64, u64) {
+    fn from(stamp: Stamp) -> Self {
+        (stamp.size, stamp.mtime, stamp.ctime, stamp.ino, stamp.dev)
+    }
+}
+
+/// How coarse a file system's clock may be: two changes within one tick look the same.
+pub(crate) const TICK: i64 = 20_000_000;
+
+/// One look at a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub kind: Kind,
+    pub stamp: Stamp,
+    /// Permission bits.
+    pub mode: u32,
+    /// How many names the file has.
+    pub links: u64,
+}
+
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::cast_lossless,
+    clippy::cast_possible_wrap,
+    reason = "the fields' types differ between systems"
+)]
+impl Found {
+    pub(crate) fn from_stat(stat: &Stat) -> Self {
+        let nanos = |secs: i64, nanos: i64| secs.saturating_mul(1_000_000_000).saturating_add(nanos);
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Kind::File,
+            FileType::Directory => Kind::Dir,
+            FileType::Symlink => Kind::Link,
+            _ => Kind::Special,
+        };
+        Self {
+            kind,
+            stamp: Stamp {
+                size: stat.st_size.cast_unsigned(),
+                mtime: nanos(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+                ctime: nanos(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+                ino: stat.st_ino as u64,
+                dev: stat.st_dev as u64,
+            },
+            mode: (stat.st_mode & 0o7777) as u32,
+            links: stat.st_nlink as u64,
+        }
+    }
+}

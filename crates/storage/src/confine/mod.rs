@@ -1,0 +1,271 @@
+//! A directory handle that nothing leads out of: every file that an agent touches is reached through one.
+//!
+//! Each operation takes one plain name in the directory at hand, and the kernel never follows a link for us: where a
+//! link may be followed, its text is read and judged like any other path (see `access`). A directory that is swapped for
+//! a link between two steps therefore ends in an error, never somewhere else.
+
+mod found;
+mod tree;
+
+pub(crate) use found::{Found, Kind, Stamp, TICK};
+pub(crate) use tree::{Leaf, TreeWalk, by_bytes, is_change, workers};
+
+use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt};
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
+use rustix::fs::{AtFlags, Mode, OFlags};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The longest name of a file that common file systems take.
+const NAME_MAX: usize = 255;
+
+/// Tells temporary files of one process apart.
+static TEMPORARY: AtomicU64 = AtomicU64::new(0);
+
+/// A directory, held open; see the file's head.
+#[derive(Debug)]
+pub struct ConfinedDir {
+    dir: Dir,
+}
+
+/// Refuses what is more than one plain name.
+fn plain(name: &OsStr) -> io::Result<&Path> {
+    let path = Path::new(name);
+    let bytes = name.as_bytes();
+    let mut parts = path.components();
+    let one = matches!((parts.next(), parts.next()), (Some(Component::Normal(only)), None) if only == name);
+    if one && bytes.len() <= NAME_MAX && !bytes.contains(&0) {
+        Ok(path)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "not a plain name"))
+    }
+}
+
+/// The umask may have taken bits away that the file had; most often it has not.
+fn make_mode(file: &File, mode: u32) -> io::Result<()> {
+    if Found::from_stat(&rustix::fs::fstat(file)?).mode == mode {
+        return Ok(());
+    }
+    Ok(rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?)
+}
+
+fn not_a_file() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")
+}
+
+impl ConfinedDir {
+    /// Opens a directory that a person or Althing itself has named. Links on the way to it are followed: what they name
+    /// is what is meant.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Dir::open_ambient_dir(path, cap_std::ambient_authority()).map(|dir| Self { dir })
+    }
+
+    /// The directory of that name in this one.
+    pub fn descend(&self, name: &OsStr) -> io::Result<Self> {
+        let dir = self.dir.open_dir_nofollow(plain(name)?)?;
+        Ok(Self { dir })
+    }
+
+    /// The directory below this one whose path consists of plain names only.
+    pub fn enter(&self, below: &Path) -> io::Result<Self> {
+        let mut at = self.again()?;
+        for part in below.components() {
+            at = at.descend(part.as_os_str())?;
+        }
+        Ok(at)
+    }
+
+    /// A second handle of the same directory.
+    pub fn again(&self) -> io::Result<Self> {
+        self.dir.try_clone().map(|dir| Self { dir })
+    }
+
+    /// What is there under that name, links not followed; None for nothing.
+    pub(crate) fn look(&self, name: &OsStr) -> io::Result<Option<Found>> {
+        match rustix::fs::statat(&self.dir, plain(name)?, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(Found::from_stat(&stat))),
+            Err(rustix::io::Errno::NOENT) => Ok(None),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// What this directory itself is.
+    pub(crate) fn itself(&self) -> io::Result<Found> {
+        Ok(Found::from_stat(&rustix::fs::fstat(&self.dir)?))
+    }
+
+    /// The text of a link.
+    pub(crate) fn link_text(&self, name: &OsStr) -> io::Result<OsString> {
+        let text = rustix::fs::readlinkat(&self.dir, plain(name)?, Vec::new())?;
+        Ok(OsStr::from_bytes(text.as_bytes()).to_owned())
+    }
+
+    /// The names in it, in no order.
+    pub(crate) fn names(&self) -> io::Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::new(self.readable()?)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                names.push(OsStr::from_bytes(name).to_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    /// Opens a regular file for reading. Never waits, as opening a pipe would.
+    pub(crate) fn open_file(&self, name: &OsStr) -> io::Result<(File, Found)> {
+        self.open_regular(name, OpenOptions::new().read(true))
+    }
+
+    /// Opens a regular file for writing in place.
+    pub(crate) fn open_in_place(&self, name: &OsStr) -> io::Result<(File, Found)> {
+        self.open_regular(name, OpenOptions::new().read(true).write(true))
+    }
+
+    /// Opens a file that a walk has just seen, without looking a second time.
+    pub(crate) fn open_walked(&self, name: &OsStr) -> io::Result<(File, Found)> {
+        self.open_seen(name, OpenOptions::new().read(true))
+    }
+
+    fn open_regular(&self, name: &OsStr, options: &mut OpenOptions) -> io::Result<(File, Found)> {
+        // Opening a device can already do something, so we look first; and look again at what was opened.
+        match self.look(name)? {
+            Some(found) if found.kind == Kind::File => {}
+            Some(_) => return Err(not_a_file()),
+            None => return Err(io::ErrorKind::NotFound.into()),
+        }
+        self.open_seen(name, options)
+    }
+
+    /// Opens what was a regular file a moment ago; it must be one still.
+    fn open_seen(&self, name: &OsStr, options: &mut OpenOptions) -> io::Result<(File, Found)> {
+        let nonblock = OFlags::NONBLOCK.bits().cast_signed();
+        let options = options.follow(FollowSymlinks::No).custom_flags(nonblock);
+        let file = self.dir.open_with(plain(name)?, options)?.into_std();
+        let found = Found::from_stat(&rustix::fs::fstat(&file)?);
+        if found.kind == Kind::File { Ok((file, found)) } else { Err(not_a_file()) }
+    }
+
+    /// Makes a file that must not be there yet.
+    pub(crate) fn create(&self, name: &OsStr, mode: u32) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).follow(FollowSymlinks::No).mode(mode);
+        self.dir.open_with(plain(name)?, &options).map(cap_std::fs::File::into_std)
+    }
+
+    /// Puts a file in place, whole or not at all. `mode` is kept exactly where given; else the user's umask decides.
+    pub(crate) fn replace(&self, name: &OsStr, bytes: &[u8], mode: Option<u32>) -> io::Result<()> {
+        plain(name)?;
+        let temporary = self.stage(bytes, mode)?;
+        let placed = self.rename(&temporary, name);
+        if placed.is_err() {
+            let _ = self.remove_file(&temporary);
+        }
+        placed
+    }
+
+    /// Writes a file under a name of its own, to be renamed when all else is ready.
+    pub(crate) fn stage(&self, bytes: &[u8], mode: Option<u32>) -> io::Result<OsString> {
+        self.stage_with(mode, |file| file.write_all(bytes))
+    }
+
+    pub(crate) fn stage_with(
+        &self,
+        mode: Option<u32>,
+        write: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> io::Result<OsString> {
+        let n = TEMPORARY.fetch_add(1, Ordering::Relaxed);
+        let temporary = OsString::from(format!(".althing-{}-{n}.tmp", std::process::id()));
+        let asked = mode.unwrap_or(0o666);
+        let made = self.create(&temporary, asked).or_else(|_| {
+            // What a killed process of the same id left behind.
+            let _ = self.remove_file(&temporary);
+            self.create(&temporary, asked)
+        });
+        let written = made.and_then(|mut file| {
+            write(&mut file)?;
+            mode.map_or(Ok(()), |mode| make_mode(&file, mode & 0o7777))
+        });
+        match written {
+            Ok(()) => Ok(temporary),
+            Err(e) => {
+                let _ = self.remove_file(&temporary);
+                Err(e)
+            }
+        }
+    }
+
+    /// Gives a file another name in this directory; what had that name is replaced.
+    pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.dir, plain(from)?, &self.dir, plain(to)?)?)
+    }
+
+    /// Deletes a file, or a link itself.
+    pub(crate) fn remove_file(&self, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.dir, plain(name)?, AtFlags::empty())?)
+    }
+
+    /// Deletes an empty directory.
+    pub(crate) fn remove_dir(&self, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.dir, plain(name)?, AtFlags::REMOVEDIR)?)
+    }
+
+    /// Makes a directory; one that is there already is fine.
+    pub(crate) fn make_dir(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
+        match rustix::fs::mkdirat(&self.dir, plain(name)?, Mode::from_raw_mode(mode)) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => self.descend(name),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Makes a link with that text.
+    pub(crate) fn make_link(&self, text: &OsStr, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::symlinkat(text, &self.dir, plain(name)?)?)
+    }
+
+    /// A second name, in `to`, for a file here. For files that nobody writes to any more.
+    pub(crate) fn hard_link(&self, name: &OsStr, to: &Self, new: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::linkat(&self.dir, plain(name)?, &to.dir, plain(new)?, AtFlags::empty())?)
+    }
+
+    /// Sets a directory's own mode.
+    pub(crate) fn set_mode(&self, mode: u32) -> io::Result<()> {
+        // The handle is only a place, not open for reading, so that it goes by the name that a directory has for itself.
+        Ok(rustix::fs::chmodat(&self.dir, ".", Mode::from_raw_mode(mode), AtFlags::empty())?)
+    }
+
+    /// A handle that can be read and synced.
+    pub(crate) fn readable(&self) -> io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(&self.dir, ".", flags, Mode::empty())?)
+    }
+
+    /// Deletes a directory here with everything in it; links are deleted, not followed. What is gone already is fine.
+    pub(crate) fn remove_tree(&self, name: &OsStr) -> io::Result<()> {
+        match self.look(name)? {
+            None => Ok(()),
+            Some(found) if found.kind == Kind::Dir => {
+                let dir = self.descend(name)?;
+                // Kept work is read-only even to us.
+                dir.set_mode(0o700)?;
+                for name in dir.names()? {
+                    dir.remove_tree(&name)?;
+                }
+                self.remove_dir(name)
+            }
+            Some(_) => self.remove_file(name),
+        }
+    }
+}
+
+impl AsFd for ConfinedDir {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+}

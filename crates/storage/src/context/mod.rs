@@ -1,0 +1,14 @@
+//! The run's context paths: what was there, what a run changed, and how to put it back.
+
+mod footer;
+mod ledger;
+mod preimages;
+mod snapshot;
+mod state;
+mod undo;
+
+pub use footer::{WRITES_FILE, footer, keep_list};
+pub(crate) use ledger::Ledger;
+pub use preimages::{UndoLimits, UndoReach};
+pub use snapshot::ContextSnapshot;
+pub use undo::{UndoError, UndoReport, undo};

@@ -1,0 +1,93 @@
+//! A list of files and what each looked like, on disk: what was kept last time, what was there before a run wrote.
+//!
+//! Whole or nothing: a list whose checksum does not fit is no list, and whoever needed it does without.
+
+use crate::confine::{Kind, Leaf, Stamp};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// One name in a tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Row", into = "Row")]
+pub(crate) struct Entry {
+    /// Below the root.
+    pub path: PathBuf,
+    pub kind: Kind,
+    pub stamp: Stamp,
+    pub mode: u32,
+    /// Whether it was changed so shortly before that a further change might look the same.
+    pub fresh: bool,
+}
+
+/// The same as a short JSON array.
+#[derive(Serialize, Deserialize)]
+struct Row(String, Kind, Stamp, u32, bool);
+
+impl Entry {
+    pub(crate) fn of(leaf: &Leaf, fresh: bool) -> Self {
+        Self {
+            path: leaf.path.clone(),
+            kind: leaf.found.kind,
+            stamp: leaf.found.stamp,
+            mode: leaf.found.mode,
+            fresh,
+        }
+    }
+
+    /// Whether something looks just as it is listed here.
+    pub(crate) fn is_like(&self, leaf: &Leaf) -> bool {
+        (self.kind, self.mode, self.stamp) == (leaf.found.kind, leaf.found.mode, leaf.found.stamp)
+    }
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// A path as text. One that is not UTF-8 becomes NUL and hexadecimal digits: no path has a NUL.
+pub(crate) fn path_text(path: &Path) -> String {
+    path.to_str().map_or_else(|| format!("\0{}", hex(path.as_os_str().as_bytes())), str::to_owned)
+}
+
+pub(crate) fn text_path(text: &str) -> PathBuf {
+    let Some(digits) = text.strip_prefix('\0') else { return PathBuf::from(text) };
+    let pair =
+        |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok());
+    PathBuf::from(OsString::from_vec(digits.as_bytes().chunks(2).filter_map(pair).collect()))
+}
+
+impl From<Row> for Entry {
+    fn from(Row(path, kind, stamp, mode, fresh): Row) -> Self {
+        Self { path: text_path(&path), kind, stamp, mode, fresh }
+    }
+}
+
+impl From<Entry> for Row {
+    fn from(entry: Entry) -> Self {
+        Self(path_text(&entry.path), entry.kind, entry.stamp, entry.mode, entry.fresh)
+    }
+}
+
+/// Anything as JSON with its checksum in a line of its own.
+pub(crate) fn seal<T: Serialize>(value: &T) -> serde_json::Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec(value)?;
+    let sum = format!("\n{:08x}\n", crc32c::crc32c(&bytes));
+    bytes.extend_from_slice(sum.as_bytes());
+    Ok(bytes)
+}
+
+/// What was sealed; None if it is damaged.
+pub(crate) fn unseal<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Option<T> {
+    let at = bytes.len().checked_sub(10)?;
+    let (body, sum) = bytes.split_at_checked(at)?;
+    let sum = std::str::from_utf8(sum).ok()?.strip_prefix('\n')?.strip_suffix('\n')?;
+    let fits = u32::from_str_radix(sum, 16).ok()? == crc32c::crc32c(body);
+    fits.then(|| serde_json::from_slice(body).ok())?
+}

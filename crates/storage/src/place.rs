@@ -1,0 +1,138 @@
+//! The place where one agent of a run works, as far as files go: its workspace, its view of others' work, its file tools,
+//! the context paths. Commands and MCP servers are joined to it elsewhere.
+
+use crate::access::FilePolicy;
+use crate::context::{Ledger, UndoLimits, UndoReach};
+use crate::error::StorageError;
+use crate::tools::{FileHost, ToolSet, Witness};
+use crate::workspace::Workspace;
+use althing_protocol::{AnswerLabel, FileWrite, RunSpec};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a place is made of besides the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlaceOptions {
+    /// Althing's state, closed to agents.
+    pub state_dir: PathBuf,
+    /// Further directories that the agent may read.
+    pub views: Vec<PathBuf>,
+    /// Which file tools it has.
+    pub tools: ToolSet,
+    /// Whether others than the file tools (commands, MCP servers) can write to context paths.
+    pub reach: UndoReach,
+    /// How much is kept beforehand for an undo.
+    pub limits: UndoLimits,
+}
+
+/// One agent's files in a run.
+pub struct LocalPlace {
+    workspace: Workspace,
+    path: String,
+    files: FileHost,
+    ledger: Arc<Ledger>,
+    policy: FilePolicy,
+    notices: Mutex<Vec<String>>,
+}
+
+impl LocalPlace {
+    /// The place of the member at `seat`; made anew or found again.
+    pub fn open(
+        run_dir: &Path,
+        spec: &RunSpec,
+        seat: usize,
+        options: PlaceOptions,
+    ) -> Result<Self, StorageError> {
+        let path = spec.workspace(&run_dir.to_string_lossy(), seat);
+        let workspace = Workspace::open(run_dir, Path::new(&path))?;
+        let mut views = vec![workspace.view_dir()];
+        views.extend(options.views);
+        let policy = FilePolicy {
+            workspace: workspace.path().to_owned(),
+            views,
+            context: spec.context_paths.clone(),
+            state_dir: Some(options.state_dir.clone()),
+        };
+        let ledger = Ledger::new(run_dir, &options.state_dir, &policy.context, options.reach, options.limits);
+        let ledger = Arc::new(ledger);
+        let witness: Arc<dyn Witness> = Arc::clone(&ledger) as Arc<dyn Witness>;
+        let files = FileHost::watched(&policy, options.tools, Some(witness))?;
+        let missing = files.missing().iter();
+        let notices =
+            missing.map(|path| format!("the context path {path} is not there; it is left out")).collect();
+        Ok(Self { workspace, path, files, ledger, policy, notices: Mutex::new(notices) })
+    }
+
+    /// The workspace, as the agent and the result name it.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The file tools.
+    pub fn files(&self) -> &FileHost {
+        &self.files
+    }
+
+    /// What the agent may touch; for those who confine its commands the same way.
+    pub fn policy(&self) -> &FilePolicy {
+        &self.policy
+    }
+
+    /// Where the agent sees others' work: one directory that stays, in which what is shown changes.
+    pub fn view_dir(&self) -> PathBuf {
+        self.workspace.view_dir()
+    }
+
+    /// Where the agent sees what was kept with another's answers.
+    pub fn view_of(&self, agent: u32) -> String {
+        self.workspace.view_of(agent).to_string_lossy().into_owned()
+    }
+
+    /// What a person should be told since this was last asked.
+    pub fn take_notices(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Keeps the workspace as it is now.
+    pub async fn keep(&self, label: AnswerLabel) -> Result<(), String> {
+        let workspace = self.workspace.clone();
+        aside(move || workspace.keep(label).map(drop)).await
+    }
+
+    /// Lets the agent see what was kept with these answers, in place of what it saw before.
+    pub async fn show(&self, labels: Vec<AnswerLabel>) -> Result<(), String> {
+        let workspace = self.workspace.clone();
+        aside(move || workspace.show(&labels)).await
+    }
+
+    /// Remembers the writable context paths as they are, and opens them to the file tools. To be called before commands
+    /// may write there.
+    pub async fn open_context(&self) -> Result<(), String> {
+        if self.ledger.is_empty() {
+            return Ok(());
+        }
+        let ledger = Arc::clone(&self.ledger);
+        let notice = aside(move || ledger.open()).await?;
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(notice);
+        Ok(())
+    }
+
+    /// Closes them and says what changed. To be called after commands can no longer write there.
+    pub async fn close_context(&self) -> Result<Vec<FileWrite>, String> {
+        if self.ledger.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ledger = Arc::clone(&self.ledger);
+        aside(move || ledger.close()).await
+    }
+}
+
+/// Runs what waits for the disk where waiting is no harm.
+async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StorageError> + Send + 'static,
+) -> Result<T, String> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(|e| e.to_string()),
+        Err(e) => Err(format!("the work on files broke: {e}")),
+    }
+}

@@ -1,0 +1,288 @@
+//! S1: no path, link, hard link or special file leads an agent out of what it was given; and what is closed inside it
+//! stays closed.
+
+use super::yard::{SECRET, Yard, context, write};
+use crate::{FileHost, ReadOnlyWhy, Refusal, ToolSet};
+use althing_protocol::ContextAccess;
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Expect {
+    /// Every operation is refused.
+    Refused,
+    /// The same, but the link itself, which is the agent's own, may be deleted.
+    LinkMayGo,
+    /// An odd name that means nothing to the system: whatever happens, happens inside.
+    Inside,
+}
+use Expect::{Inside, LinkMayGo, Refused};
+
+type Prepare = fn(&Yard);
+
+/// What is tried, what must come of it, and what has to be there first. `{b}` is the yard, `{w}` the workspace.
+#[allow(clippy::too_many_lines, reason = "a table")]
+fn patterns() -> Vec<(&'static str, Expect, Prepare)> {
+    let none: Prepare = |_| {};
+    vec![
+        ("../other/secret.txt", Refused, none),
+        ("../../../secret.txt", Refused, none),
+        ("../../../../../outside/secret.txt", Refused, none),
+        ("sub/../../other/secret.txt", Refused, none),
+        ("./.././other/./secret.txt", Refused, none),
+        ("missing/../../other/secret.txt", Refused, none),
+        ("ok.txt/../../other/secret.txt", Refused, none),
+        ("..", Refused, none),
+        ("../", Refused, none),
+        ("../..", Refused, none),
+        ("/", Refused, none),
+        ("", Refused, none),
+        ("{w}/../other/secret.txt", Refused, none),
+        ("{w}/sub/../../other/secret.txt", Refused, none),
+        ("{w}-twin/secret.txt", Refused, none),
+        ("{b}/project-twin/secret.txt", Refused, none),
+        ("{b}/outside/secret.txt", Refused, none),
+        ("//{b}/outside/secret.txt", Refused, none),
+        ("{b}/project/../outside/secret.txt", Refused, none),
+        ("{b}/project/src/../../outside/secret.txt", Refused, none),
+        ("{b}/read-only/../outside/secret.txt", Refused, none),
+        ("{b}/outside/../project/../outside/secret.txt", Refused, none),
+        ("{b}/project/.althing/secret.txt", Refused, none),
+        ("{b}/project/.althing/run/workspaces/other/secret.txt", Refused, none),
+        ("{b}/project/.althing/run/workspaces/me/../other/secret.txt", Refused, none),
+        ("{b}/project/src/../.althing/secret.txt", Refused, none),
+        ("{b}/single/secret.txt", Refused, none),
+        ("{b}/single/only.txt/../secret.txt", Refused, none),
+        ("{b}/single", Refused, none),
+        ("/proc/self/root{b}/outside/secret.txt", Refused, none),
+        ("/proc/self/cwd/Cargo.toml", Refused, none),
+        ("/proc/self/environ", Refused, none),
+        ("/proc/self/fd/0", Refused, none),
+        ("/proc/thread-self/root{b}/outside/secret.txt", Refused, none),
+        ("/dev/fd/0", Refused, none),
+        ("/dev/stdin", Refused, none),
+        ("leak.txt", LinkMayGo, |y| y.link("leak.txt", y.base.join("outside/secret.txt"))),
+        ("leak.txt", LinkMayGo, |y| y.link("leak.txt", "../../../../../outside/secret.txt")),
+        ("out/secret.txt", Refused, |y| y.link("out", y.base.join("outside"))),
+        ("out/new.txt", Refused, |y| y.link("out", y.base.join("outside"))),
+        ("out/dir/../secret.txt", Refused, |y| y.link("out", y.base.join("outside"))),
+        ("up/other/secret.txt", Refused, |y| y.link("up", "..")),
+        ("sub/up/other/secret.txt", Refused, |y| y.link("sub/up", "../..")),
+        ("dangling.txt", LinkMayGo, |y| y.link("dangling.txt", y.base.join("outside/created.txt"))),
+        ("gone/file.txt", Refused, |y| y.link("gone", y.base.join("outside/not/there"))),
+        ("one/secret.txt", Refused, |y| {
+            y.link("one", "two");
+            y.link("two", "sub/three");
+            y.link("sub/three", "../../other");
+        }),
+        ("proc/outside/secret.txt", Refused, |y| {
+            y.link("proc", format!("/proc/self/root{}", y.base.display()))
+        }),
+        ("fd/0", Refused, |y| y.link("fd", "/proc/self/fd")),
+        ("cwd/Cargo.toml", Refused, |y| y.link("cwd", "/proc/self/cwd")),
+        ("null", LinkMayGo, |y| y.link("null", "/dev/null")),
+        ("loop", LinkMayGo, |y| y.link("loop", "loop")),
+        ("ping/x", Refused, |y| {
+            y.link("ping", "pong");
+            y.link("pong", "ping");
+        }),
+        ("there/secret.txt", Refused, |y| {
+            // A link that is fine by itself leads into Althing's own files.
+            y.link("there", y.base.join("project/.althing"));
+        }),
+        ("{b}/project/out/secret.txt", Refused, |y| {
+            symlink(y.base.join("outside"), y.base.join("project/out")).unwrap();
+        }),
+        ("{b}/project/mine/secret.txt", Refused, |y| {
+            symlink(".althing", y.base.join("project/mine")).unwrap()
+        }),
+        ("{b}/project/.althing/run/views/me/agent2/out/secret.txt", Refused, |y| {
+            symlink(y.base.join("outside"), y.base.join("project/.althing/run/views/me/agent2/out")).unwrap();
+        }),
+        ("{b}/read-only/link.txt", Refused, |y| {
+            symlink(y.base.join("outside/secret.txt"), y.base.join("read-only/link.txt")).unwrap();
+        }),
+        ("hard.txt", Refused, |y| {
+            fs::hard_link(y.base.join("outside/secret.txt"), y.workspace().join("hard.txt")).unwrap();
+        }),
+        ("pipe", Refused, |y| {
+            mknodat(CWD, y.workspace().join("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
+        }),
+        ("socket", Refused, |y| drop(UnixListener::bind(y.workspace().join("socket")).unwrap())),
+        ("{W}/ok.txt", Refused, none),
+        ("{b}/project/.ALTHING/../../outside/secret.txt", Refused, none),
+        ("{w}/\u{ff0e}\u{ff0e}/other/secret.txt", Inside, none),
+        ("%2e%2e/other/secret.txt", Inside, none),
+        ("..\\other\\secret.txt", Inside, none),
+        ("...//other/secret.txt", Inside, none),
+        ("~/secret.txt", Inside, none),
+        ("$HOME/secret.txt", Inside, none),
+        ("file:{b}/outside/secret.txt", Inside, none),
+        ("ok.txt\0/../../other/secret.txt", Refused, none),
+        ("\0", Refused, none),
+        ("{long}", Refused, none),
+        ("{longer}", Refused, none),
+    ]
+}
+
+fn operations(path: &str) -> [(&'static str, Value); 7] {
+    let moved = format!(
+        "*** Begin Patch\n*** Update File: ok.txt\n*** Move to: {path}\n@@\n-fine\n+moved\n*** End Patch"
+    );
+    [
+        ("read_file", json!({"path": path})),
+        ("list_directory", json!({"path": path})),
+        ("search", json!({"path": path, "pattern": "canary"})),
+        ("write_file", json!({"path": path, "content": "overwritten"})),
+        ("edit_file", json!({"path": path, "old": SECRET, "new": "overwritten"})),
+        ("apply_patch", json!({"patch": moved})),
+        ("delete_file", json!({"path": path})),
+    ]
+}
+
+#[test]
+fn sixty_ways_out_lead_nowhere_for_any_operation() {
+    let patterns = patterns();
+    assert!(patterns.len() >= 60, "{}", patterns.len());
+    for (pattern, expect, prepare) in patterns {
+        let yard = Yard::new();
+        prepare(&yard);
+        let path = pattern
+            .replace("{b}", yard.base.to_str().unwrap())
+            .replace("{w}", yard.workspace().to_str().unwrap())
+            .replace("{W}", &yard.workspace().to_str().unwrap().to_uppercase())
+            .replace("{longer}", &"a/".repeat(3000))
+            .replace("{long}", &"a".repeat(300));
+        let before = yard.foreign();
+        for (tool, arguments) in &operations(&path) {
+            let outcome = yard.call(tool, arguments);
+            let told = outcome.as_ref().map_or_else(ToString::to_string, Clone::clone);
+            assert!(!told.contains(SECRET), "{tool} {pattern:?} told the secret: {told}");
+            assert_eq!(yard.foreign(), before, "{tool} {pattern:?} changed something outside: {told}");
+            let may_pass = expect == Inside || (expect == LinkMayGo && *tool == "delete_file");
+            assert!(may_pass || outcome.is_err(), "{tool} {pattern:?} was not refused: {told}");
+        }
+    }
+}
+
+#[test]
+fn links_that_stay_inside_are_followed() {
+    let yard = Yard::new();
+    yard.link("again", "sub/../sub/deep.txt");
+    yard.link("whole", yard.workspace().join("sub"));
+    yard.link("project", yard.base.join("project/src"));
+    assert!(yard.read("again").unwrap().contains("deep"));
+    assert!(yard.read("whole/deep.txt").unwrap().contains("deep"));
+    assert!(yard.read("project/main.rs").unwrap().contains("fn main"));
+    yard.write("again", "changed through a link\n").unwrap();
+    let deep = fs::read_to_string(yard.workspace().join("sub/deep.txt")).unwrap();
+    assert_eq!(deep, "changed through a link\n");
+    yard.call("delete_file", &json!({"path": "again"})).unwrap();
+    assert!(yard.workspace().join("sub/deep.txt").exists(), "the link was deleted, not what it names");
+}
+
+fn why(outcome: Result<String, Refusal>) -> ReadOnlyWhy {
+    match outcome {
+        Err(Refusal::ReadOnly { why, .. }) => why,
+        other => panic!("not read-only: {other:?}"),
+    }
+}
+
+#[test]
+fn context_paths_are_writable_only_where_and_when_they_are_given_so() {
+    let yard = Yard::new();
+    let source = yard.at("project/src/new.rs");
+    let arguments = json!({"path": source, "content": "x"});
+    assert_eq!(why(yard.call_reading("write_file", &arguments)), ReadOnlyWhy::NotNow);
+    yard.call("write_file", &arguments).unwrap();
+    assert_eq!(why(yard.write(&yard.at("read-only/new.txt"), "x")), ReadOnlyWhy::Context);
+    assert_eq!(why(yard.write(&yard.at("project/locked/new.md"), "x")), ReadOnlyWhy::Protected);
+    assert_eq!(why(yard.write(&yard.at("project/locked/rules.md"), "x")), ReadOnlyWhy::Protected);
+    assert_eq!(
+        why(yard.write(&yard.at("project/.althing/run/views/me/agent2/shown.txt"), "x")),
+        ReadOnlyWhy::View
+    );
+    for name in [".git/config", ".GIT/config", ".env", "node_modules/a/b.js", "deep/.venv/x"] {
+        let outcome = yard.write(&yard.at(&format!("project/{name}")), "x");
+        assert!(matches!(why(outcome), ReadOnlyWhy::Excluded(_)), "{name}");
+    }
+    yard.write(".git/config", "an agent's own repository is its own\n").unwrap();
+    yard.write(&yard.at("single/only.txt"), "changed in place\n").unwrap();
+    assert_eq!(
+        fs::read_dir(yard.base.join("single")).unwrap().count(),
+        2,
+        "nothing is put beside a single file"
+    );
+}
+
+#[test]
+fn a_link_to_a_protected_or_excluded_place_does_not_open_it() {
+    let yard = Yard::new();
+    symlink("locked", yard.base.join("project/open")).unwrap();
+    symlink(".git", yard.base.join("project/g")).unwrap();
+    assert_eq!(why(yard.write(&yard.at("project/open/rules.md"), "x")), ReadOnlyWhy::Protected);
+    assert!(matches!(why(yard.write(&yard.at("project/g/config"), "x")), ReadOnlyWhy::Excluded(_)));
+}
+
+#[test]
+fn the_deepest_root_decides_and_a_single_file_before_all() {
+    let yard = Yard::new();
+    let mut policy = yard.policy.clone();
+    policy.context = vec![
+        context(&yard.base.join("project"), true, &[]),
+        context(&yard.base.join("project/src"), false, &[]),
+        context(&yard.base.join("project/src/main.rs"), true, &[]),
+    ];
+    let host = FileHost::open(&policy, ToolSet::All).unwrap();
+    let write = |path: &str| {
+        let arguments = json!({"path": yard.at(path), "content": "x"}).to_string();
+        host.now("write_file", &arguments, ContextAccess::Writable).is_ok()
+    };
+    assert!(write("project/a.txt"));
+    assert!(!write("project/src/a.txt"));
+    assert!(write("project/src/main.rs"));
+}
+
+#[test]
+fn lists_and_searches_pass_over_what_is_closed() {
+    let yard = Yard::new();
+    let project = yard.at("project");
+    let listed = yard.call("list_directory", &json!({"path": project})).unwrap();
+    assert!(listed.contains("src/") && !listed.contains(".althing"), "{listed}");
+    let found = yard.call("search", &json!({"path": project, "pattern": SECRET})).unwrap();
+    assert!(!found.contains("secret.txt"), "{found}");
+    let globbed = yard.call("glob", &json!({"path": project, "pattern": "**/secret.txt"})).unwrap();
+    assert!(!globbed.contains("/secret.txt\n"), "{globbed}");
+}
+
+#[test]
+fn files_with_names_elsewhere_are_not_written_through() {
+    let yard = Yard::new();
+    let (file, twin) = (yard.base.join("project/src/main.rs"), yard.base.join("outside/twin.rs"));
+    fs::hard_link(&file, &twin).unwrap();
+    let path = yard.at("project/src/main.rs");
+    assert!(matches!(yard.write(&path, "x"), Err(Refusal::HardLinked { links: 2, .. })));
+    assert!(yard.read(&path).is_ok(), "a context path is given with all that is in it");
+    assert_eq!(fs::read_to_string(twin).unwrap(), "fn main() {}\n");
+}
+
+#[test]
+fn a_policy_whose_workspace_cannot_be_opened_makes_no_host() {
+    let yard = Yard::new();
+    let mut policy = yard.policy.clone();
+    policy.workspace = yard.base.join("not/there");
+    assert!(FileHost::open(&policy, ToolSet::All).is_err());
+    policy = yard.policy.clone();
+    policy.context.push(context(&yard.base.join("missing"), true, &[]));
+    let host = FileHost::open(&policy, ToolSet::All).unwrap();
+    assert_eq!(host.missing(), [yard.at("missing")]);
+    let arguments = json!({"path": yard.at("missing/x"), "content": "x"}).to_string();
+    let refused = host.now("write_file", &arguments, ContextAccess::Writable);
+    assert!(matches!(refused, Err(Refusal::Outside { .. })));
+    write(&yard.base.join("missing/y"), "made later: still not given");
+    let refused = host.now("write_file", &arguments, ContextAccess::Writable);
+    assert!(matches!(refused, Err(Refusal::Outside { .. })));
+}

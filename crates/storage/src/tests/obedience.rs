@@ -1,0 +1,147 @@
+//! S3 and S5 at the file tools: a model that obeys every injected order still gets nothing, and whatever goes wrong in a
+//! check means no.
+
+use super::yard::{SECRET, Yard, write};
+use crate::tools::Witness;
+use crate::{FileHost, FilePolicy, Refusal, ToolSet};
+use althing_protocol::{ContextAccess, ToolCall, ToolHost};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// What texts in files, answers and names have told a model to do.
+fn orders(yard: &Yard) -> Vec<(&'static str, Value)> {
+    let patch = |body: &str| json!({"patch": format!("*** Begin Patch\n{body}\n*** End Patch")});
+    let mut orders = vec![
+        ("run_command", json!({"command": "cat ../other/secret.txt"})),
+        ("launch_run", json!({"task": "x"})),
+        ("read", json!({"path": "ok.txt"})),
+        ("READ_FILE", json!({"path": "../other/secret.txt"})),
+        ("rename_file", json!({"from": "ok.txt", "to": "../x"})),
+        ("apply_patch", patch("*** Add File: ../other/planted.txt\n+x")),
+        ("apply_patch", patch("*** Delete File: ../other/secret.txt")),
+        ("apply_patch", patch("*** Update File: ok.txt\n*** Move to: ../../../stolen.txt\n@@\n-fine\n+x")),
+        ("glob", json!({"pattern": "/**/secret.txt"})),
+        ("glob", json!({"pattern": "**/*", "path": ".."})),
+        ("glob", json!({"pattern": "../**/secret.txt"})),
+        ("search", json!({"pattern": "canary", "path": yard.at("outside")})),
+        ("search", json!({"pattern": "canary", "path": "..", "glob": "**"})),
+        ("search", json!({"pattern": "canary", "glob": "../../**"})),
+    ];
+    for target in [
+        "outside/secret.txt",
+        "project/.althing/secret.txt",
+        "project/.git/hooks/pre-commit",
+        "project/.env",
+        "project/locked/rules.md",
+        "read-only/notes.txt",
+        "single/secret.txt",
+        "project/.althing/run/views/me/agent2/shown.txt",
+        "project/node_modules/x/index.js",
+    ] {
+        let path = yard.at(target);
+        orders.push(("write_file", json!({"path": path, "content": "planted"})));
+        orders.push(("edit_file", json!({"path": path, "old": "e", "new": "planted", "replace_all": true})));
+        orders.push(("delete_file", json!({"path": path})));
+        orders.push(("apply_patch", patch(&format!("*** Add File: {path}\n+planted"))));
+    }
+    orders
+}
+
+#[tokio::test]
+async fn fifty_injected_orders_change_and_tell_nothing() {
+    let yard = Yard::new();
+    let mut before = super::yard::tree(&yard.base);
+    let orders = orders(&yard);
+    assert!(orders.len() >= 50, "{}", orders.len());
+    for (tool, arguments) in orders {
+        let call = ToolCall { id: "c".into(), name: tool.into(), arguments: arguments.to_string() };
+        let outcome = yard.host.call(&call, ContextAccess::Writable).await;
+        assert!(!outcome.content.contains(SECRET), "{tool} {arguments}: {}", outcome.content);
+        let after = super::yard::tree(&yard.base);
+        assert_eq!(after, before, "{tool} {arguments}: {}", outcome.content);
+        before = after;
+    }
+}
+
+/// A check that goes wrong.
+struct Broken;
+
+impl Witness for Broken {
+    fn before_change(&self, spot: &crate::access::Spot<'_>) -> Result<(), Refusal> {
+        Err(Refusal::CheckFailed { path: spot.shown.clone(), why: "the disk is full".to_owned() })
+    }
+}
+
+/// A check that does not come back with an answer at all.
+struct Panicking;
+
+impl Witness for Panicking {
+    fn before_change(&self, _spot: &crate::access::Spot<'_>) -> Result<(), Refusal> {
+        panic!("a bug in a check")
+    }
+}
+
+#[tokio::test]
+async fn a_check_that_fails_or_breaks_means_no() {
+    for witness in [Arc::new(Broken) as Arc<dyn Witness>, Arc::new(Panicking)] {
+        let yard = Yard::new();
+        let host = FileHost::watched(&yard.policy, ToolSet::All, Some(witness)).unwrap();
+        let before = super::yard::tree(&yard.base);
+        for (tool, arguments) in [
+            ("write_file", json!({"path": yard.at("project/src/main.rs"), "content": "x"})),
+            ("edit_file", json!({"path": yard.at("project/src/main.rs"), "old": "main", "new": "x"})),
+            ("delete_file", json!({"path": yard.at("project/src/main.rs")})),
+        ] {
+            let call = ToolCall { id: "c".into(), name: tool.into(), arguments: arguments.to_string() };
+            let outcome = host.call(&call, ContextAccess::Writable).await;
+            assert!(outcome.is_error, "{tool}");
+        }
+        assert_eq!(super::yard::tree(&yard.base), before);
+        let call = ToolCall {
+            id: "c".into(),
+            name: "read_file".into(),
+            arguments: json!({"path": "ok.txt"}).to_string(),
+        };
+        assert!(!host.call(&call, ContextAccess::ReadOnly).await.is_error, "the host itself lives on");
+    }
+}
+
+#[test]
+fn nothing_is_allowed_by_an_empty_policy() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(FileHost::open(&FilePolicy::default(), ToolSet::All).is_err());
+    write(&dir.path().join("w/in.txt"), "in");
+    write(&dir.path().join("out.txt"), SECRET);
+    let policy = FilePolicy { workspace: dir.path().join("w"), ..FilePolicy::default() };
+    let host = FileHost::open(&policy, ToolSet::All).unwrap();
+    let read =
+        |path: &str| host.now("read_file", &json!({"path": path}).to_string(), ContextAccess::Writable);
+    assert!(read("in.txt").is_ok());
+    assert!(matches!(read("../out.txt"), Err(Refusal::Outside { .. })));
+}
+
+#[tokio::test]
+async fn a_call_that_is_dropped_does_nothing_more() {
+    let yard = Yard::new();
+    let arguments = json!({"path": "late.txt", "content": "x"}).to_string();
+    let call = ToolCall { id: "c".into(), name: "write_file".into(), arguments };
+    for _ in 0..50 {
+        // Polled once, then dropped: either it was done by then, or it was given up; never half of it.
+        let mut future = yard.host.call(&call, ContextAccess::ReadOnly);
+        std::future::poll_fn(|cx| {
+            let _ = future.as_mut().poll(cx);
+            std::task::Poll::Ready(())
+        })
+        .await;
+        drop(future);
+    }
+    // A later call waits for those before it, so that afterwards none is at work.
+    yard.write("settled.txt", "x").unwrap();
+    let late = std::fs::read_to_string(yard.workspace().join("late.txt")).unwrap_or_else(|_| "x".to_owned());
+    assert_eq!(late, "x");
+    let temporary = std::fs::read_dir(yard.workspace()).unwrap();
+    let temporary = temporary
+        .filter(|e| e.as_ref().unwrap().file_name().to_str().unwrap().starts_with(".althing-"))
+        .count();
+    assert_eq!(temporary, 0);
+}

@@ -1,0 +1,189 @@
+//! A whole place: context paths are closed until they are opened, and what was done there is told.
+
+use super::yard::{context, write};
+use crate::{LocalPlace, PlaceOptions, ToolSet, UndoLimits, UndoReach, undo};
+use althing_protocol::{
+    AgentId, AnswerLabel, ContextAccess, ContextPath, FileChange, FileWrite, Member, Modes, RunRules,
+    RunSpec, ToolCall, ToolHost, ToolOutcome,
+};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+pub(super) struct Setting {
+    _dir: TempDir,
+    pub base: PathBuf,
+    pub run: PathBuf,
+    pub spec: RunSpec,
+    pub reach: UndoReach,
+    pub limits: UndoLimits,
+}
+
+fn member(id: &str) -> Member {
+    Member {
+        id: AgentId::from(id),
+        backend: "openai".into(),
+        model: "m".into(),
+        offline: false,
+        system_message: None,
+        hands: true,
+        voting_sensitivity: None,
+    }
+}
+
+impl Setting {
+    pub(super) fn new(paths: impl FnOnce(&Path) -> Vec<ContextPath>) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let base = fs::canonicalize(dir.path()).unwrap();
+        write(&base.join("project/src/a.txt"), "a before\n");
+        write(&base.join("project/b.txt"), "b before\n");
+        let spec = RunSpec {
+            task: "t".into(),
+            context: None,
+            history: Vec::new(),
+            members: vec![member("gem"), member("gpt")],
+            context_paths: paths(&base),
+            modes: Modes::default(),
+            rules: RunRules::default(),
+            lot: 0,
+        };
+        let run = base.join("project/.althing/sessions/s/tasks/r1");
+        fs::create_dir_all(&run).unwrap();
+        Self { _dir: dir, base, run, spec, reach: UndoReach::ToolWrites, limits: UndoLimits::default() }
+    }
+
+    pub(super) fn writable() -> Self {
+        Self::new(|base| vec![context(&base.join("project"), true, &[])])
+    }
+
+    pub(super) fn place(&self, seat: usize) -> LocalPlace {
+        let options = PlaceOptions {
+            state_dir: self.base.join("project/.althing"),
+            views: Vec::new(),
+            tools: ToolSet::All,
+            reach: self.reach,
+            limits: self.limits,
+        };
+        LocalPlace::open(&self.run, &self.spec, seat, options).unwrap()
+    }
+
+    pub(super) fn at(&self, path: &str) -> String {
+        self.base.join(path).to_str().unwrap().to_owned()
+    }
+
+    pub(super) fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.base.join(path)).unwrap()
+    }
+}
+
+pub(super) async fn call(place: &LocalPlace, tool: &str, arguments: Value) -> ToolOutcome {
+    let call = ToolCall { id: "c".into(), name: tool.into(), arguments: arguments.to_string() };
+    place.files().call(&call, ContextAccess::Writable).await
+}
+
+pub(super) async fn put(place: &LocalPlace, path: &str, content: &str) -> ToolOutcome {
+    call(place, "write_file", json!({"path": path, "content": content})).await
+}
+
+#[tokio::test]
+async fn context_paths_are_closed_until_they_are_opened_and_after_they_are_closed() {
+    let setting = Setting::writable();
+    let place = setting.place(0);
+    let path = setting.at("project/src/a.txt");
+    let early = put(&place, &path, "early").await;
+    assert!(early.is_error && early.content.contains("not been opened"), "{}", early.content);
+    place.open_context().await.unwrap();
+    let done = put(&place, &path, "after\n").await;
+    assert!(!done.is_error, "{}", done.content);
+    assert!(!put(&place, &setting.at("project/new.txt"), "new\n").await.is_error);
+    assert!(!call(&place, "delete_file", json!({"path": setting.at("project/b.txt")})).await.is_error);
+    let writes = place.close_context().await.unwrap();
+    let write = |path: &str, change| FileWrite { path: setting.at(path), change };
+    assert_eq!(
+        writes,
+        [
+            write("project/b.txt", FileChange::Deleted),
+            write("project/new.txt", FileChange::New),
+            write("project/src/a.txt", FileChange::Modified),
+        ]
+    );
+    assert!(put(&place, &path, "late").await.is_error);
+    assert_eq!(setting.text("project/src/a.txt"), "after\n");
+    assert!(place.take_notices().is_empty());
+}
+
+#[tokio::test]
+async fn a_resumed_run_compares_with_what_was_there_at_first() {
+    let setting = Setting::writable();
+    let first = setting.place(0);
+    first.open_context().await.unwrap();
+    put(&first, &setting.at("project/one.txt"), "1").await;
+    drop(first);
+    let second = setting.place(0);
+    second.open_context().await.unwrap();
+    put(&second, &setting.at("project/two.txt"), "2").await;
+    let writes = second.close_context().await.unwrap();
+    let paths: Vec<_> = writes.into_iter().map(|write| write.path).collect();
+    assert_eq!(paths, [setting.at("project/one.txt"), setting.at("project/two.txt")]);
+    let third = setting.place(0);
+    assert_eq!(third.close_context().await.unwrap().len(), 2, "closing again tells the same");
+}
+
+#[tokio::test]
+async fn without_writable_paths_there_is_nothing_to_open() {
+    let setting = Setting::new(|base| {
+        vec![context(&base.join("project"), false, &[]), context(&base.join("missing"), false, &[])]
+    });
+    let place = setting.place(0);
+    place.open_context().await.unwrap();
+    assert!(put(&place, &setting.at("project/b.txt"), "x").await.is_error);
+    assert_eq!(place.close_context().await.unwrap(), []);
+    assert!(!setting.run.join("preimages").exists());
+    assert!(place.take_notices()[0].contains("missing is not there"));
+}
+
+#[tokio::test]
+async fn agents_see_each_others_kept_work_and_cannot_touch_it() {
+    let setting = Setting::writable();
+    let (one, two) = (setting.place(0), setting.place(1));
+    assert_eq!(one.path(), setting.spec.workspace(setting.run.to_str().unwrap(), 0));
+    put(&one, "report.md", "found it\n").await;
+    one.keep(AnswerLabel { agent: 1, nth: 1 }).await.unwrap();
+    two.show(vec![AnswerLabel { agent: 1, nth: 1 }]).await.unwrap();
+    let path = format!("{}/report.md", two.view_of(1));
+    assert!(call(&two, "read_file", json!({"path": path})).await.content.contains("found it"));
+    for (tool, arguments) in [
+        ("write_file", json!({"path": path, "content": "x"})),
+        ("edit_file", json!({"path": path, "old": "found", "new": "lost"})),
+        ("delete_file", json!({"path": path})),
+    ] {
+        let refused = call(&two, tool, arguments).await;
+        assert!(refused.is_error && refused.content.contains("kept work of others"), "{}", refused.content);
+    }
+    let live = format!("{}/report.md", one.path());
+    assert!(
+        call(&two, "read_file", json!({"path": live})).await.is_error,
+        "a live workspace is its agent's alone"
+    );
+    let reopened = setting.place(1);
+    assert!(call(&reopened, "read_file", json!({"path": path})).await.content.contains("found it"));
+}
+
+#[tokio::test]
+async fn more_than_can_be_kept_is_said_and_tools_can_be_undone_all_the_same() {
+    let mut setting = Setting::writable();
+    setting.reach = UndoReach::Everything;
+    setting.limits = UndoLimits { bytes: 10, files: 50_000 };
+    let place = setting.place(0);
+    place.open_context().await.unwrap();
+    assert!(place.take_notices()[0].contains("undo"));
+    put(&place, &setting.at("project/b.txt"), "by a tool").await;
+    write(&setting.base.join("project/src/a.txt"), "by a command");
+    place.close_context().await.unwrap();
+    let report = undo(&setting.run).unwrap();
+    assert_eq!(report.restored, [setting.at("project/b.txt")]);
+    assert_eq!(report.not_covered, [setting.at("project/src/a.txt")]);
+    assert_eq!(setting.text("project/b.txt"), "b before\n");
+    assert_eq!(setting.text("project/src/a.txt"), "by a command");
+}

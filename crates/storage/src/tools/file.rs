@@ -1,0 +1,120 @@
+//! The host of one agent's file tools.
+
+use super::args::Args;
+use super::job::{Job, Witness};
+use super::{apply, change, list, read, search, specs};
+use crate::access::{FilePolicy, Grants, Refusal};
+use crate::error::StorageError;
+use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Which of the tools an agent has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolSet {
+    /// All.
+    All,
+    /// Those that change nothing: for planning.
+    Reading,
+}
+
+/// One agent's files.
+pub struct FileHost {
+    inner: Arc<Inner>,
+    set: ToolSet,
+}
+
+struct Inner {
+    grants: Grants,
+    witness: Option<Arc<dyn Witness>>,
+    /// Changes of one agent come one after another: an edit is a read and a write.
+    changing: Mutex<()>,
+}
+
+/// Sets the flag when the call's future goes away, so that the thread at work gives up at its next step.
+struct GiveUp(Arc<AtomicBool>);
+
+impl Drop for GiveUp {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl FileHost {
+    /// A host under a policy. Its changes to context paths leave no pre-images: [`crate::LocalPlace`] has a host whose
+    /// changes can be undone.
+    pub fn open(policy: &FilePolicy, set: ToolSet) -> Result<Self, StorageError> {
+        Self::watched(policy, set, None)
+    }
+
+    pub(crate) fn watched(
+        policy: &FilePolicy,
+        set: ToolSet,
+        witness: Option<Arc<dyn Witness>>,
+    ) -> Result<Self, StorageError> {
+        let grants = Grants::open(policy)?;
+        Ok(Self { inner: Arc::new(Inner { grants, witness, changing: Mutex::new(()) }), set })
+    }
+
+    /// Context paths that were not there when the host was made, and are therefore not given.
+    pub fn missing(&self) -> &[String] {
+        &self.inner.grants.missing
+    }
+
+    /// Carries out a call in the caller's thread, with the refusal as it is.
+    #[cfg(test)]
+    pub(crate) fn now(&self, tool: &str, arguments: &str, access: ContextAccess) -> Result<String, Refusal> {
+        let call = ToolCall { id: "1".to_owned(), name: tool.to_owned(), arguments: arguments.to_owned() };
+        self.inner.run(&call, access, &AtomicBool::new(false))
+    }
+
+    fn offers(&self, tool: &str) -> bool {
+        specs::find(tool).is_some_and(|spec| self.set == ToolSet::All || !spec.changes)
+    }
+}
+
+impl Inner {
+    fn run(&self, call: &ToolCall, access: ContextAccess, cancelled: &AtomicBool) -> Result<String, Refusal> {
+        let Some(spec) = specs::find(&call.name) else {
+            return Err(Refusal::Argument { argument: "(tool)".to_owned(), why: "unknown".to_owned() });
+        };
+        let args = Args::parse(&call.arguments, spec.arguments)?;
+        let job = Job { grants: &self.grants, access, cancelled, witness: self.witness.as_deref() };
+        let _one = spec.changes.then(|| self.changing.lock().unwrap_or_else(PoisonError::into_inner));
+        job.go_on()?;
+        match spec.name {
+            "read_file" => read::read_file(&job, &args),
+            "list_directory" => list::list_directory(&job, &args),
+            "glob" => list::glob(&job, &args),
+            "search" => search::search(&job, &args),
+            "write_file" => change::write_file(&job, &args),
+            "edit_file" => change::edit_file(&job, &args),
+            "delete_file" => change::delete_file(&job, &args),
+            _ => apply::apply_patch(&job, &args),
+        }
+    }
+}
+
+impl ToolHost for FileHost {
+    fn tools(&self, _access: ContextAccess) -> Vec<ToolSpec> {
+        specs::all().filter(|spec| self.offers(spec.name)).map(specs::Spec::offer).collect()
+    }
+
+    fn call<'a>(&'a self, call: &'a ToolCall, access: ContextAccess) -> BoxFuture<'a, ToolOutcome> {
+        Box::pin(async move {
+            if !self.offers(&call.name) {
+                let content = format!("there is no tool {} here", call.name.escape_debug());
+                return ToolOutcome { content, is_error: true };
+            }
+            let (inner, call) = (Arc::clone(&self.inner), call.clone());
+            let cancelled = Arc::new(AtomicBool::new(false));
+            let _give_up = GiveUp(Arc::clone(&cancelled));
+            let done = tokio::task::spawn_blocking(move || inner.run(&call, access, &cancelled)).await;
+            match done {
+                Ok(Ok(content)) => ToolOutcome { content, is_error: false },
+                Ok(Err(refusal)) => ToolOutcome { content: refusal.to_string(), is_error: true },
+                Err(e) => ToolOutcome { content: format!("the tool broke: {e}"), is_error: true },
+            }
+        })
+    }
+}

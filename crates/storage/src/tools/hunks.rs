@@ -1,0 +1,89 @@
+//! Applies hunks to a text: where each belongs, and what the text is afterwards.
+//!
+//! A hunk is looked for behind the one before it: first exactly, then without regard to spaces at line ends, then at both
+//! ends. Lines that it keeps stay as the file has them.
+
+use super::patch::{Hunk, HunkLine};
+
+/// How alike two lines must be.
+const LIKENESS: &[fn(&str, &str) -> bool] =
+    &[|a, b| a == b, |a, b| a.trim_end() == b.trim_end(), |a, b| a.trim() == b.trim()];
+
+/// The text after all hunks, or which hunk does not fit and why.
+pub(crate) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, String> {
+    let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let closed = text.is_empty() || text.ends_with('\n');
+    let old: Vec<&str> = text.lines().collect();
+    let mut new: Vec<String> = Vec::with_capacity(old.len());
+    let mut at = 0;
+    for (n, hunk) in hunks.iter().enumerate() {
+        let said = |why: &str| format!("hunk {}: {why}", n + 1);
+        let mut from = at;
+        if let Some(after) = &hunk.after {
+            let found = find(&old, &[after.as_str()], at, End::Anywhere);
+            from = found
+                .map(|found| found + 1)
+                .ok_or_else(|| said(&format!("no line `{after}` from line {}", at + 1)))?;
+        }
+        let wanted: Vec<&str> = hunk.lines.iter().filter_map(HunkLine::before).collect();
+        let place = if wanted.is_empty() {
+            if hunk.after.is_some() && !hunk.at_end { Some(from) } else { Some(old.len()) }
+        } else {
+            find(&old, &wanted, from, if hunk.at_end { End::Last } else { End::Anywhere })
+        };
+        let first = wanted.first().copied().unwrap_or_default();
+        let place = place.ok_or_else(|| {
+            said(&format!(
+                "its {} unchanged and removed lines, from `{first}`, are not in the file",
+                wanted.len()
+            ))
+        })?;
+        new.extend(old.get(at..place).unwrap_or_default().iter().map(|line| (*line).to_owned()));
+        let mut here = place;
+        for line in &hunk.lines {
+            match line {
+                HunkLine::Keep(_) => {
+                    new.extend(old.get(here).map(|line| (*line).to_owned()));
+                    here += 1;
+                }
+                HunkLine::Remove(_) => here += 1,
+                HunkLine::Add(line) => new.push(line.clone()),
+            }
+        }
+        at = here;
+    }
+    new.extend(old.get(at..).unwrap_or_default().iter().map(|line| (*line).to_owned()));
+    let mut out = new.join(end);
+    if closed && !out.is_empty() {
+        out.push_str(end);
+    }
+    Ok(out)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Anywhere,
+    /// The last lines of the file.
+    Last,
+}
+
+fn find(lines: &[&str], wanted: &[&str], from: usize, end: End) -> Option<usize> {
+    let last = lines.len().checked_sub(wanted.len())?;
+    let first = if end == End::Last { last.max(from) } else { from };
+    LIKENESS.iter().find_map(|alike| {
+        (first..=last).find(|start| {
+            let here = lines.get(*start..start + wanted.len()).unwrap_or_default();
+            here.iter().zip(wanted).all(|(line, wanted)| alike(line, wanted))
+        })
+    })
+}
+
+impl HunkLine {
+    /// The line as the file has it before the change.
+    fn before(&self) -> Option<&str> {
+        match self {
+            Self::Keep(line) | Self::Remove(line) => Some(line),
+            Self::Add(_) => None,
+        }
+    }
+}

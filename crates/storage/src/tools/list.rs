@@ -1,0 +1,94 @@
+//! `list_directory` and `glob`.
+
+use super::args::Args;
+use super::job::Job;
+use super::text::Page;
+use super::walk::{Ignored, Walk};
+use crate::access::{Grants, Refusal};
+use crate::confine::Kind;
+use globset::{GlobBuilder, GlobMatcher};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+pub(crate) fn list_directory(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
+    let spot = job.directory(args.maybe_text("path")?.unwrap_or("."))?;
+    let mut names = spot.dir.names().map_err(Refusal::io("list", &spot.shown))?;
+    names.sort_unstable();
+    let (mut page, mut left) = (Page::default(), names.len());
+    for name in &names {
+        job.go_on()?;
+        left -= 1;
+        if job.grants.is_state(&spot.real.join(name)) {
+            continue;
+        }
+        let Ok(Some(found)) = spot.dir.look(name) else { continue };
+        let text = name.to_string_lossy();
+        let line = match found.kind {
+            Kind::Dir => format!("{text}/"),
+            Kind::File => format!("{text} ({} bytes)", found.stamp.size),
+            Kind::Link => {
+                let target = spot.dir.link_text(name).unwrap_or_default();
+                format!("{text} -> {}", target.to_string_lossy())
+            }
+            Kind::Special => format!("{text} (special file)"),
+        };
+        if !page.line(&line) {
+            return Ok(page.end(&format!("[{} more names; use glob to narrow it down]", left + 1)));
+        }
+    }
+    if page.is_empty() {
+        return Ok(format!("{} is empty.", spot.shown));
+    }
+    Ok(page.end(""))
+}
+
+pub(crate) fn compile(argument: &str, pattern: &str) -> Result<GlobMatcher, Refusal> {
+    let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+    let wrong = |e: globset::Error| Refusal::Argument { argument: argument.to_owned(), why: e.to_string() };
+    glob.map(|glob| glob.compile_matcher()).map_err(wrong)
+}
+
+pub(crate) fn glob(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
+    let pattern = args.text("pattern")?;
+    let given = args.maybe_text("path")?.unwrap_or(".");
+    let (start, pattern) = split(given, pattern);
+    let matcher = compile("pattern", &pattern)?;
+    let spot = job.directory(&start)?;
+    let (mut page, mut full) = (Page::default(), false);
+    let shown = PathBuf::from(&spot.shown);
+    let whole = Walk::new(job, &spot, Ignored::Included).run(&spot.dir, &mut |visit| {
+        if matcher.is_match(visit.below) && !page.line(&tell(job.grants, &shown.join(visit.below))) {
+            full = true;
+            return Ok(ControlFlow::Break(()));
+        }
+        Ok(ControlFlow::Continue(()))
+    })?;
+    if page.is_empty() {
+        return Ok(format!("Nothing below {} matches {pattern}.", spot.shown));
+    }
+    let note = match (full, whole) {
+        (true, _) => "[more files match; use a narrower pattern or path]",
+        (false, false) => "[not everything was looked at: too many files; use a narrower path]",
+        (false, true) => "",
+    };
+    Ok(page.end(note))
+}
+
+/// Takes the part of a pattern without wildcards as the place to begin: models like to write absolute patterns.
+fn split(path: &str, pattern: &str) -> (String, String) {
+    if !pattern.starts_with('/') {
+        return (path.to_owned(), pattern.trim_start_matches("./").to_owned());
+    }
+    let wild = pattern.find(['*', '?', '[', '{']).unwrap_or(pattern.len());
+    let cut = pattern.get(..wild).and_then(|plain| plain.rfind('/')).unwrap_or(0);
+    let (start, rest) = pattern.split_at(cut);
+    let start = if start.is_empty() { "/" } else { start };
+    (start.to_owned(), rest.trim_start_matches('/').to_owned())
+}
+
+/// A path as it is told: short where it is in the workspace.
+pub(crate) fn tell(grants: &Grants, path: &Path) -> String {
+    let workspace = grants.roots.first().map(|root| root.shown.as_path());
+    let short = workspace.and_then(|workspace| path.strip_prefix(workspace).ok());
+    short.unwrap_or(path).to_string_lossy().into_owned()
+}

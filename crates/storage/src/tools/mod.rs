@@ -1,0 +1,21 @@
+//! An agent's file tools: [`FileHost`] offers and carries out `read_file`, `list_directory`, `glob`, `search`,
+//! `write_file`, `edit_file`, `apply_patch` and `delete_file`.
+//!
+//! Every path goes through `access`; nothing here opens a file by its path. A refusal is told to the model in words.
+
+mod apply;
+mod args;
+mod change;
+mod file;
+mod hunks;
+mod job;
+mod list;
+mod patch;
+mod read;
+mod search;
+mod specs;
+mod text;
+mod walk;
+
+pub use file::{FileHost, ToolSet};
+pub(crate) use job::Witness;

@@ -1,0 +1,82 @@
+//! `read_file`: lines with their numbers, from where the agent wants them.
+
+use super::args::Args;
+use super::job::Job;
+use super::text::{LINE_CAP, Page, binary_kind, shown_line};
+use crate::access::Refusal;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+
+/// How many lines are given unless the agent asks for another number.
+const LINES: u64 = 2000;
+/// How often a long skip asks whether it is still wanted.
+const ASK_EVERY: u64 = 4096;
+
+pub(crate) fn read_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
+    let offset = args.maybe_number("offset", 1)?.unwrap_or(1);
+    let limit = args.maybe_number("limit", 1)?.unwrap_or(LINES);
+    let spot = job.spot(args.text("path")?)?;
+    let (file, found) = Job::open(&spot)?;
+    let mut reader = BufReader::with_capacity(64 << 10, file);
+    let failed = |e| Refusal::io("read", &spot.shown)(e);
+    let head = reader.fill_buf().map_err(failed)?;
+    if head.is_empty() {
+        return Ok(format!("{} is empty.", spot.shown));
+    }
+    if let Some(kind) = binary_kind(head.get(..8192).unwrap_or(head)) {
+        return Ok(format!("{} is not text: {kind}, {} bytes.", spot.shown, found.stamp.size));
+    }
+    let (mut page, mut number, mut lossy) = (Page::default(), 0, false);
+    let mut line = Vec::new();
+    loop {
+        if number % ASK_EVERY == 0 {
+            job.go_on()?;
+        }
+        line.clear();
+        let whole = next_line(&mut reader, &mut line).map_err(failed)?;
+        if whole == 0 {
+            break;
+        }
+        number += 1;
+        if number < offset {
+            continue;
+        }
+        lossy |= whole <= line.len() as u64 && std::str::from_utf8(&line).is_err();
+        let past = number >= offset.saturating_add(limit);
+        if past || !page.line(&format!("{number:>6}\t{}", shown_line(&line, whole))) {
+            let shown = format!("[lines {offset} to {} shown; go on with offset {number}]", number - 1);
+            return Ok(page.end(&with_encoding(&shown, lossy)));
+        }
+    }
+    if page.is_empty() {
+        let why = format!("{} has {number} lines", spot.shown);
+        return Err(Refusal::Argument { argument: "offset".to_owned(), why });
+    }
+    Ok(page.end(&with_encoding("", lossy)))
+}
+
+fn with_encoding(note: &str, lossy: bool) -> String {
+    let said = if lossy { "[not UTF-8: unreadable bytes are shown as \u{fffd}]" } else { "" };
+    [note, said].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join("\n")
+}
+
+/// Reads on to the end of a line and keeps the beginning of it; gives its whole length, 0 at the end of the file.
+fn next_line(reader: &mut BufReader<File>, line: &mut Vec<u8>) -> std::io::Result<u64> {
+    let mut whole = 0;
+    loop {
+        let buffer = reader.fill_buf()?;
+        if buffer.is_empty() {
+            return Ok(whole);
+        }
+        let end = memchr::memchr(b'\n', buffer);
+        let taken = end.map_or(buffer.len(), |end| end + 1);
+        // A little more than is shown, so that a character at the cut is whole.
+        let room = (LINE_CAP + 8).saturating_sub(line.len());
+        line.extend_from_slice(buffer.get(..taken.min(room)).unwrap_or_default());
+        reader.consume(taken);
+        whole += taken as u64;
+        if end.is_some() {
+            return Ok(whole);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! `search`: ripgrep's matcher and searcher on files that are opened by handle.
+
+use super::args::{Args, Flag};
+use super::job::{Job, readable};
+use super::list::{compile, tell};
+use super::text::{Page, shown_line};
+use super::walk::{Ignored, Visit, Walk};
+use crate::access::{Grants, Refusal, Spot};
+use crate::confine::Kind;
+use globset::GlobMatcher;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
+use std::fs::File;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+/// The most context lines around a hit.
+const MAX_CONTEXT: u64 = 20;
+/// Lines longer than this make the searcher give a file up rather than hold it in memory.
+const HEAP: usize = 16 << 20;
+
+struct Hits {
+    page: Page,
+    /// The file whose hits come next; told once, before the first.
+    heading: Option<String>,
+    full: bool,
+}
+
+impl Hits {
+    fn line(&mut self, line: &str) -> bool {
+        let told = self.heading.take().is_none_or(|heading| self.page.line(&heading));
+        self.full |= !told || !self.page.line(line);
+        !self.full
+    }
+
+    fn numbered(&mut self, number: Option<u64>, sign: char, bytes: &[u8]) -> bool {
+        let line = format!("{}{sign} {}", number.unwrap_or_default(), shown_line(bytes, bytes.len() as u64));
+        self.line(&line)
+    }
+}
+
+impl Sink for Hits {
+    type Error = io::Error;
+
+    fn matched(&mut self, _searcher: &Searcher, hit: &SinkMatch<'_>) -> io::Result<bool> {
+        Ok(self.numbered(hit.line_number(), ':', hit.bytes()))
+    }
+
+    fn context(&mut self, _searcher: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
+        Ok(self.numbered(context.line_number(), '-', context.bytes()))
+    }
+
+    fn context_break(&mut self, _searcher: &Searcher) -> io::Result<bool> {
+        Ok(self.line("--"))
+    }
+}
+
+struct Search {
+    matcher: RegexMatcher,
+    searcher: Searcher,
+    hits: Hits,
+    only: Option<GlobMatcher>,
+}
+
+impl Search {
+    fn new(args: &Args) -> Result<Self, Refusal> {
+        let wrong =
+            |e: grep_regex::Error| Refusal::Argument { argument: "pattern".to_owned(), why: e.to_string() };
+        let matcher = RegexMatcherBuilder::new()
+            .case_insensitive(!args.flag("case_sensitive", Flag::On)?)
+            .line_terminator(Some(b'\n'))
+            .build(args.text("pattern")?)
+            .map_err(wrong)?;
+        let around = args.maybe_number("context", 0)?.unwrap_or(0).min(MAX_CONTEXT) as usize;
+        let searcher = SearcherBuilder::new()
+            .line_number(true)
+            .before_context(around)
+            .after_context(around)
+            .binary_detection(BinaryDetection::quit(0))
+            .heap_limit(Some(HEAP))
+            .build();
+        // A pattern without a slash means the file's name, wherever it is.
+        let anywhere = |glob: &str| if glob.contains('/') { glob.to_owned() } else { format!("**/{glob}") };
+        let only = args.maybe_text("glob")?.map(|glob| compile("glob", &anywhere(glob))).transpose()?;
+        let hits = Hits { page: Page::default(), heading: None, full: false };
+        Ok(Self { matcher, searcher, hits, only })
+    }
+
+    fn file(&mut self, file: &File, path: String) -> Result<(), io::Error> {
+        self.hits.heading = Some(path);
+        self.searcher.search_file(&self.matcher, file, &mut self.hits)
+    }
+
+    fn visit(
+        &mut self,
+        grants: &Grants,
+        spot: &Spot<'_>,
+        shown: &Path,
+        visit: &Visit<'_>,
+    ) -> ControlFlow<()> {
+        let wanted = visit.found.kind == Kind::File
+            && self.only.as_ref().is_none_or(|only| only.is_match(visit.below))
+            && readable(spot.root.ground, visit.found, "").is_ok();
+        // A file that cannot be opened or read has no hits: others may have.
+        if wanted && let Ok((file, _)) = visit.dir.open_file(visit.name) {
+            let _ = self.file(&file, tell(grants, &shown.join(visit.below)));
+        }
+        if self.hits.full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+pub(crate) fn search(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
+    let mut search = Search::new(args)?;
+    let spot = job.spot(args.maybe_text("path")?.unwrap_or("."))?;
+    let shown = PathBuf::from(&spot.shown);
+    let mut whole = true;
+    if spot.found.is_some_and(|found| found.kind == Kind::Dir) {
+        let walk = Walk::new(job, &spot, Ignored::LeftOut);
+        whole = walk.run(&spot.dir, &mut |visit| Ok(search.visit(job.grants, &spot, &shown, visit)))?;
+    } else {
+        let (file, _) = Job::open(&spot)?;
+        search.file(&file, tell(job.grants, &shown)).map_err(Refusal::io("search", &spot.shown))?;
+    }
+    if search.hits.page.is_empty() {
+        return Ok(format!("No line in {} matches.", spot.shown));
+    }
+    let note = match (search.hits.full, whole) {
+        (true, _) => "[there are more hits; use a narrower pattern, path or glob]",
+        (false, false) => "[not everything was searched: too many files; use a narrower path]",
+        (false, true) => "",
+    };
+    Ok(search.hits.page.end(note))
+}

@@ -1,0 +1,118 @@
+//! What the tools are called, what they take, and what a model is told of them.
+
+use althing_protocol::ToolSpec;
+use serde_json::{Map, Value, json};
+
+/// One tool.
+pub(crate) struct Spec {
+    pub name: &'static str,
+    description: &'static str,
+    /// Whether it changes files.
+    pub changes: bool,
+    /// Its arguments; the first `required` ones must be given.
+    pub arguments: &'static [&'static str],
+    required: usize,
+}
+
+const SPECS: &[Spec] = &[
+    Spec {
+        name: "read_file",
+        description: "Read a text file with line numbers. Long files come in parts: go on with `offset`.",
+        changes: false,
+        arguments: &["path", "offset", "limit"],
+        required: 1,
+    },
+    Spec {
+        name: "list_directory",
+        description: "List a directory: names, sizes, where links lead.",
+        changes: false,
+        arguments: &["path"],
+        required: 0,
+    },
+    Spec {
+        name: "glob",
+        description: "Find files whose path below `path` matches a pattern such as `src/**/*.rs`.",
+        changes: false,
+        arguments: &["pattern", "path"],
+        required: 1,
+    },
+    Spec {
+        name: "search",
+        description: "Search files for a regular expression, line by line (ripgrep). What .gitignore names is left out.",
+        changes: false,
+        arguments: &["pattern", "path", "glob", "case_sensitive", "context"],
+        required: 1,
+    },
+    Spec {
+        name: "write_file",
+        description: "Write a whole file; directories on the way are made. For small changes use edit_file.",
+        changes: true,
+        arguments: &["path", "content"],
+        required: 2,
+    },
+    Spec {
+        name: "edit_file",
+        description: "Replace `old`, which must occur exactly once (or give `replace_all`), by `new` in a file.",
+        changes: true,
+        arguments: &["path", "old", "new", "replace_all"],
+        required: 3,
+    },
+    Spec {
+        name: "apply_patch",
+        description: "Change several files at once, all or none. Format: a line `*** Begin Patch`; then for each file \
+            `*** Add File: PATH` with lines that begin with +, or `*** Delete File: PATH`, or `*** Update File: PATH` \
+            (then optionally `*** Move to: PATH`) with hunks, each a line `@@` (optionally with a line of the file after \
+            it, to say where) and lines that begin with a space (unchanged), - (removed) or + (added); then \
+            `*** End Patch`. Give about three unchanged lines around each change.",
+        changes: true,
+        arguments: &["patch"],
+        required: 1,
+    },
+    Spec {
+        name: "delete_file",
+        description: "Delete a file.",
+        changes: true,
+        arguments: &["path"],
+        required: 1,
+    },
+];
+
+pub(crate) fn all() -> impl Iterator<Item = &'static Spec> {
+    SPECS.iter()
+}
+
+pub(crate) fn find(name: &str) -> Option<&'static Spec> {
+    SPECS.iter().find(|spec| spec.name == name)
+}
+
+fn schema(argument: &str) -> Value {
+    let (kind, description) = match argument {
+        "path" => ("string", "Absolute, or relative to your workspace."),
+        "offset" => ("integer", "First line, counted from 1."),
+        "limit" => ("integer", "How many lines; 2000 unless given."),
+        "glob" => ("string", "Only files whose path matches, such as `*.rs`."),
+        "case_sensitive" => ("boolean", "True unless given."),
+        "context" => ("integer", "Lines to show around each hit."),
+        "replace_all" => ("boolean", "Replace every occurrence."),
+        _ => return json!({"type": "string"}),
+    };
+    json!({"type": kind, "description": description})
+}
+
+impl Spec {
+    pub(crate) fn offer(&self) -> ToolSpec {
+        let properties: Map<String, Value> =
+            self.arguments.iter().map(|name| ((*name).to_owned(), schema(name))).collect();
+        let required = self.arguments.get(..self.required).unwrap_or_default();
+        ToolSpec {
+            name: self.name.to_owned(),
+            description: self.description.to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": properties,
+                "required": required,
+                "additionalProperties": false,
+            }),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Goes through a directory for `glob` and `search`, by handles, in order of names. Links are not followed; `.git` and
+//! Althing's own files are left out.
+
+use super::job::Job;
+use crate::access::{Refusal, Spot};
+use crate::confine::{ConfinedDir, Found, Kind};
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+/// Deeper than this is a trap, not a project; each level holds a handle.
+const MAX_DEPTH: usize = 128;
+/// How many names are looked at in one call.
+const MAX_NAMES: u64 = 500_000;
+/// The largest `.gitignore` that is read.
+const IGNORE_CAP: u64 = 256 << 10;
+
+/// Whether `.gitignore` is heeded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ignored {
+    LeftOut,
+    Included,
+}
+
+/// Something that was come across.
+pub(crate) struct Visit<'v> {
+    pub dir: &'v ConfinedDir,
+    pub name: &'v OsStr,
+    pub found: Found,
+    /// Below where the walk began.
+    pub below: &'v Path,
+}
+
+/// What to do with each file and link; stops early by breaking.
+pub(crate) type Visitor<'v> = &'v mut dyn FnMut(&Visit<'_>) -> Result<ControlFlow<()>, Refusal>;
+
+pub(crate) struct Walk<'w> {
+    job: &'w Job<'w>,
+    real: PathBuf,
+    ignored: Ignored,
+    rules: Vec<Gitignore>,
+    seen: u64,
+}
+
+impl<'w> Walk<'w> {
+    pub(crate) fn new(job: &'w Job<'w>, start: &Spot<'_>, ignored: Ignored) -> Self {
+        Self { job, real: start.real.clone(), ignored, rules: Vec::new(), seen: 0 }
+    }
+
+    /// Visits everything below; true if it was not broken off.
+    pub(crate) fn run(mut self, start: &ConfinedDir, visit: Visitor<'_>) -> Result<bool, Refusal> {
+        Ok(self.dir(start, Path::new(""), 0, visit)?.is_continue())
+    }
+
+    fn dir(
+        &mut self,
+        dir: &ConfinedDir,
+        at: &Path,
+        depth: usize,
+        visit: Visitor<'_>,
+    ) -> Result<ControlFlow<()>, Refusal> {
+        // What cannot be listed (somebody deleted it, or it is not ours to read) has nothing for us.
+        let Ok(mut names) = dir.names() else { return Ok(ControlFlow::Continue(())) };
+        names.sort_unstable();
+        let rules = self.enter_rules(dir, at, &names);
+        let mut flow = ControlFlow::Continue(());
+        for name in &names {
+            flow = self.one(dir, name, &at.join(name), depth, visit)?;
+            if flow.is_break() {
+                break;
+            }
+        }
+        self.rules.truncate(rules);
+        Ok(flow)
+    }
+
+    fn one(
+        &mut self,
+        dir: &ConfinedDir,
+        name: &OsStr,
+        below: &Path,
+        depth: usize,
+        visit: Visitor<'_>,
+    ) -> Result<ControlFlow<()>, Refusal> {
+        self.job.go_on()?;
+        self.seen += 1;
+        if self.seen > MAX_NAMES {
+            return Ok(ControlFlow::Break(()));
+        }
+        let Ok(Some(found)) = dir.look(name) else { return Ok(ControlFlow::Continue(())) };
+        let is_dir = found.kind == Kind::Dir;
+        if (is_dir && name == ".git")
+            || self.is_ignored(below, is_dir)
+            || self.job.grants.is_state(&self.real.join(below))
+        {
+            return Ok(ControlFlow::Continue(()));
+        }
+        match found.kind {
+            Kind::Dir if depth < MAX_DEPTH => match dir.descend(name) {
+                Ok(handle) => self.dir(&handle, below, depth + 1, visit),
+                Err(_) => Ok(ControlFlow::Continue(())),
+            },
+            Kind::File | Kind::Link => visit(&Visit { dir, name, found, below }),
+            Kind::Dir | Kind::Special => Ok(ControlFlow::Continue(())),
+        }
+    }
+
+    /// Adds the directory's own rules; gives how many there were before.
+    fn enter_rules(&mut self, dir: &ConfinedDir, at: &Path, names: &[OsString]) -> usize {
+        let before = self.rules.len();
+        let name = OsStr::new(".gitignore");
+        if self.ignored == Ignored::LeftOut && names.iter().any(|n| n == name) {
+            self.rules.extend(read_rules(dir, name, at));
+        }
+        before
+    }
+
+    fn is_ignored(&self, below: &Path, is_dir: bool) -> bool {
+        let judged = self.rules.iter().rev().map(|rules| rules.matched(below, is_dir));
+        judged.into_iter().find(|judged| !judged.is_none()).is_some_and(|judged| judged.is_ignore())
+    }
+}
+
+fn read_rules(dir: &ConfinedDir, name: &OsStr, at: &Path) -> Option<Gitignore> {
+    let (file, _) = dir.open_file(name).ok()?;
+    let mut text = String::new();
+    file.take(IGNORE_CAP).read_to_string(&mut text).ok()?;
+    let mut rules = GitignoreBuilder::new(at);
+    for line in text.lines() {
+        // A line that git would not understand either.
+        let _ = rules.add_line(None, line);
+    }
+    rules.build().ok()
+}

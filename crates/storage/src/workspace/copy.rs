@@ -1,0 +1,179 @@
+//! Fills a directory from another, on all cores: each file by whatever way the caller takes.
+//!
+//! Both sides are walked by handles; links are copied as links.
+
+use crate::confine::{ConfinedDir, Found, Kind, Leaf, is_change, workers};
+use rustix::fs::{Timespec, Timestamps};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// How many files a thread takes at a time.
+const CHUNK: usize = 128;
+/// Up to here a file is read and written in one go; beyond, the kernel copies.
+const SMALL: usize = 256 << 10;
+/// How often a file that changes while it is copied is copied again.
+const TRIES: u32 = 3;
+
+/// Copies files; remembers whether the file system can share their blocks.
+#[derive(Default)]
+pub(crate) struct Copier {
+    cannot_share: AtomicBool,
+}
+
+/// What a copy is of.
+pub(crate) enum Copied {
+    /// The file as this look had it.
+    Whole(Found),
+    /// It changed whenever it was copied: the copy is of some moment, or of several.
+    Restless(Found),
+}
+
+impl Copier {
+    /// Copies a file under the same name, readable only. None if it is gone or no regular file any more.
+    pub(crate) fn copy(
+        &self,
+        from: &ConfinedDir,
+        name: &OsStr,
+        to: &ConfinedDir,
+        buffer: &mut Vec<u8>,
+    ) -> io::Result<Option<Copied>> {
+        let mut tried = 0;
+        loop {
+            tried += 1;
+            let (mut source, before) = match from.open_walked(name) {
+                Err(e) if is_change(&e) || e.kind() == io::ErrorKind::InvalidInput => return Ok(None),
+                opened => opened?,
+            };
+            let mode = 0o400 | (before.mode & 0o100);
+            let mut copy = to.create(name, mode)?;
+            self.content(&mut source, &mut copy, before.stamp.size, buffer)?;
+            keep_time(&copy, before.stamp.mtime)?;
+            let after = Found::from_stat(&rustix::fs::fstat(&source)?);
+            if after.stamp == before.stamp {
+                return Ok(Some(Copied::Whole(before)));
+            }
+            if tried == TRIES {
+                return Ok(Some(Copied::Restless(after)));
+            }
+            to.remove_file(name)?;
+        }
+    }
+
+    fn content(&self, from: &mut File, to: &mut File, size: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
+        if size == 0 {
+            // It may say so and be long, as in /proc; such a thing is copied like any other.
+        } else if self.shares(from, to) {
+            return Ok(());
+        } else if size > SMALL as u64 {
+            return io::copy(from, to).map(drop);
+        }
+        buffer.resize(SMALL, 0);
+        loop {
+            let read = from.read(buffer)?;
+            to.write_all(buffer.get(..read).unwrap_or_default())?;
+            // One call less for each of many files; should it have grown, its stamp says so.
+            if read == 0 || read as u64 == size {
+                return Ok(());
+            }
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn shares(&self, from: &File, to: &File) -> bool {
+        if self.cannot_share.load(Ordering::Relaxed) {
+            return false;
+        }
+        let shared = rustix::fs::ioctl_ficlone(to, from).is_ok();
+        if !shared {
+            self.cannot_share.store(true, Ordering::Relaxed);
+        }
+        shared
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn shares(&self, _from: &File, _to: &File) -> bool {
+        self.cannot_share.load(Ordering::Relaxed) && false
+    }
+}
+
+pub(crate) fn keep_time(file: &File, mtime: i64) -> io::Result<()> {
+    let time = Timespec {
+        tv_sec: mtime.div_euclid(1_000_000_000),
+        #[allow(clippy::useless_conversion, reason = "its type differs between systems")]
+        tv_nsec: mtime.rem_euclid(1_000_000_000).into(),
+    };
+    Ok(rustix::fs::futimens(file, &Timestamps { last_access: time, last_modification: time })?)
+}
+
+/// How one file or link gets from one directory to the other; called on several threads.
+pub(crate) type Way<'w> =
+    &'w (dyn Fn(&Leaf, &OsStr, &ConfinedDir, &ConfinedDir, &mut Vec<u8>) -> io::Result<()> + Sync);
+
+/// Makes the directories of `leaves` below `to`, then sends every other leaf its way. `leaves` are sorted by path.
+pub(crate) fn fill(from: &ConfinedDir, to: &ConfinedDir, leaves: &[Leaf], way: Way<'_>) -> io::Result<()> {
+    for leaf in leaves.iter().filter(|leaf| leaf.found.kind == Kind::Dir) {
+        let (above, name) = split(&leaf.path);
+        to.enter(above)?.make_dir(name, 0o700)?;
+    }
+    let files: Vec<&Leaf> = leaves.iter().filter(|leaf| leaf.found.kind != Kind::Dir).collect();
+    let chunks: Vec<&[&Leaf]> = files.chunks(CHUNK).collect();
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
+    let work = || {
+        let mut buffer = Vec::new();
+        while let Some(chunk) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Err(e) = send(from, to, chunk, way, &mut buffer) {
+                failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
+                next.store(chunks.len(), Ordering::Relaxed);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..workers().min(chunks.len().max(1)) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+}
+
+fn send(
+    from: &ConfinedDir,
+    to: &ConfinedDir,
+    chunk: &[&Leaf],
+    way: Way<'_>,
+    buffer: &mut Vec<u8>,
+) -> io::Result<()> {
+    let mut here: Option<(&Path, ConfinedDir, ConfinedDir)> = None;
+    for leaf in chunk {
+        let (above, name) = split(&leaf.path);
+        if here.as_ref().is_none_or(|(at, _, _)| *at != above) {
+            let source = match from.enter(above) {
+                // The directory went away meanwhile, and its files with it.
+                Err(e) if is_change(&e) => continue,
+                source => source?,
+            };
+            here = Some((above, source, to.enter(above)?));
+        }
+        if let Some((_, source, target)) = &here {
+            way(leaf, name, source, target, buffer)?;
+        }
+    }
+    Ok(())
+}
+
+/// The directory of a path below a root, and the name in it.
+pub(crate) fn split(path: &Path) -> (&Path, &OsStr) {
+    (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default())
+}
+
+/// Makes every directory below `root`, and itself, read-only.
+pub(crate) fn close(root: &ConfinedDir, leaves: &[Leaf]) -> io::Result<()> {
+    for leaf in leaves.iter().rev().filter(|leaf| leaf.found.kind == Kind::Dir) {
+        root.enter(&leaf.path)?.set_mode(0o500)?;
+    }
+    Ok(())
+}
