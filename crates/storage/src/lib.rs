@@ -39,7 +39,8 @@ pub use access::{EXCLUDED_NAMES, FilePolicy, ReadOnlyWhy, Refusal};
 pub use checkpoint::{CheckpointFold, rebuild_checkpoint};
 pub use confine::ConfinedDir;
 pub use context::{
-    ContextSnapshot, UndoError, UndoLimits, UndoReach, UndoReport, WRITES_FILE, footer, keep_list, undo,
+    Content, ContextSnapshot, Reviewed, UndoError, UndoLimits, UndoReach, UndoReport, WRITES_FILE, footer,
+    keep_list, review, undo,
 };
 pub use disk::{Disk, DiskFile, DiskLock, Kind, Lock, OpenMode};
 pub use error::StorageError;

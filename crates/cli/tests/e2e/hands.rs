@@ -204,3 +204,106 @@ fn agents_shows_what_is_usable_and_what_is_missing() {
     assert_eq!(openai["usable"], true);
     assert!(!usable.stdout.contains("sk-some-key"));
 }
+
+/// A team whose agents may run commands.
+fn commanding(agents: usize, script: Script) -> Scene {
+    Scene::with(agents, script, |team| {
+        team.every_backend("enable_mcp_command_line", true).every_backend("cwd", "here")
+    })
+}
+
+#[test]
+fn a_command_runs_inside_walls_and_its_result_goes_back_to_the_agent() {
+    let scene = commanding(
+        1,
+        Script::from_fn(|request| {
+            let command =
+                "echo hello from $PWD; echo evil > /tmp/althing-escaped; ls /root 2>&1; cat /proc/1/comm";
+            once(request, "run_command", json!({ "command": command }))
+        }),
+    );
+    scene.run(&["--quick", "task"]).expect_code(0);
+    assert!(!Path::new("/tmp/althing-escaped").exists(), "its /tmp is its own");
+    let requests = scene.server.requests();
+    assert!(requests[0].tool_names().contains(&"run_command"), "{:?}", requests[0].tool_names());
+    let said = told(&requests[1]);
+    assert!(said.contains("hello from") && said.contains("workspaces/a"), "{said}");
+}
+
+#[test]
+fn the_tools_of_a_configured_mcp_server_are_offered_and_called() {
+    let server = r#"
+import json, sys
+for line in sys.stdin:
+    ask = json.loads(line)
+    if "id" not in ask: continue
+    method = ask["method"]
+    if method == "initialize":
+        result = {"protocolVersion": ask["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "fake", "version": "1"}}
+    elif method == "tools/list":
+        result = {"tools": [{"name": "weather", "description": "The weather", "inputSchema": {"type": "object", "properties": {"city": {"type": "string"}}}}]}
+    elif method == "tools/call":
+        result = {"content": [{"type": "text", "text": "Sunny in " + ask["params"]["arguments"]["city"]}]}
+    else:
+        print(json.dumps({"jsonrpc": "2.0", "id": ask["id"], "error": {"code": -32601, "message": "no"}}), flush=True)
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": ask["id"], "result": result}), flush=True)
+"#;
+    let scene = Scene::with(
+        1,
+        Script::from_fn(|request| once(request, "mcp__sky__weather", json!({ "city": "Þingvellir" }))),
+        |team| {
+            team.every_backend(
+                "mcp_servers",
+                json!([{"name": "sky", "type": "stdio", "command": "python3", "args": ["sky.py"]}]),
+            )
+        },
+    );
+    scene.althing.file("sky.py", server);
+    scene.run(&["--quick", "task"]).expect_code(0);
+    let requests = scene.server.requests();
+    assert!(requests[0].tool_names().contains(&"mcp__sky__weather"), "{:?}", requests[0].tool_names());
+    assert!(told(&requests[1]).contains("Sunny in Þingvellir"), "{}", told(&requests[1]));
+}
+
+#[test]
+fn a_judge_sees_the_others_kept_work_read_only_and_under_its_own_path() {
+    let scene = Scene::with(
+        2,
+        Script::from_fn(|request| {
+            let workspace = workspace_of(request);
+            if request.tool_names().contains(&"vote") {
+                return usual(request);
+            }
+            if request.messages().iter().any(|message| message["role"] == "tool") {
+                return Reply::new_answer(&format!("see {workspace}/result.txt")).into();
+            }
+            Reply::call(
+                "write_file",
+                &json!({ "path": "result.txt", "content": format!("of {}", request.model()) }),
+            )
+            .into()
+        }),
+        |team| team.every_backend("cwd", "here").rule("max_new_answers_per_agent", 1),
+    );
+    let result = scene.result(&["task"]);
+    let judge =
+        scene.server.requests().into_iter().find(|request| request.tool_names().contains(&"vote")).unwrap();
+    let shown = judge.last_user_text();
+    let other = shown
+        .split_whitespace()
+        .find(|word| word.contains("/views/"))
+        .expect("another's work, as this one sees it");
+    let kept = std::fs::read_to_string(other).unwrap();
+    assert!(kept.starts_with("of model-"), "{kept}");
+    assert!(!kept.ends_with(judge.model()), "it is the other's: {kept}");
+    let workspace = result["workspace_path"].as_str().unwrap();
+    assert_eq!(std::fs::read_to_string(Path::new(workspace).join("result.txt")).unwrap(), "of model-a");
+}
+
+/// The agent's workspace, as it is told of it.
+fn workspace_of(request: &Recorded) -> String {
+    let system = request.system_text();
+    let rest = system.split("Your workspace is ").nth(1).unwrap_or_default();
+    rest.split(';').next().unwrap_or_default().to_owned()
+}

@@ -3,6 +3,7 @@
 mod footer;
 mod ledger;
 mod preimages;
+mod review;
 mod snapshot;
 mod state;
 mod undo;
@@ -10,5 +11,6 @@ mod undo;
 pub use footer::{WRITES_FILE, footer, keep_list};
 pub(crate) use ledger::Ledger;
 pub use preimages::{UndoLimits, UndoReach};
+pub use review::{Content, Reviewed, review};
 pub use snapshot::ContextSnapshot;
 pub use undo::{UndoError, UndoReport, undo};

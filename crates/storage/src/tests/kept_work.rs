@@ -1,20 +1,19 @@
 //! Kept workspaces: whole, never changed afterwards, cheap the second time; and what others see of them.
 
 use super::scale;
-use super::yard::{tree, write};
+use super::yard::{Temp, temp, tree, write};
 use crate::{LeftOut, Workspace};
 use althing_protocol::AnswerLabel;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use tempfile::TempDir;
 
 fn label(agent: u32, nth: u32) -> AnswerLabel {
     AnswerLabel { agent, nth }
 }
 
-fn workspace(dir: &TempDir, name: &str) -> Workspace {
+fn workspace(dir: &Temp, name: &str) -> Workspace {
     let run = dir.path().join("run");
     Workspace::open(&run, &run.join("workspaces").join(name)).unwrap()
 }
@@ -36,7 +35,7 @@ pub(super) fn let_time_pass(dir: &Path) {
 
 #[test]
 fn a_workspace_is_kept_whole_and_stays_as_it_was() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = temp();
     let place = workspace(&dir, "me");
     assert_eq!(fs::metadata(place.path()).unwrap().mode() & 0o777, 0o700);
     write(&place.path().join("a/b/c.txt"), "one");
@@ -65,7 +64,7 @@ fn a_workspace_is_kept_whole_and_stays_as_it_was() {
 
 #[test]
 fn only_what_changed_is_copied_and_nothing_is_shared_with_the_workspace() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = temp();
     let place = workspace(&dir, "me");
     for n in 0..100 {
         write(&place.path().join(format!("d{}/{n}.txt", n % 7)), &format!("text {n}"));
@@ -93,7 +92,7 @@ fn only_what_changed_is_copied_and_nothing_is_shared_with_the_workspace() {
 
 #[test]
 fn a_rewrite_that_hides_itself_is_copied_all_the_same() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = temp();
     let place = workspace(&dir, "me");
     let file = place.path().join("a.txt");
     write(&file, "aaaa");
@@ -108,7 +107,7 @@ fn a_rewrite_that_hides_itself_is_copied_all_the_same() {
 
 #[test]
 fn a_file_written_again_right_after_it_was_kept_is_seen() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = temp();
     let place = workspace(&dir, "me");
     let file = place.path().join("a.txt");
     for nth in 1..=scale(50, 500) as u32 {
@@ -129,7 +128,7 @@ fn a_damaged_or_missing_list_means_that_everything_is_copied() {
         ("summary", Some("{}")),
         ("summary", None),
     ] {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = temp();
         let place = workspace(&dir, "me");
         write(&place.path().join("a.txt"), "a");
         write(&place.path().join("b.txt"), "b");
@@ -149,7 +148,7 @@ fn a_damaged_or_missing_list_means_that_everything_is_copied() {
 
 #[test]
 fn what_was_kept_is_whole_while_its_agent_goes_on_writing() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = temp();
     let place = workspace(&dir, "me");
     for n in 0..300 {
         write(&place.path().join(format!("still/{n}.txt")), "still");
@@ -184,7 +183,7 @@ fn what_was_kept_is_whole_while_its_agent_goes_on_writing() {
 
 #[test]
 fn a_crash_in_the_middle_leaves_no_half_snapshot() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = temp();
     let place = workspace(&dir, "me");
     write(&place.path().join("a.txt"), "a");
     // As a killed process leaves it: the beginning of a copy, its list perhaps written, the name not given.
@@ -200,7 +199,7 @@ fn a_crash_in_the_middle_leaves_no_half_snapshot() {
 
 #[test]
 fn what_cannot_be_kept_is_said() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = temp();
     let place = workspace(&dir, "me");
     write(&dir.path().join("elsewhere.txt"), "not the agent's");
     fs::hard_link(dir.path().join("elsewhere.txt"), place.path().join("foreign.txt")).unwrap();
@@ -222,7 +221,7 @@ fn what_cannot_be_kept_is_said() {
 
 #[test]
 fn others_see_what_was_kept_under_anonymous_names_and_only_what_they_are_shown() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = temp();
     let (one, two, three) = (workspace(&dir, "gem"), workspace(&dir, "gpt"), workspace(&dir, "sol"));
     write(&one.path().join("a/one.txt"), "first");
     write(&two.path().join("two.txt"), "second");
@@ -255,7 +254,7 @@ fn others_see_what_was_kept_under_anonymous_names_and_only_what_they_are_shown()
 
 #[test]
 fn an_unchanged_answer_is_shown_like_any_other() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = temp();
     let (one, two) = (workspace(&dir, "gem"), workspace(&dir, "gpt"));
     write(&one.path().join("one.txt"), "text");
     let_time_pass(dir.path());
@@ -263,4 +262,15 @@ fn an_unchanged_answer_is_shown_like_any_other() {
     one.keep(label(1, 2)).unwrap();
     two.show(&[label(1, 2)]).unwrap();
     assert_eq!(tree(&two.view_of(1)).len(), 1);
+}
+
+#[test]
+fn a_session_with_kept_work_can_be_deleted_although_that_is_read_only() {
+    let dir = temp();
+    let (one, two) = (workspace(&dir, "gem"), workspace(&dir, "gpt"));
+    write(&one.path().join("deep/down/one.txt"), "text");
+    one.keep(label(1, 1)).unwrap();
+    two.show(&[label(1, 1)]).unwrap();
+    crate::files::remove_tree(&crate::RealDisk, &dir.path().join("run")).unwrap();
+    assert!(!dir.path().join("run").exists());
 }

@@ -1,7 +1,7 @@
 //! How fast it is, printed and not judged: `ALTHING_MEASURE=1 cargo test --release -p althing-storage measured -- --nocapture`.
 
 use super::kept_work::let_time_pass;
-use super::yard::{Yard, context, write};
+use super::yard::{Yard, context, temp, write};
 use crate::{ContextSnapshot, Workspace};
 use althing_protocol::AnswerLabel;
 use serde_json::json;
@@ -33,7 +33,7 @@ fn keeping_ten_thousand_files_beside_cp() {
     if !wanted() {
         return;
     }
-    let dir = tempfile::tempdir().unwrap();
+    let dir = temp();
     let run = dir.path().join("run");
     let place = Workspace::open(&run, &run.join("workspaces/me")).unwrap();
     fill(place.path(), 10_000);
@@ -67,7 +67,7 @@ fn tracking_a_hundred_thousand_files() {
     if !wanted() {
         return;
     }
-    let dir = tempfile::tempdir().unwrap();
+    let dir = temp();
     fill(dir.path(), 100_000);
     let_time_pass(dir.path());
     for _ in 0..3 {

@@ -1,6 +1,6 @@
 //! A whole place: context paths are closed until they are opened, and what was done there is told.
 
-use super::yard::{context, write};
+use super::yard::{Temp, context, temp, write};
 use crate::{LocalPlace, PlaceOptions, ToolSet, UndoLimits, UndoReach, undo};
 use althing_protocol::{
     AgentId, AnswerLabel, ContextAccess, ContextPath, FileChange, FileWrite, Member, Modes, RunRules,
@@ -9,10 +9,9 @@ use althing_protocol::{
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
-use tempfile::TempDir;
 
 pub(super) struct Setting {
-    _dir: TempDir,
+    _dir: Temp,
     pub base: PathBuf,
     pub run: PathBuf,
     pub spec: RunSpec,
@@ -34,7 +33,7 @@ fn member(id: &str) -> Member {
 
 impl Setting {
     pub(super) fn new(paths: impl FnOnce(&Path) -> Vec<ContextPath>) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = temp();
         let base = fs::canonicalize(dir.path()).unwrap();
         write(&base.join("project/src/a.txt"), "a before\n");
         write(&base.join("project/b.txt"), "b before\n");

@@ -2,7 +2,7 @@
 
 use super::places::{Setting, call, put};
 use super::yard::{tree, write};
-use crate::{UndoError, UndoReach, undo};
+use crate::{Content, UndoError, UndoReach, review, undo};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
@@ -70,6 +70,17 @@ async fn what_tools_changed_is_put_back() {
     call(&place, "delete_file", json!({"path": setting.at("project/b.txt")})).await;
     let writes = place.close_context().await.unwrap();
     assert_eq!(writes.len(), 3);
+    let reviewed: Vec<_> =
+        review(&setting.run).unwrap().into_iter().map(|r| (r.write, r.before, r.now)).collect();
+    let text = |text: &str| Content::Text(text.to_owned());
+    let contents = [
+        (text("b before\n"), Content::Absent),
+        (Content::Absent, text("c")),
+        (text("a before\n"), text("2")),
+    ];
+    let expected: Vec<_> =
+        writes.into_iter().zip(contents).map(|(w, (before, now))| (w, before, now)).collect();
+    assert_eq!(reviewed, expected);
     let report = undo(&setting.run).unwrap();
     assert_eq!(project(&setting), before);
     assert!(!setting.base.join("project/made").exists(), "directories that the run made are gone");

@@ -11,8 +11,28 @@ use tempfile::TempDir;
 
 pub(super) const SECRET: &str = "canary-7f3a";
 
+/// A temporary directory that can be deleted although kept work in it is read-only.
+pub(super) struct Temp(TempDir);
+
+pub(super) fn temp() -> Temp {
+    Temp(tempfile::tempdir().unwrap())
+}
+
+impl Temp {
+    pub(super) fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        let above = crate::ConfinedDir::open(self.path().parent().unwrap()).unwrap();
+        let _ = above.remove_tree(self.path().file_name().unwrap());
+    }
+}
+
 pub(super) struct Yard {
-    _dir: TempDir,
+    _dir: Temp,
     pub base: PathBuf,
     pub policy: FilePolicy,
     pub host: FileHost,
@@ -30,7 +50,7 @@ pub(super) fn write(path: &Path, text: &str) {
 
 impl Yard {
     pub(super) fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = temp();
         let base = fs::canonicalize(dir.path()).unwrap();
         for (path, text) in [
             ("project/.althing/run/workspaces/me/ok.txt", "fine\n"),
