@@ -8,6 +8,7 @@ mod rules;
 mod ruling;
 mod state;
 mod tally;
+mod wants;
 
 use althing_protocol::{
     AgentId, Answer, AnswerLabel, AttemptOutcome, ContextAccess, Decision, Event, Fact, Interaction, Item,

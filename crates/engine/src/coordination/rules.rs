@@ -13,11 +13,11 @@
 use super::ruling::Next;
 use super::state::{Attempt, Context, Seat, State};
 use super::tally::Tally;
-use super::{CallKey, Chore, ChoreKind, Consequence, Coordination, Wanted, ruling};
+use super::{Consequence, Coordination, ruling};
 use althing_protocol::{
     AgentId, Answer, AttemptOutcome, Candidate, Decision, Fact, FinalAnswerStrategy, Interaction,
-    InteractionId, InteractionKind, Item, Phase, Purpose, Revision, RunEnd, TaskSpec, TaskStatus, Timer,
-    Usage, Verdict,
+    InteractionId, InteractionKind, Item, Phase, Purpose, Revision, RunEnd, TaskSpec, TaskStatus, Usage,
+    Verdict,
 };
 
 /// How much of an answer a preview shows.
@@ -101,7 +101,7 @@ impl State {
     }
 
     /// Whether someone who has answered waits for others' first answers with something new to judge.
-    fn someone_waits(&self) -> bool {
+    pub(super) fn someone_waits(&self) -> bool {
         let rules = &self.spec.rules;
         let waits = |seat: &Seat| {
             seat.is_live()
@@ -164,7 +164,7 @@ impl Coordination {
     }
 
     /// How the run comes to its end now, if it does.
-    fn due_end(&self) -> Option<RunEnd> {
+    pub(super) fn due_end(&self) -> Option<RunEnd> {
         let state = &self.state;
         let busy = state.seats.iter().any(|seat| seat.attempt.is_some() || seat.suspended.is_some());
         if state.cancelled {
@@ -189,7 +189,7 @@ impl Coordination {
     }
 
     /// The seat to which the context paths are open.
-    fn open_context(&self) -> Option<usize> {
+    pub(super) fn open_context(&self) -> Option<usize> {
         self.state.seats.iter().position(|seat| seat.context == Context::Open)
     }
 
@@ -434,74 +434,5 @@ impl Coordination {
                 Some((live, self.state.seats.get(live)?))
             }
         }
-    }
-
-    /// What should be under way.
-    pub fn wanted(&self) -> Wanted {
-        let mut wanted = Wanted::default();
-        if self.state.result.is_some() || self.state.halted {
-            return wanted;
-        }
-        let limits = self.state.spec.rules.limits;
-        // The limit counts active time: not while a person is asked.
-        if self.interaction.is_none() {
-            wanted.timers.push((Timer::Orchestrator, limits.orchestrator.minus(self.active)));
-        }
-        if self.state.someone_waits() {
-            let timer = Timer::FirstAnswers { wait: self.state.waits + 1 };
-            wanted.timers.push((timer, self.state.spec.rules.first_answer_wait));
-        }
-        if let Some(countdown) = self.interaction.as_ref().and_then(|open| open.countdown) {
-            wanted.timers.push((Timer::OverrideWindow, countdown));
-        }
-        for (seat, state) in self.state.seats.iter().enumerate() {
-            let Some(attempt) = &state.attempt else { continue };
-            let (agent, number) = (state.member.id.clone(), attempt.number);
-            let limit = if matches!(attempt.purpose, Purpose::Answer) {
-                limits.initial_round
-            } else {
-                limits.subsequent_round
-            };
-            if let Some(limit) = limit {
-                wanted.timers.push((Timer::RoundSoft { agent: agent.clone(), attempt: number }, limit));
-                let hard = althing_protocol::Millis(limit.0 + limits.round_grace.0);
-                wanted.timers.push((Timer::RoundHard { agent, attempt: number }, hard));
-            }
-            self.want_next(seat, state, attempt, &mut wanted);
-        }
-        if let Some(seat) = self.open_context().filter(|_| self.due_end().is_some()) {
-            let attempt = self.state.seats.get(seat).map_or(0, |seat| seat.attempts);
-            wanted.chores.push(Chore { seat, attempt, kind: ChoreKind::CloseContext });
-        }
-        wanted
-    }
-
-    fn want_next(&self, index: usize, seat: &Seat, attempt: &Attempt, wanted: &mut Wanted) {
-        if attempt.is_over() {
-            return;
-        }
-        let number = attempt.number;
-        let chore = |kind| Chore { seat: index, attempt: number, kind };
-        match ruling::next(&self.state, index, seat, attempt) {
-            Next::Call if self.must_open_context(seat, attempt) => {
-                wanted.chores.push(chore(ChoreKind::OpenContext))
-            }
-            Next::Call => {
-                wanted.calls.push(CallKey { seat: index, attempt: number, step: attempt.turns.len() })
-            }
-            Next::Tools(calls) => {
-                wanted.chores.extend(calls.into_iter().map(|call| chore(ChoreKind::Tool(call))))
-            }
-            Next::Keep(label) => wanted.chores.push(chore(ChoreKind::Keep(label))),
-            Next::Facts(_) => {}
-        }
-    }
-
-    /// Context paths are opened for writing when nobody works beside the one who writes: to the presenter, and to a
-    /// single quick agent from its start.
-    fn must_open_context(&self, seat: &Seat, attempt: &Attempt) -> bool {
-        let spec = &self.state.spec;
-        let writes = matches!(attempt.purpose, Purpose::Present { .. }) || spec.is_single_and_quick();
-        writes && seat.member.hands && seat.context == Context::Closed && spec.may_write()
     }
 }
