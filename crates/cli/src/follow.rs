@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 /// How often the live display is redrawn.
 const REDRAW: Duration = Duration::from_millis(125);
 /// How long a shutdown may take before the process ends anyway.
-const SHUTDOWN: Duration = Duration::from_millis(4500);
+const SHUTDOWN: Duration = Duration::from_millis(2500);
 
 /// What goes to stdout.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -10,9 +10,7 @@ use crate::surroundings::{Surroundings, SystemClock};
 use crate::team::Team;
 use althing_engine::{Backends, Orchestrator, Parts};
 use althing_llm::{HttpClient, HttpOptions, PriceTable};
-use althing_protocol::{
-    AgentId, ContextPath, Event, HandsConfig, Member, SessionId, SessionOpened, TaskId, Workplaces,
-};
+use althing_protocol::{AgentId, ContextPath, Event, HandsConfig, Member, SessionId, SessionOpened, TaskId};
 use althing_runner::{AcceptedByUser, Confinement};
 use althing_storage::{Keeper, SessionWriter};
 use std::collections::HashMap;
@@ -21,6 +19,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
+/// How long agents' programs and containers may take to end.
+const CLOSING: Duration = Duration::from_secs(2);
 /// How long a disk that takes nothing is waited for.
 const DISK_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -83,7 +83,7 @@ pub fn places(
     options: &Options,
     surroundings: &Surroundings,
     runtime: &Runtime,
-) -> Arc<dyn Workplaces> {
+) -> Arc<Places> {
     let tell: place::Tell = Arc::new(show::say);
     let walls = runtime.block_on(async {
         let mut walls = if place::runs_commands(&hands) {
@@ -112,13 +112,21 @@ pub fn places(
     Arc::new(Places::new(id.clone(), state_dir.to_owned(), hands, walls, surroundings, tell))
 }
 
+/// Ends what was started for agents, in the time that is left to a process that was asked to stop.
+pub fn close(places: &Places, runtime: &Runtime) {
+    let closed = runtime.block_on(async { tokio::time::timeout(CLOSING, places.close()).await });
+    if closed.is_err() {
+        show::say("some programs of agents did not end in time; they end with this process");
+    }
+}
+
 /// Puts a session under supervision.
 pub fn open(
     id: SessionId,
     writer: SessionWriter,
     history: Vec<Arc<Event>>,
     backends: Backends,
-    workplaces: Arc<dyn Workplaces>,
+    workplaces: Arc<Places>,
     opening: Option<SessionOpened>,
     runtime: &Runtime,
 ) -> Result<Orchestrator, Failure> {

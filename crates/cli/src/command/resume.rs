@@ -48,9 +48,11 @@ pub fn run(options: &Options, id: Option<&str>, surroundings: &Surroundings) -> 
     let Cast { backends, hands, .. } = session::cast(&team, None)?;
     let places = session::places(&id, hands, state.state_dir(), options, surroundings, &runtime);
     // Replayed from the start, so that the progress shown is whole.
-    let orchestrator = session::open(id, writer, events, backends, places, None, &runtime)?;
+    let orchestrator = session::open(id, writer, events, backends, places.clone(), None, &runtime)?;
     let _ = orchestrator.submitter().submit(Op::Resume, Origin::User);
-    follower.run(orchestrator, Seq(0), &runtime)
+    let ended = follower.run(orchestrator, Seq(0), &runtime);
+    session::close(&places, &runtime);
+    ended
 }
 
 /// The newest session that is not over; else simply the newest.

@@ -60,8 +60,11 @@ pub fn run(options: &Options, task: Option<&str>, surroundings: &Surroundings) -
     let follower = Follower::new(id.clone(), options, surroundings, signals);
     let follower = if team.plain { follower.plain() } else { follower };
     let places = session::places(&id, hands, state.state_dir(), options, surroundings, &runtime);
-    let orchestrator = session::open(id, writer, Vec::new(), backends, places, Some(opening), &runtime)?;
-    follower.run(orchestrator, Seq(0), &runtime)
+    let orchestrator =
+        session::open(id, writer, Vec::new(), backends, places.clone(), Some(opening), &runtime)?;
+    let ended = follower.run(orchestrator, Seq(0), &runtime);
+    session::close(&places, &runtime);
+    ended
 }
 
 /// Which agents take part, and whether the word after `--single-agent` was an agent or the task.

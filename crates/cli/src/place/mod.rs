@@ -6,6 +6,7 @@ mod servers;
 
 use crate::surroundings::Surroundings;
 use althing_engine::{Briefing, Router};
+use althing_mcp::McpServers;
 use althing_protocol::{
     AgentId, AnswerLabel, BoxFuture, CommandsConfig, ContextAccess, FileWrite, HandsConfig, RunSpec,
     SessionId, TaskId, ToolCall, ToolHost, ToolOutcome, ToolSpec, Workplace, Workplaces,
@@ -14,7 +15,7 @@ use althing_runner::{CommandHost, Confinement, Container, Containers};
 use althing_storage::{LocalPlace, PlaceOptions, ToolSet, UndoLimits, UndoReach};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 pub use commands::{Walls, docker_socket};
 
@@ -29,6 +30,15 @@ pub struct Places {
     walls: Walls,
     environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
     tell: Tell,
+    /// What was started for agents and must be ended with the session.
+    started: Mutex<Vec<Started>>,
+}
+
+/// Something that runs for an agent.
+#[derive(Clone)]
+enum Started {
+    Container(Arc<Container>),
+    Servers(Arc<McpServers>),
 }
 
 impl Places {
@@ -41,7 +51,26 @@ impl Places {
         tell: Tell,
     ) -> Self {
         let environment = surroundings.environment();
-        Self { session, state_dir, hands, walls, environment, tell }
+        Self { session, state_dir, hands, walls, environment, tell, started: Mutex::default() }
+    }
+
+    fn note(&self, started: Started) {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner).push(started);
+    }
+
+    /// Ends what was started for agents: their containers and MCP servers.
+    pub async fn close(&self) {
+        let started = std::mem::take(&mut *self.started.lock().unwrap_or_else(PoisonError::into_inner));
+        for one in started {
+            match one {
+                Started::Container(container) => {
+                    if let Err(error) = container.close().await {
+                        (self.tell)(&format!("a container could not be removed: {error} ({})", error.hint()));
+                    }
+                }
+                Started::Servers(servers) => servers.close().await,
+            }
+        }
     }
 
     async fn make(&self, run: &TaskId, run_dir: &str, spec: &RunSpec, seat: usize) -> Result<Place, String> {
@@ -73,20 +102,19 @@ impl Places {
             let (host, made) = self.commands(commands, &local, run, run_dir, &member.id).await?;
             has_commands = host.refusal().is_none();
             container = made;
+            if let Some(container) = &container {
+                self.note(Started::Container(container.clone()));
+            }
             hosts.push(Arc::new(host));
         }
         if !hands.mcp_servers.is_empty() && !planning {
             let output = Path::new(run_dir).join("outputs").join(member.id.as_str());
-            hosts.push(
-                servers::start(
-                    &hands.mcp_servers,
-                    local.path(),
-                    self.environment.clone(),
-                    output,
-                    self.tell.clone(),
-                )
-                .await,
-            );
+            let environment = self.environment.clone();
+            let started =
+                servers::start(&hands.mcp_servers, local.path(), environment, output, self.tell.clone())
+                    .await;
+            self.note(Started::Servers(started.clone()));
+            hosts.push(started);
         }
         let briefing = Briefing {
             workspace: local.path().to_owned(),

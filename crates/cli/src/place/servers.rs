@@ -2,7 +2,7 @@
 
 use super::Tell;
 use althing_mcp::{McpServers, Options, ServerSpec, ServerTransport};
-use althing_protocol::{McpServerConfig, McpTransport, Secret, ToolHost};
+use althing_protocol::{McpServerConfig, McpTransport, Secret};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub async fn start(
     environment: Vec<(OsString, OsString)>,
     output_dir: PathBuf,
     tell: Tell,
-) -> Arc<dyn ToolHost> {
+) -> Arc<McpServers> {
     let mut options = Options::new(environment);
     options.output_dir = Some(output_dir);
     options.on_notice = Some(Arc::new(move |notice| {
