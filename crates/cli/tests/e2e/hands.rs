@@ -9,9 +9,9 @@ use serde_json::json;
 use super::support::{LIMIT, Scene};
 
 /// Calls a tool in the first turn of a role, then does the usual.
-fn once(request: &Recorded, tool: &str, arguments: serde_json::Value) -> Action {
+fn once(request: &Recorded, tool: &str, arguments: &serde_json::Value) -> Action {
     let told = request.messages().iter().any(|message| message["role"] == "tool");
-    if told { usual(request) } else { Reply::call(tool, &arguments).into() }
+    if told { usual(request) } else { Reply::call(tool, arguments).into() }
 }
 
 /// What a member of a parliament does.
@@ -62,7 +62,7 @@ fn only_the_presenter_can_write_to_a_writable_context_path_and_what_it_wrote_is_
         Script::from_fn(|request| {
             let project = project_of(request);
             let name = if is_presenter(request) { "by-presenter.txt" } else { "too-early.txt" };
-            once(request, "write_file", write(&project.join(name), "new\n"))
+            once(request, "write_file", &write(&project.join(name), "new\n"))
         }),
     );
     let project = project(&scene);
@@ -88,7 +88,7 @@ fn a_quick_single_agent_writes_while_it_works_and_makes_no_further_call() {
         1,
         Script::from_fn(|request| {
             let project = project_of(request);
-            once(request, "write_file", write(&project.join("direct.txt"), "now\n"))
+            once(request, "write_file", &write(&project.join("direct.txt"), "now\n"))
         }),
     );
     let project = project(&scene);
@@ -132,7 +132,7 @@ fn a_run_that_wrote_nothing_says_nothing_of_it_and_one_with_read_only_paths_cann
         1,
         Script::from_fn(|request| {
             let project = project_of(request);
-            once(request, "delete_file", json!({ "path": project.join("old.txt") }))
+            once(request, "delete_file", &json!({ "path": project.join("old.txt") }))
         }),
     );
     let project = project(&scene);
@@ -148,7 +148,7 @@ fn what_a_run_changed_can_be_undone_and_not_over_somebody_elses_change() {
         1,
         Script::from_fn(|request| {
             let project = project_of(request);
-            once(request, "write_file", write(&project.join("old.txt"), "changed by the run\n"))
+            once(request, "write_file", &write(&project.join("old.txt"), "changed by the run\n"))
         }),
     );
     let project = project(&scene);
@@ -219,7 +219,7 @@ fn a_command_runs_inside_walls_and_its_result_goes_back_to_the_agent() {
         Script::from_fn(|request| {
             let command =
                 "echo hello from $PWD; echo evil > /tmp/althing-escaped; ls /root 2>&1; cat /proc/1/comm";
-            once(request, "run_command", json!({ "command": command }))
+            once(request, "run_command", &json!({ "command": command }))
         }),
     );
     scene.run(&["--quick", "task"]).expect_code(0);
@@ -251,7 +251,7 @@ for line in sys.stdin:
 "#;
     let scene = Scene::with(
         1,
-        Script::from_fn(|request| once(request, "mcp__sky__weather", json!({ "city": "Þingvellir" }))),
+        Script::from_fn(|request| once(request, "mcp__sky__weather", &json!({ "city": "Þingvellir" }))),
         |team| {
             team.every_backend(
                 "mcp_servers",
