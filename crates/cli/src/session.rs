@@ -31,9 +31,23 @@ pub struct Cast {
     pub hands: HashMap<AgentId, HandsConfig>,
 }
 
+/// How to reach models from here: with the user's own certificate authorities besides the public ones.
+pub fn http_options(surroundings: &Surroundings) -> Result<HttpOptions, Failure> {
+    let Some(file) = surroundings.variable("SSL_CERT_FILE") else { return Ok(HttpOptions::default()) };
+    let pem = std::fs::read(&file).map_err(|error| {
+        Failure::usage(format!("{file} (from SSL_CERT_FILE) cannot be read: {error}"))
+            .hint("unset it, or name a PEM file")
+    })?;
+    Ok(HttpOptions { extra_ca_pem: Some(pem) })
+}
+
 /// Makes the backends of a team's agents.
-pub fn cast(team: &Team, about: Option<&[ContextPath]>) -> Result<Cast, Failure> {
-    let http = HttpClient::new(&HttpOptions::default())?;
+pub fn cast(
+    team: &Team,
+    about: Option<&[ContextPath]>,
+    surroundings: &Surroundings,
+) -> Result<Cast, Failure> {
+    let http = HttpClient::new(&http_options(surroundings)?)?;
     let prices = PriceTable::new(&team.config.prices);
     let mut cast = Cast { members: Vec::new(), backends: Backends::new(), hands: HashMap::new() };
     for agent in &team.config.agents {
@@ -41,6 +55,9 @@ pub fn cast(team: &Team, about: Option<&[ContextPath]>) -> Result<Cast, Failure>
             message: format!("agent {}: {error}", agent.id),
             ..Failure::from(error)
         })?;
+        for warning in althing_llm::warnings(&agent.backend) {
+            show::say(&format!("agent {}: {warning}", agent.id));
+        }
         let info = backend.info().clone();
         cast.members.push(Member {
             id: agent.id.clone(),

@@ -12,7 +12,7 @@ const RESTARTS_ACT: bool = false;
 const PLAIN_ACTS: bool = true;
 /// Backend types of these tables that `llm` does not speak yet. Once it is empty, the keys of the providers' own
 /// tools (`enable_web_search` and the like) act too.
-const NOT_WIRED_YET: &[&str] = &["claude", "gemini", "azure_openai", "ollama"];
+const NOT_WIRED_YET: &[&str] = &[];
 
 /// Machinery that keys wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

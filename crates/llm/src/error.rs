@@ -4,7 +4,8 @@
 //! message here may ever carry a key: provider texts pass through [`clean`].
 
 use crate::limits::{MAX_RETRIES, MAX_SLOW_RETRIES, PROVIDER_MESSAGE_CHARS};
-use althing_protocol::{BackendErrorKind, Usage};
+use crate::prices::Counted;
+use althing_protocol::BackendErrorKind;
 use std::time::Duration;
 
 /// Why a backend could not be built. None of these goes away by trying again.
@@ -109,7 +110,7 @@ pub(crate) struct Failure {
     /// The wait that the provider asked for.
     pub(crate) after: Option<Duration>,
     /// What the attempt cost all the same; its call is counted by the loop.
-    pub(crate) usage: Usage,
+    pub(crate) counted: Counted,
     /// The HTTP status, where there was one.
     pub(crate) status: Option<u16>,
 }
@@ -136,7 +137,7 @@ impl Failure {
             hint: None,
             again,
             after: None,
-            usage: Usage::default(),
+            counted: Counted::default(),
             status: None,
         }
     }

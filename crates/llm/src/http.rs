@@ -6,8 +6,12 @@
 
 use crate::BuildError;
 use crate::limits;
+use crate::throttle::{Allowed, Throttle};
+use althing_protocol::BackendConfig;
+use reqwest::Url;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -27,24 +31,32 @@ pub struct HttpClient {
 #[derive(Debug)]
 struct Inner {
     tls: rustls::ClientConfig,
-    /// One per connect limit in use, because the library has that limit per client. Nearly always one.
-    clients: Mutex<Vec<(Duration, reqwest::Client)>>,
+    /// One per connect limit in use, because the library has that limit per client, and one more for servers on this
+    /// machine. Nearly always one.
+    clients: Mutex<Vec<(Duration, bool, reqwest::Client)>>,
+    /// By what [`key_of`] tells apart.
+    throttles: Mutex<Vec<(u64, Arc<Throttle>)>>,
 }
 
 impl HttpClient {
     /// Sets the client up; opens no connection. `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` are honoured.
     pub fn new(options: &HttpOptions) -> Result<Self, BuildError> {
         let tls = tls_config(options)?;
-        Ok(Self { inner: Arc::new(Inner { tls, clients: Mutex::new(Vec::new()) }) })
+        let inner = Inner { tls, clients: Mutex::default(), throttles: Mutex::default() };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The client that gives up connecting after this long.
-    pub(crate) fn connecting_within(&self, limit: Duration) -> Result<reqwest::Client, BuildError> {
+    /// The client that gives up connecting after this long. For a server on this machine it goes straight there: no
+    /// company's proxy can reach it, whatever the variables say.
+    pub(crate) fn client(&self, limit: Duration, local: bool) -> Result<reqwest::Client, BuildError> {
         let mut clients = self.inner.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, client)) = clients.iter().find(|(known, _)| *known == limit) {
+        if let Some((_, _, client)) =
+            clients.iter().find(|(known, direct, _)| (*known, *direct) == (limit, local))
+        {
             return Ok(client.clone());
         }
-        let client = reqwest::Client::builder()
+        let builder = reqwest::Client::builder();
+        let client = if local { builder.no_proxy() } else { builder }
             .tls_backend_preconfigured(self.inner.tls.clone())
             .user_agent(concat!("althing/", env!("CARGO_PKG_VERSION")))
             .redirect(reqwest::redirect::Policy::none())
@@ -55,9 +67,38 @@ impl HttpClient {
             .tcp_nodelay(true)
             .build()
             .map_err(|error| BuildError::Client { reason: error.without_url().to_string() })?;
-        clients.push((limit, client.clone()));
+        clients.push((limit, local, client.clone()));
         Ok(client)
     }
+
+    /// The throttle of a section's key, shared with every section that has the same.
+    pub(crate) fn throttle(&self, config: &BackendConfig, url: &Url) -> Result<Arc<Throttle>, BuildError> {
+        let allowed = Allowed::from_params(&config.params)?;
+        let key = key_of(config, url);
+        let mut throttles = self.inner.throttles.lock().unwrap_or_else(PoisonError::into_inner);
+        let known =
+            throttles.iter().find(|(known, _)| *known == key).map(|(_, throttle)| Arc::clone(throttle));
+        let throttle = known.unwrap_or_else(|| {
+            let throttle = Arc::new(Throttle::new());
+            throttles.push((key, Arc::clone(&throttle)));
+            throttle
+        });
+        throttle.tighten(allowed);
+        Ok(throttle)
+    }
+}
+
+/// Tells keys apart by provider, address and key, without keeping the key.
+fn key_of(config: &BackendConfig, url: &Url) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let key = config.api_key.as_ref().map(|key| key.reveal().trim());
+    (&config.kind, url.host_str(), url.port_or_known_default(), key).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Whether a host is this machine.
+pub(crate) fn is_local(host: &str) -> bool {
+    host == "localhost" || host.ends_with(".localhost") || host.starts_with("127.") || host == "[::1]"
 }
 
 fn tls_config(options: &HttpOptions) -> Result<rustls::ClientConfig, BuildError> {
@@ -98,9 +139,10 @@ mod tests {
     #[test]
     fn backends_with_the_same_connect_limit_share_one_client() {
         let http = HttpClient::new(&HttpOptions::default()).unwrap();
-        http.connecting_within(limits::CONNECT).unwrap();
-        http.clone().connecting_within(limits::CONNECT).unwrap();
-        http.connecting_within(Duration::from_secs(1)).unwrap();
-        assert_eq!(http.inner.clients.lock().unwrap().len(), 2);
+        http.client(limits::CONNECT, false).unwrap();
+        http.clone().client(limits::CONNECT, false).unwrap();
+        http.client(Duration::from_secs(1), false).unwrap();
+        http.client(limits::CONNECT, true).unwrap();
+        assert_eq!(http.inner.clients.lock().unwrap().len(), 3);
     }
 }

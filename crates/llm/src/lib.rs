@@ -3,23 +3,42 @@
 //! The only crate that makes outgoing model HTTP. It fills the port `Backend` and knows nothing of agents, rounds or
 //! files. Errors are typed values; no key ever gets into one.
 
+mod call;
+mod calls;
 mod chat;
+mod draft;
 mod error;
+mod gemini;
+mod history;
 mod http;
+mod keepsake;
 pub mod limits;
+mod messages;
 mod offline;
+mod ollama;
+mod params;
 mod prices;
 mod providers;
+mod refusal;
+mod responses;
 mod retry;
+mod shortcut;
 mod sse;
+mod text;
+mod throttle;
 mod tokens;
+mod transport;
+mod wire;
 
 pub use error::BuildError;
 pub use http::{HttpClient, HttpOptions};
+pub use ollama::ollama_models;
+pub use params::{BuildWarning, warnings};
 pub use prices::PriceTable;
 pub use tokens::estimate_tokens;
 
 use althing_protocol::{Backend, BackendConfig};
+use providers::{Api, Provider};
 use std::sync::Arc;
 
 /// The backend for one agent's section.
@@ -31,8 +50,27 @@ pub fn backend(
     if config.kind == offline::KIND {
         return Ok(Arc::new(offline::OfflineBackend::new(config)?));
     }
-    match providers::provider(&config.kind) {
-        Some(provider) => Ok(Arc::new(chat::ChatBackend::new(config, provider, http, prices)?)),
-        None => Err(BuildError::UnknownKind { kind: config.kind.clone() }),
-    }
+    let provider = providers::provider(&config.kind)
+        .ok_or_else(|| BuildError::UnknownKind { kind: config.kind.clone() })?;
+    let api = provider.api_for(config)?;
+    Ok(match api {
+        Api::Chat | Api::AzureChat => {
+            built(config, provider, http, prices, chat::Chat::new(config, provider)?)?
+        }
+        Api::Responses => {
+            built(config, provider, http, prices, responses::Responses::new(config, provider)?)?
+        }
+        Api::Messages => built(config, provider, http, prices, messages::Messages::new(config, provider)?)?,
+        Api::Gemini => built(config, provider, http, prices, gemini::Gemini::new(config, provider)?)?,
+    })
+}
+
+fn built<W: wire::Wire>(
+    config: &BackendConfig,
+    provider: &'static Provider,
+    http: &HttpClient,
+    prices: &PriceTable,
+    wire: (W, reqwest::Url, reqwest::header::HeaderMap),
+) -> Result<Arc<dyn Backend>, BuildError> {
+    Ok(Arc::new(call::ApiBackend::new(config, provider, (http, prices), wire)?))
 }

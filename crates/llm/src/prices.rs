@@ -1,7 +1,7 @@
 //! What models cost, in US dollars per million tokens, and what a reply cost by that.
 //!
-//! List prices as published up to 2026-04; the models that came since are absent rather than guessed, and a user's own
-//! table goes first. A price is only taken from the same version of a model: `gpt-5` says nothing of `gpt-5.9`.
+//! List prices as published up to 2026-04, Anthropic's up to 2026-10; the models that came since are absent rather than
+//! guessed, and a user's own table goes first. A price is only taken from the same version of a model: `gpt-5` says nothing of `gpt-5.9`.
 
 use althing_protocol::{Price, Usage};
 use std::collections::BTreeMap;
@@ -55,8 +55,44 @@ impl PriceTable {
     }
 }
 
+/// What one attempt used, as its provider counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    /// Tokens read, from and into the cache included.
+    pub(crate) input: u64,
+    /// Of the input, read from the cache.
+    pub(crate) cached: u64,
+    /// Of the input, written into the cache, which some providers charge extra for.
+    pub(crate) cache_written: u64,
+    /// Tokens written, reasoning included.
+    pub(crate) output: u64,
+    /// Of the output, spent on reasoning.
+    pub(crate) reasoning: u64,
+}
+
+/// What writing a token into a cache of five minutes costs, in input tokens. Anthropic's; the others count none.
+const CACHE_WRITE: f64 = 1.25;
+
+impl Counted {
+    /// The same for the port, with its cost where the price is known. Its call is counted by the loop.
+    pub(crate) fn priced(self, price: Option<&Price>) -> Usage {
+        let usage = Usage {
+            input_tokens: self.input,
+            output_tokens: self.output,
+            cached_input_tokens: self.cached,
+            reasoning_tokens: self.reasoning,
+            ..Usage::default()
+        };
+        let extra = |price: &Price| {
+            let written = self.cache_written.min(self.input);
+            written as f64 * (CACHE_WRITE - 1.0) * price.input_per_million / 1e6
+        };
+        Usage { cost_usd: price.map_or(0.0, |price| cost(price, &usage) + extra(price)), ..usage }
+    }
+}
+
 /// What this usage costs at this price.
-pub(crate) fn cost(price: &Price, usage: &Usage) -> f64 {
+fn cost(price: &Price, usage: &Usage) -> f64 {
     let cached = usage.cached_input_tokens.min(usage.input_tokens);
     let fresh = usage.input_tokens - cached;
     let cached_price = price.cached_input_per_million.unwrap_or(price.input_per_million);
@@ -104,6 +140,12 @@ static BUILT_IN: &[Row] = &[
     ("o4-mini", 1.1, 0.275, 4.4), ("o1", 15.0, 7.5, 60.0),
     ("gpt-oss-120b", 0.15, 0.15, 0.6), ("gpt-oss-20b", 0.075, 0.075, 0.3),
     // Anthropic, with the provider's and with OpenRouter's spelling
+    ("claude-fable-5-1", 10.0, 0.25, 50.0), ("claude-fable-5", 10.0, 1.0, 50.0),
+    ("claude-mythos-5-1", 10.0, 0.25, 50.0), ("claude-mythos-5", 10.0, 1.0, 50.0),
+    ("claude-opus-5-5", 4.0, 0.2, 20.0), ("claude-opus-5.5", 4.0, 0.2, 20.0), ("claude-opus-5", 5.0, 0.5, 25.0),
+    ("claude-sonnet-5-5", 2.0, 0.1, 10.0), ("claude-sonnet-5.5", 2.0, 0.1, 10.0), ("claude-sonnet-5", 2.0, 0.2, 10.0),
+    ("claude-opus-4-8", 5.0, 0.5, 25.0), ("claude-opus-4.8", 5.0, 0.5, 25.0),
+    ("claude-opus-4-7", 5.0, 0.5, 25.0), ("claude-opus-4.7", 5.0, 0.5, 25.0),
     ("claude-opus-4-6", 5.0, 0.5, 25.0), ("claude-opus-4.6", 5.0, 0.5, 25.0),
     ("claude-opus-4-5", 5.0, 0.5, 25.0), ("claude-opus-4.5", 5.0, 0.5, 25.0),
     ("claude-opus-4-1", 15.0, 1.5, 75.0), ("claude-opus-4.1", 15.0, 1.5, 75.0), ("claude-opus-4", 15.0, 1.5, 75.0),
@@ -151,6 +193,7 @@ mod tests {
             ("claude-opus-4-20250514", Some(15.0)),
             ("claude-opus-4-5-20251101", Some(5.0)),
             ("claude-opus-4-9", None),
+            ("claude-sonnet-5-5", Some(2.0)),
             ("anthropic/claude-sonnet-4.5", Some(3.0)),
             ("grok-4-0709", Some(3.0)),
             ("grok-4-1-fast-reasoning", Some(0.2)),

@@ -1,19 +1,50 @@
-//! The backend types that speak the chat-completions wire, and the little in which they differ.
+//! The backend types that speak over HTTP, and the little in which they differ.
 //!
 //! Addresses, keys and default models are `config`'s to know; the variable names here are only for advice. Where a
 //! provider refuses one of our fields the wire learns it from the refusal, so this table stays short.
 
-/// One type that speaks this wire.
+use crate::BuildError;
+use althing_protocol::BackendConfig;
+
+/// One type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Provider {
     /// The config's `backend.type`.
     pub(crate) kind: &'static str,
+    /// The wire that it speaks unless the section says otherwise.
+    pub(crate) api: Api,
+    /// Where its key goes.
+    pub(crate) key_header: KeyHeader,
     /// The variable that usually holds the key; none where servers are usually the user's own.
     pub(crate) key_variable: Option<&'static str>,
-    /// How `reasoning: {effort: …}` is said.
+    /// How `reasoning: {effort: …}` is said in chat completions.
     pub(crate) reasoning: Reasoning,
-    /// How the output limit is called.
+    /// How the output limit is called in chat completions.
     pub(crate) output_limit: OutputLimit,
+}
+
+/// The wires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Api {
+    /// OpenAI's chat completions, which nearly everybody speaks.
+    Chat,
+    /// The same at Azure's addresses.
+    AzureChat,
+    /// OpenAI's Responses.
+    Responses,
+    /// Anthropic's Messages.
+    Messages,
+    /// Google's `streamGenerateContent`.
+    Gemini,
+}
+
+/// Which header carries the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyHeader {
+    /// `Authorization: Bearer …`.
+    Bearer,
+    /// A header of the provider's own.
+    Named(&'static str),
 }
 
 /// How a provider is told to reason.
@@ -34,22 +65,28 @@ pub(crate) enum OutputLimit {
     MaxCompletionTokens,
 }
 
-const fn hosted(kind: &'static str, key_variable: &'static str) -> Provider {
+const fn own(kind: &'static str) -> Provider {
     Provider {
         kind,
-        key_variable: Some(key_variable),
+        api: Api::Chat,
+        key_header: KeyHeader::Bearer,
+        key_variable: None,
         reasoning: Reasoning::Effort,
         output_limit: OutputLimit::MaxTokens,
     }
 }
 
-const fn own(kind: &'static str) -> Provider {
-    Provider { kind, key_variable: None, reasoning: Reasoning::Effort, output_limit: OutputLimit::MaxTokens }
+const fn hosted(kind: &'static str, key_variable: &'static str) -> Provider {
+    Provider { key_variable: Some(key_variable), ..own(kind) }
 }
 
-/// Every type of this wire.
+/// Every type.
+#[rustfmt::skip] // a table: one type a line
 pub(crate) static PROVIDERS: &[Provider] = &[
-    Provider { output_limit: OutputLimit::MaxCompletionTokens, ..hosted("openai", "OPENAI_API_KEY") },
+    Provider { api: Api::Responses, output_limit: OutputLimit::MaxCompletionTokens, ..hosted("openai", "OPENAI_API_KEY") },
+    Provider { api: Api::Messages, key_header: KeyHeader::Named("x-api-key"), ..hosted("claude", "ANTHROPIC_API_KEY") },
+    Provider { api: Api::Gemini, key_header: KeyHeader::Named("x-goog-api-key"), ..hosted("gemini", "GEMINI_API_KEY") },
+    Provider { api: Api::AzureChat, key_header: KeyHeader::Named("api-key"), output_limit: OutputLimit::MaxCompletionTokens, ..hosted("azure_openai", "AZURE_OPENAI_API_KEY") },
     own("chatcompletion"),
     hosted("grok", "XAI_API_KEY"),
     Provider { reasoning: Reasoning::Object, ..hosted("openrouter", "OPENROUTER_API_KEY") },
@@ -63,6 +100,7 @@ pub(crate) static PROVIDERS: &[Provider] = &[
     hosted("poe", "POE_API_KEY"),
     hosted("qwen", "QWEN_API_KEY"),
     hosted("zai", "ZAI_API_KEY"),
+    own("ollama"),
     own("lmstudio"),
     own("vllm"),
     own("sglang"),
@@ -72,4 +110,31 @@ pub(crate) static PROVIDERS: &[Provider] = &[
 /// The type called `kind`.
 pub(crate) fn provider(kind: &str) -> Option<&'static Provider> {
     PROVIDERS.iter().find(|provider| provider.kind == kind)
+}
+
+impl Provider {
+    /// The wire for a section: its `api`, else what its address ends in, else the type's own.
+    pub(crate) fn api_for(&self, config: &BackendConfig) -> Result<Api, BuildError> {
+        if !matches!(self.api, Api::Chat | Api::Responses) {
+            return Ok(self.api);
+        }
+        let param = config.params.get("api").filter(|value| !value.is_null());
+        let path = config.base_url.as_deref().map(|url| url.trim().trim_end_matches('/')).unwrap_or_default();
+        match param.map(|value| value.as_str().unwrap_or_default()) {
+            Some("chat") => Ok(Api::Chat),
+            Some("responses") => Ok(Api::Responses),
+            Some(_) => Err(BuildError::BadParam { name: "api", expected: "`chat` or `responses`" }),
+            None if path.ends_with("/chat/completions") => Ok(Api::Chat),
+            None if path.ends_with("/responses") => Ok(Api::Responses),
+            // xAI searches the web only through Responses.
+            None if self.kind == "grok"
+                && ["enable_web_search", "enable_x_search"]
+                    .iter()
+                    .any(|key| config.params.get(*key).is_some_and(|value| value == true)) =>
+            {
+                Ok(Api::Responses)
+            }
+            None => Ok(self.api),
+        }
+    }
 }

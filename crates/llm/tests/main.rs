@@ -12,12 +12,18 @@
 
 mod suite {
     mod cancel;
+    mod dialects;
     mod faults;
     mod limits;
+    mod network;
     mod offline;
     mod refusals;
     mod replies;
     mod requests;
+    mod schemas;
     mod secrets;
     mod support;
+    mod thoughts;
+    mod throttle;
+    mod wires;
 }

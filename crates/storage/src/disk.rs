@@ -1,7 +1,8 @@
 //! The few file operations that storage needs, as a port: the real disk fills it, and so does the simulated one that
 //! crashes and fails on purpose.
 //!
-//! Nothing else in this crate may call the file system: what does not pass here cannot be tested against a crash.
+//! Sessions may call the file system in no other way: what does not pass here cannot be tested against a crash. (Agents'
+//! files go through `confine` instead: there the danger is a path, not a power cut.)
 
 use std::io;
 use std::path::Path;

@@ -3,6 +3,9 @@
 //! A session is a directory with a lock, a log (`events.jsonl`, the truth) and a checkpoint (`session.json`, a
 //! convenience). This crate must never acknowledge a fact that a power cut could take back, never write behind a
 //! damaged line, and never decide what a session does next: it stores facts, it does not judge them.
+//!
+//! Beside the sessions it holds agents' hands: file tools under a policy, workspaces and what is kept of them, context
+//! paths with what a run changed there and how to undo it. None of it may reach a file that the agent was not given.
 #![expect(clippy::disallowed_methods, reason = "storage owns the file system")]
 
 mod access;

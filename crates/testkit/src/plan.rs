@@ -81,7 +81,7 @@ impl Plan {
 
     pub(crate) fn frame(self, frame: Frame) -> Self {
         self.step(match frame.part {
-            Part::Start | Part::Tail => Step::Aside(frame.bytes),
+            Part::Frame | Part::Tail => Step::Aside(frame.bytes),
             Part::Reasoning | Part::Text | Part::Tool | Part::End => Step::Chunk(frame.bytes),
         })
     }

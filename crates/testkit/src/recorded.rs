@@ -6,6 +6,8 @@ use std::time::Instant;
 use bytes::Bytes;
 use serde_json::Value;
 
+use crate::wire::{Wire, bare, model_in};
+
 /// One request as it arrived. Clones share the body.
 #[derive(Debug, Clone)]
 pub struct Recorded {
@@ -107,63 +109,111 @@ impl Recorded {
         self.outcome == Outcome::HungUp
     }
 
-    /// The model asked for; empty when the body names none.
+    /// The model asked for, in the body or in the path; empty when there is none.
     pub fn model(&self) -> &str {
-        self.body()["model"].as_str().unwrap_or_default()
+        self.body()["model"].as_str().or_else(|| model_in(self.path())).unwrap_or_default()
     }
 
-    /// Whether a stream was asked for.
+    /// Whether a stream was asked for, in the body or by the path.
     pub fn wants_stream(&self) -> bool {
-        self.body()["stream"].as_bool().unwrap_or(false)
+        match Wire::at(self.method(), self.path()) {
+            Some(Wire::Gemini) => bare(self.path()).ends_with(":streamGenerateContent"),
+            _ => self.body()["stream"].as_bool().unwrap_or(false),
+        }
     }
 
-    /// The conversation sent along.
+    /// The conversation sent along, in the wire's own words.
     pub fn messages(&self) -> &[Value] {
-        self.body()["messages"].as_array().map_or(&[], Vec::as_slice)
+        ["messages", "input", "contents"]
+            .iter()
+            .find_map(|field| self.body()[*field].as_array())
+            .map_or(&[], Vec::as_slice)
     }
 
-    /// The names of the tools offered.
+    /// The names of the tools offered. What the provider itself would run is not among them.
     pub fn tool_names(&self) -> Vec<&str> {
-        self.tools().iter().filter_map(|tool| tool["function"]["name"].as_str()).collect()
+        self.functions().iter().filter_map(|function| function["name"].as_str()).collect()
     }
 
     /// The JSON schema of an offered tool's parameters.
     pub fn tool_parameters(&self, name: &str) -> Option<&Value> {
-        self.tools()
+        let function = self.functions().into_iter().find(|function| function["name"] == name)?;
+        ["parameters", "input_schema", "parametersJsonSchema", "parameters_json_schema"]
             .iter()
-            .map(|tool| &tool["function"])
-            .find(|function| function["name"] == name)
-            .map(|function| &function["parameters"])
+            .find_map(|field| function.get(*field))
     }
 
-    /// The text of all system (or developer) messages.
+    /// The text of the system prompt, wherever the wire has it.
     pub fn system_text(&self) -> String {
-        let texts: Vec<String> = self
-            .messages()
-            .iter()
-            .filter(|message| message["role"] == "system" || message["role"] == "developer")
-            .map(message_text)
-            .collect();
+        let body = self.body();
+        let own = [&body["instructions"], &body["system"], &body["systemInstruction"]["parts"]];
+        let mut texts: Vec<String> =
+            own.into_iter().map(content_text).filter(|text| !text.is_empty()).collect();
+        texts.extend(
+            self.messages()
+                .iter()
+                .filter(|message| message["role"] == "system" || message["role"] == "developer")
+                .map(message_text),
+        );
         texts.join("\n")
     }
 
-    /// The text of the last user message; empty when there is none.
+    /// The text of the last message that the user wrote; empty when there is none. Results of tools, which some wires
+    /// send in the user's name, are not the user's.
     pub fn last_user_text(&self) -> String {
-        self.messages()
-            .iter()
-            .rfind(|message| message["role"] == "user")
-            .map(message_text)
-            .unwrap_or_default()
+        if let Some(text) = self.body()["input"].as_str() {
+            return text.to_owned();
+        }
+        let of_user = self.messages().iter().filter(|message| message["role"] == "user");
+        of_user.map(message_text).rfind(|text| !text.is_empty()).unwrap_or_default()
     }
 
-    fn tools(&self) -> &[Value] {
-        self.body()["tools"].as_array().map_or(&[], Vec::as_slice)
+    /// The JSON schema that the reply must follow, where the request asks for one.
+    pub fn wanted_schema(&self) -> Option<&Value> {
+        let body = self.body();
+        let google = &body["generationConfig"];
+        let found = [
+            &google["responseJsonSchema"],
+            &google["responseSchema"],
+            &body["text"]["format"]["schema"],
+            &body["response_format"]["json_schema"]["schema"],
+            &body["output_config"]["format"]["schema"],
+        ];
+        found.into_iter().find(|schema| schema.is_object())
+    }
+
+    /// The definitions of the functions offered, out of whatever lists the wire wraps them in.
+    fn functions(&self) -> Vec<&Value> {
+        let tools = self.body()["tools"].as_array().map_or(&[][..], Vec::as_slice);
+        let mut found = Vec::new();
+        for tool in tools {
+            let inner = ["functionDeclarations", "function_declarations", "tools"];
+            if tool["function"].is_object() {
+                found.push(&tool["function"]);
+            } else if let Some(list) = inner.iter().find_map(|field| tool[*field].as_array()) {
+                found.extend(list);
+            } else if tool.get("input_schema").is_some()
+                || tool["type"] == "function"
+                || tool["type"] == "custom"
+            {
+                found.push(tool);
+            }
+        }
+        found
     }
 }
 
-/// A message's text, whether its content is a string or a list of parts.
+/// A message's text, whatever the wire calls its content.
 fn message_text(message: &Value) -> String {
-    match &message["content"] {
+    match message.get("parts") {
+        Some(parts) => content_text(parts),
+        None => content_text(&message["content"]),
+    }
+}
+
+/// The text of a content that is a string or a list of parts.
+fn content_text(content: &Value) -> String {
+    match content {
         Value::String(text) => text.clone(),
         Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
         _ => String::new(),

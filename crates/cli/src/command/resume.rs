@@ -45,7 +45,7 @@ pub fn run(options: &Options, id: Option<&str>, surroundings: &Surroundings) -> 
     for note in &team.notes {
         show::say(note);
     }
-    let Cast { backends, hands, .. } = session::cast(&team, None)?;
+    let Cast { backends, hands, .. } = session::cast(&team, None, surroundings)?;
     let places = session::places(&id, hands, state.state_dir(), options, surroundings, &runtime);
     // Replayed from the start, so that the progress shown is whole.
     let orchestrator = session::open(id, writer, events, backends, places.clone(), None, &runtime)?;

@@ -34,7 +34,7 @@ pub fn run(options: &Options, task: Option<&str>, surroundings: &Surroundings) -
     let from = context::From { cwd: &surroundings.cwd, home: home.as_deref() };
     let (context_paths, task) =
         context::gather(&team.config.context_paths, &options.context_path, &task, &from)?;
-    let Cast { members, backends, hands } = session::cast(&team, Some(&context_paths))?;
+    let Cast { members, backends, hands } = session::cast(&team, Some(&context_paths), surroundings)?;
     announce(&team, &members);
     let spec = spec(task, context_paths, options, &team, members);
 

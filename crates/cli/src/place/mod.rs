@@ -14,6 +14,7 @@ use althing_protocol::{
 use althing_runner::{CommandHost, Confinement, Container, Containers};
 use althing_storage::{LocalPlace, PlaceOptions, ToolSet, UndoLimits, UndoReach};
 use std::collections::HashMap;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -82,9 +83,15 @@ impl Places {
             UndoReach::ToolWrites
         };
         let planning = spec.modes.planning;
+        // Named after the workspace, whose name is fit for a path.
+        let name = PathBuf::from(spec.workspace(run_dir, seat));
+        let outputs = Path::new(run_dir).join("outputs").join(name.file_name().unwrap_or_default());
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&outputs);
+        made.map_err(|error| format!("{} cannot be made: {error}", outputs.display()))?;
         let options = PlaceOptions {
             state_dir: self.state_dir.clone(),
-            views: Vec::new(),
+            // What was too long for a tool's result is kept there, and the agent is told so.
+            views: vec![outputs.clone()],
             tools: if planning { ToolSet::Reading } else { ToolSet::All },
             reach,
             limits: UndoLimits::default(),
@@ -99,7 +106,7 @@ impl Places {
         let (mut container, mut has_commands) = (None, false);
         // Planning is held by which tools there are: none that act.
         if let Some(commands) = hands.commands.as_ref().filter(|_| !planning) {
-            let (host, made) = self.commands(commands, &local, run, run_dir, &member.id).await?;
+            let (host, made) = self.commands(commands, &local, run, &outputs, &member.id).await?;
             has_commands = host.refusal().is_none();
             container = made;
             if let Some(container) = &container {
@@ -108,11 +115,15 @@ impl Places {
             hosts.push(Arc::new(host));
         }
         if !hands.mcp_servers.is_empty() && !planning {
-            let output = Path::new(run_dir).join("outputs").join(member.id.as_str());
             let environment = self.environment.clone();
-            let started =
-                servers::start(&hands.mcp_servers, local.path(), environment, output, self.tell.clone())
-                    .await;
+            let started = servers::start(
+                &hands.mcp_servers,
+                local.path(),
+                environment,
+                outputs.clone(),
+                self.tell.clone(),
+            )
+            .await;
             self.note(Started::Servers(started.clone()));
             hosts.push(started);
         }
@@ -130,11 +141,10 @@ impl Places {
         config: &CommandsConfig,
         local: &LocalPlace,
         run: &TaskId,
-        run_dir: &str,
+        outputs: &Path,
         agent: &AgentId,
     ) -> Result<(CommandHost, Option<Arc<Container>>), String> {
-        let output_dir = Path::new(run_dir).join("outputs").join(agent.as_str());
-        let reach = commands::reach(local, &self.state_dir, output_dir);
+        let reach = commands::reach(local, &self.state_dir, outputs.to_owned());
         let container = match (&config.docker, &self.walls.docker) {
             (Some(docker), Some(containers)) => {
                 let owner = commands::Owner { session: &self.session, run, agent };

@@ -307,3 +307,36 @@ fn workspace_of(request: &Recorded) -> String {
     let rest = system.split("Your workspace is ").nth(1).unwrap_or_default();
     rest.split(';').next().unwrap_or_default().to_owned()
 }
+
+#[test]
+fn agents_on_four_wires_work_together_and_only_the_presenter_writes() {
+    let script = Script::from_fn(|request| {
+        let project = project_of(request);
+        let name = if is_presenter(request) { "by-presenter.txt" } else { "too-early.txt" };
+        let answered =
+            request.raw_body().windows(8).any(|bytes| bytes == b"too-earl" || bytes == b"by-prese");
+        if answered {
+            usual(request)
+        } else {
+            Reply::call("write_file", &write(&project.join(name), "new\n")).into()
+        }
+    });
+    let scene = Scene::with(4, script, |team| {
+        let kinds = ["openai", "claude", "gemini", "chatcompletion"];
+        kinds.into_iter().enumerate().fold(team, |team, (agent, kind)| {
+            team.backend(agent, "type", kind).backend(agent, "api_key", "sk-test-0123456789")
+        })
+    });
+    let project = project(&scene);
+    let path = format!("{}:rw", project.display());
+    let output = scene.run(&["--context-path", &path, "task"]).expect_code(0);
+    let paths: Vec<String> =
+        scene.server.requests().iter().map(|request| request.path().to_owned()).collect();
+    for part in ["/responses", "/messages", ":streamGenerateContent", "/chat/completions"] {
+        assert!(paths.iter().any(|path| path.contains(part)), "{part} in {paths:?}");
+    }
+    assert!(!project.join("too-early.txt").exists());
+    assert_eq!(std::fs::read_to_string(project.join("by-presenter.txt")).unwrap(), "new\n");
+    let footer = format!("Files written to context paths:\n  {}", project.join("by-presenter.txt").display());
+    assert!(output.stdout.contains(&footer), "{}", output.stdout);
+}

@@ -3,11 +3,12 @@
 //! Borrows from the frame's bytes: this is the hot path, and most frames hold one short word. Everything is optional,
 //! since nothing is sent by all providers. Must never decide what a frame means; that is `assemble`.
 
-use serde::de::{Deserializer, Error, Visitor};
-use serde::{Deserialize, de};
+use crate::error::Failure;
+use crate::text::Text;
+use althing_protocol::BackendErrorKind;
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::fmt;
 
 /// One frame, or one whole reply where a server does not stream.
 #[derive(Debug, Deserialize)]
@@ -73,6 +74,19 @@ pub(crate) struct FunctionPiece<'a> {
     pub(crate) arguments: Option<&'a RawValue>,
 }
 
+impl CallPiece<'_> {
+    /// The arguments as the model wrote them, or the piece of them that this is.
+    pub(crate) fn arguments(&self) -> Result<Cow<'_, str>, Failure> {
+        match self.function.as_ref().and_then(|function| function.arguments) {
+            None => Ok(Cow::Borrowed("")),
+            Some(raw) if raw.get().starts_with('"') => serde_json::from_str::<Text<'_>>(raw.get())
+                .map(|text| text.0)
+                .map_err(|error| Failure::new(BackendErrorKind::Protocol, error.to_string())),
+            Some(raw) => Ok(Cow::Borrowed(raw.get())),
+        }
+    }
+}
+
 /// What the provider counted.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(crate) struct UsageFrame {
@@ -104,53 +118,6 @@ pub(crate) struct PromptDetails {
 pub(crate) struct CompletionDetails {
     #[serde(default)]
     pub(crate) reasoning_tokens: Option<u64>,
-}
-
-/// A string that is borrowed wherever it has no escapes. `Option<Cow<str>>` would always copy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
-
-impl Text<'_> {
-    /// The text.
-    pub(crate) fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl<'de> Visitor<'de> for Read {
-            type Value = Text<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
-            }
-
-            /// Content in parts: only their text is of use here.
-            fn visit_seq<A: de::SeqAccess<'de>>(self, mut parts: A) -> Result<Text<'de>, A::Error> {
-                #[derive(Deserialize)]
-                struct Part<'a> {
-                    #[serde(borrow, default)]
-                    text: Option<Cow<'a, str>>,
-                }
-                let mut text = String::new();
-                while let Some(part) = parts.next_element::<Part<'de>>()? {
-                    text.push_str(part.text.as_deref().unwrap_or_default());
-                }
-                Ok(Text(Cow::Owned(text)))
-            }
-        }
-        deserializer.deserialize_any(Read)
-    }
 }
 
 #[cfg(test)]

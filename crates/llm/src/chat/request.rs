@@ -4,14 +4,16 @@
 //! are sent: a provider refuses a whole request for one key that it does not know, and a config carries many keys that
 //! are meant for us. Anything else reaches the wire through `extra_body`.
 
+use crate::history::{arguments_text, marked};
 use crate::providers::{OutputLimit, Provider, Reasoning};
 use althing_protocol::{Message, ModelRequest, ToolCall, ToolSpec};
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 
 /// Parameters that are sent as they are written.
-const SENT: &[&str] = &[
+pub(crate) const SENT: &[&str] = &[
     "temperature",
     "top_p",
     "top_k",
@@ -47,14 +49,18 @@ const SENT: &[&str] = &[
     "web_search_options",
 ];
 
+/// Parameters that are known here under another name.
+pub(crate) const KNOWN: &[&str] = &["max_tokens", "max_output_tokens", "reasoning", "text", "api_version"];
+
+/// Parameters of OpenRouter's web search, and what switches it on.
+pub(crate) const OPENROUTER: &[&str] = &["enable_web_search", "engine", "max_results", "search_prompt"];
+const WEB_PLUGIN: &[&str] = &["engine", "max_results", "search_prompt"];
+
 /// Parameters that a request without tools must not carry.
 const ONLY_WITH_TOOLS: &[&str] = &["parallel_tool_calls", "tool_choice"];
 
 /// What the wire itself writes; `extra_body` cannot change it.
 const OURS: &[&str] = &["model", "messages", "tools", "stream", "stream_options", "n"];
-
-/// How much of a call's broken arguments the model is shown again.
-const BROKEN_ARGUMENTS_CHARS: usize = 2000;
 
 /// What a provider turned out to want otherwise; learnt from its refusals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +113,13 @@ impl Params {
                 Reasoning::Effort => insert_new(&mut sent, "reasoning_effort", reasoning.get("effort")),
             }
         }
+        if provider.kind == "openrouter" && params.get("enable_web_search").is_some_and(|on| *on == true) {
+            let mut plugin = Map::from_iter([("id".to_owned(), json!("web"))]);
+            for key in WEB_PLUGIN {
+                insert_new(&mut plugin, key, params.get(*key));
+            }
+            sent.insert("plugins".to_owned(), json!([plugin]));
+        }
         insert_new(&mut sent, "verbosity", params.get("text").and_then(|text| text.get("verbosity")));
         if let Some(Value::Object(extra)) = params.get("extra_body") {
             for (key, value) in extra.iter().filter(|(key, _)| !OURS.contains(&key.as_str())) {
@@ -116,9 +129,14 @@ impl Params {
         let max_tokens = sent
             .shift_remove("max_tokens")
             .or_else(|| sent.shift_remove("max_completion_tokens"))
-            .or_else(|| params.get("max_tokens").filter(|value| !value.is_null()).cloned());
+            .or_else(|| set(params, "max_tokens"))
+            .or_else(|| set(params, "max_output_tokens"));
         Self { sent, max_tokens }
     }
+}
+
+fn set(params: &Map<String, Value>, key: &str) -> Option<Value> {
+    params.get(key).filter(|value| !value.is_null()).cloned()
 }
 
 fn insert_new(sent: &mut Map<String, Value>, key: &str, value: Option<&Value>) {
@@ -194,10 +212,8 @@ impl Serialize for Messages<'_> {
                     })?;
                 }
                 Message::Tool { call, content, is_error } => {
-                    // This wire has no word for a failed tool; without one a model takes the error for the result.
-                    let marked =
-                        (*is_error && !starts_as_error(content)).then(|| format!("Error: {content}"));
-                    let content = Some(marked.as_deref().unwrap_or(content));
+                    let marked = marked(content, *is_error);
+                    let content = Some(marked.as_ref());
                     let tool_call_id = Some(call.as_str());
                     messages.serialize_element(&Wire {
                         role: "tool",
@@ -210,10 +226,6 @@ impl Serialize for Messages<'_> {
         }
         messages.end()
     }
-}
-
-fn starts_as_error(content: &str) -> bool {
-    content.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"))
 }
 
 #[derive(Serialize)]
@@ -238,7 +250,7 @@ impl Serialize for Calls<'_> {
         #[derive(Serialize)]
         struct Function<'a> {
             name: &'a str,
-            arguments: &'a str,
+            arguments: Cow<'a, str>,
         }
         #[derive(Serialize)]
         struct Call<'a> {
@@ -247,30 +259,10 @@ impl Serialize for Calls<'_> {
             function: Function<'a>,
         }
         serializer.collect_seq(self.0.iter().map(|call| {
-            let mended = mended_arguments(&call.arguments);
-            let arguments = mended.as_deref().unwrap_or(&call.arguments);
-            // `collect_seq` needs owned values, so what is borrowed from `mended` is turned into JSON here.
-            json!(Call {
-                id: &call.id,
-                r#type: "function",
-                function: Function { name: &call.name, arguments }
-            })
+            let arguments = arguments_text(&call.arguments);
+            Call { id: &call.id, r#type: "function", function: Function { name: &call.name, arguments } }
         }))
     }
-}
-
-/// Arguments that are no JSON object, wrapped into one: several servers parse the history and refuse the whole
-/// conversation for one bad call in it.
-fn mended_arguments(arguments: &str) -> Option<String> {
-    let trimmed = arguments.trim();
-    if trimmed.is_empty() {
-        return Some("{}".to_owned());
-    }
-    let whole = trimmed.starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(trimmed).is_ok();
-    (!whole).then(|| {
-        let text: String = trimmed.chars().take(BROKEN_ARGUMENTS_CHARS).collect();
-        json!({"invalid_arguments": text}).to_string()
-    })
 }
 
 struct Tools<'a>(&'a [ToolSpec]);

@@ -100,9 +100,13 @@ fn a_section_that_cannot_work_is_refused_before_any_call() {
 }
 
 #[test]
-fn every_compatible_type_of_the_config_is_built() {
+fn every_type_of_the_config_is_built() {
     for kind in [
         "openai",
+        "claude",
+        "gemini",
+        "azure_openai",
+        "ollama",
         "chatcompletion",
         "grok",
         "openrouter",

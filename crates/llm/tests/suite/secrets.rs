@@ -1,6 +1,6 @@
 //! No key in anything that a person, a log or a file could see.
 
-use super::support::{build, call, config, http, request};
+use super::support::{KINDS, build, call, config, config_of, http, request};
 use althing_protocol::Secret;
 use althing_testkit::{Action, FakeModel, Script};
 use serde_json::json;
@@ -16,14 +16,15 @@ async fn a_provider_that_quotes_the_key_does_not_get_it_into_a_message() {
     };
     let in_stream = format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {body}\n\n");
     let page = format!("<html>{KEY} {HEADER}</html>");
-    for action in [
+    let actions = [
         plain("401 No", &body),
         plain("500 No", &body),
         plain("503 No", &page),
         Action::Raw(in_stream.into()),
-    ] {
-        let server = FakeModel::start(Script::always(action)).await;
-        let mut section = config(&server.base_url(), json!({}));
+    ];
+    for (kind, action) in KINDS.iter().flat_map(|kind| actions.iter().map(move |action| (kind, action))) {
+        let server = FakeModel::start(Script::always(action.clone())).await;
+        let mut section = config_of(kind, &server.base_url(), json!({}));
         section.api_key = Some(Secret::new(format!(" {KEY}\n")));
         section.headers = vec![("X-Other".into(), Secret::new(HEADER))];
         let called = call(&*build(&section), &request("hi")).await;

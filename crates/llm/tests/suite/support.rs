@@ -14,9 +14,22 @@ pub(crate) const LONG: Duration = Duration::from_secs(30);
 /// The key that must show nowhere.
 pub(crate) const KEY: &str = "sk-test";
 
-/// A section for a server, with quick retries.
+/// One backend type for each wire; `openai` is Responses.
+pub(crate) const KINDS: [&str; 4] = ["chatcompletion", "openai", "claude", "gemini"];
+
+/// A section of another type for a server, with quick retries.
+pub(crate) fn config_of(kind: &str, base_url: &str, params: Value) -> BackendConfig {
+    let api = params.get("api").cloned().unwrap_or_default();
+    let mut section = config(base_url, params);
+    section.params.insert("api".into(), api);
+    section.kind = kind.into();
+    section
+}
+
+/// A section for a server that speaks chat completions, with quick retries.
 pub(crate) fn config(base_url: &str, params: Value) -> BackendConfig {
-    let mut all = Map::from_iter([("retry_base_ms".to_owned(), json!(10))]);
+    let mut all =
+        Map::from_iter([("retry_base_ms".to_owned(), json!(10)), ("api".to_owned(), json!("chat"))]);
     all.extend(params.as_object().unwrap().clone());
     BackendConfig {
         kind: "openai".into(),

@@ -118,93 +118,121 @@ impl Grants {
     }
 }
 
+/// A walk from a root, step by step.
+struct Trail<'a, 'i> {
+    root: &'a Root,
+    /// The real directory of `root.dir`: for a single file, the one above it.
+    base: &'a Path,
+    steps: VecDeque<OsString>,
+    /// The directories gone into so far.
+    dirs: Vec<(OsString, ConfinedDir)>,
+    links: usize,
+    last: LastLink,
+    input: &'i str,
+}
+
 fn walk<'a>(
     root: &'a Root,
-    mut steps: VecDeque<OsString>,
+    steps: VecDeque<OsString>,
     last: LastLink,
     input: &str,
 ) -> Result<Step<'a>, Refusal> {
-    let failed = |e: std::io::Error| Refusal::Io { doing: "reach", path: quoted(input), why: e.to_string() };
-    // The real directory of `root.dir`: for a single file, the one above it.
     let base = if root.only.is_some() { root.real.parent().unwrap_or(&root.real) } else { &root.real };
-    let mut trail: Vec<(OsString, ConfinedDir)> = Vec::new();
-    let mut links = 0;
-    let at = |trail: &[(OsString, ConfinedDir)]| {
-        trail.iter().fold(base.to_owned(), |path, (name, _)| path.join(name))
-    };
-    while let Some(step) = steps.pop_front() {
-        if step == "." {
-            continue;
-        }
-        if step == ".." {
-            if trail.pop().is_none() {
-                return Ok(Step::Elsewhere(beyond(base.parent().unwrap_or(base), &steps)));
+    Trail { root, base, steps, dirs: Vec::new(), links: 0, last, input }.run()
+}
+
+impl<'a> Trail<'a, '_> {
+    fn run(mut self) -> Result<Step<'a>, Refusal> {
+        while let Some(step) = self.steps.pop_front() {
+            if step == "." {
+                continue;
             }
-            continue;
+            if step == ".." {
+                if self.dirs.pop().is_none() {
+                    return Ok(Step::Elsewhere(beyond(self.base.parent().unwrap_or(self.base), &self.steps)));
+                }
+                continue;
+            }
+            if let Some(end) = self.go(step)? {
+                return Ok(end);
+            }
         }
+        let real = self.at();
+        // A directory is its own handle; its name only says that it is not a root.
+        let (name, dir) = match self.dirs.pop() {
+            None => (None, self.root.dir.again().map_err(|e| self.failed(&e))?),
+            Some((name, dir)) => (Some(name), dir),
+        };
+        let found = Some(dir.itself().map_err(|e| self.failed(&e))?);
+        Ok(self.there(dir, name, found, real))
+    }
+
+    /// One name further; an end if there is nowhere to go from there.
+    fn go(&mut self, step: OsString) -> Result<Option<Step<'a>>, Refusal> {
         // Of the directory above a single file, nothing else is given.
-        if trail.is_empty() && root.only.as_ref().is_some_and(|only| *only != step) {
-            return Ok(Step::Elsewhere(beyond(&base.join(&step), &steps)));
+        if self.dirs.is_empty() && self.root.only.as_ref().is_some_and(|only| *only != step) {
+            return Ok(Some(Step::Elsewhere(beyond(&self.base.join(&step), &self.steps))));
         }
-        let dir = trail.last().map_or(&root.dir, |(_, dir)| dir);
-        let found = dir.look(&step).map_err(failed)?;
-        let is_last = steps.iter().all(|step| step == ".");
+        let found = self.here().look(&step).map_err(|e| self.failed(&e))?;
+        let is_last = self.steps.iter().all(|step| step == ".");
         match found.map(|found| found.kind) {
-            Some(Kind::Link) if !(is_last && last == LastLink::Keep) => {
-                links += 1;
-                let text = PathBuf::from(dir.link_text(&step).map_err(failed)?);
-                if links > MAX_LINKS {
-                    return Err(Refusal::BadPath { path: quoted(input), why: "too many links" });
-                }
-                if text.is_absolute() {
-                    return Ok(Step::Elsewhere(beyond(&text, &steps)));
-                }
-                for part in parts(&text).collect::<Vec<_>>().into_iter().rev() {
-                    steps.push_front(part);
-                }
-            }
+            Some(Kind::Link) if !(is_last && self.last == LastLink::Keep) => self.follow(&step),
             Some(Kind::Dir) => {
-                let below = dir.descend(&step).map_err(failed)?;
-                trail.push((step, below));
+                let below = self.here().descend(&step).map_err(|e| self.failed(&e))?;
+                self.dirs.push((step, below));
+                Ok(None)
             }
             Some(_) if !is_last => {
-                return Err(Refusal::WrongKind {
-                    path: quoted(input),
-                    what: "below something that is no directory",
-                });
+                let what = "below something that is no directory";
+                Err(Refusal::WrongKind { path: quoted(self.input), what })
             }
             Some(Kind::File | Kind::Link | Kind::Special) => {
-                let real = at(&trail).join(&step);
-                let spot = Spot {
-                    root,
-                    dir: dir.again().map_err(failed)?,
-                    missing: Vec::new(),
-                    name: Some(step),
-                    found,
-                    real,
-                    shown: String::new(),
-                };
-                return Ok(Step::There(Box::new(spot)));
+                let real = self.at().join(&step);
+                let dir = self.here().again().map_err(|e| self.failed(&e))?;
+                Ok(Some(self.there(dir, Some(step), found, real)))
             }
-            None => return absent(root, dir, &at(&trail), step, &steps, input),
+            None => absent(self.root, self.here(), &self.at(), step, &self.steps, self.input).map(Some),
         }
     }
-    let real = at(&trail);
-    let (name, dir) = match trail.pop() {
-        None => (None, root.dir.again().map_err(failed)?),
-        Some((name, dir)) => (Some(name), dir),
-    };
-    let found = Some(dir.itself().map_err(failed)?);
-    // A directory is its own handle; its name only says that it is not a root.
-    Ok(Step::There(Box::new(Spot {
-        root,
-        dir,
-        missing: Vec::new(),
-        name,
-        found,
-        real,
-        shown: String::new(),
-    })))
+
+    /// Goes on where a link leads, by its text.
+    fn follow(&mut self, step: &OsStr) -> Result<Option<Step<'a>>, Refusal> {
+        self.links += 1;
+        if self.links > MAX_LINKS {
+            return Err(Refusal::BadPath { path: quoted(self.input), why: "too many links" });
+        }
+        let text = PathBuf::from(self.here().link_text(step).map_err(|e| self.failed(&e))?);
+        if text.is_absolute() {
+            return Ok(Some(Step::Elsewhere(beyond(&text, &self.steps))));
+        }
+        for part in parts(&text).collect::<Vec<_>>().into_iter().rev() {
+            self.steps.push_front(part);
+        }
+        Ok(None)
+    }
+
+    fn here(&self) -> &ConfinedDir {
+        self.dirs.last().map_or(&self.root.dir, |(_, dir)| dir)
+    }
+
+    fn at(&self) -> PathBuf {
+        self.dirs.iter().fold(self.base.to_owned(), |path, (name, _)| path.join(name))
+    }
+
+    fn there(
+        &self,
+        dir: ConfinedDir,
+        name: Option<OsString>,
+        found: Option<Found>,
+        real: PathBuf,
+    ) -> Step<'a> {
+        let (root, missing, shown) = (self.root, Vec::new(), String::new());
+        Step::There(Box::new(Spot { root, dir, missing, name, found, real, shown }))
+    }
+
+    fn failed(&self, error: &std::io::Error) -> Refusal {
+        Refusal::Io { doing: "reach", path: quoted(self.input), why: error.to_string() }
+    }
 }
 
 /// A path whose end is not there: the last name is what is meant, those before it are missing directories.

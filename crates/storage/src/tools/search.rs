@@ -100,10 +100,12 @@ impl Search {
         visit: &Visit<'_>,
     ) -> ControlFlow<()> {
         let wanted = visit.found.kind == Kind::File
-            && self.only.as_ref().is_none_or(|only| only.is_match(visit.below))
-            && readable(spot.root.ground, visit.found, "").is_ok();
+            && self.only.as_ref().is_none_or(|only| only.is_match(visit.below));
         // A file that cannot be opened or read has no hits: others may have.
-        if wanted && let Ok((file, _)) = visit.dir.open_file(visit.name) {
+        if wanted
+            && let Ok((file, found)) = visit.dir.open_file(visit.name)
+            && readable(spot.root.ground, found, "").is_ok()
+        {
             let _ = self.file(&file, tell(grants, &shown.join(visit.below)));
         }
         if self.hits.full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -93,7 +93,7 @@ impl<'w> Walk<'w> {
         let is_dir = found.kind == Kind::Dir;
         if (is_dir && name == ".git")
             || self.is_ignored(below, is_dir)
-            || self.job.grants.is_state(&self.real.join(below))
+            || (is_dir && self.job.grants.is_state(&self.real.join(below)))
         {
             return Ok(ControlFlow::Continue(()));
         }

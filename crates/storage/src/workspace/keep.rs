@@ -94,7 +94,7 @@ impl Workspace {
         if let Some(before) = &before
             && left_out.is_empty()
             && before.summary.print.is_some()
-            && before.summary.print == Some(print(leaves.iter().map(|leaf| Entry::of(leaf, false))))
+            && before.summary.print == Some(print_of(&leaves))
         {
             snapshots.remove_tree(&temporary)?;
             alias(&snapshots, before.label, label)?;
@@ -135,6 +135,10 @@ fn newest_before(snapshots: &ConfinedDir, label: AnswerLabel) -> Option<Before> 
         let [_, brief] = list_names(earlier);
         Some(Before { dir, label: earlier, summary: read_list(snapshots, &brief)? })
     })
+}
+
+fn print_of(leaves: &[Leaf]) -> String {
+    print(leaves.iter().map(|leaf| (leaf.path.as_path(), leaf.found.kind, leaf.found.mode, leaf.found.stamp)))
 }
 
 /// The label under which the files are: a label of an unchanged workspace is a link to an earlier one.

@@ -1,7 +1,7 @@
 //! The lists that go with a snapshot: every name with its stamp, by which the next one knows what changed; and the same in
 //! brief, by which it knows that nothing did.
 
-use crate::confine::{ConfinedDir, Kind, by_bytes};
+use crate::confine::{ConfinedDir, Kind, Stamp, by_bytes};
 use crate::manifest::{Entry, hex, seal, unseal};
 use althing_protocol::AnswerLabel;
 use serde::{Deserialize, Serialize};
@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// A snapshot in brief.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +32,10 @@ pub(crate) fn write_lists(
     entries.sort_unstable_by(|a, b| by_bytes(&a.path, &b.path));
     let files = entries.iter().filter(|entry| entry.kind != Kind::Dir).count() as u64;
     let certain = entries.iter().all(|entry| !entry.fresh);
-    let summary = Summary { print: certain.then(|| print(entries.iter().cloned())), files };
+    let summary = Summary {
+        print: certain.then(|| print(entries.iter().map(|e| (e.path.as_path(), e.kind, e.mode, e.stamp)))),
+        files,
+    };
     let [manifest, brief] = list_names(label);
     snapshots.replace(&manifest, &seal(&entries).map_err(io::Error::other)?, Some(0o600))?;
     snapshots.replace(&brief, &seal(&summary).map_err(io::Error::other)?, Some(0o600))
@@ -45,22 +49,27 @@ pub(crate) fn read_list<T: for<'de> Deserialize<'de>>(snapshots: &ConfinedDir, n
 }
 
 /// A digest of what a tree looks like. A directory's own times say nothing: its names are all there one by one.
-pub(crate) fn print(entries: impl Iterator<Item = Entry>) -> String {
+pub(crate) fn print<'e>(names: impl Iterator<Item = (&'e Path, Kind, u32, Stamp)>) -> String {
     let mut hash = Sha256::new();
-    for entry in entries {
-        let path = entry.path.as_os_str().as_bytes();
-        hash.update(path.len().to_le_bytes());
-        hash.update(path);
-        hash.update([entry.kind as u8]);
-        if entry.kind != Kind::Dir {
-            hash.update(entry.mode.to_le_bytes());
-            let stamp = entry.stamp;
-            for number in
-                [stamp.size, stamp.mtime.cast_unsigned(), stamp.ctime.cast_unsigned(), stamp.ino, stamp.dev]
-            {
-                hash.update(number.to_le_bytes());
+    // Many small updates cost more than the digest.
+    let mut bytes = Vec::with_capacity(64 << 10);
+    for (path, kind, mode, stamp) in names {
+        let path = path.as_os_str().as_bytes();
+        bytes.extend_from_slice(&path.len().to_le_bytes());
+        bytes.extend_from_slice(path);
+        bytes.push(kind as u8);
+        if kind != Kind::Dir {
+            bytes.extend_from_slice(&mode.to_le_bytes());
+            let times = [stamp.mtime.cast_unsigned(), stamp.ctime.cast_unsigned()];
+            for number in [stamp.size, stamp.ino, stamp.dev].into_iter().chain(times) {
+                bytes.extend_from_slice(&number.to_le_bytes());
             }
         }
+        if bytes.len() > 60 << 10 {
+            hash.update(&bytes);
+            bytes.clear();
+        }
     }
+    hash.update(&bytes);
     hex(&hash.finalize())
 }

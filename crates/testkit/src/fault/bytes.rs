@@ -257,7 +257,7 @@ fn changed_last(arguments: &str, change: impl Fn(&str) -> String) -> String {
 
 fn cut(frames: &[Frame], moment: Moment) -> usize {
     let end = frames.iter().position(|frame| frame.part == Part::End).unwrap_or(frames.len());
-    let start = frames[..end].iter().position(|frame| frame.part != Part::Start).unwrap_or(end);
+    let start = frames[..end].iter().position(|frame| frame.part != Part::Frame).unwrap_or(end);
     match moment {
         Moment::BeforeHeaders => 0,
         Moment::MidStream => start + (end - start) / 2,

@@ -3,21 +3,39 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
 use super::connection;
 use super::state::State;
 
-/// Another process may hold our port for a moment while the door was shut; this is how long that is tried.
-const REBIND_TRIES: usize = 200;
-const REBIND_PAUSE: Duration = Duration::from_millis(10);
+/// Connections that may wait to be accepted.
+const WAITING: u32 = 1024;
+
+/// A socket that holds a port and does not listen: whoever connects is refused. Several of ours may hold one port, so
+/// that it is never free for a moment in which another server, of another test, would get it and our clients.
+pub(super) fn hold(address: SocketAddr, restarting: bool) -> TcpSocket {
+    let held = TcpSocket::new_v4().and_then(|socket| {
+        socket.set_reuseport(true)?;
+        // A server that is started again on its port does not wait for its old connections to be forgotten. Not while
+        // a port is only held: then this would let others have it too.
+        socket.set_reuseaddr(restarting)?;
+        socket.bind(address)?;
+        Ok(socket)
+    });
+    held.unwrap_or_else(|error| panic!("the fake model server cannot have {address}: {error}"))
+}
+
+/// Listens on a held port.
+pub(super) fn listen(held: TcpSocket) -> TcpListener {
+    held.listen(WAITING).expect("a held port can be listened on")
+}
 
 pub(super) async fn run(listener: TcpListener, state: Arc<State>) {
     let address = listener.local_addr().expect("a listener has an address");
     let mut listener = Some(listener);
+    let mut held = None;
     let mut tasks = JoinSet::new();
     loop {
         if let Some(open) = &listener {
@@ -28,6 +46,7 @@ pub(super) async fn run(listener: TcpListener, state: Arc<State>) {
                     }
                 }
                 () = state.door.wait(|door| (door.holds > 0).then_some(())) => {
+                    held = Some(hold(address, false));
                     listener = None;
                     state.door.update(|door| door.listening = false);
                 }
@@ -37,7 +56,7 @@ pub(super) async fn run(listener: TcpListener, state: Arc<State>) {
         } else {
             tokio::select! {
                 () = state.door.wait(|door| (door.holds == 0).then_some(())) => {
-                    listener = Some(rebind(address).await);
+                    listener = Some(listen(held.take().unwrap_or_else(|| hold(address, false))));
                     state.door.update(|door| door.listening = true);
                 }
                 Some(_) = tasks.join_next() => {}
@@ -55,14 +74,4 @@ async fn serve(stream: TcpStream, state: Arc<State>) {
     });
     connection::serve(stream, number, &state).await;
     state.connections.update(|count| count.open -= 1);
-}
-
-async fn rebind(address: SocketAddr) -> TcpListener {
-    for _ in 0..REBIND_TRIES {
-        if let Ok(listener) = TcpListener::bind(address).await {
-            return listener;
-        }
-        tokio::time::sleep(REBIND_PAUSE).await;
-    }
-    panic!("the fake model server cannot listen again on {address}");
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::sleep;
@@ -12,7 +12,7 @@ use super::request::{self, Request};
 use super::state::State;
 use crate::plan::{Plan, Step, put_chunk};
 use crate::recorded::Outcome;
-use crate::wire::{Context, Wire};
+use crate::wire::{Context, Wire, bare};
 
 /// The client is gone.
 struct HungUp;
@@ -72,14 +72,7 @@ pub(super) async fn serve(stream: TcpStream, number: usize, state: &State) {
 /// The plan for a request, and its number if it is a model call.
 fn respond(request: Request, connection: usize, state: &State) -> (Plan, Option<usize>) {
     let Some(wire) = Wire::at(&request.method, &request.path) else {
-        let path = request.path.split('?').next().unwrap_or_default();
-        let plan = if request.method == "GET" && path.ends_with("/models") {
-            models(&state.options.models)
-        } else {
-            let message = format!("Invalid URL ({} {path})", request.method);
-            let error = json!({ "error": { "message": message, "type": "invalid_request_error", "param": null, "code": null } });
-            Plan::document(404, "application/json", &[], &error.to_string())
-        };
+        let plan = aside(&request, &state.options.models);
         state.record_other(request, connection);
         return (plan, None);
     };
@@ -99,13 +92,35 @@ fn respond(request: Request, connection: usize, state: &State) -> (Plan, Option<
     (plan, Some(recorded.seq()))
 }
 
-fn models(names: &[String]) -> Plan {
+/// What is not a model call: lists of models, counts of tokens, a look whether anybody is there.
+fn aside(request: &Request, models: &[String]) -> Plan {
+    let path = bare(&request.path);
+    let json = |value: Value| Plan::document(200, "application/json", &[], &value.to_string());
+    // Four bytes a token, as the estimates of clients have it.
+    let tokens = request.raw.len().div_ceil(4);
+    match request.method.as_str() {
+        "GET" if path.ends_with("/models") => json(model_list(models)),
+        "GET" if path.ends_with("/api/tags") => {
+            let models: Vec<_> = models.iter().map(|name| json!({ "name": name, "model": name })).collect();
+            json(json!({ "models": models }))
+        }
+        "POST" if path.ends_with("/count_tokens") => json(json!({ "input_tokens": tokens })),
+        "POST" if path.ends_with(":countTokens") => json(json!({ "totalTokens": tokens })),
+        "HEAD" => Plan::document(200, "text/plain", &[], ""),
+        method => {
+            let message = format!("Invalid URL ({method} {path})");
+            let error = json!({ "error": { "message": message, "type": "invalid_request_error", "param": null, "code": null } });
+            Plan::document(404, "application/json", &[], &error.to_string())
+        }
+    }
+}
+
+fn model_list(names: &[String]) -> Value {
     let data: Vec<_> = names
         .iter()
         .map(|id| json!({ "id": id, "object": "model", "created": 0, "owned_by": "althing-testkit" }))
         .collect();
-    let list = json!({ "object": "list", "data": data });
-    Plan::document(200, "application/json", &[], &list.to_string())
+    json!({ "object": "list", "data": data })
 }
 
 impl Connection {

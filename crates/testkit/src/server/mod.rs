@@ -61,8 +61,12 @@ impl FakeModel {
     }
 
     /// [`start`](Self::start) with settings.
+    #[expect(
+        clippy::unused_async,
+        reason = "it needs a runtime to run on, which only an awaiting caller has"
+    )]
     pub async fn start_with(options: Options, script: impl Into<Script>) -> Self {
-        let (listener, address) = listen(options.port).await;
+        let (listener, address) = listen(options.port);
         let state = Arc::new(State::new(script.into(), options));
         let host = Host::Task(tokio::spawn(accept::run(listener, Arc::clone(&state))));
         Self { address, state, host }
@@ -86,7 +90,7 @@ impl FakeModel {
                 .build()
                 .expect("a runtime for the fake model server");
             runtime.block_on(async move {
-                let (listener, address) = listen(port).await;
+                let (listener, address) = listen(port);
                 tell.send(address).expect("the starter waits for the address");
                 tokio::select! {
                     () = accept::run(listener, shared) => {}
@@ -222,10 +226,9 @@ pub fn refused_base_url() -> String {
     format!("http://{address}/v1")
 }
 
-async fn listen(port: u16) -> (TcpListener, SocketAddr) {
-    let listener = TcpListener::bind(("127.0.0.1", port))
-        .await
-        .unwrap_or_else(|error| panic!("cannot listen on 127.0.0.1:{port}: {error}"));
+/// Listens on a port of this machine.
+fn listen(port: u16) -> (TcpListener, SocketAddr) {
+    let listener = accept::listen(accept::hold(SocketAddr::from(([127, 0, 0, 1], port)), port != 0));
     let address = listener.local_addr().expect("a bound listener has an address");
     (listener, address)
 }

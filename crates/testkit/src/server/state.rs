@@ -10,6 +10,7 @@ use super::request::Request;
 use crate::recorded::{Call, Outcome, Recorded};
 use crate::script::Script;
 use crate::signal::Signal;
+use crate::wire::model_in;
 
 #[derive(Debug)]
 pub(super) struct State {
@@ -66,7 +67,8 @@ impl State {
     /// its place.
     pub(super) fn record_call(&self, request: Request, connection: usize) -> Recorded {
         self.count.fetch_add(1, Ordering::Relaxed);
-        let model = request.body["model"].as_str().unwrap_or_default().to_owned();
+        let model = request.body["model"].as_str().or_else(|| model_in(&request.path));
+        let model = model.unwrap_or_default().to_owned();
         self.calls.update(|calls| {
             let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
             let seq = numbers.next;

@@ -12,7 +12,7 @@ const CREATED: u64 = 1_767_225_600;
 
 pub(super) fn frames(reply: &Reply, context: &Context) -> Vec<Frame> {
     let mut out = Writer::new(context, reply);
-    out.delta(Part::Start, r#"{"role":"assistant","content":""}"#);
+    out.delta(Part::Frame, r#"{"role":"assistant","content":""}"#);
     for piece in &reply.reasoning {
         out.field(Part::Reasoning, context.reasoning_field, piece);
     }
@@ -85,7 +85,7 @@ impl<'a> Writer<'a> {
     }
 
     fn tool_call(&mut self, index: usize, call: &ToolCall) {
-        let id = call_id(index, call, self.context);
+        let id = self.context.call_id(index, call);
         self.delta(
             Part::Tool,
             &format!(
@@ -128,7 +128,7 @@ pub(super) fn whole(reply: &Reply, context: &Context) -> String {
         .enumerate()
         .map(|(index, call)| {
             json!({
-                "id": call_id(index, call, context),
+                "id": context.call_id(index, call),
                 "type": "function",
                 "function": { "name": call.name, "arguments": call.arguments() },
             })
@@ -203,10 +203,6 @@ fn envelope(object: &str, context: &Context) -> String {
         context.seq,
         quoted(&context.model)
     )
-}
-
-fn call_id(index: usize, call: &ToolCall, context: &Context) -> String {
-    call.id.clone().unwrap_or_else(|| format!("call_{}_{index}", context.seq))
 }
 
 fn usage_value(usage: Usage) -> Value {

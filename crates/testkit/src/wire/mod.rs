@@ -1,23 +1,33 @@
 //! The wires the server speaks. A wire turns a [`Reply`] into frames and bodies; it knows nothing of sockets or faults.
 
 mod chat;
+mod gemini;
+mod messages;
+mod responses;
+mod sse;
 
 use bytes::Bytes;
 
-use crate::reply::Reply;
+use crate::reply::{Reply, ToolCall};
 
 /// A way of saying a reply over HTTP, recognised by the path of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wire {
     /// OpenAI's chat completions.
     Chat,
+    /// OpenAI's Responses.
+    Responses,
+    /// Anthropic's Messages.
+    Messages,
+    /// Google's `generateContent` and `streamGenerateContent`.
+    Gemini,
 }
 
 /// What part of a reply a frame carries: faults and gates choose their places by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Opens the stream; no content.
-    Start,
+    /// Opens or closes the stream or a part of it; no content.
+    Frame,
     Reasoning,
     Text,
     Tool,
@@ -39,23 +49,45 @@ pub(crate) struct Frame {
 pub(crate) struct Context {
     pub(crate) seq: usize,
     pub(crate) model: String,
-    /// `stream_options.include_usage`: without it OpenAI's wire reports none in a stream.
+    /// `stream_options.include_usage`: without it OpenAI's chat wire reports none in a stream.
     pub(crate) include_usage: bool,
     /// The field for reasoning text, which differs between compatible providers.
     pub(crate) reasoning_field: &'static str,
 }
 
+impl Context {
+    /// The id of a call: the test's, else one that is unique on this server.
+    fn call_id(&self, index: usize, call: &ToolCall) -> String {
+        call.id.clone().unwrap_or_else(|| format!("call_{}_{index}", self.seq))
+    }
+}
+
 impl Wire {
     /// The wire spoken at this path, if it is one of ours.
     pub(crate) fn at(method: &str, path: &str) -> Option<Self> {
-        let path = path.split('?').next().unwrap_or_default();
-        (method == "POST" && path.ends_with("/chat/completions")).then_some(Self::Chat)
+        let path = bare(path);
+        if method != "POST" {
+            None
+        } else if path.ends_with("/chat/completions") {
+            Some(Self::Chat)
+        } else if path.ends_with("/responses") {
+            Some(Self::Responses)
+        } else if path.ends_with("/messages") {
+            Some(Self::Messages)
+        } else if path.ends_with(":streamGenerateContent") || path.ends_with(":generateContent") {
+            Some(Self::Gemini)
+        } else {
+            None
+        }
     }
 
     /// The reply as a stream.
     pub(crate) fn frames(self, reply: &Reply, context: &Context) -> Vec<Frame> {
         match self {
             Self::Chat => chat::frames(reply, context),
+            Self::Responses => responses::frames(reply, context),
+            Self::Messages => messages::frames(reply, context),
+            Self::Gemini => gemini::frames(reply, context),
         }
     }
 
@@ -63,33 +95,56 @@ impl Wire {
     pub(crate) fn whole(self, reply: &Reply, context: &Context) -> String {
         match self {
             Self::Chat => chat::whole(reply, context),
+            Self::Responses => responses::whole(reply, context),
+            Self::Messages => messages::whole(reply, context),
+            Self::Gemini => gemini::whole(reply, context),
         }
     }
 
     /// The body of a response with an error status.
     pub(crate) fn error_body(self, status: u16, context: &Context) -> String {
         match self {
-            Self::Chat => chat::error_body(status, context),
+            Self::Chat | Self::Responses => chat::error_body(status, context),
+            Self::Messages => messages::error_body(status, context),
+            Self::Gemini => gemini::error_body(status, context),
         }
     }
 
     /// The same error inside a stream that began well.
     pub(crate) fn error_frame(self, status: u16, context: &Context) -> Frame {
-        Frame {
-            part: Part::End,
-            bytes: match self {
-                Self::Chat => chat::data(&chat::error_body(status, context)),
-            },
-        }
+        let bytes = match self {
+            Self::Chat => chat::data(&chat::error_body(status, context)),
+            Self::Responses => responses::error(status, context),
+            Self::Messages => sse::named("error", &messages::error_body(status, context)),
+            Self::Gemini => chat::data(&gemini::error_body(status, context)),
+        };
+        Frame { part: Part::End, bytes }
     }
 
     /// A frame whose data is cut in the middle of its JSON.
     pub(crate) fn malformed_frame(self, context: &Context) -> Frame {
-        Frame {
-            part: Part::Text,
-            bytes: match self {
-                Self::Chat => chat::malformed(context),
-            },
-        }
+        let bytes = match self {
+            Self::Chat => chat::malformed(context),
+            Self::Responses => sse::named(
+                "response.output_text.delta",
+                r#"{"type":"response.output_text.delta","item_id":"msg_1","del"#,
+            ),
+            Self::Messages => {
+                sse::named("content_block_delta", r#"{"type":"content_block_delta","index":0,"del"#)
+            }
+            Self::Gemini => chat::data(r#"{"candidates":[{"content":{"par"#),
+        };
+        Frame { part: Part::Text, bytes }
     }
+}
+
+/// A path without its query.
+pub(crate) fn bare(path: &str) -> &str {
+    path.split('?').next().unwrap_or_default()
+}
+
+/// The model that a path of Gemini's names.
+pub(crate) fn model_in(path: &str) -> Option<&str> {
+    let (front, _) = bare(path).rsplit_once(':')?;
+    front.rsplit_once("/models/").map(|(_, model)| model)
 }

@@ -132,6 +132,16 @@ async fn connections_end_as_promised_at_each_moment() {
 }
 
 #[tokio::test]
+async fn a_refusing_server_keeps_its_port_to_itself() {
+    let server = FakeModel::start(Script::parliament()).await;
+    server.refuse().await;
+    let taken = tokio::net::TcpListener::bind(server.address()).await;
+    assert_eq!(taken.unwrap_err().kind(), std::io::ErrorKind::AddrInUse);
+    server.listen_again().await;
+    assert!(ask(server.address(), &request("m", &[])).await.is_done());
+}
+
+#[tokio::test]
 async fn a_refusing_server_refuses_and_then_listens_again() {
     let server =
         FakeModel::start(Script::parliament().fault_once(Fault::Refused, Moment::BeforeHeaders)).await;

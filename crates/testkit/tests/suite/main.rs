@@ -15,6 +15,7 @@ mod gates;
 mod processes;
 mod replies;
 mod server;
+mod wires;
 
 #[test]
 fn no_test_file_is_forgotten() {

@@ -3,12 +3,13 @@
 //! Decides when a server counts as dead. Must never wait without a deadline, and never treat bytes as life: only a
 //! whole event, or a whole comment, is. Nothing here retries.
 
-use super::assemble::{Assembler, Ended};
-use super::refusal;
+use crate::draft::Ended;
 use crate::error::Failure;
 use crate::limits::{self, Limits};
+use crate::refusal;
 use crate::sse::{SseItem, SseReader};
-use althing_protocol::{BackendErrorKind, DeltaSink, Reply};
+use crate::wire::{Finished, Reader, Words};
+use althing_protocol::{BackendErrorKind, DeltaSink};
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Request, Response};
 use std::error::Error;
@@ -24,27 +25,33 @@ pub(crate) struct Attempt<'a> {
     pub(crate) deadline: Instant,
     /// The request's tokens, for replies that come without a count.
     pub(crate) input_estimate: u64,
+    /// What people call the wire.
+    pub(crate) words: &'static Words,
 }
 
 impl Attempt<'_> {
     /// Makes it.
-    pub(crate) async fn make(
+    pub(crate) async fn make<R: Reader>(
         &self,
         request: Request,
+        reader: R,
         on_delta: &mut DeltaSink<'_>,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Finished, Failure> {
         let response = self.send(request).await?;
         if !response.status().is_success() {
             return Err(refusal::read(response, self.deadline).await);
         }
         match response_form(&response) {
-            Form::Stream => self.stream(response, on_delta).await,
-            Form::Whole => self.whole(response, on_delta).await,
+            Form::Stream => self.stream(response, reader, on_delta).await,
+            Form::Whole => self.whole(response, reader, on_delta).await,
             Form::Other(said) => Err(Failure::new(
                 BackendErrorKind::Protocol,
                 format!("the server answered with `{said}` in place of an event stream"),
             )
-            .with_hint("check `base_url`: it should end where `/chat/completions` begins, often in `/v1`")
+            .with_hint(format!(
+                "check `base_url`: it should end where `{}` begins, often in `{}`",
+                self.words.path, self.words.base
+            ))
             // A page in place of a stream is a wrong address, and stays one.
             .for_good()),
         }
@@ -64,9 +71,13 @@ impl Attempt<'_> {
     }
 
     /// Reads a stream to its end.
-    async fn stream(&self, mut response: Response, on_delta: &mut DeltaSink<'_>) -> Result<Reply, Failure> {
+    async fn stream<R: Reader>(
+        &self,
+        mut response: Response,
+        mut reply: R,
+        on_delta: &mut DeltaSink<'_>,
+    ) -> Result<Finished, Failure> {
         let mut reader = SseReader::default();
-        let mut reply = Assembler::default();
         let ended = self.read_events(&mut response, &mut reader, &mut reply, on_delta).await;
         if reply.is_done() {
             // The connection can only be used again once its body is read to the end.
@@ -78,11 +89,11 @@ impl Attempt<'_> {
         reply.end(ended, self.input_estimate)
     }
 
-    async fn read_events(
+    async fn read_events<R: Reader>(
         &self,
         response: &mut Response,
         reader: &mut SseReader,
-        reply: &mut Assembler,
+        reply: &mut R,
         on_delta: &mut DeltaSink<'_>,
     ) -> Ended {
         let mut watch = Watch::new(self.limits.idle, self.deadline);
@@ -134,9 +145,13 @@ impl Attempt<'_> {
     }
 
     /// Reads a reply that came in one piece, from a server that does not stream.
-    async fn whole(&self, response: Response, on_delta: &mut DeltaSink<'_>) -> Result<Reply, Failure> {
+    async fn whole<R: Reader>(
+        &self,
+        response: Response,
+        mut reply: R,
+        on_delta: &mut DeltaSink<'_>,
+    ) -> Result<Finished, Failure> {
         let by = (Instant::now() + self.limits.idle).min(self.deadline);
-        let mut reply = Assembler::default();
         let ended = match read_body(response, limits::EVENT_BYTES, by).await {
             Ok(body) => match reply.event(&body, on_delta) {
                 Ok(()) => Ended::Whole,
@@ -156,7 +171,7 @@ impl Attempt<'_> {
         Failure::new(BackendErrorKind::Timeout, format!("nothing came for {}", seconds(self.limits.idle)))
     }
 
-    fn overdue(&self) -> Failure {
+    pub(crate) fn overdue(&self) -> Failure {
         Failure::new(
             BackendErrorKind::Timeout,
             format!("the call took longer than {}", seconds(self.limits.whole)),
@@ -247,7 +262,7 @@ pub(crate) async fn read_body(
 }
 
 /// What the network said. The address is never in it: it may carry a password.
-fn transport_failure(error: &reqwest::Error, limits: &Limits) -> Failure {
+pub(crate) fn transport_failure(error: &reqwest::Error, limits: &Limits) -> Failure {
     let reason = innermost(error);
     if error.is_connect() {
         if tls_problem(error) {
@@ -269,7 +284,7 @@ fn transport_failure(error: &reqwest::Error, limits: &Limits) -> Failure {
 }
 
 /// The cause at the bottom of an error: the layers above only say that there is one.
-fn innermost(error: &reqwest::Error) -> String {
+pub(crate) fn innermost(error: &reqwest::Error) -> String {
     let mut cause: &dyn Error = error;
     while let Some(next) = cause.source() {
         cause = next;
@@ -280,16 +295,12 @@ fn innermost(error: &reqwest::Error) -> String {
     }
 }
 
-fn tls_problem(error: &reqwest::Error) -> bool {
-    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        if error.is::<rustls::Error>() || inner.is_some_and(<dyn Error + Send + Sync>::is::<rustls::Error>) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+/// Whether TLS is at the bottom of an error. An I/O error hides what it wraps from its `source`, and may wrap another.
+fn tls_problem(error: &(dyn Error + 'static)) -> bool {
+    let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    error.is::<rustls::Error>()
+        || wrapped.is_some_and(|inner| tls_problem(inner))
+        || error.source().is_some_and(tls_problem)
 }
 
 fn seconds(limit: Duration) -> String {

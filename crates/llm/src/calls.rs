@@ -3,12 +3,21 @@
 //! Decides which call a fragment belongs to, for providers that number their calls well, badly or not at all. Must
 //! never hand out a call before the whole reply has ended well: `finish` is called only then.
 
-use super::frame::{CallPiece, Text};
 use crate::error::Failure;
 use crate::limits::{ARGUMENT_BYTES, TOOL_CALLS};
 use althing_protocol::{BackendErrorKind, ToolCall};
 use serde::de::IgnoredAny;
 use std::collections::HashSet;
+
+/// A piece of a call, as it came.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Fragment<'a> {
+    /// The provider's number for the call.
+    pub(crate) index: Option<u32>,
+    pub(crate) id: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) arguments: &'a str,
+}
 
 /// The calls of one reply so far.
 #[derive(Debug, Default)]
@@ -37,26 +46,14 @@ impl Calls {
     }
 
     /// Adds a fragment. Gives the tool's name when the fragment is the first to say it.
-    pub(crate) fn add(&mut self, piece: &CallPiece<'_>) -> Result<Option<&str>, Failure> {
-        let id = piece.id.as_ref().map_or("", Text::as_str);
-        let function = piece.function.as_ref();
-        let name = function.and_then(|function| function.name.as_ref()).map_or("", Text::as_str);
-        let decoded: Text<'_>;
-        let arguments = match function.and_then(|function| function.arguments) {
-            None => "",
-            Some(raw) if raw.get().starts_with('"') => {
-                decoded = serde_json::from_str(raw.get())
-                    .map_err(|error| Failure::new(BackendErrorKind::Protocol, error.to_string()))?;
-                decoded.as_str()
-            }
-            Some(raw) => raw.get(),
-        };
+    pub(crate) fn add(&mut self, fragment: Fragment<'_>) -> Result<Option<&str>, Failure> {
+        let Fragment { index, id, name, arguments } = fragment;
         self.bytes += arguments.len() + name.len() + id.len();
         if self.bytes > ARGUMENT_BYTES {
             return Err(Failure::new(BackendErrorKind::TooLarge, "the tool calls are larger than 2 MiB"));
         }
         let slots = self.slots.len();
-        let at = match self.place(piece.index, id, name, arguments) {
+        let at = match self.place(index, id, name, arguments) {
             Place::Known(at) => at,
             Place::Repeat => return Ok(None),
             Place::New if slots >= TOOL_CALLS => {
@@ -66,7 +63,7 @@ impl Calls {
                 ));
             }
             Place::New => {
-                self.slots.push(Slot { index: piece.index, ..Slot::default() });
+                self.slots.push(Slot { index, ..Slot::default() });
                 slots
             }
         };
@@ -148,6 +145,15 @@ fn is_whole(arguments: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chat::CallPiece;
+
+    fn add<'a>(calls: &'a mut Calls, piece: &CallPiece<'_>) -> Result<Option<&'a str>, Failure> {
+        let name =
+            piece.function.as_ref().and_then(|function| function.name.as_ref()).map_or("", |n| n.as_str());
+        let id = piece.id.as_ref().map_or("", |id| id.as_str());
+        let arguments = piece.arguments().unwrap();
+        calls.add(Fragment { index: piece.index, id, name, arguments: &arguments })
+    }
 
     /// The calls that come of these fragments, as `id name arguments`, and the names as they were announced.
     fn put_together(fragments: &[&str]) -> (Vec<String>, Vec<String>) {
@@ -155,7 +161,7 @@ mod tests {
         let mut announced = Vec::new();
         for fragment in fragments {
             let piece: CallPiece<'_> = serde_json::from_str(fragment).unwrap();
-            announced.extend(calls.add(&piece).unwrap().map(str::to_owned));
+            announced.extend(add(&mut calls, &piece).unwrap().map(str::to_owned));
         }
         let finished = calls.finish().unwrap();
         (
@@ -230,7 +236,7 @@ mod tests {
     #[test]
     fn a_call_without_a_name_is_no_call_of_the_protocol() {
         let mut calls = Calls::default();
-        calls.add(&serde_json::from_str(r#"{"index":0,"id":"a"}"#).unwrap()).unwrap();
+        add(&mut calls, &serde_json::from_str(r#"{"index":0,"id":"a"}"#).unwrap()).unwrap();
         assert_eq!(calls.finish().unwrap_err().kind, BackendErrorKind::Protocol);
     }
 
@@ -240,7 +246,7 @@ mod tests {
         let piece =
             format!(r#"{{"index":0,"function":{{"name":"x","arguments":"{}"}}}}"#, "x".repeat(1 << 20));
         let piece: CallPiece<'_> = serde_json::from_str(&piece).unwrap();
-        calls.add(&piece).unwrap();
-        assert_eq!(calls.add(&piece).unwrap_err().kind, BackendErrorKind::TooLarge);
+        add(&mut calls, &piece).unwrap();
+        assert_eq!(add(&mut calls, &piece).unwrap_err().kind, BackendErrorKind::TooLarge);
     }
 }

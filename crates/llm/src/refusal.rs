@@ -2,14 +2,14 @@
 //!
 //! Decides which kind of failure a status is. The words are raw here; the backend cleans them before anyone sees them.
 
-use super::transport::read_body;
 use crate::error::{Again, Failure};
-use crate::limits::{ERROR_BODY_BYTES, ERROR_BODY_TIME};
+use crate::limits::{ERROR_BODY_BYTES, ERROR_BODY_TIME, MAX_RETRIES};
 use crate::retry::asked_wait;
+use crate::transport::read_body;
 use althing_protocol::BackendErrorKind as Kind;
 use reqwest::Response;
 use serde_json::Value;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 /// Reads the refusal; its body only as far as it is small and comes soon.
@@ -18,15 +18,21 @@ pub(crate) async fn read(response: Response, deadline: Instant) -> Failure {
     let after = asked_wait(response.headers(), now());
     let by = (Instant::now() + ERROR_BODY_TIME).min(deadline);
     let body = read_body(response, ERROR_BODY_BYTES, by).await.unwrap_or_default();
-    let said = provider_message(&String::from_utf8_lossy(&body));
+    let body = String::from_utf8_lossy(&body);
+    let after = after.or_else(|| retry_delay(&body));
+    let said = provider_message(&body);
     let reason = status.canonical_reason().map(|reason| format!(" {reason}")).unwrap_or_default();
     let what = if said.is_empty() {
         format!("{}{reason}", status.as_u16())
     } else {
         format!("{}{reason}: {said}", status.as_u16())
     };
-    let mut failure =
-        Failure { after, status: Some(status.as_u16()), ..classify(status.as_u16(), what, &said) };
+    let judged = classify(status.as_u16(), what, &said);
+    // Google words a quota per minute like one that is used up; only the wait that it asks for tells them apart.
+    let passing = judged.kind == Kind::RateLimited && after.is_some();
+    let judged =
+        if passing { Failure { again: Again::AtMost(MAX_RETRIES), hint: None, ..judged } } else { judged };
+    let mut failure = Failure { after, status: Some(status.as_u16()), ..judged };
     if failure.again == Again::Never {
         failure.after = None;
     }
@@ -84,6 +90,8 @@ pub(crate) fn in_stream(error: &str) -> Failure {
     Failure::new(
         if says("rate_limit") {
             Kind::RateLimited
+        } else if says("too_large") || says("billing") || says("invalid_prompt") {
+            Kind::BadRequest
         } else if says("api_key") || says("auth") || says("permission") {
             Kind::Auth
         } else if says("not_found") {
@@ -95,6 +103,15 @@ pub(crate) fn in_stream(error: &str) -> Failure {
         },
         what,
     )
+}
+
+/// The wait that Google asks for in an error's body: `"retryDelay": "34.5s"` among its details.
+fn retry_delay(body: &str) -> Option<Duration> {
+    let value: Value = serde_json::from_str(body).ok()?;
+    let value = value.get(0).unwrap_or(&value);
+    let details = value.get("error")?.get("details")?.as_array()?;
+    let delay = details.iter().find_map(|detail| detail.get("retryDelay"))?.as_str()?;
+    Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
 }
 
 /// The provider's own sentence out of an error's body, in the shapes that are in use; else the body itself.
@@ -199,11 +216,25 @@ mod tests {
             (r#"{"message":"x","type":"requests","code":"rate_limit_exceeded"}"#, Kind::RateLimited),
             (r#"{"message":"x","type":"invalid_request_error","code":null}"#, Kind::BadRequest),
             (r#"{"message":"x","type":"server_error"}"#, Kind::Server),
+            (r#"{"type":"overloaded_error","message":"Overloaded"}"#, Kind::Server),
+            (r#"{"type":"authentication_error","message":"invalid x-api-key"}"#, Kind::Auth),
+            (r#"{"type":"rate_limit_error","message":"x"}"#, Kind::RateLimited),
+            (r#"{"code":503,"message":"x","status":"UNAVAILABLE"}"#, Kind::Server),
+            (r#"{"type":"error","code":"server_error","message":"x"}"#, Kind::Server),
+            ("null", Kind::Server),
             (r#""overloaded""#, Kind::Server),
         ];
         for (error, kind) in table {
             assert_eq!(in_stream(error).kind, kind, "{error}");
         }
+    }
+
+    #[test]
+    fn the_wait_in_googles_error_is_found() {
+        let body = r#"[{"error":{"code":429,"details":[{"@type":"x"},{"retryDelay":"34.5s"}]}}]"#;
+        assert_eq!(retry_delay(body), Some(Duration::from_millis(34_500)));
+        assert_eq!(retry_delay(r#"{"error":{"details":[{"retryDelay":"soon"}]}}"#), None);
+        assert_eq!(retry_delay("no JSON"), None);
     }
 
     #[test]

@@ -1,0 +1,214 @@
+//! One agent's way to a model behind a wire: how one call of the port becomes attempts, and what its caller is told.
+//!
+//! The same for every wire. Decides nothing about what is said; `wire` has that.
+
+use crate::error::{BuildError, Failure, clean};
+use crate::http::{HttpClient, is_local};
+use crate::limits::Limits;
+use crate::prices::PriceTable;
+use crate::providers::Provider;
+use crate::retry::{Next, next};
+use crate::throttle::Throttle;
+use crate::transport::Attempt;
+use crate::wire::{Finished, Wire};
+use althing_protocol::{
+    Backend, BackendConfig, BackendError, BackendErrorKind, BackendInfo, BoxFuture, Delta, DeltaSink,
+    ModelRequest, Price, Reply, Secret, Usage,
+};
+use bytes::Bytes;
+use reqwest::header::HeaderMap;
+use reqwest::{Method, Request, Url};
+use std::sync::Arc;
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// How often one call may be said another way because the provider refused a field.
+const CORRECTIONS: u32 = 3;
+
+/// One agent's way to a model.
+pub(crate) struct ApiBackend<W> {
+    info: BackendInfo,
+    provider: &'static Provider,
+    client: reqwest::Client,
+    url: Url,
+    /// All marked sensitive, so that no `Debug` shows them.
+    headers: HeaderMap,
+    /// What no message may contain.
+    secrets: Vec<Secret>,
+    limits: Limits,
+    price: Option<Price>,
+    throttle: Arc<Throttle>,
+    wire: W,
+}
+
+/// The name of the section's model.
+pub(crate) fn model(config: &BackendConfig) -> Result<String, BuildError> {
+    let model = config.model.clone().filter(|model| !model.trim().is_empty());
+    model.ok_or_else(|| BuildError::NoModel { kind: config.kind.clone() })
+}
+
+impl<W: Wire> ApiBackend<W> {
+    /// Checks the rest of the section, so that a call can only fail for what happens on the wire.
+    pub(crate) fn new(
+        config: &BackendConfig,
+        provider: &'static Provider,
+        (http, prices): (&HttpClient, &PriceTable),
+        (wire, url, headers): (W, Url, HeaderMap),
+    ) -> Result<Self, BuildError> {
+        let model = model(config)?;
+        let limits = Limits::from_params(&config.params)?;
+        let mut secrets: Vec<Secret> = config.headers.iter().map(|(_, value)| value.clone()).collect();
+        secrets.extend(config.api_key.as_ref().map(|key| Secret::new(key.reveal().trim())));
+        Ok(Self {
+            provider,
+            client: http.client(limits.connect, is_local(url.host_str().unwrap_or_default()))?,
+            throttle: http.throttle(config, &url)?,
+            url,
+            headers,
+            secrets,
+            limits,
+            price: prices.price(&model),
+            info: BackendInfo { kind: config.kind.clone(), model, offline: false },
+            wire,
+        })
+    }
+
+    async fn run(&self, request: &ModelRequest, mut on_delta: DeltaSink<'_>) -> Result<Reply, BackendError> {
+        let deadline = Instant::now() + self.limits.whole;
+        let mut body = self.body(request)?;
+        let (mut retries, mut corrections) = (0, 0);
+        let mut spent = Usage::default();
+        loop {
+            let mut failure = match self.attempt(&body, deadline, &mut spent, &mut on_delta).await {
+                Ok(reply) => return Ok(reply),
+                Err(failure) => failure,
+            };
+            spent += failure.counted.priced(self.price.as_ref());
+            let refused = matches!(failure.status, Some(400 | 422));
+            if refused && corrections < CORRECTIONS && self.wire.learn(&failure.what) {
+                corrections += 1;
+                body = self.body(request)?;
+                continue;
+            }
+            failure.what = clean(&failure.what, self.secrets.iter().map(Secret::reveal));
+            let left = deadline.saturating_duration_since(Instant::now());
+            match next(&failure, &self.limits, retries, left, fastrand::f64()) {
+                Next::Retry(after) => {
+                    retries += 1;
+                    on_delta(Delta::Retry { attempt: retries, after, reason: &failure.what });
+                    sleep(after).await;
+                }
+                Next::GiveUp(remark) => return Err(self.error(failure, remark, spent)),
+            }
+        }
+    }
+
+    /// One attempt, in its turn. What it costs is added to `spent`, unless it failed: then the failure carries it.
+    async fn attempt(
+        &self,
+        body: &Bytes,
+        deadline: Instant,
+        spent: &mut Usage,
+        on_delta: &mut DeltaSink<'_>,
+    ) -> Result<Reply, Failure> {
+        let attempt = Attempt {
+            client: &self.client,
+            limits: &self.limits,
+            deadline,
+            input_estimate: (body.len() as u64).div_ceil(4),
+            words: self.wire.words(),
+        };
+        let _turn = timeout_at(deadline, self.throttle.turn()).await.map_err(|_| {
+            let overdue = attempt.overdue();
+            let what = format!("{}: its turn under the limits of its key did not come", overdue.what);
+            Failure { what, ..overdue }
+        })?;
+        spent.calls += 1;
+        let finished = attempt.make(self.http_request(body), self.wire.reader(), on_delta).await?;
+        let Finished { mut reply, counted, keepsake } = finished;
+        *spent += counted.priced(self.price.as_ref());
+        reply.usage = *spent;
+        if let Some(keepsake) = keepsake {
+            self.wire.keep(&reply, keepsake);
+        }
+        Ok(reply)
+    }
+
+    fn body(&self, request: &ModelRequest) -> Result<Bytes, BackendError> {
+        self.wire.body(&self.info.model, request).map(Bytes::from).map_err(|error| {
+            let failure = Failure::new(BackendErrorKind::BadRequest, format!("cannot be written: {error}"));
+            self.error(failure, None, Usage::default())
+        })
+    }
+
+    fn http_request(&self, body: &Bytes) -> Request {
+        let mut request = Request::new(Method::POST, self.url.clone());
+        *request.headers_mut() = self.headers.clone();
+        *request.body_mut() = Some(body.clone().into());
+        request
+    }
+
+    fn error(&self, failure: Failure, remark: Option<String>, usage: Usage) -> BackendError {
+        let Failure { kind, what, hint, .. } = failure;
+        let remark = remark.map(|remark| format!(" ({remark})")).unwrap_or_default();
+        let message = format!("{} {}: {what}{remark}", self.info.kind, self.info.model);
+        BackendError { kind, message, hint: hint.map(String::from).or_else(|| self.hint(kind)), usage }
+    }
+
+    /// What a person can do about a kind of failure.
+    fn hint(&self, kind: BackendErrorKind) -> Option<String> {
+        let words = self.wire.words();
+        let host = self.url.host_str().unwrap_or_default();
+        let port = self.url.port().map(|port| format!(":{port}")).unwrap_or_default();
+        match kind {
+            BackendErrorKind::Auth => Some(match self.provider.key_variable {
+                Some(variable) => format!("check the key in {variable}, and that it may use this model"),
+                None => format!("check the `api_key` for {host}"),
+            }),
+            BackendErrorKind::NotFound => {
+                let path = self.url.path();
+                let base = path.rfind(words.path).and_then(|at| path.get(..at)).unwrap_or(path);
+                let model = &self.info.model;
+                let other = if words.path == "/responses" {
+                    "; a server that speaks only chat completions needs `api: chat`"
+                } else {
+                    ""
+                };
+                Some(format!("check the model name `{model}` and `base_url` ({host}{port}{base}){other}"))
+            }
+            BackendErrorKind::Connect => Some(if is_local(host) {
+                format!("is the server running at {host}{port}? Else check `base_url`")
+            } else {
+                format!("check the network and, behind one, the proxy; {host}{port} could not be reached")
+            }),
+            BackendErrorKind::RateLimited => {
+                Some("wait, set `requests_per_minute`, or use fewer agents on this provider".to_owned())
+            }
+            BackendErrorKind::BadRequest => {
+                Some("check the backend's parameters against what this model accepts".to_owned())
+            }
+            BackendErrorKind::Timeout => Some(
+                "raise `first_byte_timeout_seconds` or `idle_timeout_seconds` if the model really needs that long"
+                    .to_owned(),
+            ),
+            BackendErrorKind::Protocol => Some(format!("check that `base_url` is {}", words.api)),
+            BackendErrorKind::Server
+            | BackendErrorKind::Cut
+            | BackendErrorKind::TooLarge
+            | BackendErrorKind::Empty => None,
+        }
+    }
+}
+
+impl<W: Wire> Backend for ApiBackend<W> {
+    fn info(&self) -> &BackendInfo {
+        &self.info
+    }
+
+    fn call<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+        on_delta: DeltaSink<'a>,
+    ) -> BoxFuture<'a, Result<Reply, BackendError>> {
+        Box::pin(self.run(request, on_delta))
+    }
+}

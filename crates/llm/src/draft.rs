@@ -1,0 +1,162 @@
+//! A reply in the making, in no wire's words, and the judgement whether it ended well.
+//!
+//! Must never give out a reply that was cut: half an answer reads like a whole one, and half a tool call may do harm.
+//! The wires only translate their frames into what is said here.
+
+use crate::calls::{Calls, Fragment};
+use crate::error::Failure;
+use crate::limits::TEXT_BYTES;
+use crate::prices::Counted;
+use crate::tokens::estimate_tokens;
+use althing_protocol::{BackendErrorKind, Delta, DeltaSink, Reply, Usage};
+
+/// How the bytes of a reply ended.
+#[derive(Clone, Debug)]
+pub(crate) enum Ended {
+    /// The body came to its end.
+    Whole,
+    /// It broke off, or was broken off, for this reason.
+    Broken(Failure),
+}
+
+/// Why the model stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Finish {
+    /// It said what it had to say, or waits for its tools.
+    Good,
+    /// It reached the output limit.
+    Length,
+    /// The provider withheld the reply, or the rest of it; with the provider's word for why.
+    Withheld(String),
+    /// The model wrote what the provider could not understand itself; with the provider's word for it.
+    Garbled(String),
+}
+
+/// A reply in the making.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    text: String,
+    reasoning: String,
+    calls: Calls,
+    finish: Option<Finish>,
+    /// What the provider counted.
+    pub(crate) counted: Option<Counted>,
+    /// The provider has said that the stream is over.
+    pub(crate) done: bool,
+}
+
+impl Draft {
+    /// More text.
+    pub(crate) fn text(&mut self, more: &str, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+        if !more.is_empty() {
+            grow(&mut self.text, more)?;
+            on_delta(Delta::Text(more));
+        }
+        Ok(())
+    }
+
+    /// More reasoning.
+    pub(crate) fn reasoning(&mut self, more: &str, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+        if !more.is_empty() {
+            grow(&mut self.reasoning, more)?;
+            on_delta(Delta::Reasoning(more));
+        }
+        Ok(())
+    }
+
+    /// More of a tool call.
+    pub(crate) fn call(
+        &mut self,
+        fragment: Fragment<'_>,
+        on_delta: &mut DeltaSink<'_>,
+    ) -> Result<(), Failure> {
+        if let Some(name) = self.calls.add(fragment)? {
+            on_delta(Delta::ToolCall(name));
+        }
+        Ok(())
+    }
+
+    /// The model stopped.
+    pub(crate) fn finish(&mut self, finish: Finish) {
+        self.finish = Some(finish);
+    }
+
+    /// Whether the reply itself is complete, whatever may still follow.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.done || self.finish.is_some()
+    }
+
+    /// Whether there is anything in it that its reader could act on.
+    fn is_empty(&self) -> bool {
+        self.text.trim().is_empty() && self.calls.is_empty()
+    }
+
+    /// What the reply has cost so far: as the provider counted, else by estimate.
+    fn count(&self, input_estimate: u64) -> Counted {
+        let reasoning = estimate_tokens(&self.reasoning);
+        let output = estimate_tokens(&self.text) + self.calls.estimated_tokens() + reasoning;
+        match self.counted {
+            // A stream that broke off was only half counted.
+            Some(counted) if counted.output == 0 => Counted { output, ..counted },
+            Some(counted) => counted,
+            None if output == 0 => Counted::default(),
+            None => Counted { input: input_estimate, output, reasoning, ..Counted::default() },
+        }
+    }
+
+    /// The reply, if it ended well. `input_estimate` stands in where the provider counted nothing. The reply's own
+    /// usage is left to whoever knows the price.
+    pub(crate) fn end(self, ended: Ended, input_estimate: u64) -> Result<(Reply, Counted), Failure> {
+        let counted = self.count(input_estimate);
+        match self.judge(ended) {
+            Ok(reply) => Ok((reply, counted)),
+            Err(failure) => Err(Failure { counted, ..failure }),
+        }
+    }
+
+    fn judge(self, ended: Ended) -> Result<Reply, Failure> {
+        if !self.is_finished() || (self.finish.is_none() && self.is_empty()) {
+            return Err(match ended {
+                Ended::Broken(failure) => failure,
+                Ended::Whole => Failure::new(BackendErrorKind::Cut, "the stream ended before the reply did"),
+            });
+        }
+        match self.finish {
+            Some(Finish::Withheld(why)) => {
+                return Err(Failure::new(
+                    BackendErrorKind::BadRequest,
+                    format!("the provider's content filter withheld the reply ({why})"),
+                )
+                .with_hint(
+                    "the task or the conversation is refused: word it differently, or use another model",
+                ));
+            }
+            Some(Finish::Length) if self.is_empty() => {
+                return Err(Failure::new(
+                    BackendErrorKind::Empty,
+                    "the reply reached its token limit before it said anything",
+                )
+                .with_hint("raise `max_tokens`, or lower `reasoning.effort`")
+                .for_good());
+            }
+            Some(Finish::Garbled(word)) if self.is_empty() => {
+                let what = format!("the model's reply could not be read by its provider ({word})");
+                return Err(Failure::new(BackendErrorKind::Empty, what));
+            }
+            Some(Finish::Good | Finish::Length | Finish::Garbled(_)) | None => {}
+        }
+        if self.is_empty() {
+            return Err(Failure::new(BackendErrorKind::Empty, "the reply was empty"));
+        }
+        let tool_calls = self.calls.finish()?;
+        Ok(Reply { text: self.text, reasoning: self.reasoning, tool_calls, usage: Usage::default() })
+    }
+}
+
+fn grow(text: &mut String, more: &str) -> Result<(), Failure> {
+    if text.len() + more.len() > TEXT_BYTES {
+        return Err(Failure::new(BackendErrorKind::TooLarge, "the reply is larger than 4 MiB"));
+    }
+    text.push_str(more);
+    Ok(())
+}

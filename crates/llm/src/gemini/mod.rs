@@ -1,0 +1,93 @@
+//! Google's Gemini wire: `schema` fits tools to what it takes, `request` writes, `read` understands the stream.
+//!
+//! From Gemini 3 on a tool call must go back with the signature of the thought that led to it, so a reply with calls is
+//! kept as it came (`keepsake`) and goes back so. Where it is forgotten, the documented mark goes in its place.
+
+mod read;
+mod request;
+mod schema;
+
+pub(crate) use request::KNOWN;
+
+use crate::BuildError;
+use crate::keepsake::Keepsakes;
+use crate::params::LeftOut;
+use crate::providers::Provider;
+use crate::wire::{Wire, Words, address, headers};
+use althing_protocol::{BackendConfig, ModelRequest, Reply};
+use read::GeminiReader;
+use request::Params;
+use reqwest::Url;
+use reqwest::header::HeaderMap;
+use serde_json::Value;
+
+static WORDS: Words = Words { path: "/models/", base: "/v1beta", api: "a Gemini API" };
+
+/// The wire of one section.
+pub(crate) struct Gemini {
+    params: Params,
+    kept: Keepsakes,
+    left_out: LeftOut,
+}
+
+/// How Google says that a model does not take a field that a call can do without.
+const REFUSALS: &[(&str, &[&str], &str)] = &[
+    ("thinking", &["not supported", "only enabled"], "generationConfig.thinkingConfig"),
+    ("penalty", &["not enabled", "not supported"], "generationConfig.frequencyPenalty"),
+    ("penalty", &["not enabled", "not supported"], "generationConfig.presencePenalty"),
+];
+
+impl Gemini {
+    /// Sets the wire up, with its address and headers.
+    pub(crate) fn new(
+        config: &BackendConfig,
+        provider: &'static Provider,
+    ) -> Result<(Self, Url, HeaderMap), BuildError> {
+        let wire =
+            Self { params: Params::new(config), kept: Keepsakes::default(), left_out: LeftOut::default() };
+        Ok((wire, url(config)?, headers(config, provider.key_header, &[])?))
+    }
+}
+
+/// The model is in the path, and `alt=sse` makes the stream one of events.
+fn url(config: &BackendConfig) -> Result<Url, BuildError> {
+    let mut url = address(config)?;
+    let base = url.path().trim_end_matches('/').to_owned();
+    let base = if base.is_empty() { "/v1beta" } else { base.strip_suffix("/models").unwrap_or(&base) };
+    let model = crate::call::model(config)?;
+    let model = model.trim();
+    let model = if model.contains('/') { model.to_owned() } else { format!("models/{model}") };
+    url.set_path(&format!("{base}/{model}:streamGenerateContent"));
+    url.query_pairs_mut().append_pair("alt", "sse");
+    Ok(url)
+}
+
+impl Wire for Gemini {
+    type Reader = GeminiReader;
+
+    fn words(&self) -> &'static Words {
+        &WORDS
+    }
+
+    fn body(&self, _model: &str, request: &ModelRequest) -> serde_json::Result<Vec<u8>> {
+        let mut body = self.params.body(request, &self.kept);
+        self.left_out.strip(&mut body);
+        serde_json::to_vec(&body)
+    }
+
+    fn reader(&self) -> GeminiReader {
+        GeminiReader::default()
+    }
+
+    fn learn(&self, refusal: &str) -> bool {
+        let said = refusal.to_ascii_lowercase();
+        let named = |(word, ways, _): &&(&str, &[&str], &'static str)| {
+            said.contains(word) && ways.iter().any(|way| said.contains(way))
+        };
+        REFUSALS.iter().filter(named).any(|(_, _, field)| self.left_out.leave_out(field))
+    }
+
+    fn keep(&self, reply: &Reply, keepsake: Value) {
+        self.kept.keep(&reply.tool_calls, keepsake);
+    }
+}

@@ -1,0 +1,235 @@
+//! Understands the frames of a Gemini stream. Parts that are not named here say nothing that a reply needs, but go back
+//! with the calls that they came with.
+
+use crate::calls::Fragment;
+use crate::draft::{Draft, Ended, Finish};
+use crate::error::Failure;
+use crate::limits::EVENT_BYTES;
+use crate::prices::Counted;
+use crate::refusal::in_stream;
+use crate::text::Text;
+use crate::wire::{Finished, Reader, unreadable};
+use althing_protocol::DeltaSink;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// How the ids begin that we give to calls which came without.
+pub(crate) const OUR_ID: &str = "althing-";
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Frame<'a> {
+    #[serde(borrow, default)]
+    candidates: Option<Vec<Candidate<'a>>>,
+    #[serde(borrow, default)]
+    prompt_feedback: Option<Feedback<'a>>,
+    #[serde(default)]
+    usage_metadata: Option<UsageFrame>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Candidate<'a> {
+    #[serde(default)]
+    index: Option<u32>,
+    #[serde(borrow, default)]
+    content: Option<Content<'a>>,
+    #[serde(borrow, default)]
+    finish_reason: Option<Text<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Content<'a> {
+    #[serde(borrow, default)]
+    parts: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Part<'a> {
+    #[serde(borrow, default)]
+    text: Option<Text<'a>>,
+    #[serde(default)]
+    thought: Option<bool>,
+    #[serde(borrow, default)]
+    function_call: Option<Call<'a>>,
+    #[serde(borrow, default)]
+    thought_signature: Option<Text<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Call<'a> {
+    #[serde(borrow, default)]
+    id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    name: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    args: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Feedback<'a> {
+    #[serde(borrow, default)]
+    block_reason: Option<Text<'a>>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct UsageFrame {
+    #[serde(default, rename = "promptTokenCount")]
+    prompt: Option<u64>,
+    #[serde(default, rename = "cachedContentTokenCount")]
+    cached: Option<u64>,
+    #[serde(default, rename = "candidatesTokenCount")]
+    candidates: Option<u64>,
+    #[serde(default, rename = "thoughtsTokenCount")]
+    thoughts: Option<u64>,
+    /// What the provider's own tools gave the model to read.
+    #[serde(default, rename = "toolUsePromptTokenCount")]
+    tools: Option<u64>,
+}
+
+/// A reply in the making.
+#[derive(Debug, Default)]
+pub(crate) struct GeminiReader {
+    draft: Draft,
+    calls: u32,
+    /// The reply as it must go back, without the summaries of thoughts.
+    parts: Vec<Value>,
+    bytes: usize,
+}
+
+impl Reader for GeminiReader {
+    fn event(&mut self, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+        let data = data.trim_ascii();
+        if data.is_empty() {
+            return Ok(());
+        }
+        let frame: Frame<'_> = serde_json::from_slice(data).map_err(|error| unreadable(&error))?;
+        if let Some(error) = frame.error {
+            return Err(in_stream(error.get()));
+        }
+        if let Some(usage) = frame.usage_metadata {
+            self.draft.counted = Some(counted(usage));
+        }
+        if let Some(reason) = frame.prompt_feedback.and_then(|feedback| feedback.block_reason) {
+            self.draft.finish(Finish::Withheld(format!("prompt blocked: {}", reason.as_str())));
+        }
+        for candidate in frame.candidates.unwrap_or_default() {
+            if candidate.index.unwrap_or(0) != 0 {
+                continue;
+            }
+            for part in candidate.content.and_then(|content| content.parts).unwrap_or_default() {
+                self.part(part, on_delta)?;
+            }
+            if let Some(reason) = candidate.finish_reason {
+                self.draft.finish(finish(reason.as_str()));
+            }
+        }
+        Ok(())
+    }
+
+    /// This wire has no word for it: the stream is over where the body is.
+    fn is_done(&self) -> bool {
+        false
+    }
+
+    fn is_finished(&self) -> bool {
+        self.draft.is_finished()
+    }
+
+    fn end(self, ended: Ended, input_estimate: u64) -> Result<Finished, Failure> {
+        let keep = self.calls > 0 && self.bytes <= EVENT_BYTES;
+        let (reply, counted) = self.draft.end(ended, input_estimate)?;
+        Ok(Finished { reply, counted, keepsake: keep.then_some(Value::Array(self.parts)) })
+    }
+}
+
+impl GeminiReader {
+    fn part(&mut self, raw: &RawValue, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+        let part: Part<'_> = serde_json::from_str(raw.get()).map_err(|error| unreadable(&error))?;
+        let thought = part.thought == Some(true);
+        if let Some(text) = &part.text {
+            if thought {
+                self.draft.reasoning(text.as_str(), on_delta)?;
+            } else {
+                self.draft.text(text.as_str(), on_delta)?;
+            }
+        }
+        if let Some(call) = &part.function_call {
+            self.call(call, on_delta)?;
+        }
+        if !thought || part.thought_signature.is_some() {
+            self.remember(raw, &part);
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, call: &Call<'_>, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+        let id = match &call.id {
+            Some(id) if !id.as_str().is_empty() => id.as_str().to_owned(),
+            // Unique over replies, because what is kept of a reply is found by it.
+            _ => format!("{OUR_ID}{:08x}-{}", fastrand::u32(..), self.calls),
+        };
+        let decoded: Text<'_>;
+        let arguments = match call.args {
+            None => "",
+            Some(raw) if raw.get().starts_with('"') => {
+                decoded = serde_json::from_str(raw.get()).map_err(|error| unreadable(&error))?;
+                decoded.as_str()
+            }
+            Some(raw) => raw.get(),
+        };
+        let name = call.name.as_ref().map_or("", Text::as_str);
+        let index = Some(self.calls);
+        self.calls += 1;
+        self.draft.call(Fragment { index, id: &id, name, arguments }, on_delta)
+    }
+
+    /// Keeps a part for going back. Text that came in pieces becomes one again, unless a piece is signed.
+    fn remember(&mut self, raw: &RawValue, part: &Part<'_>) {
+        self.bytes += raw.get().len();
+        if self.bytes > EVENT_BYTES {
+            self.parts.clear();
+            return;
+        }
+        let plain = part.function_call.is_none() && part.thought_signature.is_none();
+        if let (true, Some(more)) = (plain, &part.text) {
+            if more.as_str().is_empty() {
+                return;
+            }
+            let last = self.parts.last_mut().and_then(Value::as_object_mut);
+            if let Some(last) = last.filter(|last| last.len() == 1)
+                && let Some(Value::String(text)) = last.get_mut("text")
+            {
+                text.push_str(more.as_str());
+                return;
+            }
+        }
+        self.parts.extend(serde_json::from_str::<Value>(raw.get()));
+    }
+}
+
+fn finish(reason: &str) -> Finish {
+    match reason {
+        "STOP" | "FINISH_REASON_UNSPECIFIED" => Finish::Good,
+        "MAX_TOKENS" => Finish::Length,
+        "SAFETY" | "RECITATION" | "LANGUAGE" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII"
+        | "IMAGE_SAFETY" => Finish::Withheld(reason.to_owned()),
+        other => Finish::Garbled(other.to_owned()),
+    }
+}
+
+fn counted(usage: UsageFrame) -> Counted {
+    let thoughts = usage.thoughts.unwrap_or(0);
+    Counted {
+        input: usage.prompt.unwrap_or(0) + usage.tools.unwrap_or(0),
+        cached: usage.cached.unwrap_or(0),
+        output: usage.candidates.unwrap_or(0) + thoughts,
+        reasoning: thoughts,
+        cache_written: 0,
+    }
+}

@@ -1,0 +1,37 @@
+//! What every wire must do to a conversation before a provider takes it back.
+
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+
+/// How much of a call's broken arguments the model is shown again.
+const BROKEN_ARGUMENTS_CHARS: usize = 2000;
+
+/// A tool's result for a wire that has no word for a failed tool; without one a model takes the error for the result.
+pub(crate) fn marked(content: &str, is_error: bool) -> Cow<'_, str> {
+    let says_so = content.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
+    if is_error && !says_so { Cow::Owned(format!("Error: {content}")) } else { Cow::Borrowed(content) }
+}
+
+/// A call's arguments as a JSON object in text. Arguments that are no JSON object are wrapped into one: several servers
+/// parse the history and refuse the whole conversation for one bad call in it.
+pub(crate) fn arguments_text(arguments: &str) -> Cow<'_, str> {
+    let trimmed = arguments.trim();
+    let whole = trimmed.starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(trimmed).is_ok();
+    if whole {
+        return Cow::Borrowed(arguments);
+    }
+    Cow::Owned(Value::Object(arguments_object(arguments)).to_string())
+}
+
+/// The same as an object.
+pub(crate) fn arguments_object(arguments: &str) -> Map<String, Value> {
+    let trimmed = arguments.trim();
+    if trimmed.is_empty() {
+        return Map::new();
+    }
+    if let Ok(Value::Object(object)) = serde_json::from_str(trimmed) {
+        return object;
+    }
+    let text: String = trimmed.chars().take(BROKEN_ARGUMENTS_CHARS).collect();
+    Map::from_iter([("invalid_arguments".to_owned(), json!(text))])
+}

@@ -1,0 +1,108 @@
+//! Anthropic's Messages wire: `model` knows what each generation of Claude takes, `request` writes, `read` understands
+//! the stream.
+//!
+//! Thoughts before a tool call go back as they came (`keepsake`). Where they are forgotten, a request that must begin
+//! with them asks without thinking, which the API takes; adaptive thinking needs no such care.
+
+mod model;
+mod read;
+mod request;
+
+pub(crate) use request::KNOWN;
+
+use crate::BuildError;
+use crate::keepsake::Keepsakes;
+use crate::params::{LeftOut, Section};
+use crate::providers::Provider;
+use crate::wire::{Wire, Words, address, headers, with_path};
+use althing_protocol::{BackendConfig, ModelRequest, Reply};
+use model::Thinking;
+use read::MessagesReader;
+use request::Params;
+use reqwest::Url;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::Value;
+use std::sync::{Mutex, PoisonError};
+
+static WORDS: Words = Words { path: "/v1/messages", base: ".com", api: "an Anthropic Messages API" };
+
+/// The version of the API that this wire speaks.
+const VERSION: &str = "2023-06-01";
+/// What the code-execution tool needs switched on.
+const CODE_EXECUTION_BETA: &str = "code-execution-2025-08-25";
+
+/// Fields that not every model takes, and a call can do without.
+const OPTIONAL: &[&str] =
+    &["output_config.effort", "top_p", "temperature", "top_k", "service_tier", "thinking.display"];
+
+/// The wire of one section.
+pub(crate) struct Messages {
+    params: Params,
+    left_out: LeftOut,
+    kept: Keepsakes,
+    /// As the section and the model say, until a refusal says better.
+    thinking: Mutex<Thinking>,
+}
+
+impl Messages {
+    /// Sets the wire up, with its address and headers.
+    pub(crate) fn new(
+        config: &BackendConfig,
+        provider: &'static Provider,
+    ) -> Result<(Self, Url, HeaderMap), BuildError> {
+        let params = Params::new(config)?;
+        let thinking = Mutex::new(params.thinking);
+        let wire = Self { params, left_out: LeftOut::default(), kept: Keepsakes::default(), thinking };
+        let url = address(config)?;
+        // The address is given with and without the version.
+        let tail = if url.path().trim_end_matches('/').ends_with("/v1") { "/messages" } else { WORDS.path };
+        let own = own_headers(Section(&config.params))?;
+        Ok((wire, with_path(url, tail), headers(config, provider.key_header, &own)?))
+    }
+}
+
+fn own_headers(section: Section<'_>) -> Result<Vec<(HeaderName, HeaderValue)>, BuildError> {
+    let mut own = vec![(HeaderName::from_static("anthropic-version"), HeaderValue::from_static(VERSION))];
+    let asked =
+        section.get("betas").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+    let code = section.is_on("enable_code_execution").then_some(CODE_EXECUTION_BETA);
+    let betas: Vec<&str> = asked.chain(code).collect();
+    if !betas.is_empty() {
+        let value = HeaderValue::from_str(&betas.join(","))
+            .map_err(|_| BuildError::BadParam { name: "betas", expected: "a list of names" })?;
+        own.push((HeaderName::from_static("anthropic-beta"), value));
+    }
+    Ok(own)
+}
+
+impl Wire for Messages {
+    type Reader = MessagesReader;
+
+    fn words(&self) -> &'static Words {
+        &WORDS
+    }
+
+    fn body(&self, model: &str, request: &ModelRequest) -> serde_json::Result<Vec<u8>> {
+        let thinking = *self.thinking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut body = self.params.body(model, request, thinking, &self.kept);
+        self.left_out.strip(&mut body);
+        serde_json::to_vec(&body)
+    }
+
+    fn reader(&self) -> MessagesReader {
+        MessagesReader::default()
+    }
+
+    fn learn(&self, refusal: &str) -> bool {
+        let mut thinking = self.thinking.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(other) = thinking.learn(refusal) {
+            *thinking = other;
+            return true;
+        }
+        self.left_out.learn(refusal, OPTIONAL)
+    }
+
+    fn keep(&self, reply: &Reply, keepsake: Value) {
+        self.kept.keep(&reply.tool_calls, keepsake);
+    }
+}

@@ -1,0 +1,238 @@
+//! What each generation of Claude takes: how it is told to think, and how much it may write.
+//!
+//! Told by the version in the name, and a name without one counts as the newest, so that a new model needs no new row.
+//! As documented in 2026-11: thinking with a budget up to 4.6, adaptive thinking from 4.6 on, no sampling parameters
+//! from 4.7 on, effort from Opus 4.5 on.
+
+use crate::params::Section;
+use serde_json::{Value, json};
+
+/// What the section's effort is in tokens, for models that think with a budget.
+const EFFORT_BUDGETS: &[(&str, u64)] = &[
+    ("minimal", 1024),
+    ("low", 4096),
+    ("medium", 10_000),
+    ("high", 24_000),
+    ("xhigh", 32_000),
+    ("max", 32_000),
+];
+/// The smallest budget that the API takes.
+const LEAST_BUDGET: u64 = 1024;
+/// The budget where thinking is switched on and none is named.
+const USUAL_BUDGET: u64 = 10_000;
+/// The longest reply where the section names none and the model could write more.
+const USUAL_OUTPUT: u64 = 32_000;
+
+/// How a model is told to think.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Thinking {
+    /// Nothing is said: as the model is.
+    Unsaid,
+    /// Not at all.
+    Off,
+    /// As much as it finds right, shown as a summary where that must be asked for.
+    Adaptive { shown: bool },
+    /// Up to so many tokens.
+    Budget(u64),
+}
+
+impl Thinking {
+    /// The field, where there is one to send.
+    pub(crate) fn field(self) -> Option<Value> {
+        match self {
+            Self::Unsaid => None,
+            Self::Off => Some(json!({"type": "disabled"})),
+            Self::Adaptive { shown: false } => Some(json!({"type": "adaptive"})),
+            Self::Adaptive { shown: true } => Some(json!({"type": "adaptive", "display": "summarized"})),
+            Self::Budget(tokens) => Some(json!({"type": "enabled", "budget_tokens": tokens})),
+        }
+    }
+
+    /// Whether the model thinks because we said so.
+    pub(crate) fn is_on(self) -> bool {
+        matches!(self, Self::Adaptive { .. } | Self::Budget(_))
+    }
+
+    /// What to say instead after this refusal, if it is about thinking.
+    pub(crate) fn learn(self, refusal: &str) -> Option<Self> {
+        let said = refusal.to_ascii_lowercase();
+        let refused = said.contains("thinking")
+            && (said.contains("not supported") || said.contains("does not support"));
+        match self {
+            Self::Budget(_) if refused && said.contains("adaptive") => Some(Self::Adaptive { shown: true }),
+            Self::Adaptive { .. } if refused && said.contains("adaptive") => Some(Self::Budget(USUAL_BUDGET)),
+            Self::Off | Self::Budget(_) if refused => Some(Self::Unsaid),
+            Self::Unsaid | Self::Off | Self::Adaptive { .. } | Self::Budget(_) => None,
+        }
+    }
+}
+
+/// A model, as far as its name tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Claude {
+    version: (u32, u32),
+    opus: bool,
+}
+
+impl Claude {
+    /// Reads a name such as `claude-opus-4-5-20251101` or `claude-3-7-sonnet`.
+    pub(crate) fn named(name: &str) -> Self {
+        let name = name.to_ascii_lowercase();
+        let mut numbers = name
+            .split(['-', '.', '@', '/', '_'])
+            .skip_while(|word| !is_version(word))
+            .take_while(|word| is_version(word))
+            .filter_map(|word| word.parse().ok());
+        let version = numbers.next().map_or((u32::MAX, 0), |major| (major, numbers.next().unwrap_or(0)));
+        Self { version, opus: name.contains("opus") }
+    }
+
+    fn is_adaptive(self) -> bool {
+        self.version >= (4, 6)
+    }
+
+    fn takes_budgets(self) -> bool {
+        (3, 7) <= self.version && self.version < (4, 7)
+    }
+
+    fn takes_effort(self) -> bool {
+        self.version >= if self.opus { (4, 5) } else { (4, 6) }
+    }
+
+    /// Whether it takes `temperature`, `top_p` and `top_k`.
+    pub(crate) fn samples(self) -> bool {
+        self.version < (4, 7)
+    }
+
+    /// The most that it can write.
+    fn longest_output(self) -> u64 {
+        match self.version {
+            (..=2, _) | (3, 0) => 4096,
+            (3, ..=6) => 8192,
+            (4, ..=1) if self.opus => 32_000,
+            (3, _) | (4, ..=5) => 64_000,
+            _ => 128_000,
+        }
+    }
+
+    /// The output limit where the section names none; it must leave room behind the thoughts.
+    pub(crate) fn output_limit(self, thinking: Thinking) -> u64 {
+        let wanted = match thinking {
+            Thinking::Budget(tokens) => USUAL_OUTPUT.max(tokens + 8192),
+            Thinking::Unsaid | Thinking::Off | Thinking::Adaptive { .. } => USUAL_OUTPUT,
+        };
+        wanted.min(self.longest_output())
+    }
+
+    /// The word for `output_config.effort`, where the model takes one.
+    pub(crate) fn effort(self, section: Section<'_>) -> Option<&'static str> {
+        if !self.takes_effort() {
+            return None;
+        }
+        match section.effort()? {
+            "minimal" | "low" => Some("low"),
+            "medium" => Some("medium"),
+            "high" => Some("high"),
+            "xhigh" if self.version < (4, 7) => Some("high"),
+            "xhigh" => Some("xhigh"),
+            "max" => Some("max"),
+            _ => None,
+        }
+    }
+
+    /// How the section wants the model to think, in the words that this model takes.
+    pub(crate) fn thinking(self, section: Section<'_>) -> Thinking {
+        let switch = section
+            .field("thinking", "type")
+            .or_else(|| section.field("reasoning", "type"))
+            .and_then(Value::as_str);
+        let flag = section
+            .get("thinking")
+            .filter(|value| value.is_boolean())
+            .or_else(|| section.get("enable_thinking"))
+            .or_else(|| section.field("reasoning", "enabled"))
+            .and_then(Value::as_bool);
+        let effort = section.effort();
+        let budget = section.thinking_budget().and_then(|tokens| u64::try_from(tokens).ok());
+        if switch == Some("disabled") || flag == Some(false) || effort == Some("none") || budget == Some(0) {
+            // Older ones do not think unless they are told to, and need not be told not to.
+            return if self.version >= (5, 0) { Thinking::Off } else { Thinking::Unsaid };
+        }
+        if switch.is_none() && flag.is_none() && effort.is_none() && budget.is_none() {
+            return Thinking::Unsaid;
+        }
+        if self.is_adaptive() && (budget.is_none() || !self.takes_budgets()) {
+            // The newer ones keep their thoughts to themselves unless they are asked for them.
+            return Thinking::Adaptive { shown: self.version >= (4, 7) };
+        }
+        if !self.takes_budgets() {
+            return Thinking::Unsaid;
+        }
+        let by_effort =
+            EFFORT_BUDGETS.iter().find(|(word, _)| Some(*word) == effort).map(|(_, tokens)| *tokens);
+        Thinking::Budget(budget.or(by_effort).unwrap_or(USUAL_BUDGET).max(LEAST_BUDGET))
+    }
+}
+
+/// Whether a part of a name is a version, and not a date.
+fn is_version(word: &str) -> bool {
+    (1..=2).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn thinking(model: &str, params: &Value) -> Thinking {
+        Claude::named(model).thinking(Section(params.as_object().unwrap()))
+    }
+
+    #[test]
+    fn the_version_is_read_out_of_every_form_of_name() {
+        for (name, version) in [
+            ("claude-opus-4-7", (4, 7)),
+            ("claude-opus-4-20250514", (4, 0)),
+            ("claude-sonnet-4-5-20250929", (4, 5)),
+            ("claude-3-7-sonnet-20250219", (3, 7)),
+            ("claude-opus-5", (5, 0)),
+            ("anthropic/claude-opus-4.6", (4, 6)),
+            ("claude-mythos-preview", (u32::MAX, 0)),
+        ] {
+            assert_eq!(Claude::named(name).version, version, "{name}");
+        }
+    }
+
+    #[test]
+    fn each_generation_is_told_to_think_in_its_own_words() {
+        let effort = json!({"reasoning": {"effort": "high"}});
+        let budget = json!({"thinking": {"type": "enabled", "budget_tokens": 2000}});
+        assert_eq!(thinking("claude-sonnet-4-5", &effort), Thinking::Budget(24_000));
+        assert_eq!(thinking("claude-sonnet-4-6", &effort), Thinking::Adaptive { shown: false });
+        assert_eq!(thinking("claude-opus-5", &effort), Thinking::Adaptive { shown: true });
+        assert_eq!(thinking("claude-sonnet-4-6", &budget), Thinking::Budget(2000));
+        assert_eq!(thinking("claude-opus-4-8", &budget), Thinking::Adaptive { shown: true });
+        assert_eq!(thinking("claude-3-5-haiku-latest", &effort), Thinking::Unsaid);
+        assert_eq!(thinking("claude-opus-5", &json!({"reasoning": {"effort": "none"}})), Thinking::Off);
+        assert_eq!(thinking("claude-opus-5", &json!({})), Thinking::Unsaid);
+        assert_eq!(thinking("claude-haiku-4-5", &json!({"thinking_budget": 5})), Thinking::Budget(1024));
+    }
+
+    #[test]
+    fn the_output_limit_is_the_models_own_and_leaves_room_behind_the_thoughts() {
+        let limit = |name, thinking| Claude::named(name).output_limit(thinking);
+        assert_eq!(limit("claude-3-haiku-20240307", Thinking::Unsaid), 4096);
+        assert_eq!(limit("claude-3-5-sonnet-latest", Thinking::Unsaid), 8192);
+        assert_eq!(limit("claude-sonnet-4-5", Thinking::Unsaid), 32_000);
+        assert_eq!(limit("claude-sonnet-4-5", Thinking::Budget(32_000)), 40_192);
+    }
+
+    #[test]
+    fn a_refusal_of_the_way_of_thinking_teaches_the_other() {
+        let said =
+            "\"thinking.type.enabled\" is not supported for this model. Use \"thinking.type.adaptive\"";
+        assert_eq!(Thinking::Budget(2000).learn(said), Some(Thinking::Adaptive { shown: true }));
+        let said = "adaptive thinking is not supported on this model";
+        assert_eq!(Thinking::Adaptive { shown: true }.learn(said), Some(Thinking::Budget(USUAL_BUDGET)));
+        assert_eq!(Thinking::Budget(2000).learn("max_tokens is too large"), None);
+    }
+}

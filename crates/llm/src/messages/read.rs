@@ -1,0 +1,316 @@
+//! Understands the events of a Messages stream. Kinds that are not named here say nothing that a reply needs.
+
+use crate::calls::Fragment;
+use crate::draft::{Draft, Ended, Finish};
+use crate::error::Failure;
+use crate::prices::Counted;
+use crate::refusal::in_stream;
+use crate::shortcut::Shortcut;
+use crate::text::Text;
+use crate::wire::{Finished, Reader, unreadable};
+use althing_protocol::DeltaSink;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+#[derive(Debug, Deserialize)]
+struct Event<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Option<Text<'a>>,
+    #[serde(default)]
+    index: Option<u32>,
+    #[serde(borrow, default)]
+    message: Option<Whole<'a>>,
+    #[serde(borrow, default)]
+    content_block: Option<Block<'a>>,
+    #[serde(borrow, default)]
+    delta: Option<Piece<'a>>,
+    #[serde(default)]
+    usage: Option<UsageFrame>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+}
+
+/// A message: empty where the stream opens, and all of it from a server that does not stream.
+#[derive(Debug, Deserialize)]
+struct Whole<'a> {
+    #[serde(borrow, default)]
+    content: Option<Vec<Block<'a>>>,
+    #[serde(borrow, default)]
+    stop_reason: Option<Text<'a>>,
+    #[serde(default)]
+    usage: Option<UsageFrame>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Block<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Text<'a>,
+    #[serde(borrow, default)]
+    text: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    thinking: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    signature: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    data: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    name: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    input: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Piece<'a> {
+    #[serde(borrow, default)]
+    text: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    thinking: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    signature: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    partial_json: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    stop_reason: Option<Text<'a>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+struct UsageFrame {
+    #[serde(default, rename = "input_tokens")]
+    fresh: Option<u64>,
+    #[serde(default, rename = "cache_creation_input_tokens")]
+    written: Option<u64>,
+    #[serde(default, rename = "cache_read_input_tokens")]
+    read: Option<u64>,
+    #[serde(default, rename = "output_tokens")]
+    output: Option<u64>,
+}
+
+/// What is being written under a number.
+#[derive(Debug)]
+enum Open {
+    /// Text and whatever else needs no care.
+    Other,
+    Thinking {
+        text: String,
+        signature: String,
+    },
+    Call {
+        input: String,
+        began: bool,
+    },
+}
+
+/// A reply in the making.
+#[derive(Debug, Default)]
+pub(crate) struct MessagesReader {
+    draft: Draft,
+    shortcut: Shortcut,
+    open: Vec<(u32, Open)>,
+    /// Thoughts as they must go back.
+    thoughts: Vec<Value>,
+    /// The provider ran tools of its own between the thoughts, which then cannot go back alone.
+    hosted_tools: bool,
+    usage: UsageFrame,
+}
+
+impl Reader for MessagesReader {
+    fn event(&mut self, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+        if self.draft.done {
+            return Ok(());
+        }
+        if let Some(more) = self.shortcut.text(data) {
+            return self.draft.text(more, on_delta);
+        }
+        let data = data.trim_ascii();
+        if data.is_empty() {
+            return Ok(());
+        }
+        let event: Event<'_> = serde_json::from_slice(data).map_err(|error| unreadable(&error))?;
+        if let Some(text) = only_text(&event) {
+            self.shortcut.learn(data, text);
+        }
+        self.take(event, data, on_delta)
+    }
+
+    fn is_done(&self) -> bool {
+        self.draft.done
+    }
+
+    fn is_finished(&self) -> bool {
+        self.draft.is_finished()
+    }
+
+    fn end(self, ended: Ended, input_estimate: u64) -> Result<Finished, Failure> {
+        let keep = !self.thoughts.is_empty() && !self.hosted_tools;
+        let (reply, counted) = self.draft.end(ended, input_estimate)?;
+        Ok(Finished { reply, counted, keepsake: keep.then_some(Value::Array(self.thoughts)) })
+    }
+}
+
+impl MessagesReader {
+    fn take(&mut self, event: Event<'_>, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+        let index = event.index.unwrap_or(0);
+        match event.kind.as_ref().map_or("", Text::as_str) {
+            "message_start" => self.count(event.message.and_then(|message| message.usage), false),
+            "content_block_start" => {
+                if let Some(block) = &event.content_block {
+                    self.start(index, block, on_delta)?;
+                }
+            }
+            "content_block_delta" => {
+                if let Some(piece) = &event.delta {
+                    self.piece(index, piece, on_delta)?;
+                }
+            }
+            "content_block_stop" => self.stop(index, on_delta)?,
+            "message_delta" => {
+                self.count(event.usage, true);
+                self.finish(event.delta.as_ref().and_then(|delta| delta.stop_reason.as_ref()));
+            }
+            "message_stop" => self.draft.done = true,
+            "message" => {
+                let message: Whole<'_> = serde_json::from_slice(data).map_err(|error| unreadable(&error))?;
+                self.whole(&message, on_delta)?;
+            }
+            _ if event.error.is_some() => return Err(in_stream(event.error.map_or("null", RawValue::get))),
+            "error" => return Err(in_stream("null")),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn whole(&mut self, message: &Whole<'_>, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+        for (index, block) in message.content.iter().flatten().enumerate() {
+            let index = u32::try_from(index).unwrap_or(u32::MAX);
+            self.start(index, block, on_delta)?;
+            self.stop(index, on_delta)?;
+        }
+        self.count(message.usage, true);
+        self.finish(message.stop_reason.as_ref());
+        self.draft.done = true;
+        Ok(())
+    }
+
+    fn start(&mut self, index: u32, block: &Block<'_>, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+        let text =
+            |field: &Option<Text<'_>>| field.as_ref().map_or(String::new(), |text| text.as_str().into());
+        let open = match block.kind.as_str() {
+            "text" => {
+                self.draft.text(&text(&block.text), on_delta)?;
+                Open::Other
+            }
+            "thinking" => {
+                let thinking = text(&block.thinking);
+                self.draft.reasoning(&thinking, on_delta)?;
+                Open::Thinking { text: thinking, signature: text(&block.signature) }
+            }
+            "redacted_thinking" => {
+                self.thoughts.push(json!({"type": "redacted_thinking", "data": text(&block.data)}));
+                Open::Other
+            }
+            "tool_use" => {
+                let (id, name) = (text(&block.id), text(&block.name));
+                let fragment = Fragment { index: Some(index), id: &id, name: &name, arguments: "" };
+                self.draft.call(fragment, on_delta)?;
+                Open::Call { input: block.input.map_or("", RawValue::get).to_owned(), began: false }
+            }
+            _ => {
+                self.hosted_tools = true;
+                Open::Other
+            }
+        };
+        self.open.retain(|(known, _)| *known != index);
+        self.open.push((index, open));
+        Ok(())
+    }
+
+    fn piece(&mut self, index: u32, piece: &Piece<'_>, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+        if let Some(more) = &piece.text {
+            return self.draft.text(more.as_str(), on_delta);
+        }
+        let open = self.open.iter_mut().find(|(known, _)| *known == index).map(|(_, open)| open);
+        match (open, piece) {
+            (Some(Open::Thinking { text, .. }), Piece { thinking: Some(more), .. }) => {
+                // Bounded with the reasoning itself.
+                self.draft.reasoning(more.as_str(), on_delta)?;
+                text.push_str(more.as_str());
+            }
+            (Some(Open::Thinking { signature, .. }), Piece { signature: Some(more), .. }) => {
+                signature.push_str(more.as_str());
+            }
+            (Some(Open::Call { began, .. }), Piece { partial_json: Some(more), .. }) => {
+                *began |= !more.as_str().is_empty();
+                let arguments = more.as_str();
+                self.draft
+                    .call(Fragment { index: Some(index), arguments, ..Fragment::default() }, on_delta)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self, index: u32, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+        let Some(at) = self.open.iter().position(|(known, _)| *known == index) else { return Ok(()) };
+        match self.open.swap_remove(at).1 {
+            Open::Thinking { text, signature } => {
+                self.thoughts.push(json!({"type": "thinking", "thinking": text, "signature": signature}));
+            }
+            // Some servers give the whole input where the block opens.
+            Open::Call { input, began: false } => {
+                let fragment = Fragment { index: Some(index), arguments: &input, ..Fragment::default() };
+                self.draft.call(fragment, on_delta)?;
+            }
+            Open::Call { .. } | Open::Other => {}
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, reason: Option<&Text<'_>>) {
+        let Some(reason) = reason.map(Text::as_str).filter(|reason| !reason.is_empty()) else { return };
+        self.draft.finish(match reason {
+            "max_tokens" | "model_context_window_exceeded" => Finish::Length,
+            "refusal" => Finish::Withheld("refusal".to_owned()),
+            // The provider's own tools took too many turns; what was said until then is all there is.
+            "pause_turn" => Finish::Garbled("pause_turn".to_owned()),
+            _ => Finish::Good,
+        });
+    }
+
+    /// The counts are cumulative, and the first one of the output says nothing yet.
+    fn count(&mut self, usage: Option<UsageFrame>, with_output: bool) {
+        let Some(new) = usage else { return };
+        let all = &mut self.usage;
+        all.fresh = new.fresh.or(all.fresh);
+        all.read = new.read.or(all.read);
+        all.written = new.written.or(all.written);
+        if with_output {
+            all.output = new.output.or(all.output);
+        }
+        let (read, written) = (all.read.unwrap_or(0), all.written.unwrap_or(0));
+        self.draft.counted = Some(Counted {
+            input: all.fresh.unwrap_or(0) + read + written,
+            cached: read,
+            cache_written: written,
+            output: all.output.unwrap_or(0),
+            reasoning: 0,
+        });
+    }
+}
+
+/// The text of an event that adds a text and nothing else.
+fn only_text<'a>(event: &'a Event<'_>) -> Option<&'a str> {
+    let is_delta = event.kind.as_ref().is_some_and(|kind| kind.as_str() == "content_block_delta");
+    match &event.delta {
+        Some(Piece {
+            text: Some(text),
+            thinking: None,
+            signature: None,
+            partial_json: None,
+            stop_reason: None,
+        }) if is_delta => Some(text.as_str()),
+        _ => None,
+    }
+}

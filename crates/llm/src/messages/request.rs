@@ -1,0 +1,257 @@
+//! Writes the body of a Messages request.
+
+use super::model::{Claude, Thinking};
+use crate::BuildError;
+use crate::history::arguments_object;
+use crate::keepsake::Keepsakes;
+use crate::params::{Choice, Section, put};
+use althing_protocol::{BackendConfig, Message, ModelRequest, ToolCall, ToolSpec};
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+
+/// Parameters that this wire knows.
+pub(crate) const KNOWN: &[&str] = &[
+    "temperature",
+    "top_p",
+    "top_k",
+    "max_tokens",
+    "max_output_tokens",
+    "max_completion_tokens",
+    "stop",
+    "reasoning",
+    "reasoning_effort",
+    "thinking",
+    "enable_thinking",
+    "thinking_budget",
+    "tool_choice",
+    "parallel_tool_calls",
+    "service_tier",
+    "user",
+    "response_format",
+    "betas",
+    "enable_web_search",
+    "enable_code_execution",
+];
+
+/// What the wire itself writes; `extra_body` cannot change it.
+const OURS: &[&str] = &["model", "messages", "system", "tools", "stream"];
+
+/// A backend's parameters, ready to be sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Params {
+    always: Map<String, Value>,
+    /// Only where the model does not think: the API takes them together only at their defaults.
+    unless_thinking: Map<String, Value>,
+    tool_choice: Option<Value>,
+    /// Tools that the provider runs.
+    hosted: Vec<Value>,
+    /// How the model should think.
+    pub(crate) thinking: Thinking,
+}
+
+impl Params {
+    /// Takes what goes on the wire out of a backend's section.
+    pub(crate) fn new(config: &BackendConfig) -> Result<Self, BuildError> {
+        let section = Section(&config.params);
+        let claude = Claude::named(config.model.as_deref().unwrap_or_default());
+        let thinking = claude.thinking(section);
+        let limit = section.output_limit().and_then(Value::as_u64);
+        if let (Thinking::Budget(budget), Some(limit)) = (thinking, limit)
+            && budget >= limit
+        {
+            let expected = "more than the tokens for thinking, which are part of it";
+            return Err(BuildError::BadParam { name: "max_tokens", expected });
+        }
+        let mut always = Map::new();
+        let limit = limit.unwrap_or_else(|| claude.output_limit(thinking));
+        always.insert("max_tokens".to_owned(), json!(limit));
+        let mut add =
+            |key: &str, value: Option<Value>| always.extend(value.map(|value| (key.to_owned(), value)));
+        add("stop_sequences", section.stops());
+        add("service_tier", section.get("service_tier").cloned());
+        add("metadata", section.get("user").map(|user| json!({"user_id": user})));
+        let mut output = Map::new();
+        output.extend(claude.effort(section).map(|effort| ("effort".to_owned(), json!(effort))));
+        let format =
+            section.reply_schema().map(|(_, schema)| json!({"type": "json_schema", "schema": schema}));
+        output.extend(format.map(|format| ("format".to_owned(), format)));
+        add("output_config", (!output.is_empty()).then_some(Value::Object(output)));
+        section.add_extra(&mut always, OURS);
+        Ok(Self {
+            always,
+            unless_thinking: if claude.samples() { sampling(section) } else { Map::new() },
+            tool_choice: tool_choice(section),
+            hosted: hosted(section),
+            thinking,
+        })
+    }
+
+    /// The whole body.
+    pub(crate) fn body(
+        &self,
+        model: &str,
+        request: &ModelRequest,
+        thinking: Thinking,
+        kept: &Keepsakes,
+    ) -> Map<String, Value> {
+        let thinking = match thinking {
+            Thinking::Budget(_) if must_open_with_lost_thoughts(request, kept) => Thinking::Unsaid,
+            thinking => thinking,
+        };
+        let mut body = Map::from_iter([("model".to_owned(), json!(model))]);
+        if !request.system.trim().is_empty() {
+            // What comes before this mark, tools included, is the same in every call of an agent.
+            let system = json!([{"type": "text", "text": &*request.system, "cache_control": cache_mark()}]);
+            body.insert("system".to_owned(), system);
+        }
+        body.insert("messages".to_owned(), Value::Array(messages(request, kept)));
+        let tools: Vec<Value> = request.tools.iter().map(tool).chain(self.hosted.iter().cloned()).collect();
+        if !tools.is_empty() {
+            body.insert("tools".to_owned(), Value::Array(tools));
+        }
+        body.insert("stream".to_owned(), json!(true));
+        body.extend(self.always.clone());
+        if let Some(field) = thinking.field() {
+            body.insert("thinking".to_owned(), field);
+        }
+        if !thinking.is_on() {
+            body.extend(self.unless_thinking.clone());
+        }
+        if let Some(choice) = self.tool_choice.clone().filter(|_| !request.tools.is_empty()) {
+            // A model that thinks cannot be forced to a tool.
+            let forced = matches!(choice.get("type").and_then(Value::as_str), Some("any" | "tool"));
+            let choice = if forced && thinking.is_on() { json!({"type": "auto"}) } else { choice };
+            body.insert("tool_choice".to_owned(), choice);
+        }
+        body
+    }
+}
+
+/// The mark up to which the provider keeps what it read, for five minutes.
+fn cache_mark() -> Value {
+    json!({"type": "ephemeral"})
+}
+
+fn sampling(section: Section<'_>) -> Map<String, Value> {
+    let mut sampling = Map::new();
+    // This API's scale ends at 1.
+    let temperature = section.get("temperature").and_then(Value::as_f64).map(|value| json!(value.min(1.0)));
+    sampling.extend(temperature.map(|value| ("temperature".to_owned(), value)));
+    for key in ["top_p", "top_k"] {
+        sampling.extend(section.get(key).map(|value| (key.to_owned(), value.clone())));
+    }
+    sampling
+}
+
+fn tool_choice(section: Section<'_>) -> Option<Value> {
+    let alone = section.get("parallel_tool_calls").is_some_and(|value| *value == false);
+    let mut choice = match section.tool_choice() {
+        None if !alone => return None,
+        None | Some(Choice::Auto) => json!({"type": "auto"}),
+        Some(Choice::None) => return Some(json!({"type": "none"})),
+        Some(Choice::Any) => json!({"type": "any"}),
+        Some(Choice::Tool(name)) => json!({"type": "tool", "name": name}),
+    };
+    if alone {
+        put(&mut choice, "disable_parallel_tool_use", json!(true));
+    }
+    Some(choice)
+}
+
+/// The tools that the provider itself runs.
+fn hosted(section: Section<'_>) -> Vec<Value> {
+    let mut tools = Vec::new();
+    if section.is_on("enable_web_search") {
+        tools.push(json!({"type": "web_search_20250305", "name": "web_search"}));
+    }
+    if section.is_on("enable_code_execution") {
+        tools.push(json!({"type": "code_execution_20250825", "name": "code_execution"}));
+    }
+    tools
+}
+
+fn tool(tool: &ToolSpec) -> Value {
+    let mut schema = tool.parameters.clone();
+    if !schema.is_object() {
+        schema = json!({});
+    }
+    if schema.get("type").is_none() {
+        put(&mut schema, "type", json!("object"));
+    }
+    json!({"name": tool.name, "description": tool.description, "input_schema": schema})
+}
+
+/// The conversation in turns: what follows each other from one side is one turn, and results stand before the user's
+/// text.
+fn messages(request: &ModelRequest, kept: &Keepsakes) -> Vec<Value> {
+    let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
+    for message in &request.messages {
+        let (role, blocks) = match message {
+            Message::User(text) => ("user", text_block(text).into_iter().collect()),
+            Message::Assistant { text, tool_calls } => ("assistant", assistant(text, tool_calls, kept)),
+            Message::Tool { call, content, is_error } => {
+                let mut result =
+                    json!({"type": "tool_result", "tool_use_id": fit_id(call), "content": content});
+                if *is_error {
+                    put(&mut result, "is_error", json!(true));
+                }
+                ("user", vec![result])
+            }
+        };
+        match turns.last_mut() {
+            Some((last, all)) if *last == role => all.extend(blocks),
+            _ => turns.push((role, blocks)),
+        }
+    }
+    turns.retain(|(_, blocks)| !blocks.is_empty());
+    for (_, blocks) in turns.iter_mut().filter(|(role, _)| *role == "user") {
+        blocks.sort_by_key(|block| block.get("type").is_some_and(|kind| kind == "text"));
+    }
+    if let (Some(("user", blocks)), false) = (turns.last_mut(), request.tools.is_empty())
+        && let Some(block) = blocks.last_mut()
+    {
+        // An agent with tools will come back with all of this and a little more.
+        put(block, "cache_control", cache_mark());
+    }
+    turns.into_iter().map(|(role, content)| json!({"role": role, "content": content})).collect()
+}
+
+/// A block of text; the API takes none that is blank.
+fn text_block(text: &str) -> Option<Value> {
+    (!text.trim().is_empty()).then(|| json!({"type": "text", "text": text}))
+}
+
+fn assistant(text: &str, calls: &[ToolCall], kept: &Keepsakes) -> Vec<Value> {
+    let mut blocks = match kept.of(calls) {
+        Some(Value::Array(thoughts)) => thoughts,
+        _ => Vec::new(),
+    };
+    blocks.extend(text_block(text));
+    blocks.extend(calls.iter().map(|call| {
+        let input = arguments_object(&call.arguments);
+        json!({"type": "tool_use", "id": fit_id(&call.id), "name": call.name, "input": input})
+    }));
+    blocks
+}
+
+/// An id that the API takes, also where it came from another provider.
+fn fit_id(id: &str) -> Cow<'_, str> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if id.chars().all(fits) {
+        return Cow::Borrowed(id);
+    }
+    Cow::Owned(id.chars().map(|c| if fits(c) { c } else { '_' }).collect())
+}
+
+/// Whether the request answers tool calls whose thoughts are forgotten: with a budget, the API insists on them.
+fn must_open_with_lost_thoughts(request: &ModelRequest, kept: &Keepsakes) -> bool {
+    let mut answers_calls = false;
+    for message in request.messages.iter().rev() {
+        match message {
+            Message::Tool { .. } => answers_calls = true,
+            Message::User(_) => {}
+            Message::Assistant { tool_calls, .. } => return answers_calls && kept.of(tool_calls).is_none(),
+        }
+    }
+    false
+}

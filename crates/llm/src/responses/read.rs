@@ -1,0 +1,277 @@
+//! Understands the events of a Responses stream. Kinds that are not named here say nothing that a reply needs.
+
+use crate::calls::Fragment;
+use crate::draft::{Draft, Ended, Finish};
+use crate::error::Failure;
+use crate::prices::Counted;
+use crate::refusal::in_stream;
+use crate::text::Text;
+use crate::wire::{Finished, Reader, unreadable};
+use althing_protocol::DeltaSink;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+#[derive(Debug, Deserialize)]
+struct Event<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Option<Text<'a>>,
+    /// Text in the events of use here; others have it as they like.
+    #[serde(borrow, default)]
+    delta: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    arguments: Option<&'a RawValue>,
+    #[serde(default)]
+    output_index: Option<u32>,
+    #[serde(default)]
+    summary_index: Option<u32>,
+    #[serde(borrow, default)]
+    item: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    response: Option<Response<'a>>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+    /// In a reply that came in one piece: `response`.
+    #[serde(borrow, default)]
+    object: Option<Text<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Response<'a> {
+    #[serde(borrow, default)]
+    status: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    incomplete_details: Option<Incomplete<'a>>,
+    #[serde(borrow, default)]
+    output: Option<Vec<&'a RawValue>>,
+    #[serde(default)]
+    usage: Option<UsageFrame>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Incomplete<'a> {
+    #[serde(borrow, default)]
+    reason: Option<Text<'a>>,
+}
+
+/// The kind of an item: only a few have the fields of [`Item`].
+#[derive(Debug, Deserialize)]
+struct ItemKind<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Option<Text<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Item<'a> {
+    #[serde(borrow, default)]
+    call_id: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    name: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    arguments: Option<Text<'a>>,
+    /// Of a message: parts of text or refusal.
+    #[serde(borrow, default)]
+    content: Option<Text<'a>>,
+    /// Of reasoning.
+    #[serde(borrow, default)]
+    summary: Option<Text<'a>>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct UsageFrame {
+    #[serde(default)]
+    input_tokens: Option<u64>,
+    #[serde(default)]
+    output_tokens: Option<u64>,
+    #[serde(default)]
+    input_tokens_details: Option<InputDetails>,
+    #[serde(default)]
+    output_tokens_details: Option<OutputDetails>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct InputDetails {
+    #[serde(default)]
+    cached_tokens: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct OutputDetails {
+    #[serde(default)]
+    reasoning_tokens: Option<u64>,
+}
+
+/// A reply in the making.
+#[derive(Debug, Default)]
+pub(crate) struct ResponsesReader {
+    draft: Draft,
+    /// Items of the output of which something came already.
+    begun: HashSet<u32>,
+}
+
+impl Reader for ResponsesReader {
+    fn event(&mut self, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+        let data = data.trim_ascii();
+        if self.draft.done || data.is_empty() {
+            return Ok(());
+        }
+        if data == b"[DONE]" {
+            self.draft.done = true;
+            return Ok(());
+        }
+        let event: Event<'_> = serde_json::from_slice(data).map_err(|error| unreadable(&error))?;
+        let whole = event.object.as_ref().is_some_and(|object| object.as_str() == "response");
+        if event.kind.is_none() && whole {
+            let response: Response<'_> = serde_json::from_slice(data).map_err(|error| unreadable(&error))?;
+            return self.ended(&response, on_delta);
+        }
+        self.take(event, data, on_delta)
+    }
+
+    fn is_done(&self) -> bool {
+        self.draft.done
+    }
+
+    fn is_finished(&self) -> bool {
+        self.draft.is_finished()
+    }
+
+    fn end(self, ended: Ended, input_estimate: u64) -> Result<Finished, Failure> {
+        let (reply, counted) = self.draft.end(ended, input_estimate)?;
+        Ok(Finished { reply, counted, keepsake: None })
+    }
+}
+
+impl ResponsesReader {
+    fn take(&mut self, event: Event<'_>, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+        let index = event.output_index.unwrap_or(0);
+        match event.kind.as_ref().map_or("", Text::as_str) {
+            "response.output_text.delta" | "response.refusal.delta" => {
+                self.begun.insert(index);
+                self.draft.text(text(event.delta)?.as_str(), on_delta)
+            }
+            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                self.begun.insert(index);
+                self.draft.reasoning(text(event.delta)?.as_str(), on_delta)
+            }
+            // Each part of a summary is a paragraph of its own.
+            "response.reasoning_summary_part.added" if event.summary_index.is_some_and(|n| n > 0) => {
+                self.draft.reasoning("\n\n", on_delta)
+            }
+            "response.output_item.added" => match event.item {
+                Some(raw) if kind_of(raw)? == Some(ItemIs::Call) => {
+                    self.call(index, &parsed(raw)?, false, on_delta)
+                }
+                _ => Ok(()),
+            },
+            "response.function_call_arguments.delta" => {
+                self.arguments(index, text(event.delta)?.as_str(), on_delta)
+            }
+            "response.function_call_arguments.done" if !self.begun.contains(&index) => {
+                self.arguments(index, text(event.arguments)?.as_str(), on_delta)
+            }
+            "response.output_item.done" => event.item.map_or(Ok(()), |raw| self.item(index, raw, on_delta)),
+            "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
+                match event.response {
+                    Some(response) => self.ended(&response, on_delta),
+                    None => Err(in_stream(event.error.map_or("null", RawValue::get))),
+                }
+            }
+            // The error's fields stand in the event itself, or, from some servers, in an object of their own.
+            "error" if event.error.is_none() => Err(in_stream(&String::from_utf8_lossy(data))),
+            "error" | "" => event.error.map_or(Ok(()), |error| Err(in_stream(error.get()))),
+            _ => Ok(()),
+        }
+    }
+
+    fn arguments(&mut self, index: u32, more: &str, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+        self.begun.insert(index);
+        let fragment = Fragment { index: Some(index), arguments: more, ..Fragment::default() };
+        self.draft.call(fragment, on_delta)
+    }
+
+    /// A call's name and id; its arguments too where they came with it and not before.
+    fn call(
+        &mut self,
+        index: u32,
+        item: &Item<'_>,
+        whole: bool,
+        on_delta: &mut DeltaSink<'_>,
+    ) -> Result<(), Failure> {
+        let arguments = item.arguments.as_ref().filter(|_| whole).map_or("", Text::as_str);
+        let id = item.call_id.as_ref().map_or("", Text::as_str);
+        let name = item.name.as_ref().map_or("", Text::as_str);
+        self.draft.call(Fragment { index: Some(index), id, name, arguments }, on_delta)
+    }
+
+    /// An item of which nothing streamed is taken as a whole.
+    fn item(&mut self, index: u32, raw: &RawValue, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+        let Some(kind) = kind_of(raw)?.filter(|_| self.begun.insert(index)) else { return Ok(()) };
+        let item: Item<'_> = parsed(raw)?;
+        match kind {
+            ItemIs::Call => self.call(index, &item, true, on_delta),
+            ItemIs::Message => self.draft.text(item.content.as_ref().map_or("", Text::as_str), on_delta),
+            ItemIs::Reasoning => {
+                self.draft.reasoning(item.summary.as_ref().map_or("", Text::as_str), on_delta)
+            }
+        }
+    }
+
+    fn ended(&mut self, response: &Response<'_>, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+        self.draft.counted = response.usage.map(counted).or(self.draft.counted);
+        let status = response.status.as_ref().map_or("", Text::as_str);
+        if status == "failed" || status == "cancelled" || response.error.is_some() {
+            return Err(in_stream(response.error.map_or("null", RawValue::get)));
+        }
+        for (index, item) in response.output.iter().flatten().enumerate() {
+            self.item(u32::try_from(index).unwrap_or(u32::MAX), item, on_delta)?;
+        }
+        let reason = response.incomplete_details.as_ref().and_then(|details| details.reason.as_ref());
+        self.draft.finish(match (status, reason.map(Text::as_str)) {
+            (_, Some("content_filter")) => Finish::Withheld("content_filter".to_owned()),
+            ("incomplete", _) => Finish::Length,
+            _ => Finish::Good,
+        });
+        self.draft.done = true;
+        Ok(())
+    }
+}
+
+/// The kinds of items that a reply is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ItemIs {
+    Call,
+    Message,
+    Reasoning,
+}
+
+fn kind_of(raw: &RawValue) -> Result<Option<ItemIs>, Failure> {
+    let ItemKind { kind } = parsed(raw)?;
+    Ok(match kind.as_ref().map_or("", Text::as_str) {
+        "function_call" => Some(ItemIs::Call),
+        "message" => Some(ItemIs::Message),
+        "reasoning" => Some(ItemIs::Reasoning),
+        _ => None,
+    })
+}
+
+fn parsed<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, Failure> {
+    serde_json::from_str(raw.get()).map_err(|error| unreadable(&error))
+}
+
+fn text(raw: Option<&RawValue>) -> Result<Text<'_>, Failure> {
+    raw.map_or(Ok(Text(Cow::Borrowed(""))), parsed)
+}
+
+fn counted(usage: UsageFrame) -> Counted {
+    Counted {
+        input: usage.input_tokens.unwrap_or(0),
+        output: usage.output_tokens.unwrap_or(0),
+        cached: usage.input_tokens_details.and_then(|details| details.cached_tokens).unwrap_or(0),
+        reasoning: usage.output_tokens_details.and_then(|details| details.reasoning_tokens).unwrap_or(0),
+        cache_written: 0,
+    }
+}

@@ -1,0 +1,158 @@
+//! Limits per key: how many requests may run at once, and how many may begin within a minute.
+//!
+//! A provider counts by key, so agents that share a key share a throttle, whatever their models. Every attempt takes a
+//! turn, retries too: the provider counts those as well. Waiting is fair (first come, first served), is part of the
+//! call's time, and a call that is dropped while it waits leaves no trace.
+
+use crate::BuildError;
+use crate::limits::whole_number;
+use serde_json::{Map, Value};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep_until};
+
+/// The span in which beginnings are counted.
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// What a section allows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Allowed {
+    /// `max_concurrent_requests`.
+    pub(crate) at_once: Option<usize>,
+    /// `requests_per_minute`.
+    pub(crate) per_minute: Option<usize>,
+}
+
+impl Allowed {
+    /// Reads a backend's section.
+    pub(crate) fn from_params(params: &Map<String, Value>) -> Result<Self, BuildError> {
+        let count = |name| match whole_number(params, name)? {
+            Some(0) => Err(BuildError::BadParam { name, expected: "a whole number above 0" }),
+            n => Ok(n.map(|n| usize::try_from(n).unwrap_or(usize::MAX))),
+        };
+        Ok(Self { at_once: count("max_concurrent_requests")?, per_minute: count("requests_per_minute")? })
+    }
+}
+
+/// The throttle of one key.
+#[derive(Debug)]
+pub(crate) struct Throttle {
+    running: Arc<Semaphore>,
+    /// When the requests of the last minute began, oldest first. Held while waiting, so that turns come in order.
+    begun: Mutex<VecDeque<Instant>>,
+    allowed: SyncMutex<Allowed>,
+}
+
+/// The right to run one request; over when dropped.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    _running: Option<OwnedSemaphorePermit>,
+}
+
+impl Throttle {
+    /// A throttle that lets everything pass.
+    pub(crate) fn new() -> Self {
+        Self {
+            running: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
+            begun: Mutex::new(VecDeque::new()),
+            allowed: SyncMutex::new(Allowed::default()),
+        }
+    }
+
+    /// Allows no more than this. Where sections with the same key differ, the strictest holds for all.
+    pub(crate) fn tighten(&self, to: Allowed) {
+        let mut allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = allowed.at_once.unwrap_or(Semaphore::MAX_PERMITS);
+        if let Some(at_once) = to.at_once.filter(|n| *n < before) {
+            self.running.forget_permits(before - at_once);
+            allowed.at_once = Some(at_once);
+        }
+        if let Some(per_minute) = to.per_minute {
+            allowed.per_minute = Some(allowed.per_minute.unwrap_or(usize::MAX).min(per_minute));
+        }
+    }
+
+    /// Waits for a turn.
+    pub(crate) async fn turn(&self) -> Turn {
+        let running = Arc::clone(&self.running).acquire_owned().await.ok();
+        let per_minute = self.allowed.lock().unwrap_or_else(PoisonError::into_inner).per_minute;
+        if let Some(most) = per_minute {
+            let mut begun = self.begun.lock().await;
+            while begun.len() >= most {
+                let Some(oldest) = begun.front().copied() else { break };
+                sleep_until(oldest + MINUTE).await;
+                begun.pop_front();
+            }
+            begun.push_back(Instant::now());
+        }
+        Turn { _running: running }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn allowed(value: &Value) -> Result<Allowed, BuildError> {
+        Allowed::from_params(value.as_object().unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_minute_ever_has_more_beginnings_than_allowed() {
+        let throttle = Throttle::new();
+        throttle.tighten(Allowed { per_minute: Some(3), at_once: None });
+        let start = Instant::now();
+        let mut seconds = Vec::new();
+        for _ in 0..7 {
+            drop(throttle.turn().await);
+            seconds.push(start.elapsed().as_secs());
+        }
+        assert_eq!(seconds, [0, 0, 0, 60, 60, 60, 120]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_run_at_once_than_allowed_and_the_strictest_section_counts() {
+        let throttle = Arc::new(Throttle::new());
+        for at_once in [5, 2, 3] {
+            throttle.tighten(Allowed { at_once: Some(at_once), per_minute: None });
+        }
+        let (first, second) = (throttle.turn().await, throttle.turn().await);
+        let third = tokio::spawn({
+            let throttle = Arc::clone(&throttle);
+            async move { throttle.turn().await }
+        });
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert!(!third.is_finished());
+        drop(first);
+        third.await.unwrap();
+        drop(second);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_waiter_that_goes_away_takes_no_turn_from_the_others() {
+        let throttle = Throttle::new();
+        throttle.tighten(Allowed { per_minute: Some(1), at_once: Some(1) });
+        let start = Instant::now();
+        drop(throttle.turn().await);
+        for _ in 0..3 {
+            assert!(tokio::time::timeout(Duration::from_secs(10), throttle.turn()).await.is_err());
+        }
+        drop(throttle.turn().await);
+        assert_eq!(start.elapsed().as_secs(), 60);
+    }
+
+    #[test]
+    fn a_limit_that_lets_nothing_pass_is_refused_by_name() {
+        assert_eq!(
+            allowed(&json!({"requests_per_minute": 30})),
+            Ok(Allowed { at_once: None, per_minute: Some(30) })
+        );
+        for bad in [json!(0), json!(-1), json!("3")] {
+            let error = allowed(&json!({"max_concurrent_requests": bad})).unwrap_err();
+            assert!(error.to_string().contains("max_concurrent_requests"), "{error}");
+        }
+    }
+}
