@@ -22,8 +22,8 @@ fn impatient(team: Team) -> Team {
         .backend(0, "idle_timeout_seconds", 0.6)
         .backend(0, "request_timeout_seconds", 10)
         .backend(0, "max_retries", RETRIES)
-        // Longer in sum than a port refuses.
-        .backend(0, "retry_base_ms", 100)
+        // A refused connection is tried again after at least this long, which is longer than a port refuses.
+        .backend(0, "retry_base_ms", 250)
 }
 
 struct Ran {
