@@ -58,7 +58,7 @@ impl Launcher {
         let (from, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         // Only a matter of speed; an unprivileged user may be over its budget for pipes.
         let _ = rustix::pipe::fcntl_setpipe_size(&to, CHUNK);
-        let guard = Command::new(&self.program)
+        let child = Command::new(&self.program)
             .arg0("althing")
             .arg(GUARD)
             .env_clear()
@@ -67,6 +67,7 @@ impl Launcher {
             .stdout(Stdio::from(to.try_clone()?))
             .stderr(Stdio::from(to))
             .spawn()?;
+        let guard = Guard(Some(child));
         rustix::io::ioctl_fionbio(&from, true)?;
         let output = pipe::Receiver::from_owned_fd(from)?;
         let (read, mut control) = UnixStream::from_std(ours)?.into_split();
@@ -94,8 +95,31 @@ pub(crate) struct End {
     pub(crate) timed_out: bool,
 }
 
+/// A guard that is always waited for, also when nobody does so any more: a child dropped at the wrong moment would stay a
+/// zombie until the next one ends.
+struct Guard(Option<tokio::process::Child>);
+
+impl Guard {
+    async fn wait(&mut self) {
+        if let Some(child) = &mut self.0 {
+            // However it ended: it is no zombie now.
+            let _ = child.wait().await;
+        }
+        self.0 = None;
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // Without a runtime the process is ending, and its children's remains with it.
+        if let (Some(mut child), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
+            runtime.spawn(async move { child.wait().await });
+        }
+    }
+}
+
 struct Watch {
-    guard: tokio::process::Child,
+    guard: Guard,
     /// Closing it is what ends everything.
     control: OwnedWriteHalf,
     reports: Lines<BufReader<OwnedReadHalf>>,
