@@ -35,11 +35,17 @@ impl Programs {
             .status()
             .unwrap();
         assert!(built.success(), "the programs must build");
-        let me = std::env::current_exe().unwrap();
+        let me = me();
         let dir = me.parent().unwrap();
         let named = |name: &str| dir.join(name);
         Self { althing: named("althing"), floor: named("bench-floor"), server: named("fake-model-server") }
     }
+}
+
+/// This program by its name: building may have replaced the file that it was started from.
+fn me() -> PathBuf {
+    let name = std::env::args_os().next().map(PathBuf::from).unwrap();
+    std::env::current_dir().unwrap().join(name)
 }
 
 /// Runs the command given as arguments and prints what it took.
@@ -61,8 +67,7 @@ pub fn one(command: &[String]) {
 
 /// Measures a command in a process of its own.
 pub fn measure(program: &Path, args: &[&str], dir: &Path) -> Taken {
-    let me = std::env::current_exe().unwrap();
-    let output = Command::new(me).arg(ONE).arg(program).args(args).current_dir(dir).output().unwrap();
+    let output = Command::new(me()).arg(ONE).arg(program).args(args).current_dir(dir).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     let numbers: Vec<f64> = text.split_whitespace().map(|n| n.parse().unwrap()).collect();

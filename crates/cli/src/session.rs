@@ -47,7 +47,11 @@ pub fn cast(
     about: Option<&[ContextPath]>,
     surroundings: &Surroundings,
 ) -> Result<Cast, Failure> {
-    let http = HttpClient::new(&http_options(surroundings)?)?;
+    // Reading a system's certificates takes milliseconds; only those who use TLS pay for it.
+    let over_tls = |url: &String| url.starts_with("https:");
+    let tls = team.config.agents.iter().any(|agent| agent.backend.base_url.as_ref().is_some_and(over_tls));
+    let options = if tls { http_options(surroundings)? } else { HttpOptions::default() };
+    let http = HttpClient::new(&options)?;
     let prices = PriceTable::new(&team.config.prices);
     let mut cast = Cast { members: Vec::new(), backends: Backends::new(), hands: HashMap::new() };
     for agent in &team.config.agents {
