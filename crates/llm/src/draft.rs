@@ -8,7 +8,7 @@ use crate::error::Failure;
 use crate::limits::TEXT_BYTES;
 use crate::prices::Counted;
 use crate::tokens::estimate_tokens;
-use althing_protocol::{BackendErrorKind, Delta, DeltaSink, Reply, Usage};
+use althing_protocol::{BackendErrorKind, Delta, DeltaSink, Reply};
 
 /// How the bytes of a reply ended.
 #[derive(Clone, Debug)]
@@ -149,7 +149,7 @@ impl Draft {
             return Err(Failure::new(BackendErrorKind::Empty, "the reply was empty"));
         }
         let tool_calls = self.calls.finish()?;
-        Ok(Reply { text: self.text, reasoning: self.reasoning, tool_calls, usage: Usage::default() })
+        Ok(Reply { text: self.text, reasoning: self.reasoning, tool_calls, ..Reply::default() })
     }
 }
 

@@ -160,6 +160,17 @@ pub enum Verdict {
         /// Who.
         presenter: AgentId,
     },
+    /// The older part of the conversation was summed up.
+    Compacted {
+        /// Everything up to this fact is in the summary, but for what is kept word for word.
+        up_to: Seq,
+        /// The summary.
+        summary: String,
+        /// What is kept word for word besides: the facts that hold it.
+        kept: Vec<Seq>,
+        /// The size before and after, in tokens, as well as that can be told.
+        tokens: (u64, u64),
+    },
     /// The run is over.
     Finished {
         /// How it came to its end.
@@ -225,6 +236,24 @@ pub enum Progress {
     Gap {
         /// The last fact you had.
         after: Seq,
+    },
+    /// A program put something out.
+    Output {
+        /// The last fact before it.
+        after: Seq,
+        /// Whose.
+        task: TaskId,
+        /// As it came; bytes that are no text are replaced.
+        raw: String,
+        /// Without escape sequences and redraws.
+        clean: String,
+    },
+    /// A program's screen looks different: pull a snapshot.
+    ScreenChanged {
+        /// The last fact before it.
+        after: Seq,
+        /// Whose.
+        task: TaskId,
     },
     /// The disk takes nothing at the moment: nothing is shown or started until it does.
     Stalled {

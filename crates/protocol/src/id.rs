@@ -67,6 +67,21 @@ impl TaskId {
         Self::new(format!("r{n}"))
     }
 
+    /// The id of a session's workflow.
+    pub fn workflow() -> Self {
+        Self::new("w1")
+    }
+
+    /// The id of a session's conversation.
+    pub fn chat() -> Self {
+        Self::new("c1")
+    }
+
+    /// The id of a workflow's task, by the user's name for it.
+    pub fn stage_task(&self, name: &str) -> Self {
+        Self::new(format!("{self}.{name}"))
+    }
+
     /// The id of the work of the agent with ordinal `n` (counted from 1) within this run.
     pub fn work(&self, n: u32) -> Self {
         Self::new(format!("{self}.a{n}"))

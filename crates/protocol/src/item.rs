@@ -127,6 +127,37 @@ pub enum Item {
         /// Why that is not known.
         error: Option<String>,
     },
+    /// A program's own conversation, by its own id.
+    Conversation {
+        /// The id.
+        id: String,
+    },
+    /// The prompt that a program was sent, or why it was not.
+    PromptSent {
+        /// What.
+        text: String,
+        /// Why not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+    /// Something a program said.
+    Said {
+        /// What.
+        text: String,
+    },
+    /// Something a program did by itself: a tool of its own.
+    Did {
+        /// The tool.
+        tool: String,
+        /// What it was used on, in a line.
+        detail: String,
+        /// What it gave, cut short.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        result: Option<String>,
+        /// Whether it failed.
+        #[serde(default)]
+        is_error: bool,
+    },
     /// An answer was stored.
     Answer(Answer),
     /// A vote was counted.

@@ -3,6 +3,7 @@
 //! This crate must never hold logic, I/O, a clock or a runtime: functions here only build and check
 //! values. If something here starts to decide, it belongs to `engine`.
 
+mod chat;
 mod config;
 mod event;
 mod id;
@@ -11,12 +12,17 @@ mod item;
 mod model;
 mod op;
 mod ports;
+mod program;
 mod result;
 mod run;
 mod task;
 mod time;
 mod usage;
+mod workflow;
 
+pub use chat::{
+    ChatSpec, ChatState, InteractiveAgent, LaunchRun, ModeChoice, PathGrant, Permission, Proposal, TeamSpec,
+};
 pub use config::{
     AgentConfig, BackendConfig, CommandsConfig, Config, ContextCompaction, DockerConfig, HandsConfig,
     InteractiveConfig, McpServerConfig, McpTransport, Price, Secret,
@@ -29,12 +35,17 @@ pub use id::{AgentId, InteractionId, SessionId, TaskId};
 pub use interaction::{Candidate, Decision, Interaction, InteractionKind};
 pub use item::{Answer, AnswerLabel, Ballot, Item, LabelParseError, Revision};
 pub use model::{
-    BackendError, BackendErrorKind, BackendInfo, Delta, Message, ModelRequest, Reply, ToolCall, ToolSpec,
+    BackendError, BackendErrorKind, BackendInfo, Delta, Desk, Message, ModelRequest, Reply, ToolCall,
+    ToolSpec,
 };
 pub use op::{Op, Origin};
 pub use ports::{
-    Backend, BoxFuture, Clock, ContextAccess, DeltaSink, Journal, JournalError, JournalReader, ToolHost,
-    ToolOutcome, Workplace, Workplaces,
+    Backend, BoxFuture, Clock, ContextAccess, DeltaSink, Engine, EventStream, Journal, JournalError,
+    JournalReader, ToolHost, ToolOutcome, Workplace, Workplaces,
+};
+pub use program::{
+    Ask, AskKind, AskOption, Endpoint, EndpointCalls, Endpoints, ProgramEnd, ProgramJob, ProgramReport,
+    Programs, ReportSink, Screen, ScreenCell, ScreenColor,
 };
 pub use result::{
     AgentOutcome, AgentSummary, CoordinationSummary, FileChange, FileWrite, PlanRef, RunResult, RunStatus,
@@ -49,3 +60,4 @@ pub use task::{
 };
 pub use time::{Millis, Seq, Timestamp, TimestampParseError};
 pub use usage::Usage;
+pub use workflow::{ExecutionMode, OnInterrupt, ProgramSpec, StageBody, StageSpec, StageTask, WorkflowSpec};

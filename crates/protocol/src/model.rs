@@ -1,6 +1,6 @@
 //! What goes to a model and what comes back, in no provider's dialect.
 
-use crate::Usage;
+use crate::{TaskId, Usage};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub enum Message {
 }
 
 /// One model call.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelRequest {
     /// The system prompt.
     pub system: Arc<str>,
@@ -59,6 +59,26 @@ pub struct ModelRequest {
     pub messages: Vec<Message>,
     /// The tools offered; none means that a plain reply is wanted.
     pub tools: Vec<ToolSpec>,
+    /// Where the call is made from, for backends that are programs with conversations of their own.
+    pub desk: Option<Desk>,
+}
+
+/// Where a model call is made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Desk {
+    /// The work it is part of.
+    pub work: TaskId,
+    /// Which attempt.
+    pub attempt: u32,
+    /// The backend's own conversation to go on with, as its last reply named it; what follows the last message of the
+    /// assistant is new to it.
+    pub native: Option<String>,
+    /// The workspace, where there is one.
+    pub workspace: Option<String>,
+    /// What may be read besides.
+    pub readable: Vec<String>,
+    /// What may be written besides.
+    pub writable: Vec<String>,
 }
 
 /// One whole reply of a model.
@@ -72,6 +92,9 @@ pub struct Reply {
     /// The tools it called, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
+    /// The backend's own conversation, where it keeps one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native: Option<String>,
     /// What it cost, retries included.
     pub usage: Usage,
 }

@@ -1,6 +1,6 @@
 //! What front ends ask of the engine. An op is plain data: it can be logged, sent and replayed.
 
-use crate::{Decision, InteractionId, RunSpec, TaskId};
+use crate::{ChatSpec, Decision, InteractionId, ModeChoice, RunSpec, Seq, TaskId, WorkflowSpec};
 use serde::{Deserialize, Serialize};
 
 /// A request to the engine; the answer to it is an event that names it in `cause`.
@@ -11,6 +11,57 @@ pub enum Op {
     StartRun {
         /// Everything the run needs, resolved.
         spec: Box<RunSpec>,
+    },
+    /// Start a workflow.
+    StartWorkflow {
+        /// Everything it needs, resolved.
+        spec: Box<WorkflowSpec>,
+    },
+    /// Start a conversation.
+    StartChat {
+        /// Everything it needs, resolved.
+        spec: Box<ChatSpec>,
+    },
+    /// Say something in the conversation. While a run is under way it is queued.
+    SendMessage {
+        /// What.
+        text: String,
+        /// What the user had toggled.
+        #[serde(default)]
+        modes: ModeChoice,
+    },
+    /// Take back a message that is still queued.
+    Unqueue {
+        /// The fact that accepted it.
+        message: Seq,
+    },
+    /// Keep a message word for word, however long the conversation gets.
+    Pin {
+        /// The fact that accepted it, or holds the reply; None: the newest message.
+        message: Option<Seq>,
+    },
+    /// Shorten the conversation now.
+    Compact,
+    /// Change what is toggled.
+    SetModes {
+        /// To what.
+        modes: ModeChoice,
+    },
+    /// Type into a program's terminal. Never recorded: it may be a password.
+    Input {
+        /// Which.
+        task: TaskId,
+        /// What.
+        bytes: Vec<u8>,
+    },
+    /// A program's terminal has another size. Never recorded.
+    Resize {
+        /// Which.
+        task: TaskId,
+        /// Columns.
+        cols: u16,
+        /// Rows.
+        rows: u16,
     },
     /// Answer an open interaction.
     Answer {
@@ -36,6 +87,8 @@ pub enum Op {
 pub enum Origin {
     /// A person at the terminal, or their script.
     User,
+    /// A program that calls us over MCP.
+    Client,
     /// A signal from the operating system.
     Signal,
     /// Althing itself.

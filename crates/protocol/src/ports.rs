@@ -1,8 +1,8 @@
 //! The traits that join the crates. Whoever fills a port never knows who else does.
 
 use crate::{
-    AnswerLabel, BackendError, BackendInfo, Delta, Event, FileWrite, ModelRequest, Reply, RunSpec, Seq,
-    TaskId, Timestamp, ToolCall, ToolSpec,
+    AnswerLabel, BackendError, BackendInfo, Delta, Event, FeedItem, FileWrite, ModelRequest, Op, Origin,
+    Reply, RunSpec, Screen, Seq, TaskId, Timestamp, ToolCall, ToolSpec,
 };
 use std::future::Future;
 use std::pin::Pin;
@@ -122,6 +122,24 @@ pub struct JournalError {
     pub hint: Option<String>,
     /// Whether it may go away by itself or by a person's help (a full disk), so that waiting makes sense.
     pub retryable: bool,
+}
+
+/// A running session, as front ends see it: they fold its events and send ops, and know nothing else of it.
+pub trait Engine: Send + Sync {
+    /// Asks for something; the answer comes as events. False when the session has ended.
+    fn submit(&self, op: Op, by: Origin) -> bool;
+
+    /// Everything after `from`: history first, then live, without a gap or a repeat.
+    fn subscribe(&self, from: Seq) -> Box<dyn EventStream>;
+
+    /// The screen of a program that has one.
+    fn screen(&self, task: &TaskId) -> Option<Screen>;
+}
+
+/// What a front end reads.
+pub trait EventStream: Send {
+    /// The next item; None at the session's end.
+    fn next(&mut self) -> BoxFuture<'_, Option<Result<FeedItem, JournalError>>>;
 }
 
 /// The time. Deciders never see it.

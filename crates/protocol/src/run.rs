@@ -1,6 +1,6 @@
 //! A coordination run: who takes part, under which rules, in which modes.
 
-use crate::{AgentId, Millis, Revision};
+use crate::{AgentId, ChatState, Millis, Revision};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -354,6 +354,12 @@ pub enum Purpose {
         /// The answers it is shown.
         knows: Revision,
     },
+    /// Carry out a task of a workflow.
+    Carry,
+    /// Answer the user.
+    Converse,
+    /// Sum up the older part of the conversation.
+    Compact,
     /// Write the final answer.
     Present {
         /// How.
@@ -375,6 +381,10 @@ pub enum Phase {
     Presenting,
     /// It is over.
     Done,
+    /// A workflow's stage, counted from 0.
+    Stage(u32),
+    /// A conversation's state.
+    Chat(ChatState),
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Tasks, their statuses and attempts, and the checkpoint that sums a session up.
 
-use crate::{AgentId, Item, RunSpec, Seq, SessionId, TaskId, Timestamp};
+use crate::{AgentId, ChatSpec, Item, ProgramSpec, RunSpec, Seq, SessionId, TaskId, Timestamp, WorkflowSpec};
 use serde::{Deserialize, Serialize};
 
 /// What a task is. Everything that works is a task in one tree.
@@ -9,6 +9,12 @@ use serde::{Deserialize, Serialize};
 pub enum TaskSpec {
     /// A coordination of several agents.
     Run(Box<RunSpec>),
+    /// Stages of tasks.
+    Workflow(Box<WorkflowSpec>),
+    /// A program that a stage runs.
+    Program(Box<ProgramSpec>),
+    /// A conversation.
+    Chat(Box<ChatSpec>),
     /// One agent's part in it.
     Work {
         /// Which agent.
@@ -67,6 +73,23 @@ pub enum AttemptOutcome {
         /// The final answer.
         text: String,
     },
+    /// A program came to its end.
+    Exited {
+        /// Whether it did what it was to do.
+        ok: bool,
+        /// Its exit code, unless a signal ended it.
+        exit_code: Option<i32>,
+        /// The signal that ended it.
+        signal: Option<i32>,
+        /// Its final message or output: at most 64 KiB, then the path of the rest.
+        output: String,
+        /// Why it failed.
+        error: Option<String>,
+        /// What a person can do about it.
+        hint: Option<String>,
+    },
+    /// It said what it had to say.
+    Said,
     /// It did not do what it must, however often it was reminded.
     GaveUp {
         /// The last thing that was wrong.
@@ -114,6 +137,13 @@ pub enum Timer {
     },
     /// The window in which a person may override the winner.
     OverrideWindow,
+    /// A workflow's task has had its time.
+    Task {
+        /// Which.
+        task: TaskId,
+        /// Which attempt.
+        attempt: u32,
+    },
 }
 
 /// What kind of session it is.
@@ -122,6 +152,10 @@ pub enum Timer {
 pub enum SessionKind {
     /// One run.
     Run,
+    /// A workflow.
+    Workflow,
+    /// A conversation.
+    Chat,
 }
 
 /// Where a session stands, as its checkpoint says it.
@@ -130,6 +164,16 @@ pub enum SessionKind {
 pub enum SessionState {
     /// Nothing is under way.
     Idle,
+    /// The interactive agent answers.
+    Chatting,
+    /// A run waits for approval.
+    AwaitingApproval,
+    /// The interactive agent takes in a run's result.
+    ProcessingResults,
+    /// It takes in what a run had when it failed or ran out of time.
+    ProcessingPartial,
+    /// It takes in what a run had when it was cancelled.
+    ProcessingCancelled,
     /// Work is under way (or was, when the process died).
     Running,
     /// A person has to answer.
@@ -171,6 +215,9 @@ pub struct Checkpoint {
 /// A stage of the checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointStage {
+    /// What it is called; empty for everything but a workflow.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
     /// Its tasks.
     pub tasks: Vec<CheckpointTask>,
 }

@@ -4,8 +4,9 @@
 //! elsewhere. Whoever folds the same events gets the same checkpoint.
 
 use althing_protocol::{
-    AttemptOutcome, Checkpoint, CheckpointStage, CheckpointTask, Event, Fact, InteractionId, Item, Reply,
-    SessionOpened, SessionState, TaskId, TaskSpec, TaskStatus, Timestamp, Verdict,
+    AttemptOutcome, ChatState, Checkpoint, CheckpointStage, CheckpointTask, Event, Fact, InteractionId, Item,
+    Op, Phase, Reply, SessionKind, SessionOpened, SessionState, StageSpec, TaskId, TaskSpec, TaskStatus,
+    Timestamp, Verdict, WorkflowSpec,
 };
 use althing_protocol::{RunResult, Seq};
 use std::collections::{BTreeSet, HashMap};
@@ -29,8 +30,13 @@ pub struct CheckpointFold {
     tasks: Vec<CheckpointTask>,
     /// Where each task is in `tasks`.
     places: HashMap<TaskId, usize>,
-    /// The newest run: its status is the session's.
-    run: Option<TaskId>,
+    /// The task whose status is the session's: the workflow, else the newest run.
+    head_task: Option<TaskId>,
+    /// Of a workflow: its stages' names and tasks.
+    stages: Vec<(String, Vec<TaskId>)>,
+    stage: u32,
+    /// Of a conversation: where it stands.
+    chat: Option<ChatState>,
     open: BTreeSet<InteractionId>,
     history: Vec<Item>,
     closed: bool,
@@ -54,8 +60,17 @@ impl CheckpointFold {
             Fact::AttemptEnded { outcome, .. } => {
                 if let Some(task) = self.task(event.task.as_ref()) {
                     task.error = failure(outcome);
+                    if let AttemptOutcome::Exited { exit_code, .. } = outcome {
+                        task.exit_code = *exit_code;
+                    }
                 }
             }
+            Fact::PhaseChanged { phase: Phase::Stage(index) } => self.stage = *index,
+            Fact::PhaseChanged { phase: Phase::Chat(state) } => self.chat = Some(*state),
+            Fact::OpAccepted { op: Op::SendMessage { text, .. }, .. } => {
+                self.history.push(Item::PromptSent { text: text.clone(), error: None });
+            }
+            Fact::ItemAdded { item, .. } => self.said(event.task.as_ref(), item),
             Fact::InteractionOpened(interaction) => {
                 self.open.insert(interaction.id.clone());
             }
@@ -64,9 +79,8 @@ impl CheckpointFold {
             }
             Fact::Decided(Verdict::Finished { result, .. }) => self.finished(result),
             Fact::OpAccepted { .. }
-            | Fact::ItemAdded { .. }
             | Fact::PhaseChanged { .. }
-            | Fact::Decided(Verdict::Winner { .. } | Verdict::Override { .. })
+            | Fact::Decided(Verdict::Winner { .. } | Verdict::Override { .. } | Verdict::Compacted { .. })
             | Fact::Notice(_)
             | Fact::TimerFired(_) => {}
         }
@@ -80,8 +94,8 @@ impl CheckpointFold {
             kind: head.kind,
             goal: head.goal.clone(),
             state: self.state(),
-            current_stage_index: 0,
-            stages: vec![CheckpointStage { tasks: self.tasks.clone() }],
+            current_stage_index: self.stage,
+            stages: self.stages(),
             history: self.history.clone(),
             seq: self.seq,
             created_at: *created_at,
@@ -90,17 +104,47 @@ impl CheckpointFold {
     }
 
     fn created(&mut self, id: &TaskId, spec: &TaskSpec) {
-        if let TaskSpec::Run(_) = spec {
-            self.run = Some(id.clone());
+        match spec {
+            TaskSpec::Workflow(spec) => {
+                self.head_task = Some(id.clone());
+                self.stages = stages(id, spec);
+            }
+            // A workflow's runs are among its tasks; a conversation has a state of its own.
+            TaskSpec::Run(_) if self.stages.is_empty() => self.head_task = Some(id.clone()),
+            TaskSpec::Run(_) | TaskSpec::Program(_) | TaskSpec::Chat(_) | TaskSpec::Work { .. } => {}
         }
         self.places.insert(id.clone(), self.tasks.len());
-        self.tasks.push(CheckpointTask {
-            id: id.clone(),
-            status: TaskStatus::Pending,
-            attempts: 0,
-            exit_code: None,
-            error: None,
-        });
+        self.tasks.push(pending(id));
+    }
+
+    /// The stages with their tasks as they stand; what is no workflow is one stage.
+    fn stages(&self) -> Vec<CheckpointStage> {
+        if self.stages.is_empty() {
+            return vec![CheckpointStage { name: String::new(), tasks: self.tasks.clone() }];
+        }
+        let workflow = self.head_task.as_ref().map(|id| format!("{id}.")).unwrap_or_default();
+        let task = |id: &TaskId| {
+            let name = TaskId::from(id.as_str().strip_prefix(&workflow).unwrap_or(id.as_str()));
+            let known = self.places.get(id).and_then(|at| self.tasks.get(*at)).cloned();
+            CheckpointTask { id: name, ..known.unwrap_or_else(|| pending(id)) }
+        };
+        let stage = |(name, tasks): &(String, Vec<TaskId>)| CheckpointStage {
+            name: name.clone(),
+            tasks: tasks.iter().map(task).collect(),
+        };
+        self.stages.iter().map(stage).collect()
+    }
+
+    /// Keeps what was said to and by programs and the interactive agent.
+    fn said(&mut self, task: Option<&TaskId>, item: &Item) {
+        let conversing = self.chat.is_some() && task == Some(&TaskId::chat());
+        match item {
+            Item::PromptSent { .. } | Item::Said { .. } => self.history.push(item.clone()),
+            Item::Reply(reply) if conversing && !reply.text.is_empty() => {
+                self.history.push(Item::Said { text: reply.text.clone() });
+            }
+            _ => {}
+        }
     }
 
     fn task(&mut self, id: Option<&TaskId>) -> Option<&mut CheckpointTask> {
@@ -131,7 +175,20 @@ impl CheckpointFold {
     }
 
     fn state(&self) -> SessionState {
-        let run = self.run.as_ref().and_then(|id| self.places.get(id)).and_then(|at| self.tasks.get(*at));
+        if self.head.as_ref().is_some_and(|(head, _)| head.kind == SessionKind::Chat) {
+            return match self.chat.unwrap_or_default() {
+                ChatState::Idle => SessionState::Idle,
+                ChatState::Chatting => SessionState::Chatting,
+                ChatState::AwaitingApproval => SessionState::AwaitingApproval,
+                ChatState::Running => SessionState::Running,
+                ChatState::ProcessingResults => SessionState::ProcessingResults,
+                ChatState::ProcessingPartial => SessionState::ProcessingPartial,
+                ChatState::ProcessingCancelled => SessionState::ProcessingCancelled,
+            };
+        }
+        let waits = self.tasks.iter().any(|task| task.status == TaskStatus::WaitingForUser);
+        let run =
+            self.head_task.as_ref().and_then(|id| self.places.get(id)).and_then(|at| self.tasks.get(*at));
         match run.map(|task| task.status) {
             None if self.closed => SessionState::Done,
             None => SessionState::Idle,
@@ -140,10 +197,25 @@ impl CheckpointFold {
             Some(TaskStatus::Cancelled) => SessionState::Cancelled,
             Some(TaskStatus::WaitingForUser) => SessionState::AwaitingInteraction,
             Some(TaskStatus::Pending | TaskStatus::Running | TaskStatus::Interrupted) => {
-                if self.open.is_empty() { SessionState::Running } else { SessionState::AwaitingInteraction }
+                if self.open.is_empty() && !waits {
+                    SessionState::Running
+                } else {
+                    SessionState::AwaitingInteraction
+                }
             }
         }
     }
+}
+
+/// A workflow's stages, by name, with the ids of their tasks.
+fn stages(workflow: &TaskId, spec: &WorkflowSpec) -> Vec<(String, Vec<TaskId>)> {
+    let tasks = |stage: &StageSpec| stage.tasks.iter().map(|task| workflow.stage_task(&task.id)).collect();
+    spec.stages.iter().map(|stage| (stage.name.clone(), tasks(stage))).collect()
+}
+
+/// A task that has not begun.
+fn pending(id: &TaskId) -> CheckpointTask {
+    CheckpointTask { id: id.clone(), status: TaskStatus::Pending, attempts: 0, exit_code: None, error: None }
 }
 
 /// Why an attempt came to nothing, in a line.
@@ -152,8 +224,10 @@ fn failure(outcome: &AttemptOutcome) -> Option<String> {
         AttemptOutcome::Failed { error, .. } => Some(error.clone()),
         AttemptOutcome::GaveUp { reason } => Some(reason.clone()),
         AttemptOutcome::TimedOut => Some("its time was up".to_owned()),
+        AttemptOutcome::Exited { error, .. } => error.clone(),
         AttemptOutcome::Answered
         | AttemptOutcome::Voted
+        | AttemptOutcome::Said
         | AttemptOutcome::Presented { .. }
         | AttemptOutcome::Cancelled
         | AttemptOutcome::Interrupted => None,

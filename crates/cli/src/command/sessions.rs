@@ -75,8 +75,9 @@ fn word(session: &SessionSummary) -> &'static str {
         Some(SessionState::Done) => "done",
         Some(SessionState::Failed) => "failed",
         Some(SessionState::Cancelled) => "cancelled",
+        Some(SessionState::Idle) => "idle",
         // Nobody works on it, and it is not over.
-        Some(SessionState::Idle | SessionState::Running | SessionState::AwaitingInteraction) => "interrupted",
+        Some(_) => "interrupted",
     }
 }
 

@@ -107,6 +107,9 @@ impl Row {
                     Purpose::Judge { may_answer: true, .. } => ("judging", 1),
                     Purpose::Judge { may_answer: false, .. } => ("voting", 1),
                     Purpose::Present { .. } => ("presenting", 0),
+                    Purpose::Carry => ("working", 0),
+                    Purpose::Converse => ("talking", 0),
+                    Purpose::Compact => ("summing up", 0),
                 };
                 doing.clone_into(&mut self.doing);
                 self.round += if continues.is_none() { rounds } else { 0 };
@@ -118,6 +121,12 @@ impl Row {
                     AttemptOutcome::Answered => {}
                     AttemptOutcome::Voted => "voted".clone_into(&mut self.doing),
                     AttemptOutcome::Presented { .. } => "presented".clone_into(&mut self.doing),
+                    AttemptOutcome::Said | AttemptOutcome::Exited { ok: true, .. } => {
+                        "done".clone_into(&mut self.doing)
+                    }
+                    AttemptOutcome::Exited { error, .. } => {
+                        self.doing = format!("failed: {}", error.as_deref().unwrap_or("it did not succeed"))
+                    }
                     AttemptOutcome::GaveUp { reason } => self.doing = format!("out: {reason}"),
                     AttemptOutcome::Failed { error, .. } => self.doing = format!("failed: {error}"),
                     AttemptOutcome::TimedOut => "timed out".clone_into(&mut self.doing),

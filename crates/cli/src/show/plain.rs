@@ -86,7 +86,10 @@ impl Plain {
                 let hint = hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
                 Some(("warning".into(), format!("nothing can be saved at the moment: {reason}{hint}")))
             }
-            Progress::Delta { .. } | Progress::Gap { .. } => None,
+            Progress::Delta { .. }
+            | Progress::Gap { .. }
+            | Progress::Output { .. }
+            | Progress::ScreenChanged { .. } => None,
         }
     }
 }
@@ -100,8 +103,13 @@ fn ended(outcome: &AttemptOutcome) -> Option<String> {
         },
         AttemptOutcome::TimedOut => "out: its time limit passed".into(),
         AttemptOutcome::Presented { .. } => "presented the final answer".into(),
+        AttemptOutcome::Exited { ok: true, .. } => "done".into(),
+        AttemptOutcome::Exited { error, .. } => {
+            format!("failed: {}", error.as_deref().unwrap_or("it did not succeed"))
+        }
         AttemptOutcome::Answered
         | AttemptOutcome::Voted
+        | AttemptOutcome::Said
         | AttemptOutcome::Cancelled
         | AttemptOutcome::Interrupted => return None,
     })
@@ -119,6 +127,9 @@ fn decided(verdict: &Verdict) -> String {
             }
         }
         Verdict::Override { presenter } => format!("overridden: {presenter} presents"),
+        Verdict::Compacted { tokens: (before, after), .. } => {
+            format!("the conversation was shortened from {before} to {after} tokens")
+        }
         Verdict::Finished { result, .. } => {
             let rounds = count(result.coordination_summary.rounds.into(), "round");
             let calls = count(result.usage.calls, "call");

@@ -161,7 +161,7 @@ impl Coordination {
         };
         let knows = match attempt.purpose {
             Purpose::Present { .. } => self.state.revision(),
-            Purpose::Answer | Purpose::Judge { .. } => attempt.knows,
+            _ => attempt.knows,
         };
         self.state.newest(seat, Revision(0), knows).into_iter().map(|answer| answer.label).collect()
     }
@@ -214,7 +214,7 @@ impl Coordination {
                     attempt.cut_off = true;
                 }
             }
-            Op::Cancel { .. } | Op::StartRun { .. } | Op::Answer { .. } => {}
+            _ => {}
         }
     }
 
@@ -247,6 +247,7 @@ impl Coordination {
                 ending.overridden = true;
             }
             Verdict::Finished { result, .. } => self.state.result = Some((**result).clone()),
+            Verdict::Compacted { .. } => {}
         }
     }
 
@@ -258,6 +259,7 @@ impl Coordination {
                 self.state.early = self.state.revision();
             }
             Timer::OverrideWindow => self.window_over = true,
+            Timer::Task { .. } => {}
             Timer::RoundSoft { agent, attempt } => self.with_attempt(agent, *attempt, |attempt| {
                 attempt.warn.get_or_insert(attempt.turns.len());
             }),
@@ -322,6 +324,8 @@ impl Coordination {
                 AttemptOutcome::TimedOut => Some(Presented::Failed("its time limit passed".into())),
                 AttemptOutcome::Answered
                 | AttemptOutcome::Voted
+                | AttemptOutcome::Exited { .. }
+                | AttemptOutcome::Said
                 | AttemptOutcome::Cancelled
                 | AttemptOutcome::Interrupted => None,
             };
@@ -358,7 +362,11 @@ impl Coordination {
             | Item::TimeWarning
             | Item::WorkspaceKept { .. }
             | Item::ContextOpened { .. }
-            | Item::StaleVote(_) => {}
+            | Item::StaleVote(_)
+            | Item::Conversation { .. }
+            | Item::PromptSent { .. }
+            | Item::Said { .. }
+            | Item::Did { .. } => {}
         }
         if let Some(seat) = self.state.seats.get_mut(index) {
             seat.take(attempt, item);

@@ -159,7 +159,7 @@ impl Coordination {
             Phase::Answering | Phase::Voting => self.deliberate(),
             Phase::OverrideWindow => self.override_window(),
             Phase::Presenting => self.present(),
-            Phase::Done => Vec::new(),
+            Phase::Done | Phase::Stage(_) | Phase::Chat(_) => Vec::new(),
         }
     }
 
@@ -184,7 +184,7 @@ impl Coordination {
                 let over = self.presenter().is_none() || state.ending.presented.is_some();
                 over.then_some(RunEnd::Answered)
             }
-            Phase::OverrideWindow | Phase::Done => None,
+            Phase::OverrideWindow | Phase::Done | Phase::Stage(_) | Phase::Chat(_) => None,
         }
     }
 

@@ -124,7 +124,8 @@ fn facts(
 
 fn rule(state: &State, seat: &Seat, attempt: &Attempt, reply: &Reply) -> Ruling {
     match attempt.purpose {
-        Purpose::Present { .. } => present(reply),
+        // The last three are other deciders' purposes; what they say is simply said.
+        Purpose::Present { .. } | Purpose::Carry | Purpose::Converse | Purpose::Compact => present(reply),
         Purpose::Answer => contribute(state, seat, attempt, reply, Offer { answer: true, vote: false }),
         Purpose::Judge { may_answer, .. } => {
             // The cap may have been reached since the tools were offered.

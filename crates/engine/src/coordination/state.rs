@@ -31,6 +31,8 @@ pub(crate) struct Seat {
     pub(crate) seen: Revision,
     /// Whether it may write to the writable context paths.
     pub(crate) context: Context,
+    /// Its backend's own conversation, where it keeps one.
+    pub(crate) native: Option<String>,
 }
 
 /// Where an agent stands with the writable context paths.
@@ -115,7 +117,7 @@ impl Attempt {
     pub(crate) fn new(number: u32, purpose: Purpose) -> Self {
         let knows = match purpose {
             Purpose::Judge { knows, .. } => knows,
-            Purpose::Answer | Purpose::Present { .. } => Revision(0),
+            _ => Revision(0),
         };
         Self {
             number,
@@ -189,7 +191,13 @@ impl Attempt {
             Item::WorkspaceKept { .. } => self.turns.push(Turn::Kept),
             Item::Answer(_) => self.settled = Some(AttemptOutcome::Answered),
             Item::Vote(_) => self.settled = Some(AttemptOutcome::Voted),
-            Item::StaleVote(_) | Item::ContextOpened { .. } | Item::ContextClosed { .. } => {}
+            Item::StaleVote(_)
+            | Item::ContextOpened { .. }
+            | Item::ContextClosed { .. }
+            | Item::Conversation { .. }
+            | Item::PromptSent { .. }
+            | Item::Said { .. }
+            | Item::Did { .. } => {}
         }
     }
 }
@@ -207,6 +215,7 @@ impl Seat {
             rounds: 0,
             seen: Revision(0),
             context: Context::Closed,
+            native: None,
         }
     }
 
@@ -224,6 +233,7 @@ impl Seat {
             Item::ContextOpened { error: None } => self.context = Context::Open,
             Item::ContextOpened { error: Some(_) } => self.context = Context::Refused,
             Item::ContextClosed { .. } => self.context = Context::Closed,
+            Item::Reply(Reply { native: Some(native), .. }) => self.native = Some(native.clone()),
             _ => {}
         }
         if let Some(current) = self.attempt.as_mut().filter(|current| current.number == attempt) {
@@ -249,6 +259,8 @@ impl Seat {
             AttemptOutcome::Answered
             | AttemptOutcome::Voted
             | AttemptOutcome::Presented { .. }
+            | AttemptOutcome::Exited { .. }
+            | AttemptOutcome::Said
             | AttemptOutcome::Cancelled => None,
         };
         // Who fails to present has still taken part: the run falls back to its answer.

@@ -289,6 +289,7 @@ impl Session {
                 self.halting = true;
                 self.record(None, None, Fact::OpAccepted { op, by });
             }
+            _ => {}
         }
     }
 

@@ -42,7 +42,7 @@ pub(super) fn presentation(state: &State, seat: usize, attempt: &Attempt) -> Vec
 fn initially_known(attempt: &Attempt) -> Revision {
     match attempt.purpose {
         Purpose::Judge { knows, .. } => knows,
-        Purpose::Answer | Purpose::Present { .. } => Revision(0),
+        _ => Revision(0),
     }
 }
 

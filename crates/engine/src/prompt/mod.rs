@@ -10,7 +10,9 @@ pub use briefing::Briefing;
 
 use crate::coordination::{Attempt, Coordination, Seat};
 use crate::tools;
-use althing_protocol::{FinalAnswerStrategy, Message, ModelRequest, Purpose, ToolSpec, VotingSensitivity};
+use althing_protocol::{
+    Desk, FinalAnswerStrategy, Message, ModelRequest, Purpose, ToolSpec, VotingSensitivity,
+};
 use sections::Section;
 
 /// What the sections of a system prompt may depend on.
@@ -45,6 +47,14 @@ impl Coordination {
             system: self.system_prompt(seat_state, attempt).into(),
             messages: self.messages(seat, attempt),
             tools: self.tools(attempt),
+            desk: Some(Desk {
+                work: self.work(seat),
+                attempt: attempt.number,
+                native: seat_state.native.clone(),
+                workspace: None,
+                readable: Vec::new(),
+                writable: Vec::new(),
+            }),
         })
     }
 
@@ -55,6 +65,8 @@ impl Coordination {
             Purpose::Judge { may_answer: true, .. } => TurnKind::Judge,
             Purpose::Judge { may_answer: false, .. } => TurnKind::VoteOnly,
             Purpose::Present { strategy } => TurnKind::Present(strategy),
+            // Purposes of other deciders.
+            Purpose::Carry | Purpose::Converse | Purpose::Compact => TurnKind::Answer { tool: false },
         };
         let scene = Scene {
             identity: seat.member.system_message.as_deref(),
@@ -69,7 +81,7 @@ impl Coordination {
     fn messages(&self, seat: usize, attempt: &Attempt) -> Vec<Message> {
         match attempt.purpose {
             Purpose::Present { .. } => messages::presentation(&self.state, seat, attempt),
-            Purpose::Answer | Purpose::Judge { .. } => messages::contribution(&self.state, seat, attempt),
+            _ => messages::contribution(&self.state, seat, attempt),
         }
     }
 
@@ -81,7 +93,7 @@ impl Coordination {
                 let vote = tools::vote_spec(&self.state.candidates(attempt.knows));
                 if may_answer { vec![tools::new_answer_spec(), vote] } else { vec![vote] }
             }
-            Purpose::Present { .. } => Vec::new(),
+            Purpose::Present { .. } | Purpose::Carry | Purpose::Converse | Purpose::Compact => Vec::new(),
         }
     }
 

@@ -68,7 +68,7 @@ impl OfflineBackend {
             calls: 1,
             ..Usage::default()
         };
-        Reply { text, reasoning: String::new(), tool_calls, usage }
+        Reply { text, tool_calls, usage, ..Reply::default() }
     }
 
     async fn pause(&self) {

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     fn request(messages: Vec<Message>) -> ModelRequest {
-        ModelRequest { system: "".into(), messages, tools: Vec::new() }
+        ModelRequest { messages, ..ModelRequest::default() }
     }
 
     #[test]

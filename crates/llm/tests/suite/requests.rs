@@ -16,7 +16,7 @@ async fn body(kind: &str, params: Value, request: &ModelRequest) -> Value {
 }
 
 fn plain() -> ModelRequest {
-    ModelRequest { system: "".into(), messages: vec![Message::User("hi".into())], tools: Vec::new() }
+    ModelRequest { messages: vec![Message::User("hi".into())], ..ModelRequest::default() }
 }
 
 #[tokio::test]
@@ -28,6 +28,7 @@ async fn a_conversation_with_tools_and_their_results_is_sent_as_the_wire_has_it(
     };
     let request = ModelRequest {
         system: "Be brief.".into(),
+        desk: None,
         messages: vec![
             Message::User("Read both.".into()),
             Message::Assistant {

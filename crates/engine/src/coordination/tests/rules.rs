@@ -383,7 +383,9 @@ fn an_override_makes_another_agent_present() {
         _ => None,
     });
     let opened = opened.expect("an interaction is open");
-    let InteractionKind::WinnerOverride { candidates, .. } = &opened.kind;
+    let InteractionKind::WinnerOverride { candidates, .. } = &opened.kind else {
+        panic!("another interaction: {opened:?}")
+    };
     assert_eq!(candidates.len(), 2, "all agents with answers can be chosen");
     let unknown = Decision::Presenter { agent: "nobody".into() };
     assert!(world.run.answer_override(&opened.id, &unknown).is_err());
