@@ -33,6 +33,7 @@ pub(crate) fn config(root: &Node, env: Lookup<'_>, landed: Landed) -> Config {
         interactive: orchestrator.and_then(|node| interactive(node, env, landed)),
         prices: root.get("prices").map(prices).unwrap_or_default(),
         context_paths,
+        ..Config::default()
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The YAML model with its lines and columns stays in `config`.
 
-use crate::{AgentId, ContextPath, Millis, RunRules, VotingSensitivity};
+use crate::{AgentId, ContextPath, CustomAdapter, Millis, RunRules, VotingSensitivity};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -42,6 +42,70 @@ pub struct Config {
     pub prices: BTreeMap<String, Price>,
     /// Paths that every run is about, as written: relative ones are still to be resolved.
     pub context_paths: Vec<ContextPath>,
+    /// Whether agents are told what `AGENTS.md` and `CLAUDE.md` in the context paths say.
+    pub project_instructions: bool,
+    /// Skills for the agents; None: they get none.
+    pub skills: Option<SkillsConfig>,
+    /// Whether agents keep memories as files in their workspaces.
+    pub file_memory: bool,
+    /// Task lists of the agents; None: they keep none.
+    pub task_planning: Option<TaskPlanning>,
+    /// Planning mode by config: agents only plan until the presentation; None: they act.
+    pub planning: Option<PlanningConfig>,
+    /// Agents that agents start; None: they start none.
+    pub subagents: Option<SubagentsConfig>,
+    /// Agents' command lines that the user describes, for workflows.
+    pub adapters: Vec<CustomAdapter>,
+}
+
+/// Skills: folders with a `SKILL.md` that agents are told about and read when they need them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkillsConfig {
+    /// Where they are, as written: a relative path counts from where Althing was started.
+    pub directory: String,
+}
+
+/// How agents keep task lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskPlanning {
+    /// The longest list.
+    pub max_tasks: u32,
+    /// Whether a list is also a file in the agent's workspace, which others see with its answer.
+    pub as_files: bool,
+}
+
+/// Planning mode by config.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanningConfig {
+    /// What agents are told about it, in place of our own words.
+    pub instruction: Option<String>,
+}
+
+/// Agents that agents start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubagentsConfig {
+    /// How long one may take where nothing else is asked for.
+    pub default_timeout: Millis,
+    /// The shortest time that may be asked for.
+    pub min_timeout: Millis,
+    /// The longest time that may be asked for.
+    pub max_timeout: Millis,
+    /// How many work at once.
+    pub max_concurrent: u32,
+    /// Whether they may be started in the background.
+    pub background: bool,
+}
+
+impl Default for SubagentsConfig {
+    fn default() -> Self {
+        Self {
+            default_timeout: Millis::from_secs(300),
+            min_timeout: Millis::from_secs(60),
+            max_timeout: Millis::from_secs(600),
+            max_concurrent: 3,
+            background: true,
+        }
+    }
 }
 
 /// One agent.
@@ -88,6 +152,10 @@ pub struct CommandsConfig {
     pub network: bool,
     /// The limit of one command.
     pub timeout: Option<Millis>,
+    /// Patterns (of the `regex` crate) of which a command must match one, at its beginning; empty: any may run.
+    pub allowed: Vec<String>,
+    /// Patterns of commands that may not run, at their beginning; they win over `allowed`.
+    pub blocked: Vec<String>,
 }
 
 /// The container in which an agent runs commands.
@@ -114,6 +182,8 @@ pub struct McpServerConfig {
     pub allowed_tools: Option<Vec<String>>,
     /// None of these.
     pub exclude_tools: Vec<String>,
+    /// The longest time of one call; the usual one where None.
+    pub call_timeout: Option<Millis>,
 }
 
 /// How an MCP server is reached.

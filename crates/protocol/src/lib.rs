@@ -25,7 +25,8 @@ pub use chat::{
 };
 pub use config::{
     AgentConfig, BackendConfig, CommandsConfig, Config, ContextCompaction, DockerConfig, HandsConfig,
-    InteractiveConfig, McpServerConfig, McpTransport, Price, Secret,
+    InteractiveConfig, McpServerConfig, McpTransport, PlanningConfig, Price, Secret, SkillsConfig,
+    SubagentsConfig, TaskPlanning,
 };
 pub use event::{
     DeltaKind, Event, EventParseError, Fact, FeedItem, LOG_SCHEMA, Notice, NoticeLevel, Progress, RunEnd,
@@ -60,4 +61,7 @@ pub use task::{
 };
 pub use time::{Millis, Seq, Timestamp, TimestampParseError};
 pub use usage::Usage;
-pub use workflow::{ExecutionMode, OnInterrupt, ProgramSpec, StageBody, StageSpec, StageTask, WorkflowSpec};
+pub use workflow::{
+    CustomAdapter, ExecutionMode, InteractionPattern, OnInterrupt, ProgramSpec, StageBody, StageSpec,
+    StageTask, WorkflowSpec,
+};

@@ -1,6 +1,6 @@
 //! Workflows: ordered stages of tasks, as a workflow file describes them once names and paths are settled.
 
-use crate::{AgentId, Millis, RunSpec};
+use crate::{AgentId, AskKind, Millis, RunSpec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -90,7 +90,7 @@ pub struct ProgramSpec {
     pub prompt: String,
     /// Where it works: absolute.
     pub cwd: String,
-    /// More environment, as the user wrote it.
+    /// More environment, as the user wrote it: `${VARIABLE}`s are filled in when it is started, and never recorded.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// The model it is to use; its own default where None.
@@ -112,4 +112,43 @@ pub struct ProgramSpec {
     /// The agent of the config that this is, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
+}
+
+/// An agent's command line that the user describes, so that no code is needed to drive it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CustomAdapter {
+    /// The name by which tasks call it.
+    pub name: String,
+    /// The program.
+    pub program: String,
+    /// Its arguments in a terminal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<String>,
+    /// Its arguments over pipes, where the prompt comes on stdin; None: it cannot be driven that way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headless_args: Option<Vec<String>>,
+    /// Arguments behind the others that go on with a conversation, `{session}` standing for its id; None: it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume_args: Option<Vec<String>>,
+    /// Pattern of its output whose first group is its conversation's id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// Pattern of its screen once it takes a prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<String>,
+    /// Patterns of its screen when it waits for a person, the first that matches telling for what.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interactions: Vec<InteractionPattern>,
+    /// More environment, as the user wrote it; see [`ProgramSpec::env`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+}
+
+/// How a program's screen tells that it waits for a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InteractionPattern {
+    /// The pattern (of the `regex` crate), looked for in the screen's text.
+    pub pattern: String,
+    /// What it waits for.
+    pub about: AskKind,
 }

@@ -48,6 +48,7 @@ fn commands(backend: &Node) -> CommandsConfig {
             .get("command_line_timeout_seconds")
             .and_then(Node::as_number)
             .map(|seconds| Millis((seconds * 1000.0).round() as u64)),
+        ..CommandsConfig::default()
     }
 }
 
@@ -78,6 +79,7 @@ fn server(server: &ServerAt<'_>, backend: &Node) -> Option<McpServerConfig> {
         transport,
         allowed_tools: server.node.get("allowed_tools").map(texts).or_else(|| allowed_tools(backend)),
         exclude_tools: once(excluded.concat()),
+        call_timeout: None,
     })
 }
 

@@ -44,7 +44,7 @@ fn context_paths_give_every_agent_files() {
 #[test]
 fn commands_run_here_confined_and_without_network_unless_the_config_says_otherwise() {
     assert_eq!(commands("command_line_execution_mode: local"), CommandsConfig::default());
-    let asked = CommandsConfig { network: true, timeout: Some(Millis(1500)), docker: None };
+    let asked = CommandsConfig { network: true, timeout: Some(Millis(1500)), ..CommandsConfig::default() };
     assert_eq!(commands("command_line_network: true, command_line_timeout_seconds: 1.5"), asked);
 }
 
@@ -59,7 +59,7 @@ fn commands_in_a_container_have_its_settings() {
         memory_limit: Some("2g".to_owned()),
         cpu_limit: Some(1.5),
     };
-    assert_eq!(docker, CommandsConfig { docker: Some(expected), network: true, timeout: None });
+    assert_eq!(docker, CommandsConfig { docker: Some(expected), network: true, ..CommandsConfig::default() });
     let usual = commands("command_line_execution_mode: docker");
     assert!(!usual.network);
     let usual = usual.docker.expect("a container");

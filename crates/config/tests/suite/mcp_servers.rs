@@ -15,7 +15,13 @@ fn stdio(command: &str, args: &[&str]) -> McpTransport {
 }
 
 fn bare(name: &str, transport: McpTransport) -> McpServerConfig {
-    McpServerConfig { name: name.to_owned(), transport, allowed_tools: None, exclude_tools: Vec::new() }
+    McpServerConfig {
+        name: name.to_owned(),
+        transport,
+        allowed_tools: None,
+        exclude_tools: Vec::new(),
+        call_timeout: None,
+    }
 }
 
 #[test]
