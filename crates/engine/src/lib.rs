@@ -8,6 +8,7 @@ mod orchestrator;
 mod prompt;
 mod router;
 mod tools;
+mod workflow;
 
 pub use coordination::{CallKey, Chore, ChoreKind, Consequence, Coordination, Wanted};
 pub use orchestrator::{
@@ -16,3 +17,4 @@ pub use orchestrator::{
 pub use prompt::Briefing;
 pub use router::Router;
 pub use tools::{NEW_ANSWER, VOTE};
+pub use workflow::{ProgramKey, StageReport, TaskReport, WorkflowExecutor, WorkflowReport, WorkflowWanted};

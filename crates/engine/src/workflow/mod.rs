@@ -1,0 +1,344 @@
+//! A workflow, as a decider: ordered stages of tasks; tasks of a stage in parallel; every end awaited before the next
+//! stage begins.
+//!
+//! Pure: no clock, no I/O, no `async`. This file folds; `rules.rs` says what follows, `template.rs` fills prompts in,
+//! `report.rs` sums up.
+
+mod report;
+mod rules;
+mod template;
+
+pub use report::{StageReport, TaskReport, WorkflowReport};
+
+use crate::coordination::Consequence;
+use althing_protocol::{
+    Ask, AttemptOutcome, Decision, Event, Fact, Interaction, InteractionId, InteractionKind, Item, Millis,
+    Op, Phase, ProgramSpec, RunEnd, TaskId, TaskSpec, TaskStatus, Timer, Timestamp, Verdict, WorkflowSpec,
+};
+use std::collections::BTreeMap;
+
+/// The decider of one workflow.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkflowExecutor {
+    pub(crate) task: TaskId,
+    spec: WorkflowSpec,
+    status: TaskStatus,
+    /// The stage under way, once one is.
+    stage: Option<u32>,
+    tasks: BTreeMap<TaskId, Leaf>,
+    cancelled: bool,
+    halted: bool,
+    /// Active time: between facts, but not across a resume.
+    active: Millis,
+    last_at: Option<Timestamp>,
+}
+
+/// What is known of one task that has been created.
+#[derive(Clone, Debug, PartialEq)]
+struct Leaf {
+    /// What it runs; None for a run, which has a decider of its own.
+    program: Option<ProgramSpec>,
+    status: TaskStatus,
+    /// The number of its newest attempt.
+    attempts: u32,
+    /// Whether that one is under way.
+    running: bool,
+    /// A crash cut it off: the fact of its end is still to be written.
+    cut_off: bool,
+    /// Its last attempt was cut off and nothing was decided about that yet.
+    suspended: bool,
+    /// A person wants it started again.
+    again: bool,
+    /// Its time passed.
+    expired: bool,
+    cancelled: bool,
+    /// The program's own conversation.
+    conversation: Option<String>,
+    /// How its last attempt ended.
+    end: Option<Ended>,
+    /// What it asks, while it does.
+    asks: Option<Interaction>,
+    /// How many questions it has asked.
+    asked: u32,
+}
+
+/// How a task ended, as far as later stages and people want to know.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Ended {
+    ok: bool,
+    exit_code: Option<i32>,
+    output: String,
+    error: Option<String>,
+}
+
+impl Leaf {
+    fn new(program: Option<ProgramSpec>) -> Self {
+        Self {
+            program,
+            status: TaskStatus::Pending,
+            attempts: 0,
+            running: false,
+            cut_off: false,
+            suspended: false,
+            again: false,
+            expired: false,
+            cancelled: false,
+            conversation: None,
+            end: None,
+            asks: None,
+            asked: 0,
+        }
+    }
+}
+
+/// A program that should be under way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ProgramKey {
+    /// Whose.
+    pub task: TaskId,
+    /// Which attempt.
+    pub attempt: u32,
+}
+
+/// What should be under way for a workflow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkflowWanted {
+    /// Programs.
+    pub programs: Vec<ProgramKey>,
+    /// Deadlines, with how long they have from the moment they are first wanted.
+    pub timers: Vec<(Timer, Millis)>,
+}
+
+impl WorkflowExecutor {
+    /// A workflow as its `TaskCreated` describes it.
+    pub fn new(task: TaskId, spec: WorkflowSpec) -> Self {
+        Self {
+            task,
+            spec,
+            status: TaskStatus::Pending,
+            stage: None,
+            tasks: BTreeMap::new(),
+            cancelled: false,
+            halted: false,
+            active: Millis(0),
+            last_at: None,
+        }
+    }
+
+    /// Whether nothing more will happen.
+    pub fn is_over(&self) -> bool {
+        self.status.is_final()
+    }
+
+    /// Whether a task belongs to it.
+    pub fn owns(&self, task: &TaskId) -> bool {
+        *task == self.task || self.tasks.contains_key(task)
+    }
+
+    /// What a program's attempt runs, and the conversation of its own that it goes on with.
+    pub fn program(&self, key: &ProgramKey) -> Option<(&ProgramSpec, Option<&str>)> {
+        let leaf = self.tasks.get(&key.task)?;
+        let spec = leaf.program.as_ref()?;
+        // A conversation is gone on with unless the user wants it started over.
+        let restart = spec.on_interrupt == Some(althing_protocol::OnInterrupt::Restart);
+        Some((spec, leaf.conversation.as_deref().filter(|_| !restart)))
+    }
+
+    /// Folds one event. Events of other tasks change nothing.
+    pub fn apply(&mut self, event: &Event) {
+        self.count_time(event);
+        match (&event.fact, &event.task) {
+            (Fact::OpAccepted { op, .. }, _) => self.accept(op),
+            (Fact::TaskCreated { id, parent: Some(parent), spec }, _) if *parent == self.task => {
+                let program = match spec {
+                    TaskSpec::Program(spec) => Some((**spec).clone()),
+                    _ => None,
+                };
+                self.tasks.insert(id.clone(), Leaf::new(program));
+            }
+            (fact, Some(task)) if *task == self.task => self.apply_to_workflow(fact),
+            (fact, Some(task)) => {
+                if let Some(leaf) = self.tasks.get_mut(task) {
+                    leaf.apply(fact);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn count_time(&mut self, event: &Event) {
+        let resumed = matches!(event.fact, Fact::OpAccepted { op: Op::Resume, .. });
+        if let Some(last) = self.last_at.filter(|_| !resumed) {
+            self.active.0 += event.at.since(last).0;
+        }
+        self.last_at = Some(event.at);
+    }
+
+    fn accept(&mut self, op: &Op) {
+        match op {
+            Op::Cancel { task } if *task == self.task => self.cancelled = true,
+            Op::Cancel { task } => {
+                if let Some(leaf) = self.tasks.get_mut(task) {
+                    leaf.cancelled = true;
+                }
+            }
+            Op::Shutdown => self.halted = true,
+            Op::Resume => {
+                self.halted = false;
+                for leaf in self.tasks.values_mut().filter(|leaf| leaf.running) {
+                    leaf.cut_off = true;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn apply_to_workflow(&mut self, fact: &Fact) {
+        match fact {
+            Fact::StatusChanged { status, .. } => self.status = *status,
+            Fact::PhaseChanged { phase: Phase::Stage(stage) } => self.stage = Some(*stage),
+            _ => {}
+        }
+    }
+
+    /// A program waits for a person: the facts of that. Nothing if it is known already.
+    pub fn waits(&self, key: &ProgramKey, ask: Ask) -> Vec<Consequence> {
+        let Some(leaf) = self.tasks.get(&key.task).filter(|leaf| leaf.is_current(key)) else {
+            return Vec::new();
+        };
+        if leaf.asks.as_ref().is_some_and(|open| open.kind == InteractionKind::Program(ask.clone())) {
+            return Vec::new();
+        }
+        let mut facts = leaf.close(&key.task, Decision::MovedOn);
+        let id = InteractionId::new(format!("{}.i{}", key.task, leaf.asked + 1));
+        let opened = Interaction { id, kind: InteractionKind::Program(ask), countdown: None };
+        facts.push((key.task.clone(), Fact::InteractionOpened(opened)));
+        facts
+    }
+
+    /// A program went on by itself.
+    pub fn moved_on(&self, key: &ProgramKey) -> Vec<Consequence> {
+        let Some(leaf) = self.tasks.get(&key.task).filter(|leaf| leaf.is_current(key)) else {
+            return Vec::new();
+        };
+        leaf.close(&key.task, Decision::MovedOn)
+    }
+
+    /// Checks a person's answer to a task's question: the facts that follow, with what is to be told to which program,
+    /// or why the answer is refused.
+    pub fn answer(
+        &self,
+        interaction: &InteractionId,
+        decision: &Decision,
+    ) -> Result<(Vec<Consequence>, Option<(TaskId, String, String)>), String> {
+        let asks = |leaf: &Leaf| leaf.asks.as_ref().is_some_and(|open| open.id == *interaction);
+        let Some((task, leaf)) = self.tasks.iter().find(|(_, leaf)| asks(leaf)) else {
+            return Err(format!("the interaction {interaction} is not open"));
+        };
+        let told = match (leaf.asks.as_ref().map(|open| &open.kind), decision) {
+            (Some(InteractionKind::Program(ask)), Decision::Choose { option }) => {
+                if !ask.options.iter().any(|known| known.id == *option) {
+                    let known: Vec<&str> = ask.options.iter().map(|known| known.id.as_str()).collect();
+                    let known = if known.is_empty() {
+                        "attach to it and type the answer".to_owned()
+                    } else {
+                        format!("it can be answered with: {}", known.join(", "))
+                    };
+                    return Err(format!("`{option}` is no answer to what {task} asks; {known}"));
+                }
+                ask.native.clone().map(|native| (task.clone(), native, option.clone()))
+            }
+            (Some(InteractionKind::Program(_)), _) => {
+                return Err(format!(
+                    "{task} must be answered with one of its options, or by typing into its terminal"
+                ));
+            }
+            (Some(InteractionKind::Interrupted), Decision::Approve { .. } | Decision::Reject { .. }) => None,
+            _ => return Err(format!("this is no answer to what {task} asks")),
+        };
+        Ok((leaf.close(task, decision.clone()), told))
+    }
+}
+
+impl Leaf {
+    fn is_current(&self, key: &ProgramKey) -> bool {
+        self.running && self.attempts == key.attempt
+    }
+
+    fn close(&self, task: &TaskId, decision: Decision) -> Vec<Consequence> {
+        let closed = |open: &Interaction| Fact::InteractionClosed { id: open.id.clone(), decision };
+        self.asks.as_ref().map(closed).map(|fact| (task.clone(), fact)).into_iter().collect()
+    }
+
+    fn apply(&mut self, fact: &Fact) {
+        match fact {
+            Fact::StatusChanged { status, .. } => self.status = *status,
+            Fact::AttemptStarted { attempt, .. } => {
+                self.attempts = *attempt;
+                self.running = true;
+                self.cut_off = false;
+                self.suspended = false;
+                self.again = false;
+                self.expired = false;
+            }
+            Fact::AttemptEnded { attempt, outcome, .. } if *attempt == self.attempts => self.ended(outcome),
+            Fact::ItemAdded { item: Item::Conversation { id }, .. } => self.conversation = Some(id.clone()),
+            Fact::InteractionOpened(interaction) => {
+                self.asked += 1;
+                self.asks = Some(interaction.clone());
+            }
+            Fact::InteractionClosed { decision, .. } => self.answered(decision),
+            Fact::TimerFired(Timer::Task { attempt, .. }) if *attempt == self.attempts => self.expired = true,
+            Fact::Decided(Verdict::Finished { end, result }) => {
+                self.end = Some(Ended {
+                    ok: *end == RunEnd::Answered,
+                    exit_code: None,
+                    output: result.final_answer.clone().unwrap_or_default(),
+                    error: result.error.clone(),
+                });
+            }
+            _ => {}
+        }
+    }
+
+    fn answered(&mut self, decision: &Decision) {
+        let open = self.asks.take();
+        if open.is_none_or(|open| open.kind != InteractionKind::Interrupted) {
+            return;
+        }
+        self.again = matches!(decision, Decision::Approve { .. });
+        if !self.again {
+            let error = Some("it was interrupted, and was not to be started again".to_owned());
+            self.suspended = false;
+            self.end = Some(Ended { error, ..Ended::default() });
+        }
+    }
+
+    fn ended(&mut self, outcome: &AttemptOutcome) {
+        self.running = false;
+        self.cut_off = false;
+        let failed = |error: &str| Some(Ended { error: Some(error.to_owned()), ..Ended::default() });
+        self.end = match outcome {
+            AttemptOutcome::Exited { ok, exit_code, output, error, .. } => {
+                Some(Ended { ok: *ok, exit_code: *exit_code, output: output.clone(), error: error.clone() })
+            }
+            AttemptOutcome::Interrupted => {
+                self.suspended = true;
+                None
+            }
+            AttemptOutcome::TimedOut => failed("its time limit passed"),
+            AttemptOutcome::Cancelled => failed("it was cancelled"),
+            AttemptOutcome::Failed { error, .. } => failed(error),
+            AttemptOutcome::GaveUp { reason } => failed(reason),
+            AttemptOutcome::Answered | AttemptOutcome::Voted | AttemptOutcome::Said => {
+                Some(Ended { ok: true, ..Ended::default() })
+            }
+            AttemptOutcome::Presented { text } => {
+                Some(Ended { ok: true, output: text.clone(), ..Ended::default() })
+            }
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+//! The rules of a workflow, to be read on a page.
+//!
+//! 1. Stages run in order. The tasks of a stage are created together, their templates filled in from earlier stages.
+//! 2. A task that a crash cut off goes on in its own conversation, or starts over, or asks, or fails, as it wants it.
+//!    A finished task is never begun again.
+//! 3. A stage is over when all of its tasks are. After a failure that is not to be overlooked no further stage begins.
+//! 4. A workflow is done when all stages are and no task failed; else it failed. A cancelled one is cancelled.
+
+use super::{Ended, Leaf, WorkflowExecutor, WorkflowWanted, template};
+use crate::coordination::Consequence;
+use althing_protocol::{
+    AttemptOutcome, Decision, Fact, Interaction, InteractionId, InteractionKind, OnInterrupt, Phase, Purpose,
+    StageBody, StageSpec, StageTask, TaskId, TaskSpec, TaskStatus, Timer, Usage,
+};
+
+impl WorkflowExecutor {
+    /// The facts that follow from the state; none when there is nothing to decide.
+    pub fn consequences(&self) -> Vec<Consequence> {
+        if self.is_over() || self.halted {
+            return Vec::new();
+        }
+        let status = |task: &TaskId, status, why| (task.clone(), Fact::StatusChanged { status, why });
+        if self.status == TaskStatus::Pending || self.status == TaskStatus::Interrupted {
+            return vec![status(&self.task, TaskStatus::Running, None)];
+        }
+        let settled: Vec<Consequence> =
+            self.tasks.iter().flat_map(|(task, leaf)| self.settle(task, leaf)).collect();
+        if !settled.is_empty() {
+            return settled;
+        }
+        let Some((index, stage)) = self.current() else {
+            return vec![self.finish()];
+        };
+        if self.stage != Some(index) {
+            return if self.cancelled || self.failed_before(index) {
+                vec![self.finish()]
+            } else {
+                vec![(self.task.clone(), Fact::PhaseChanged { phase: Phase::Stage(index) })]
+            };
+        }
+        let missing: Vec<Consequence> = stage
+            .tasks
+            .iter()
+            .filter(|task| !self.tasks.contains_key(&self.task.stage_task(&task.id)))
+            .map(|task| self.create(task))
+            .collect();
+        if self.cancelled && missing.len() == stage.tasks.len() { vec![self.finish()] } else { missing }
+    }
+
+    /// What should be under way.
+    pub fn wanted(&self) -> WorkflowWanted {
+        let mut wanted = WorkflowWanted::default();
+        if self.is_over() || self.halted {
+            return wanted;
+        }
+        for (task, leaf) in self.tasks.iter().filter(|(_, leaf)| leaf.running && leaf.program.is_some()) {
+            if leaf.cut_off || leaf.expired || leaf.cancelled || self.cancelled {
+                continue;
+            }
+            wanted.programs.push(super::ProgramKey { task: task.clone(), attempt: leaf.attempts });
+            if let Some(limit) = self.named(task).and_then(|named| named.timeout) {
+                wanted.timers.push((Timer::Task { task: task.clone(), attempt: leaf.attempts }, limit));
+            }
+        }
+        wanted
+    }
+
+    /// The first stage that is not over; None when all are.
+    fn current(&self) -> Option<(u32, &StageSpec)> {
+        let over = |stage: &StageSpec| {
+            let done = |task: &StageTask| {
+                self.tasks.get(&self.task.stage_task(&task.id)).is_some_and(|leaf| leaf.status.is_final())
+            };
+            stage.tasks.iter().all(done)
+        };
+        (0..).zip(&self.spec.stages).find(|(_, stage)| !over(stage))
+    }
+
+    /// Whether an earlier stage had a failure that is not to be overlooked.
+    fn failed_before(&self, index: u32) -> bool {
+        let earlier = self.spec.stages.iter().take(index as usize).flat_map(|stage| &stage.tasks);
+        earlier.filter(|task| !task.continue_on_failure).any(|task| self.status_of(task) != TaskStatus::Done)
+    }
+
+    fn status_of(&self, task: &StageTask) -> TaskStatus {
+        self.tasks.get(&self.task.stage_task(&task.id)).map_or(TaskStatus::Pending, |leaf| leaf.status)
+    }
+
+    fn named(&self, id: &TaskId) -> Option<&StageTask> {
+        self.spec
+            .stages
+            .iter()
+            .flat_map(|stage| &stage.tasks)
+            .find(|task| self.task.stage_task(&task.id) == *id)
+    }
+
+    fn create(&self, task: &StageTask) -> Consequence {
+        let id = self.task.stage_task(&task.id);
+        let fill = |text: &str| template::fill(text, &self.spec.goal, &|name| self.output_of(name));
+        let spec = match &task.body {
+            StageBody::Program(program) => {
+                let mut program = program.clone();
+                program.prompt = fill(&program.prompt);
+                TaskSpec::Program(program)
+            }
+            StageBody::Run(run) => {
+                let mut run = run.clone();
+                run.task = fill(&run.task);
+                run.context = run.context.as_deref().map(fill);
+                if let Some(limit) = task.timeout {
+                    run.rules.limits.orchestrator = run.rules.limits.orchestrator.min(limit);
+                }
+                TaskSpec::Run(run)
+            }
+        };
+        (id.clone(), Fact::TaskCreated { id, parent: Some(self.task.clone()), spec })
+    }
+
+    /// What an earlier task gave.
+    fn output_of(&self, name: &str) -> Option<String> {
+        let end = self.tasks.get(&self.task.stage_task(name))?.end.as_ref()?;
+        Some(end.output.clone())
+    }
+
+    /// What is due for one task.
+    fn settle(&self, id: &TaskId, leaf: &Leaf) -> Vec<Consequence> {
+        let status = |status, why| (id.clone(), Fact::StatusChanged { status, why });
+        // A run's own decider says how it stands.
+        if leaf.program.is_none() || leaf.status.is_final() {
+            return Vec::new();
+        }
+        if leaf.running {
+            let ended = |outcome| {
+                let mut facts = leaf.close(id, Decision::MovedOn);
+                let usage = Usage::default();
+                facts.push((id.clone(), Fact::AttemptEnded { attempt: leaf.attempts, outcome, usage }));
+                facts
+            };
+            return match leaf {
+                _ if leaf.cancelled || self.cancelled => ended(AttemptOutcome::Cancelled),
+                _ if leaf.cut_off => ended(AttemptOutcome::Interrupted),
+                _ if leaf.expired => ended(AttemptOutcome::TimedOut),
+                Leaf { status: TaskStatus::Running, asks: Some(open), .. } => {
+                    let why = match &open.kind {
+                        InteractionKind::Program(ask) => Some(ask.text.clone()),
+                        _ => None,
+                    };
+                    vec![status(TaskStatus::WaitingForUser, why)]
+                }
+                Leaf { status: TaskStatus::WaitingForUser, asks: None, .. } => {
+                    vec![status(TaskStatus::Running, None)]
+                }
+                _ => Vec::new(),
+            };
+        }
+        if let Some(Ended { ok, error, .. }) = &leaf.end {
+            let mut facts = leaf.close(id, Decision::MovedOn);
+            facts.push(match (ok, leaf.cancelled || self.cancelled) {
+                (true, _) => status(TaskStatus::Done, None),
+                (false, true) => status(TaskStatus::Cancelled, None),
+                (false, false) => status(TaskStatus::Failed, error.clone()),
+            });
+            return facts;
+        }
+        if leaf.cancelled || self.cancelled {
+            return vec![status(TaskStatus::Cancelled, None)];
+        }
+        if leaf.suspended && !leaf.again {
+            return self.after_cut(id, leaf);
+        }
+        start(id, leaf)
+    }
+
+    /// What becomes of a task that was cut off.
+    fn after_cut(&self, id: &TaskId, leaf: &Leaf) -> Vec<Consequence> {
+        let status = |status, why: Option<&str>| {
+            vec![(id.clone(), Fact::StatusChanged { status, why: why.map(str::to_owned) })]
+        };
+        match leaf.program.as_ref().and_then(|program| program.on_interrupt) {
+            None | Some(OnInterrupt::Restart) => start(id, leaf),
+            Some(OnInterrupt::Fail) => {
+                let why = "it was interrupted, and its workflow does not start such a task again";
+                status(TaskStatus::Failed, Some(why))
+            }
+            // One step at a time, so that whatever of it a crash leaves is gone on with.
+            Some(OnInterrupt::Ask) if leaf.asks.is_none() => {
+                let interaction = InteractionId::new(format!("{id}.i{}", leaf.asked + 1));
+                let kind = InteractionKind::Interrupted;
+                let opened = Interaction { id: interaction, kind, countdown: None };
+                vec![(id.clone(), Fact::InteractionOpened(opened))]
+            }
+            Some(OnInterrupt::Ask) => match leaf.status {
+                TaskStatus::WaitingForUser => Vec::new(),
+                TaskStatus::Running => {
+                    status(TaskStatus::WaitingForUser, Some("it was interrupted: start it again?"))
+                }
+                _ => status(TaskStatus::Running, None),
+            },
+        }
+    }
+
+    fn finish(&self) -> Consequence {
+        let all = self.spec.stages.iter().flat_map(|stage| &stage.tasks);
+        let failed: Vec<&str> = all
+            .filter(|task| self.status_of(task) != TaskStatus::Done)
+            .filter(|task| self.tasks.contains_key(&self.task.stage_task(&task.id)))
+            .map(|task| task.id.as_str())
+            .collect();
+        let (status, why) = if self.cancelled {
+            (TaskStatus::Cancelled, None)
+        } else if failed.is_empty() {
+            (TaskStatus::Done, None)
+        } else {
+            (TaskStatus::Failed, Some(format!("failed: {}", failed.join(", "))))
+        };
+        (self.task.clone(), Fact::StatusChanged { status, why })
+    }
+}
+
+/// Begins a task, or goes on with one that was cut off.
+fn start(id: &TaskId, leaf: &Leaf) -> Vec<Consequence> {
+    let mut facts = Vec::new();
+    if leaf.status != TaskStatus::Running {
+        facts.push((id.clone(), Fact::StatusChanged { status: TaskStatus::Running, why: None }));
+    }
+    let continues = leaf.suspended.then_some(leaf.attempts);
+    let attempt = leaf.attempts + 1;
+    facts.push((id.clone(), Fact::AttemptStarted { attempt, purpose: Purpose::Carry, continues }));
+    facts
+}

@@ -1,0 +1,43 @@
+//! Prompts with places to fill in: `{{goal}}`, and `{{task.output}}` for what an earlier task gave.
+
+/// Fills a text in. What has no value stays as it was written: the workflow's check has named it already.
+pub(super) fn fill(text: &str, goal: &str, output: &dyn Fn(&str) -> Option<String>) -> String {
+    let mut filled = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("{{") {
+        filled.push_str(before);
+        let Some((name, behind)) = after.split_once("}}") else {
+            filled.push_str("{{");
+            rest = after;
+            continue;
+        };
+        let value = match name.trim() {
+            "goal" => Some(goal.to_owned()),
+            name => name.strip_suffix(".output").and_then(output),
+        };
+        match value {
+            Some(value) => {
+                filled.push_str(&value);
+                rest = behind;
+            }
+            None => {
+                filled.push_str("{{");
+                rest = after;
+            }
+        }
+    }
+    filled.push_str(rest);
+    filled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fill;
+
+    #[test]
+    fn values_are_put_in_once_and_what_has_none_stays() {
+        let output = |name: &str| (name == "log").then(|| "{{goal}} was met".to_owned());
+        let filled = fill("{{goal}}: {{ log.output }}, {{x.output}}, {{open", "Ship", &output);
+        assert_eq!(filled, "Ship: {{goal}} was met, {{x.output}}, {{open");
+    }
+}
