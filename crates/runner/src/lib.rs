@@ -5,6 +5,7 @@
 //! cannot be enforced is refused. It exists so that every other crate can be read without thinking about processes.
 #![expect(clippy::disallowed_methods, reason = "runner owns processes")]
 
+pub mod adapter;
 mod bubblewrap;
 mod command;
 mod confinement;

@@ -1,0 +1,215 @@
+//! What is known of each program that can do a task: how it is started, what its output means, how it shows that it is
+//! ready or waits.
+//!
+//! An adapter is knowledge, not work: it starts nothing and touches no file. It gives argument vectors, never a line for
+//! a shell, and a headless prompt goes to standard input, never among the arguments, so that no prompt is ever read as a
+//! flag.
+
+mod terminal;
+
+pub use terminal::{AskPattern, Pattern, TerminalTraits, Where};
+
+use althing_protocol::{Item, ProgramSpec, Secret, Usage};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// One start of a program, as an adapter sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Assignment<'a> {
+    /// What is to be run.
+    pub spec: &'a ProgramSpec,
+    /// The program's own conversation to go on with.
+    pub resume: Option<&'a str>,
+    /// The id for a new conversation, for programs that let us choose it: a UUID.
+    pub fresh: &'a str,
+    /// How much it may do without asking.
+    pub freedom: Freedom,
+    /// Where files that are made for it go.
+    pub dir: &'a Path,
+    /// Our own tools, where it is given any.
+    pub tools: Option<&'a Toolbox>,
+    /// Whether it runs as root; some refuse their bypass flag then unless they are told that it is meant.
+    pub as_root: bool,
+}
+
+/// How much a program may do without asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freedom {
+    /// All that the walls around it leave: its bypass flag. Only inside our sandbox, or where the user accepted it.
+    Full,
+    /// By its own rules it may write in its directory, and run nothing that could write elsewhere.
+    Workspace,
+    /// By its own rules it may only read.
+    ReadOnly,
+    /// It asks a person.
+    Ask,
+}
+
+/// Tools that are offered to a program over MCP.
+#[derive(Clone, Debug)]
+pub struct Toolbox {
+    /// Streamable HTTP on the loopback.
+    pub url: String,
+    /// The bearer token, passed in the environment as [`TOKEN_VARIABLE`].
+    pub token: Secret,
+    /// The tools' names.
+    pub names: Vec<String>,
+}
+
+/// The name under which programs know our MCP server.
+pub const SERVER: &str = "althing";
+/// The variable that holds the endpoint's token.
+pub const TOKEN_VARIABLE: &str = "ALTHING_TOKEN";
+
+/// How a program is started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LaunchConfig {
+    /// The program: a name to be found in `PATH`, or a path.
+    pub program: String,
+    /// Its arguments. Never a prompt, for headless ones.
+    pub args: Vec<String>,
+    /// What it needs in its environment beside what it is passed anyway.
+    pub env: Vec<(String, String)>,
+    /// Files that must be there first.
+    pub files: Vec<MadeFile>,
+}
+
+/// A file that is made for one start of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MadeFile {
+    /// Where: inside the assignment's directory.
+    pub path: PathBuf,
+    /// What is in it.
+    pub text: String,
+}
+
+/// Whether a program keeps conversations, and who names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conversations {
+    /// It keeps none.
+    None,
+    /// We choose the id before it starts.
+    Chosen,
+    /// It tells the id.
+    Learnt,
+}
+
+/// One program that Althing knows how to drive.
+pub trait AgentAdapter: Send + Sync + fmt::Debug {
+    /// The name by which workflows and configs call it.
+    fn name(&self) -> &str;
+
+    /// What is executed; None where each task says it itself.
+    fn executable(&self) -> Option<&str>;
+
+    /// How it is started in a terminal. The prompt is typed once it is ready, unless the arguments carry it already.
+    fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig;
+
+    /// How it is started on pipes, its prompt on standard input; None where it cannot be.
+    fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig>;
+
+    /// What its headless output means.
+    fn parser(&self) -> Box<dyn OutputParser>;
+
+    /// Whether it keeps conversations that can be gone on with.
+    fn conversations(&self) -> Conversations {
+        Conversations::None
+    }
+
+    /// Whether it decides by itself what to do, so that its freedom matters; not so for the user's own command.
+    fn is_agent(&self) -> bool {
+        true
+    }
+
+    /// Its own settings and conversations, relative to the home directory: writable inside a sandbox.
+    fn own_places(&self) -> &[&'static str] {
+        &[]
+    }
+
+    /// Names, or beginnings of names that end in `*`, of variables that it is passed from our environment.
+    fn own_variables(&self) -> &[&'static str] {
+        &[]
+    }
+
+    /// How it behaves in a terminal.
+    fn terminal(&self) -> TerminalTraits {
+        TerminalTraits::default()
+    }
+}
+
+/// Which pipe something came over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+/// What an output means.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Meaning {
+    /// A finished piece of content.
+    Item(Item),
+    /// A piece of a message that is still being said.
+    Saying(String),
+}
+
+/// Turns one run's output into what it means. Gets every piece of output as it came and as clean text, cut anywhere.
+pub trait OutputParser: Send {
+    /// Takes in a piece.
+    fn output(&mut self, stream: Stream, raw: &[u8], clean: &str, tell: &mut dyn FnMut(Meaning));
+
+    /// Judges the run once it ended: by its terminal event and by how the process ended.
+    fn end(&mut self, exit: Exit, tell: &mut dyn FnMut(Meaning)) -> Ending;
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exit {
+    /// Its exit code, unless a signal ended it.
+    pub code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+}
+
+impl Exit {
+    /// Whether it ended by itself and without complaint.
+    pub fn is_success(self) -> bool {
+        self.code == Some(0)
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.code, self.signal) {
+            (Some(code), _) => write!(f, "it ended with exit code {code}"),
+            (None, Some(signal)) => write!(f, "it was ended by signal {signal}"),
+            (None, None) => f.write_str("it ended, how is not known"),
+        }
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ending {
+    /// Whether it did what it was to do.
+    pub ok: bool,
+    /// Its final message; None where that is its whole output.
+    pub message: Option<String>,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// What a person can do about it.
+    pub hint: Option<String>,
+    /// What it cost.
+    pub usage: Spent,
+}
+
+/// What a program says it spent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spent {
+    /// In this run alone.
+    pub now: Usage,
+    /// In its whole conversation so far, by those that count so; what is counted here is not counted in `now`.
+    pub so_far: Usage,
+}
