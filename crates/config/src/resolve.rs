@@ -145,6 +145,7 @@ fn run_rules(orchestrator: Option<&Node>, timeouts: Option<&Node>) -> RunRules {
             .and_then(|node| count(node, "max_orchestration_restarts"))
             .or_else(|| count(node, "max_orchestration_restarts"))
             .unwrap_or(default.max_restarts),
+        plan_first: default.plan_first,
         limits: default.limits,
     }
 }

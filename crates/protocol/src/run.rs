@@ -194,6 +194,9 @@ pub struct RunRules {
     /// How often the run may start over after its final answer was found wanting.
     #[serde(default)]
     pub max_restarts: u32,
+    /// Agents only plan until the presentation: whoever presents then acts.
+    #[serde(default)]
+    pub plan_first: bool,
     /// The limits.
     pub limits: RunLimits,
 }
@@ -214,6 +217,7 @@ impl Default for RunRules {
             answer_novelty: AnswerNovelty::default(),
             fairness_lead_cap: Some(2),
             max_restarts: 0,
+            plan_first: false,
             limits: RunLimits::default(),
         }
     }
@@ -313,9 +317,9 @@ pub struct RunSpec {
 }
 
 impl RunSpec {
-    /// Whether there is anything outside the workspaces that the run may write to.
+    /// Whether there is something that only the presenter may do: write outside the workspaces, or act at all.
     pub fn may_write(&self) -> bool {
-        self.context_paths.iter().any(|path| path.writable)
+        self.rules.plan_first || self.context_paths.iter().any(|path| path.writable)
     }
 
     /// The workspace of the member at a place, below the directory of the run's files. Named after the agent, so that the

@@ -42,6 +42,7 @@ timeout_settings:
         answer_novelty: AnswerNovelty::Strict,
         fairness_lead_cap: Some(5),
         max_restarts: 0,
+        plan_first: false,
         limits: RunLimits {
             orchestrator: Millis(600_000),
             initial_round: Some(Millis(120_000)),
