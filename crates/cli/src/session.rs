@@ -159,6 +159,7 @@ pub fn open(
         history,
         backends,
         workplaces: Some(workplaces),
+        programs: None,
         clock: Arc::new(SystemClock),
         mask: secrets::session_mask(),
         task_dir: Box::new(move |task: &TaskId| dir.join("tasks").join(task.as_str()).display().to_string()),

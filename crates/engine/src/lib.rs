@@ -12,9 +12,11 @@ mod workflow;
 
 pub use coordination::{CallKey, Chore, ChoreKind, Consequence, Coordination, Wanted};
 pub use orchestrator::{
-    Backends, Feed, Interest, Mask, Orchestrator, Parts, Stopped, SubmitError, Submitter, Subscription,
+    Backends, Feed, Front, Interest, Mask, Orchestrator, Parts, Stopped, SubmitError, Submitter, Subscription,
 };
 pub use prompt::Briefing;
 pub use router::Router;
 pub use tools::{NEW_ANSWER, VOTE};
-pub use workflow::{ProgramKey, StageReport, TaskReport, WorkflowExecutor, WorkflowReport, WorkflowWanted};
+pub use workflow::{
+    ProgramKey, StageReport, TaskReport, Told, WorkflowExecutor, WorkflowReport, WorkflowWanted,
+};

@@ -77,6 +77,11 @@ impl TaskId {
         Self::new("c1")
     }
 
+    /// Whether another task is this one or below it.
+    pub fn covers(&self, other: &Self) -> bool {
+        other.0.strip_prefix(&*self.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    }
+
     /// The id of a workflow's task, by the user's name for it.
     pub fn stage_task(&self, name: &str) -> Self {
         Self::new(format!("{self}.{name}"))

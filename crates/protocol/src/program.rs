@@ -181,11 +181,11 @@ pub enum ScreenColor {
 /// Offers tools to programs over MCP: one endpoint for one try of one agent.
 pub trait Endpoints: Send + Sync {
     /// Opens an endpoint that offers these tools. Dropping it closes it, and its token is worth nothing any more.
-    fn open<'a>(
-        &'a self,
+    fn open(
+        &self,
         tools: Vec<ToolSpec>,
         calls: Arc<dyn EndpointCalls>,
-    ) -> BoxFuture<'a, Result<Box<dyn Endpoint>, String>>;
+    ) -> BoxFuture<'_, Result<Box<dyn Endpoint>, String>>;
 }
 
 /// An open endpoint.
@@ -203,5 +203,5 @@ pub trait Endpoint: Send + Sync {
 /// What answers the calls of an endpoint's tools.
 pub trait EndpointCalls: Send + Sync {
     /// Carries out one call.
-    fn call<'a>(&'a self, call: ToolCall) -> BoxFuture<'a, ToolOutcome>;
+    fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolOutcome>;
 }

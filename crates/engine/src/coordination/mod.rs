@@ -206,7 +206,7 @@ impl Coordination {
 
     fn accept(&mut self, op: &Op) {
         match op {
-            Op::Cancel { task } if *task == self.task => self.state.cancelled = true,
+            Op::Cancel { task } if task.covers(&self.task) => self.state.cancelled = true,
             Op::Shutdown => self.state.halted = true,
             Op::Resume => {
                 self.state.halted = false;
@@ -371,6 +371,11 @@ impl Coordination {
         if let Some(seat) = self.state.seats.get_mut(index) {
             seat.take(attempt, item);
         }
+    }
+
+    /// Whether it has this question open.
+    pub fn asks(&self, interaction: &althing_protocol::InteractionId) -> bool {
+        self.interaction.as_ref().is_some_and(|open| open.id == *interaction)
     }
 
     /// Checks a person's answer to the override window; the facts that follow from it, or why it is refused.

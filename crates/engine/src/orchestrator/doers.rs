@@ -3,11 +3,13 @@
 use super::feed::Feed;
 use super::passing::Passing;
 use super::places::{Sight, Way};
+use super::programs;
 use super::{Backend, Input, Mask};
 use crate::coordination::{CallKey, Chore, ChoreKind};
+use crate::workflow::ProgramKey;
 use althing_protocol::{
-    BackendError, BackendErrorKind, ContextAccess, Delta, FileWrite, Item, ModelRequest, Reply, TaskId,
-    ToolOutcome, Usage, Workplace,
+    BackendError, BackendErrorKind, ContextAccess, Delta, FileWrite, Item, ModelRequest, ProgramEnd,
+    ProgramJob, Programs, Reply, TaskId, ToolOutcome, Usage, Workplace,
 };
 use std::collections::HashMap;
 use std::future::Future;
@@ -16,10 +18,10 @@ use std::sync::mpsc::Sender;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
-/// Something under way for a run.
+/// Something under way for a run or a workflow.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct DoerKey {
-    pub(crate) run: TaskId,
+    pub(crate) owner: TaskId,
     pub(crate) job: Job,
 }
 
@@ -28,12 +30,14 @@ pub(crate) struct DoerKey {
 pub(crate) enum Job {
     Call(CallKey),
     Chore(Chore),
+    Program(ProgramKey),
 }
 
 /// How it ended.
 pub(crate) enum Done {
     Replied(Result<Reply, BackendError>),
     Added(Item),
+    Exited(ProgramEnd),
 }
 
 /// A model call with everything it needs.
@@ -68,10 +72,10 @@ impl Doers {
         self.under_way.remove(key).is_some()
     }
 
-    /// Stops what a run does not want any more.
-    pub(super) fn keep_only(&mut self, run: &TaskId, wanted: &[Job]) {
+    /// Stops what its owner does not want any more.
+    pub(super) fn keep_only(&mut self, owner: &TaskId, wanted: &[Job]) {
         self.under_way.retain(|key, doer| {
-            let keep = key.run != *run || wanted.contains(&key.job);
+            let keep = key.owner != *owner || wanted.contains(&key.job);
             if !keep {
                 doer.abort();
             }
@@ -109,6 +113,19 @@ impl Doers {
             };
             passing.finish();
             Done::Replied(result)
+        });
+    }
+
+    /// Starts a program.
+    pub(super) fn program(&mut self, key: DoerKey, job: ProgramJob, programs: Option<Arc<dyn Programs>>) {
+        let (inbox, feed, mask) = (self.inbox.clone(), self.feed.clone(), self.mask.clone());
+        let sink = programs::sink(key.clone(), job.task.clone(), inbox, feed, mask);
+        let failed = |error: &str| ProgramEnd { error: Some(error.into()), ..ProgramEnd::default() };
+        self.spawn(key, Done::Exited(failed("it broke off inside Althing")), async move {
+            Done::Exited(match programs {
+                Some(programs) => programs.run(&job, sink).await,
+                None => failed("nothing here runs programs"),
+            })
         });
     }
 

@@ -3,7 +3,9 @@
 //! A slow reader never slows a writer: the ring holds the newest events only, and a reader that fell behind gets a
 //! `Gap` and re-reads what it missed from the log. Passing progress it missed stays missed.
 
-use althing_protocol::{DeltaKind, Event, FeedItem, JournalError, JournalReader, Progress, Seq};
+use althing_protocol::{
+    BoxFuture, DeltaKind, Event, EventStream, FeedItem, JournalError, JournalReader, Progress, Seq,
+};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,6 +13,8 @@ use tokio::sync::Notify;
 
 /// How many items the ring holds before the oldest go.
 const RING: usize = 8192;
+/// How much output of programs it holds: a flood must not fill the memory because nobody reads it.
+const RING_OUTPUT: usize = 8 << 20;
 
 /// Where events are published and subscribed to. Cheap to clone.
 #[derive(Clone)]
@@ -36,6 +40,8 @@ pub(crate) struct Ring {
     /// The newest fact published.
     last: Seq,
     capacity: usize,
+    /// The bytes of programs' output in it.
+    output: usize,
     closed: bool,
 }
 
@@ -58,20 +64,32 @@ pub(crate) enum Found {
     Closed,
 }
 
+/// How many bytes of output an item holds.
+fn output(item: &FeedItem) -> usize {
+    match item {
+        FeedItem::Progress(progress) => match &**progress {
+            Progress::Output { raw, clean, .. } => raw.len() + clean.len(),
+            _ => 0,
+        },
+        FeedItem::Event(_) => 0,
+    }
+}
+
 impl Ring {
     pub(crate) fn new(capacity: usize, last: Seq) -> Self {
-        Self { items: VecDeque::new(), start: 0, last, capacity, closed: false }
+        Self { items: VecDeque::new(), start: 0, last, capacity, output: 0, closed: false }
     }
 
     fn push(&mut self, item: FeedItem) {
         if let FeedItem::Event(event) = &item {
             self.last = event.seq;
         }
-        if self.items.len() == self.capacity {
-            self.items.pop_front();
+        self.output += output(&item);
+        self.items.push_back(item);
+        while self.items.len() > self.capacity || (self.output > RING_OUTPUT && self.items.len() > 1) {
+            self.output -= self.items.pop_front().as_ref().map_or(0, output);
             self.start += 1;
         }
-        self.items.push_back(item);
     }
 
     pub(crate) fn publish(&mut self, events: &[Arc<Event>]) {
@@ -221,8 +239,12 @@ impl Subscription {
     }
 
     fn passes_by(&self, progress: &Progress) -> bool {
-        self.interest == Interest::Facts
-            && matches!(progress, Progress::Delta { kind, .. } if *kind != DeltaKind::Retry)
+        let passing = match progress {
+            Progress::Delta { kind, .. } => *kind != DeltaKind::Retry,
+            Progress::Output { .. } | Progress::ScreenChanged { .. } => true,
+            Progress::Gap { .. } | Progress::Stalled { .. } => false,
+        };
+        passing && self.interest == Interest::Facts
     }
 
     /// The next item that is there already.
@@ -256,6 +278,12 @@ impl Subscription {
             self.backlog.push_back(FeedItem::Progress(Arc::new(Progress::Gap { after: self.had })));
         }
         self.backlog.extend(events.into_iter().map(FeedItem::Event));
+    }
+}
+
+impl EventStream for Subscription {
+    fn next(&mut self) -> BoxFuture<'_, Option<Result<FeedItem, JournalError>>> {
+        Box::pin(Self::next(self))
     }
 }
 

@@ -59,7 +59,7 @@ impl Passing {
 }
 
 /// Adds to what is held back and gives what can be shown.
-fn release(mask: &dyn Mask, held: &mut String, more: &str) -> String {
+pub(super) fn release(mask: &dyn Mask, held: &mut String, more: &str) -> String {
     held.push_str(more);
     let mut masked = mask.text(held);
     let safe = masked.len() - mask.unfinished(&masked).min(masked.len());

@@ -4,8 +4,8 @@ use super::*;
 use crate::coordination::tests::harness::{answer, spec, text, vote};
 use althing_protocol::Reply;
 use althing_protocol::{
-    BackendErrorKind, BackendInfo, BoxFuture, DeltaSink, FeedItem, Millis, ModelRequest, RunRules, RunStatus,
-    Timestamp, Usage,
+    BackendError, BackendErrorKind, BackendInfo, BoxFuture, Decision, DeltaSink, Fact, FeedItem, Item,
+    Millis, ModelRequest, Progress, RunRules, RunStatus, Timestamp, Usage,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -122,6 +122,7 @@ fn open(memory: &Memory, behaviours: &[Behaviour], history: Vec<Arc<Event>>) -> 
         history,
         backends: backends.collect(),
         workplaces: None,
+        programs: None,
         clock: Arc::new(Ticking),
         mask: Arc::new(NoSecrets),
         task_dir: Box::new(ToString::to_string),

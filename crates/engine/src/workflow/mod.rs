@@ -100,6 +100,17 @@ pub struct ProgramKey {
     pub attempt: u32,
 }
 
+/// What a program is to be told: the answer to what it asked over its own protocol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Which program.
+    pub task: TaskId,
+    /// Its own id for the question.
+    pub native: String,
+    /// The option that was chosen.
+    pub option: String,
+}
+
 /// What should be under way for a workflow.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkflowWanted {
@@ -230,7 +241,7 @@ impl WorkflowExecutor {
         &self,
         interaction: &InteractionId,
         decision: &Decision,
-    ) -> Result<(Vec<Consequence>, Option<(TaskId, String, String)>), String> {
+    ) -> Result<(Vec<Consequence>, Option<Told>), String> {
         let asks = |leaf: &Leaf| leaf.asks.as_ref().is_some_and(|open| open.id == *interaction);
         let Some((task, leaf)) = self.tasks.iter().find(|(_, leaf)| asks(leaf)) else {
             return Err(format!("the interaction {interaction} is not open"));
@@ -246,7 +257,8 @@ impl WorkflowExecutor {
                     };
                     return Err(format!("`{option}` is no answer to what {task} asks; {known}"));
                 }
-                ask.native.clone().map(|native| (task.clone(), native, option.clone()))
+                let told = |native| Told { task: task.clone(), native, option: option.clone() };
+                ask.native.clone().map(told)
             }
             (Some(InteractionKind::Program(_)), _) => {
                 return Err(format!(

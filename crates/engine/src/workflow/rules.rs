@@ -166,37 +166,9 @@ impl WorkflowExecutor {
             return vec![status(TaskStatus::Cancelled, None)];
         }
         if leaf.suspended && !leaf.again {
-            return self.after_cut(id, leaf);
+            return after_cut(id, leaf);
         }
         start(id, leaf)
-    }
-
-    /// What becomes of a task that was cut off.
-    fn after_cut(&self, id: &TaskId, leaf: &Leaf) -> Vec<Consequence> {
-        let status = |status, why: Option<&str>| {
-            vec![(id.clone(), Fact::StatusChanged { status, why: why.map(str::to_owned) })]
-        };
-        match leaf.program.as_ref().and_then(|program| program.on_interrupt) {
-            None | Some(OnInterrupt::Restart) => start(id, leaf),
-            Some(OnInterrupt::Fail) => {
-                let why = "it was interrupted, and its workflow does not start such a task again";
-                status(TaskStatus::Failed, Some(why))
-            }
-            // One step at a time, so that whatever of it a crash leaves is gone on with.
-            Some(OnInterrupt::Ask) if leaf.asks.is_none() => {
-                let interaction = InteractionId::new(format!("{id}.i{}", leaf.asked + 1));
-                let kind = InteractionKind::Interrupted;
-                let opened = Interaction { id: interaction, kind, countdown: None };
-                vec![(id.clone(), Fact::InteractionOpened(opened))]
-            }
-            Some(OnInterrupt::Ask) => match leaf.status {
-                TaskStatus::WaitingForUser => Vec::new(),
-                TaskStatus::Running => {
-                    status(TaskStatus::WaitingForUser, Some("it was interrupted: start it again?"))
-                }
-                _ => status(TaskStatus::Running, None),
-            },
-        }
     }
 
     fn finish(&self) -> Consequence {
@@ -214,6 +186,34 @@ impl WorkflowExecutor {
             (TaskStatus::Failed, Some(format!("failed: {}", failed.join(", "))))
         };
         (self.task.clone(), Fact::StatusChanged { status, why })
+    }
+}
+
+/// What becomes of a task that was cut off.
+fn after_cut(id: &TaskId, leaf: &Leaf) -> Vec<Consequence> {
+    let status = |status, why: Option<&str>| {
+        vec![(id.clone(), Fact::StatusChanged { status, why: why.map(str::to_owned) })]
+    };
+    match leaf.program.as_ref().and_then(|program| program.on_interrupt) {
+        None | Some(OnInterrupt::Restart) => start(id, leaf),
+        Some(OnInterrupt::Fail) => {
+            let why = "it was interrupted, and its workflow does not start such a task again";
+            status(TaskStatus::Failed, Some(why))
+        }
+        // One step at a time, so that whatever of it a crash leaves is gone on with.
+        Some(OnInterrupt::Ask) if leaf.asks.is_none() => {
+            let interaction = InteractionId::new(format!("{id}.i{}", leaf.asked + 1));
+            let kind = InteractionKind::Interrupted;
+            let opened = Interaction { id: interaction, kind, countdown: None };
+            vec![(id.clone(), Fact::InteractionOpened(opened))]
+        }
+        Some(OnInterrupt::Ask) => match leaf.status {
+            TaskStatus::WaitingForUser => Vec::new(),
+            TaskStatus::Running => {
+                status(TaskStatus::WaitingForUser, Some("it was interrupted: start it again?"))
+            }
+            _ => status(TaskStatus::Running, None),
+        },
     }
 }
 

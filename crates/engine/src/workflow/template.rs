@@ -15,16 +15,13 @@ pub(super) fn fill(text: &str, goal: &str, output: &dyn Fn(&str) -> Option<Strin
             "goal" => Some(goal.to_owned()),
             name => name.strip_suffix(".output").and_then(output),
         };
-        match value {
-            Some(value) => {
-                filled.push_str(&value);
-                rest = behind;
-            }
-            None => {
-                filled.push_str("{{");
-                rest = after;
-            }
-        }
+        rest = if let Some(value) = value {
+            filled.push_str(&value);
+            behind
+        } else {
+            filled.push_str("{{");
+            after
+        };
     }
     filled.push_str(rest);
     filled

@@ -245,7 +245,10 @@ fn a_program_that_asks_waits_for_its_user_until_it_is_answered_or_moves_on() {
     let id = InteractionId::from("w1.a.i1");
     assert!(world.flow.answer(&id, &Decision::Choose { option: "no such".into() }).is_err());
     let (facts, told) = world.flow.answer(&id, &Decision::Choose { option: "allow".into() }).unwrap();
-    assert_eq!(told, Some((TaskId::workflow().stage_task("a"), "7".into(), "allow".into())));
+    assert_eq!(
+        told,
+        Some(Told { task: TaskId::workflow().stage_task("a"), native: "7".into(), option: "allow".into() })
+    );
     for (task, fact) in facts {
         world.happens(Some(task), fact);
     }
@@ -348,18 +351,21 @@ fn step(world: &mut World, rng: &mut Rng, spec: &WorkflowSpec) {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "the size of this test comes from outside")]
+fn histories() -> u64 {
+    match std::env::var("ALTHING_TEST_SCALE").as_deref() {
+        Ok("nightly") => 200_000,
+        _ => 5_000,
+    }
+}
+
 #[test]
 fn random_histories_end_fold_to_the_live_state_and_repeat_nothing_finished() {
-    let count = if std::env::var("ALTHING_TEST_SCALE").is_ok_and(|scale| scale == "nightly") {
-        100_000
-    } else {
-        5_000
-    };
-    for seed in 0..count {
+    for seed in 0..histories() {
         let mut rng = Rng::with_seed(seed);
         let policies = [None, Some(OnInterrupt::Restart), Some(OnInterrupt::Ask), Some(OnInterrupt::Fail)];
-        let stages = (0..1 + rng.u32(0..3)).map(|stage| {
-            let tasks = (0..1 + rng.u32(0..3)).map(|n| {
+        let stages = (0..=rng.u32(0..3)).map(|stage| {
+            let tasks = (0..=rng.u32(0..3)).map(|n| {
                 let on_interrupt = policies[rng.usize(0..4)];
                 let limited = (rng.u32(0..2) == 0).then_some(Millis(10));
                 StageTask {

@@ -1,0 +1,373 @@
+//! The thread that owns a session's state: inputs become facts, facts become durable, and then they are shown.
+
+use super::doers::{DoerKey, Doers, Done, Job};
+use super::feed::Feed;
+use super::places::Places;
+use super::timers::Timers;
+use super::{Input, Parts, Stopped};
+use crate::coordination::{Consequence, Coordination};
+use crate::workflow::{Told, WorkflowExecutor};
+use althing_protocol::{
+    AttemptOutcome, BackendError, Decision, Event, Fact, InteractionId, Item, JournalError, Notice,
+    NoticeLevel, Op, Origin, ProgramEnd, ProgramReport, Progress, RunSpec, Seq, SessionOpened, TaskId,
+    TaskSpec,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+/// How many inputs go into one batch at most, so that a flood cannot keep the batch from being written.
+const BATCH: usize = 512;
+/// How often a full disk is tried again.
+const DISK_RETRY: Duration = Duration::from_millis(250);
+
+/// The owner of a session's state.
+pub(super) struct Session {
+    pub(super) parts: Parts,
+    pub(super) feed: Feed,
+    pub(super) doers: Doers,
+    pub(super) timers: Timers,
+    pub(super) places: Places,
+    pub(super) runs: BTreeMap<TaskId, Coordination>,
+    pub(super) workflow: Option<WorkflowExecutor>,
+    /// Who is whose child.
+    parents: BTreeMap<TaskId, TaskId>,
+    next_seq: Seq,
+    /// Recorded but not yet durable, hence not yet shown and not yet acted on.
+    pending: Vec<Arc<Event>>,
+    /// What programs are to be told once the facts of it are durable.
+    pub(super) to_tell: Vec<Told>,
+    opening: Option<SessionOpened>,
+    /// What the session was opened to do.
+    opened_for: Option<Op>,
+    closed: bool,
+    pub(super) halting: bool,
+}
+
+impl Session {
+    pub(super) fn new(
+        parts: Parts,
+        opening: Option<SessionOpened>,
+        feed: Feed,
+        inbox: Sender<Input>,
+    ) -> Self {
+        let doers = Doers::new(parts.runtime.clone(), feed.clone(), inbox, parts.mask.clone());
+        let mut session = Self {
+            next_seq: Seq(1),
+            parts,
+            feed,
+            doers,
+            timers: Timers::default(),
+            places: Places::default(),
+            runs: BTreeMap::new(),
+            workflow: None,
+            parents: BTreeMap::new(),
+            pending: Vec::new(),
+            to_tell: Vec::new(),
+            opening,
+            opened_for: None,
+            closed: false,
+            halting: false,
+        };
+        for event in std::mem::take(&mut session.parts.history) {
+            session.fold(&event);
+        }
+        session
+    }
+
+    pub(super) fn run(mut self, inbox: &Receiver<Input>) -> Stopped {
+        if let Some(opening) = self.opening.take() {
+            let op = opening.op.clone();
+            self.record(None, None, Fact::SessionOpened(Box::new(opening)));
+            self.begin(op);
+        }
+        loop {
+            if self.pending.is_empty() && !self.wait_and_take(inbox) {
+                self.halting = true;
+                self.record(None, None, Fact::OpAccepted { op: Op::Shutdown, by: Origin::System });
+                self.settle();
+            }
+            if self.is_over() && !self.closed {
+                self.record(None, None, Fact::SessionClosed {});
+            }
+            if let Err(error) = self.commit(inbox) {
+                self.feed.close();
+                return Stopped::Disk(error);
+            }
+            self.reconcile();
+            if self.halting || self.is_over() {
+                return self.stop(inbox);
+            }
+        }
+    }
+
+    /// Whether everything that was asked for is done.
+    pub(super) fn is_over(&self) -> bool {
+        if let Some(workflow) = &self.workflow {
+            return workflow.is_over();
+        }
+        let mut asked_for = self.runs.values().filter(|run| self.is_top(&run.task)).peekable();
+        asked_for.peek().is_some() && asked_for.all(|run| run.result().is_some())
+    }
+
+    /// Whether a task is nobody's child.
+    pub(super) fn is_top(&self, task: &TaskId) -> bool {
+        !self.parents.contains_key(task)
+    }
+
+    /// Does what the session was opened to do.
+    fn begin(&mut self, op: Option<Op>) {
+        if let Some(op) = op {
+            self.accept(op, Origin::User);
+            self.settle();
+        }
+    }
+
+    /// Waits for something to happen and turns it into facts. False when everyone who could ask is gone.
+    fn wait_and_take(&mut self, inbox: &Receiver<Input>) -> bool {
+        // A resumed run may be over already but for its closing words.
+        let first = match self.timers.next_in(self.parts.clock.now()) {
+            Some(wait) => inbox.recv_timeout(wait),
+            None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match first {
+            Ok(input) => self.take(input),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return false,
+        }
+        for input in inbox.try_iter().take(BATCH) {
+            self.take(input);
+        }
+        for (task, timer) in self.timers.take_due(self.parts.clock.now()) {
+            // A deadline of a workflow's task is that task's fact.
+            let task = match &timer {
+                althing_protocol::Timer::Task { task, .. } => task.clone(),
+                _ => task,
+            };
+            self.record(Some(task), None, Fact::TimerFired(timer));
+        }
+        // Only now: replies that came together are judged together, each by what its agent knew.
+        self.settle();
+        true
+    }
+
+    /// Records what an input says; what follows from it is settled later.
+    fn take(&mut self, input: Input) {
+        match input {
+            Input::Op(op, by) => self.accept(op, by),
+            // What was not wanted any more may still have ended before it was stopped: too late.
+            Input::Done { key, done } if self.doers.finished(&key) => self.done(&key, done),
+            Input::Reported { key, report } if self.doers.has(&key) => self.reported(&key, report),
+            Input::Done { .. } | Input::Reported { .. } => {}
+        }
+    }
+
+    fn done(&mut self, key: &DoerKey, done: Done) {
+        let (task, attempt) = match &key.job {
+            Job::Call(call) => (self.work(&key.owner, call.seat), call.attempt),
+            Job::Chore(chore) => (self.work(&key.owner, chore.seat), chore.attempt),
+            Job::Program(program) => (Some(program.task.clone()), program.attempt),
+        };
+        let Some(task) = task else { return };
+        let fact = match done {
+            Done::Replied(Ok(reply)) => Fact::ItemAdded { attempt, item: Item::Reply(reply) },
+            Done::Replied(Err(BackendError { message: error, hint, usage, .. })) => {
+                Fact::AttemptEnded { attempt, outcome: AttemptOutcome::Failed { error, hint }, usage }
+            }
+            Done::Added(item) => Fact::ItemAdded { attempt, item },
+            Done::Exited(ProgramEnd { ok, exit_code, signal, output, error, hint, usage }) => {
+                let outcome = AttemptOutcome::Exited { ok, exit_code, signal, output, error, hint };
+                Fact::AttemptEnded { attempt, outcome, usage }
+            }
+        };
+        self.record(Some(task), None, fact);
+    }
+
+    fn work(&self, run: &TaskId, seat: usize) -> Option<TaskId> {
+        self.runs.get(run).map(|run| run.work(seat))
+    }
+
+    fn reported(&mut self, key: &DoerKey, report: ProgramReport) {
+        let Job::Program(program) = &key.job else { return };
+        let facts = match (report, &self.workflow) {
+            (ProgramReport::Item(item), _) => {
+                vec![(program.task.clone(), Fact::ItemAdded { attempt: program.attempt, item })]
+            }
+            (ProgramReport::Waiting(ask), Some(workflow)) => workflow.waits(program, ask),
+            (ProgramReport::MovedOn, Some(workflow)) => workflow.moved_on(program),
+            _ => Vec::new(),
+        };
+        self.record_all(facts, None);
+    }
+
+    fn accept(&mut self, op: Op, by: Origin) {
+        match op {
+            Op::StartRun { spec } => self.start_run(*spec),
+            Op::StartWorkflow { spec } if self.workflow.is_none() => {
+                let id = TaskId::workflow();
+                let spec = TaskSpec::Workflow(spec);
+                self.record(Some(id.clone()), None, Fact::TaskCreated { id, parent: None, spec });
+            }
+            Op::Answer { interaction, decision } => self.answer(&interaction, &decision, by),
+            Op::Cancel { .. } => {
+                self.record(None, None, Fact::OpAccepted { op, by });
+            }
+            Op::Resume => {
+                self.record(None, None, Fact::OpAccepted { op, by });
+                // A crash may have come between the session's opening and what it was opened for.
+                if self.runs.is_empty() && self.workflow.is_none() {
+                    let op = self.opened_for.clone();
+                    self.begin(op);
+                }
+            }
+            Op::Shutdown => {
+                self.halting = true;
+                self.record(None, None, Fact::OpAccepted { op, by });
+            }
+            // Keystrokes may hold passwords: never recorded.
+            Op::Input { task, bytes } => {
+                if let Some(programs) = &self.parts.programs {
+                    programs.input(&task, &bytes);
+                }
+            }
+            Op::Resize { task, cols, rows } => {
+                if let Some(programs) = &self.parts.programs {
+                    programs.resize(&task, cols, rows);
+                }
+            }
+            Op::StartWorkflow { .. } => self.refuse("this session has a workflow already"),
+            Op::StartChat { .. }
+            | Op::SendMessage { .. }
+            | Op::Unqueue { .. }
+            | Op::Pin { .. }
+            | Op::Compact
+            | Op::SetModes { .. } => self.refuse("this session is no conversation"),
+        }
+    }
+
+    /// Says that something was not taken.
+    fn refuse(&mut self, why: &str) {
+        let text = format!("not taken: {why}");
+        self.record(None, None, Fact::Notice(Notice { level: NoticeLevel::Warning, text, hint: None }));
+    }
+
+    /// A run's `TaskCreated` is its acceptance: it holds everything the op did.
+    fn start_run(&mut self, spec: RunSpec) {
+        let id = TaskId::run(self.runs.len() as u32 + 1);
+        let spec = TaskSpec::Run(Box::new(spec));
+        self.record(Some(id.clone()), None, Fact::TaskCreated { id, parent: None, spec });
+    }
+
+    fn answer(&mut self, interaction: &InteractionId, decision: &Decision, by: Origin) {
+        let run = self.runs.values().find(|run| run.asks(interaction));
+        let verdict = match (run, &self.workflow) {
+            (Some(run), _) => run.answer_override(interaction, decision).map(|facts| (facts, None)),
+            (None, Some(workflow)) => workflow.answer(interaction, decision),
+            (None, None) => Err(format!("the interaction {interaction} is not open")),
+        };
+        match verdict {
+            Ok((facts, told)) => {
+                let op = Op::Answer { interaction: interaction.clone(), decision: decision.clone() };
+                let cause = self.record(None, None, Fact::OpAccepted { op, by });
+                self.record_all(facts, Some(cause));
+                self.to_tell.extend(told);
+            }
+            Err(why) => self.refuse(&why),
+        }
+    }
+
+    /// Gives a fact its number and time, and folds it. It becomes durable, and shown, with the next commit.
+    pub(super) fn record(&mut self, task: Option<TaskId>, cause: Option<Seq>, fact: Fact) -> Seq {
+        let (seq, at) = (self.next_seq, self.parts.clock.now());
+        let event = Arc::new(self.parts.mask.event(Event { seq, at, task, cause, fact }));
+        self.fold(&event);
+        self.pending.push(event);
+        seq
+    }
+
+    fn record_all(&mut self, facts: Vec<Consequence>, cause: Option<Seq>) {
+        for (task, fact) in facts {
+            self.record(Some(task), cause, fact);
+        }
+    }
+
+    fn fold(&mut self, event: &Event) {
+        self.next_seq = event.seq.next();
+        match &event.fact {
+            Fact::TaskCreated { id, parent, spec } => {
+                if let Some(parent) = parent {
+                    self.parents.insert(id.clone(), parent.clone());
+                }
+                self.create(id, spec);
+            }
+            Fact::SessionOpened(opened) => self.opened_for.clone_from(&opened.op),
+            Fact::SessionClosed {} => self.closed = true,
+            _ => {}
+        }
+        for run in self.runs.values_mut() {
+            run.apply(event);
+        }
+        if let Some(workflow) = &mut self.workflow {
+            workflow.apply(event);
+        }
+    }
+
+    fn create(&mut self, id: &TaskId, spec: &TaskSpec) {
+        match spec {
+            TaskSpec::Run(spec) => {
+                let (session, log_dir) = (self.parts.session.clone(), (self.parts.task_dir)(id));
+                let run = Coordination::new(session, id.clone(), (**spec).clone(), log_dir);
+                self.runs.insert(id.clone(), run);
+            }
+            TaskSpec::Workflow(spec) => {
+                self.workflow = Some(WorkflowExecutor::new(id.clone(), (**spec).clone()));
+            }
+            TaskSpec::Chat(_) | TaskSpec::Program(_) | TaskSpec::Work { .. } => {}
+        }
+    }
+
+    /// Records what follows from what was recorded, until nothing does.
+    pub(super) fn settle(&mut self) {
+        loop {
+            let mut facts: Vec<_> = self.runs.values().flat_map(Coordination::consequences).collect();
+            facts.extend(self.workflow.iter().flat_map(WorkflowExecutor::consequences));
+            if facts.is_empty() {
+                return;
+            }
+            let cause = self.pending.last().map(|event| event.seq);
+            self.record_all(facts, cause);
+        }
+    }
+
+    /// Makes everything recorded durable, then shows it. While the disk takes nothing, nothing is shown or begun.
+    pub(super) fn commit(&mut self, inbox: &Receiver<Input>) -> Result<(), JournalError> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let began = self.parts.clock.now();
+        let mut late = Vec::new();
+        while let Err(error) = self.parts.journal.append(&self.pending) {
+            let waited = self.parts.clock.now().since(began).duration();
+            if !error.retryable || waited >= self.parts.disk_patience || self.halting {
+                return Err(error);
+            }
+            let (reason, hint) = (error.message, error.hint);
+            self.feed.pass(|after| Progress::Stalled { after, reason, hint });
+            match inbox.recv_timeout(DISK_RETRY) {
+                Ok(Input::Op(Op::Shutdown, by)) => {
+                    self.halting = true;
+                    self.record(None, None, Fact::OpAccepted { op: Op::Shutdown, by });
+                }
+                Ok(input) => late.push(input),
+                Err(_) => {}
+            }
+        }
+        self.feed.publish(&std::mem::take(&mut self.pending));
+        for input in late {
+            self.take(input);
+        }
+        self.settle();
+        if self.pending.is_empty() { Ok(()) } else { self.commit(inbox) }
+    }
+}
