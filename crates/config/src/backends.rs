@@ -148,6 +148,17 @@ impl BackendType {
         })
     }
 
+    /// The adapter that drives it, for a program that Althing can drive.
+    pub fn adapter(&self) -> Option<&'static str> {
+        match self.name {
+            "claude_code" => Some("claude"),
+            "codex" => Some("codex"),
+            "gemini_cli" => Some("gemini"),
+            "opencode" => Some("opencode"),
+            _ => None,
+        }
+    }
+
     /// Whether Althing can run it.
     pub fn is_supported(&self) -> bool {
         self.is_supported_in(Landed::NOW)

@@ -15,6 +15,7 @@ mod limits;
 mod memory;
 mod nearest;
 mod parse;
+mod patterns;
 mod reference;
 mod render;
 mod report;
@@ -30,6 +31,7 @@ mod tree;
 mod trust;
 mod values;
 mod walk;
+mod workflow;
 
 pub use backends::{BACKENDS, BackendType, Reach, backend_type};
 pub use diagnostic::{Diagnostic, Severity};
@@ -40,13 +42,17 @@ pub use memory::memory_bytes;
 pub use reference::reference;
 pub use render::Style;
 pub use report::{Loaded, Report};
-pub use schema::schema;
 #[doc(hidden)]
 pub use schema::schema_in;
+pub use schema::{schema, workflow_schema};
 pub use secrets::redact;
 pub use starter::{FoundProvider, found_providers, starter};
-pub use substitute::WORKSPACE_PLACEHOLDER;
+pub use substitute::{WORKSPACE_PLACEHOLDER, fill_variables};
 pub use trust::{ReachesPath, SendsSecret, StartsProcess};
+pub use workflow::{
+    TaskBody, WorkflowAgent, WorkflowFile, WorkflowStage, WorkflowSurroundings, WorkflowTask, load_workflow,
+    workflow_agents,
+};
 
 use althing_protocol::{McpTransport, Secret};
 
@@ -84,13 +90,7 @@ pub fn check_in(
     purpose: Purpose,
     landed: Landed,
 ) -> Report {
-    let mut report = Report {
-        file: source.name.to_owned(),
-        errors: Vec::new(),
-        warnings: Vec::new(),
-        config: None,
-        secrets: Vec::new(),
-    };
+    let mut report = Report::empty(source.name);
     // A text that is refused for its size alone is not searched for lines first.
     let quotable = if source.text.len() > limits::MAX_BYTES { "" } else { source.text };
     let mut sink = diagnostic::Sink::new(quotable);
@@ -112,15 +112,16 @@ pub fn check_in(
     }
     // Before substitution: what a person is asked to trust names variables, not what they hold.
     let processes = trust::find(&parsed.root);
+    let adapters = workflow::adapters::resolve(&parsed.root);
     let sends = trust::find_sent_elsewhere(&parsed.root, env);
     let reaches = trust::find_reached(&parsed.root);
     let substituted = substitute::substitute(&mut parsed.root, env);
     let root = &parsed.root;
     if substituted.too_much {
-        let problem = diagnostic::Problem::new("more text than a config may hold comes out of its variables");
+        let problem = diagnostic::Problem::new("more text than a file may hold comes out of its variables");
         sink.error(root.span, "", problem.hint("use fewer `${VARIABLE}`s"));
     }
-    walk::Walk::new(&mut sink, purpose, landed).document(&keys::ROOT, root);
+    walk::Walk::new(&keys::ROOT, &mut sink, purpose, landed).document(root);
     rules::check(root, env, purpose, landed, &mut sink);
     (report.errors, report.warnings) = sink.finish();
 
@@ -128,7 +129,8 @@ pub fn check_in(
     seen.extend(secrets::literals(&parsed).into_iter().map(|literal| literal.value));
     seen.extend(substituted.secrets);
     if report.is_valid() {
-        let config = resolve::config(root, env, landed);
+        let mut config = resolve::config(root, env, landed);
+        config.adapters = adapters;
         let own = config.interactive.iter().filter_map(|interactive| interactive.backend.as_ref());
         let backends = config.agents.iter().map(|agent| &agent.backend).chain(own);
         // Whatever goes into a header may be a key, whatever it is called.

@@ -2,7 +2,7 @@
 //!
 //! It only proposes; it never changes a config. A proposal that is too far off is worse than none.
 
-use crate::keys::{Kind, ROOT, Section};
+use crate::keys::{Kind, Section};
 
 /// The known word nearest to `given`, if one is near enough to be a slip.
 pub(crate) fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -25,8 +25,8 @@ fn plain(word: &str) -> String {
 }
 
 /// The first section, as a dotted path, in which a key of this name has its place.
-pub(crate) fn home(name: &str) -> Option<String> {
-    search(&ROOT, name, &mut Vec::new())
+pub(crate) fn home(root: &'static Section, name: &str) -> Option<String> {
+    search(root, name, &mut Vec::new())
 }
 
 fn search(section: &'static Section, name: &str, open: &mut Vec<&'static str>) -> Option<String> {

@@ -15,7 +15,7 @@ pub struct Report {
     pub errors: Vec<Diagnostic>,
     /// What will not act as written, in the order of the file.
     pub warnings: Vec<Diagnostic>,
-    /// The settings, if there is no error.
+    /// The settings, if there is no error; never for a workflow.
     pub config: Option<Loaded>,
     /// Secrets that the file and its variables hold, to be masked in everything that is written; present with errors
     /// too, because then most is written about the file.
@@ -59,6 +59,17 @@ impl Loaded {
 }
 
 impl Report {
+    /// A report of a file about which nothing was said yet.
+    pub(crate) fn empty(file: &str) -> Self {
+        Self {
+            file: file.to_owned(),
+            errors: Vec::new(),
+            warnings: Vec::new(),
+            config: None,
+            secrets: Vec::new(),
+        }
+    }
+
     /// Whether the config can be used.
     pub fn is_valid(&self) -> bool {
         self.errors.is_empty()

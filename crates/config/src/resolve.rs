@@ -99,7 +99,7 @@ pub(crate) fn backend(node: &Node, env: Lookup<'_>, landed: Landed) -> Option<Ba
 }
 
 /// A value as it goes on. A number or boolean that came from a variable, or was written as a word, becomes one.
-fn as_kind(kind: Kind, node: &Node) -> serde_json::Value {
+pub(crate) fn as_kind(kind: Kind, node: &Node) -> serde_json::Value {
     let converted = match kind {
         _ if node.as_text().is_none() => None,
         Kind::Bool => node.as_bool().map(Into::into),
@@ -223,18 +223,18 @@ fn strategy(node: &Node) -> Option<FinalAnswerStrategy> {
 }
 
 /// The word that a value of a choice stands for: itself, or the one that MassGen's word is taken for.
-fn word(section: &Section, key: &str, node: &Node) -> Option<&'static str> {
+pub(crate) fn word(section: &Section, key: &str, node: &Node) -> Option<&'static str> {
     let Kind::Choice(choices) = section.key(key)?.kind else { return None };
     let given = node.as_text()?;
     let choice: &'static Choice = choices.iter().find(|choice| choice.value == given)?;
     Some(choice.taken_for.unwrap_or(choice.value))
 }
 
-fn text(node: &Node, key: &str) -> Option<String> {
+pub(crate) fn text(node: &Node, key: &str) -> Option<String> {
     node.get(key)?.as_text().map(str::to_owned)
 }
 
-fn flag(node: &Node, key: &str) -> Option<bool> {
+pub(crate) fn flag(node: &Node, key: &str) -> Option<bool> {
     node.get(key)?.as_bool()
 }
 
@@ -246,7 +246,7 @@ fn count(node: &Node, key: &str) -> Option<u32> {
     node.get(key)?.as_integer()?.try_into().ok()
 }
 
-fn seconds(node: &Node, key: &str) -> Option<Millis> {
+pub(crate) fn seconds(node: &Node, key: &str) -> Option<Millis> {
     let seconds = node.get(key)?.as_number()?;
     Some(Millis((seconds * 1000.0).round() as u64))
 }

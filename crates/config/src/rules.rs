@@ -12,6 +12,7 @@ use crate::hands;
 use crate::landed::Landed;
 use crate::substitute::Lookup;
 use crate::tree::{Node, Span, Value};
+use crate::workflow;
 
 /// An agent's place in the document.
 pub(crate) struct AgentAt<'a> {
@@ -58,6 +59,8 @@ pub(crate) fn check(root: &Node, env: Lookup<'_>, purpose: Purpose, landed: Land
         Requirements { backend: &backend, env, purpose, landed, reported: &mut reported, sink }.check();
     }
     hands::check::check(root, landed, sink);
+    let built_in: Vec<&str> = backends::BACKENDS.iter().filter_map(BackendType::adapter).collect();
+    workflow::adapters::check(root, &[&built_in, [workflow::COMMAND].as_slice()].concat(), sink);
 }
 
 fn team(root: &Node, sink: &mut Sink<'_>) {

@@ -1,11 +1,11 @@
-//! The JSON Schema of a config, for editors: made from the table of keys, so it cannot say anything else.
+//! The JSON Schemas of configs and workflows, for editors: made from the table of keys, so it cannot say anything else.
 //!
 //! It is lenient where the checker warns: an unknown key is no error in the schema either.
 
 use serde_json::{Map, Value as Json, json};
 
 use crate::backends::BACKENDS;
-use crate::keys::{Key, Kind, ROOT, Range, Section, Status};
+use crate::keys::{Key, Kind, ROOT, Range, Section, Status, WORKFLOW};
 use crate::landed::Landed;
 use crate::scalar;
 use crate::tree::{Node, Span};
@@ -18,17 +18,25 @@ pub fn schema() -> Json {
 /// The schema for this machinery.
 #[doc(hidden)]
 pub fn schema_in(landed: Landed) -> Json {
+    let mut schema = document("Althing config", &ROOT, landed);
+    schema.insert("oneOf".to_owned(), json!([{"required": ["agents"]}, {"required": ["agent"]}]));
+    schema.into()
+}
+
+/// The schema of workflow files.
+pub fn workflow_schema() -> Json {
+    document("Althing workflow", &WORKFLOW, Landed::NOW).into()
+}
+
+fn document(title: &str, table: &'static Section, landed: Landed) -> Map<String, Json> {
     let mut definitions = Definitions { landed, done: Map::new() };
-    let mut root = section(&ROOT, &mut definitions);
-    if let Some(root) = root.as_object_mut() {
-        root.insert("oneOf".to_owned(), json!([{"required": ["agents"]}, {"required": ["agent"]}]));
-    }
+    let root = section(table, &mut definitions);
     let mut schema = Map::new();
     schema.insert("$schema".to_owned(), "https://json-schema.org/draft/2020-12/schema".into());
-    schema.insert("title".to_owned(), "Althing config".into());
+    schema.insert("title".to_owned(), title.into());
     schema.extend(root.as_object().cloned().unwrap_or_default());
     schema.insert("$defs".to_owned(), definitions.done.into());
-    schema.into()
+    schema
 }
 
 /// The sections described so far, and what of Althing there is.
@@ -102,6 +110,7 @@ fn kind(kind_of_value: Kind, definitions: &mut Definitions) -> Map<String, Json>
         Kind::Bool => json!({"type": "boolean"}),
         Kind::Text | Kind::Secret => json!({"type": "string"}),
         Kind::Url => json!({"type": "string", "pattern": r"^(https?://|.*\$\{)"}),
+        Kind::Pattern => json!({"type": "string", "format": "regex"}),
         Kind::Memory => json!({"type": ["string", "integer"]}),
         Kind::Integer(range) => number("integer", range),
         Kind::Number(range) => number("number", range),

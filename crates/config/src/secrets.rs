@@ -90,6 +90,11 @@ pub(crate) fn literals(parsed: &Parsed) -> Vec<Literal> {
     found
 }
 
+/// Whether the value of this name is a secret that stands in the file itself.
+pub(crate) fn is_written_out(name: &str, value: &str) -> bool {
+    is_secret_name(name) && has_literal_part(value) || is_key_like(value) || has_password(value)
+}
+
 fn is_secret_option(argument: &str) -> bool {
     argument.strip_prefix('-').is_some_and(|name| !name.contains('=') && is_secret_name(name))
 }

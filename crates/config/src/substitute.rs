@@ -33,19 +33,39 @@ pub(crate) struct Substituted {
 /// Substitutes in every text below `root`.
 pub(crate) fn substitute(root: &mut Node, env: Lookup<'_>) -> Substituted {
     let mut result = Substituted::default();
-    let mut todo = vec![root];
-    while let Some(node) = todo.pop() {
-        match &mut node.value {
-            Value::Text(text) => result.text(text, env),
-            Value::List(items) => todo.extend(items),
-            Value::Map(entries) => todo.extend(entries.iter_mut().map(|entry| &mut entry.value)),
-            Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Number(_) => {}
-        }
-    }
+    result.add(root, env);
     result
 }
 
+/// A text with its variables filled in, or the name of one that is not set.
+pub fn fill_variables(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+    let mut out = String::with_capacity(text.len());
+    for piece in pieces(text) {
+        match piece {
+            Piece::Text(part) => out.push_str(part),
+            Piece::Variable { name, default, .. } => {
+                let value = Substituted::default().value(name, default, env);
+                out.push_str(&value.ok_or_else(|| name.to_owned())?);
+            }
+        }
+    }
+    Ok(out)
+}
+
 impl Substituted {
+    /// Substitutes in every text below `root` as well.
+    pub(crate) fn add(&mut self, root: &mut Node, env: Lookup<'_>) {
+        let mut todo = vec![root];
+        while let Some(node) = todo.pop() {
+            match &mut node.value {
+                Value::Text(text) => self.text(text, env),
+                Value::List(items) => todo.extend(items),
+                Value::Map(entries) => todo.extend(entries.iter_mut().map(|entry| &mut entry.value)),
+                Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Number(_) => {}
+            }
+        }
+    }
+
     fn text(&mut self, text: &mut Text, env: Lookup<'_>) {
         if !text.content.contains("${") || self.too_much {
             return;

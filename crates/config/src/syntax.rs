@@ -13,7 +13,7 @@ use crate::tree::Span;
 pub(crate) fn refuse_at_sight(text: &str) -> Option<(Span, Problem)> {
     if text.len() > limits::MAX_BYTES {
         let problem = Problem::new(format!(
-            "the file has {} bytes; a config may have {} at most",
+            "the file has {} bytes; {} is the most that is read",
             text.len(),
             limits::MAX_BYTES
         ));
@@ -27,7 +27,7 @@ pub(crate) fn refuse_at_sight(text: &str) -> Option<(Span, Problem)> {
     let before = text.get(..start).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    let problem = Problem::new(format!("the character U+{:04X} may not stand in a config", u32::from(odd)));
+    let problem = Problem::new(format!("the character U+{:04X} may not stand here", u32::from(odd)));
     let span = Span { start, end: start + 1, line, column };
     Some((span, problem.hint("is this a text file? remove the character, or save the file as UTF-8")))
 }

@@ -140,6 +140,6 @@ fn in_backend(node: &Node, path: &str, found: &mut Vec<StartsProcess>) {
 }
 
 /// A text for a question, short and without secrets.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     secrets::hide(text, |_| "…".to_owned()).chars().take(120).collect()
 }

@@ -8,8 +8,10 @@ use crate::backends::{self, BACKENDS};
 use crate::diagnostic::{Problem, Severity};
 use crate::keys::{Choice, Kind};
 use crate::landed::Landed;
+use crate::limits;
 use crate::memory;
 use crate::nearest;
+use crate::patterns;
 use crate::secrets;
 use crate::tree::{Node, Value};
 use crate::walk::{Place, Walk};
@@ -51,6 +53,7 @@ impl Walk<'_, '_> {
                     None => self.mismatch(node, place, &format!("{wanted} {}", range.describe())),
                 }
             }
+            Kind::Pattern => self.pattern(node, place),
             Kind::Memory if memory::amount(node).is_some() => {}
             Kind::Memory => self.mismatch(node, place, MEMORY),
             Kind::Choice(choices) => self.choice(choices, node, place),
@@ -114,6 +117,20 @@ impl Walk<'_, '_> {
         }
     }
 
+    fn pattern(&mut self, node: &Node, place: Place<'_>) {
+        let Some(text) = node.as_text() else { return self.not_text(node, place) };
+        self.patterns += 1;
+        let refusal = if self.patterns > limits::MAX_PATTERNS {
+            let most = limits::MAX_PATTERNS;
+            Some(Problem::new(format!("a file may hold at most {most} patterns")).hint("use fewer of them"))
+        } else {
+            patterns::refusal(text)
+        };
+        if let Some(problem) = refusal {
+            self.sink.error(node.span, place.path, problem);
+        }
+    }
+
     fn not_one_of(&mut self, words: &[&str], node: &Node, place: Place<'_>) {
         let Some(given) = node.as_text() else {
             return self.mismatch(node, place, &format!("one of: {}", words.join(", ")));
@@ -144,7 +161,7 @@ impl Walk<'_, '_> {
         let name = leaf(place.path);
         let wanted = wanted.trim_end();
         let message = if name.is_empty() {
-            format!("a config must be {wanted}, not {}", node.describe())
+            format!("the file must be {wanted}, not {}", node.describe())
         } else {
             format!("`{name}` must be {wanted}, not {}", node.describe())
         };
@@ -187,7 +204,7 @@ fn unknown_backend_type(name: &str, landed: Landed) -> Problem {
 pub(crate) fn has_shape(kind: Kind, node: &Node) -> bool {
     match kind {
         Kind::Bool => node.as_bool().is_some(),
-        Kind::Text | Kind::Secret | Kind::Url | Kind::BackendType | Kind::Choice(_) => {
+        Kind::Text | Kind::Secret | Kind::Url | Kind::BackendType | Kind::Choice(_) | Kind::Pattern => {
             node.as_text().is_some()
         }
         Kind::Memory => node.as_integer().is_some() || node.as_text().is_some(),
@@ -209,6 +226,7 @@ pub(crate) fn shape_name(kind: Kind) -> String {
             let words: Vec<&str> = choices.iter().map(|choice| choice.value).collect();
             format!("one of {}", words.join(", "))
         }
+        Kind::Pattern => "a regular expression".to_owned(),
         Kind::Memory => "an amount of memory".to_owned(),
         Kind::Integer(_) => "a whole number".to_owned(),
         Kind::Number(_) => "a number".to_owned(),

@@ -21,6 +21,10 @@ pub(crate) struct Walk<'sink, 'text> {
     pub(crate) landed: Landed,
     /// What was warned about already: a key that does not act is worth one warning a file, not one per agent.
     pub(crate) warned: HashSet<(&'static str, &'static str)>,
+    /// How many patterns there were.
+    pub(crate) patterns: usize,
+    /// The table of the whole document, to find where a misplaced key belongs.
+    root: &'static Section,
 }
 
 /// Where a value stands, and whether the keys around it act.
@@ -36,14 +40,20 @@ pub(crate) struct Place<'a> {
 }
 
 impl<'sink, 'text> Walk<'sink, 'text> {
-    pub(crate) fn new(sink: &'sink mut Sink<'text>, purpose: Purpose, landed: Landed) -> Self {
-        Self { sink, purpose, landed, warned: HashSet::new() }
+    /// A walk through a document that `root` describes.
+    pub(crate) fn new(
+        root: &'static Section,
+        sink: &'sink mut Sink<'text>,
+        purpose: Purpose,
+        landed: Landed,
+    ) -> Self {
+        Self { sink, purpose, landed, warned: HashSet::new(), patterns: 0, root }
     }
 
     /// Checks the whole document.
-    pub(crate) fn document(&mut self, section: &'static Section, root: &Node) {
+    pub(crate) fn document(&mut self, root: &Node) {
         let at = Span { line: 1, column: 1, ..root.span };
-        self.section(section, root, Place { path: "", at, key: ("", ""), quiet: false });
+        self.section(self.root, root, Place { path: "", at, key: ("", ""), quiet: false });
     }
 
     pub(crate) fn section(&mut self, section: &'static Section, node: &Node, place: Place<'_>) {
@@ -143,13 +153,14 @@ impl<'sink, 'text> Walk<'sink, 'text> {
     }
 
     fn unknown_key(&mut self, section: &'static Section, entry: &Entry, path: &str) {
+        let root = self.root;
         self.sink.push_with(Severity::Warning, entry.key_span, path, || {
             let name: String = entry.key.chars().take(80).flat_map(char::escape_debug).collect();
             let problem = Problem::new(format!("nobody knows the key `{name}` here; it does nothing"));
             if let Some(near) = nearest::nearest(&entry.key, section.keys.iter().map(|key| key.name)) {
                 return problem.hint(format!("did you mean `{near}`?"));
             }
-            match nearest::home(&entry.key) {
+            match nearest::home(root, &entry.key) {
                 Some(home) if home.is_empty() => problem.hint("it has its place at the top of the file"),
                 Some(home) => problem.hint(format!("it has its place in `{home}`")),
                 None if section.name == "backend" => {

@@ -25,4 +25,6 @@ mod suite {
     mod syntax;
     mod trust;
     mod wires;
+    mod workflow;
+    mod workflow_problems;
 }

@@ -126,7 +126,7 @@ fn mcp_servers(backend: &AgentAt<'_>, acts: bool, sink: &mut Sink<'_>) {
     for server in servers {
         name(&server, &mut names, sink);
         transport(&server, sink);
-        environment(&server, sink);
+        environment(server.node, &server.path, sink);
         rules::check_headers(server.node, "headers", &server.path, sink);
         if acts {
             effects(&server, sink);
@@ -177,13 +177,17 @@ fn transport(server: &ServerAt<'_>, sink: &mut Sink<'_>) {
     }
 }
 
-fn environment(server: &ServerAt<'_>, sink: &mut Sink<'_>) {
-    for entry in server.node.get("env").map(Node::entries).unwrap_or_default() {
+/// A variable that no environment can hold would fail the program's start.
+pub(crate) fn environment(node: &Node, path: &str, sink: &mut Sink<'_>) {
+    for entry in node.get("env").map(Node::entries).unwrap_or_default() {
         let value_is_right = entry.value.as_text().is_none_or(|value| !value.contains('\0'));
         if entry.key.is_empty() || entry.key.contains(['=', '\0']) || !value_is_right {
             let problem = Problem::new("no environment can hold this variable");
-            let path = format!("{}.env", server.path);
-            sink.error(entry.key_span, &path, problem.hint("a name is not empty and has no `=`"));
+            sink.error(
+                entry.key_span,
+                &format!("{path}.env"),
+                problem.hint("a name is not empty and has no `=`"),
+            );
         }
     }
 }

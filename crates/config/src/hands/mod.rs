@@ -117,12 +117,12 @@ impl ServerAt<'_> {
 }
 
 /// The items of a list, as texts.
-fn texts(list: &Node) -> Vec<String> {
+pub(crate) fn texts(list: &Node) -> Vec<String> {
     list.items().iter().filter_map(scalar).collect()
 }
 
 /// A text, number or boolean as a text.
-fn scalar(node: &Node) -> Option<String> {
+pub(crate) fn scalar(node: &Node) -> Option<String> {
     match &node.value {
         Value::Text(text) => Some(text.content.clone()),
         Value::Bool(value) => Some(value.to_string()),

@@ -14,11 +14,13 @@ mod interactive;
 mod orchestrator;
 mod root;
 mod tools;
+mod workflow;
 
 pub(crate) use backend::BACKEND;
 pub(crate) use orchestrator::ORCHESTRATOR;
 pub(crate) use root::ROOT;
 pub(crate) use tools::DEFAULT_IMAGE;
+pub(crate) use workflow::{OVERRIDES, WORKFLOW};
 
 /// A group of keys that stand together in a map.
 #[derive(Debug)]
@@ -92,6 +94,8 @@ pub(crate) enum Kind {
     List(&'static Kind),
     /// A map whose keys are the user's.
     Map(&'static Kind),
+    /// A regular expression.
+    Pattern,
     /// An amount of memory: bytes, or a number with a unit (`512m`, `2g`).
     Memory,
     /// Any of several shapes.

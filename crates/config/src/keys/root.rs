@@ -5,6 +5,7 @@
 use super::agent::AGENT;
 use super::orchestrator::ORCHESTRATOR;
 use super::tools::HOOKS;
+use super::workflow::ADAPTERS;
 use super::{Key, Kind, NOT_NEGATIVE, SECONDS, SECONDS_OR_ZERO, Section, Status, instead, key, later, word};
 use crate::landed::Part;
 
@@ -27,6 +28,7 @@ pub(crate) static ROOT: Section = Section {
         key("timeout_settings", Kind::Section(&TIMEOUTS), "Time limits of a run."),
         key("ui", Kind::Section(&UI), "How a run is shown."),
         key("prices", Kind::Map(&Kind::Section(&PRICE)), "Prices by model name, for models that Althing does not know or that cost you something else."),
+        key("adapters", ADAPTERS, "Agents' command lines besides those that Althing knows, by name, for workflows."),
         later("memory", Kind::Any, "Memory across runs."),
         later("hooks", Kind::Section(&HOOKS), "Programs called before and after every tool call."),
         later("checkpoint", Kind::Any, "Delegation by a main agent in MassGen's checkpoint mode."),

@@ -108,7 +108,7 @@ fn an_alias_inside_its_own_value_is_refused() {
 #[test]
 fn ten_megabytes_are_refused_at_sight() {
     let report = refused(&"# nothing\n".repeat(1024 * 1024));
-    assert_eq!(report.errors[0].message, "the file has 10485760 bytes; a config may have 1048576 at most");
+    assert_eq!(report.errors[0].message, "the file has 10485760 bytes; 1048576 is the most that is read");
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn a_config_has_agents_or_one_agent_but_not_both_and_not_neither() {
     );
     assert_eq!(
         checked("- a\n- b\n").errors[0].message,
-        "a config must be a section with keys of its own, not a list"
+        "the file must be a section with keys of its own, not a list"
     );
 }
 

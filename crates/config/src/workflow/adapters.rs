@@ -1,0 +1,95 @@
+//! Agents' command lines that a user describes: what is wrong with them, and what they come to.
+//!
+//! The section is the same in a workflow and in a config.
+
+use std::collections::BTreeMap;
+
+use althing_protocol::{AskKind, CustomAdapter, InteractionPattern};
+
+use crate::diagnostic::{Problem, Sink};
+use crate::hands::{self, texts};
+use crate::tree::{Entry, Node, Value};
+
+/// What stands for a conversation's id among arguments.
+const SESSION: &str = "{session}";
+/// Longest name.
+const LONGEST_NAME: usize = 64;
+
+fn entries(root: &Node) -> impl Iterator<Item = &Entry> {
+    let all = root.get("adapters").map(Node::entries).unwrap_or_default();
+    all.iter().filter(|entry| matches!(entry.value.value, Value::Map(_)))
+}
+
+/// Reports what is wrong with the adapters of a document. `built_in` are names that are taken.
+pub(crate) fn check(root: &Node, built_in: &[&str], sink: &mut Sink<'_>) {
+    for entry in entries(root) {
+        let (name, node) = (entry.key.as_str(), &entry.value);
+        let path = format!("adapters.{name}");
+        if !is_name(name) || name.len() > LONGEST_NAME {
+            let problem = Problem::new(format!(
+                "an adapter's name has letters, digits, `-` and `_`, at most {LONGEST_NAME} of them"
+            ));
+            sink.error(entry.key_span, &path, problem.hint("choose a name such as `aider`"));
+        } else if built_in.contains(&name) {
+            let problem = Problem::new(format!("`{name}` is an adapter of Althing's own"));
+            sink.error(entry.key_span, &path, problem.hint("choose another name"));
+        }
+        if let Some(program) = node.get("program")
+            && program.as_text().is_some_and(|program| program.trim().is_empty())
+        {
+            let problem = Problem::new("`program` is blank").hint("name the program to start");
+            sink.error(program.span, &format!("{path}.program"), problem);
+        }
+        let names_session = |node: &Node| texts(node).iter().any(|argument| argument.contains(SESSION));
+        if let Some(resume) = node.get("resume_args").filter(|resume| names_session(resume))
+            && node.get("session").is_none()
+        {
+            let problem = Problem::new("`{session}` needs `session`: how the conversation's id is found");
+            let hint = "add `session: …`, a pattern of the output whose first group is the id";
+            sink.error(resume.span, &format!("{path}.resume_args"), problem.hint(hint));
+        }
+        hands::check::environment(node, &path, sink);
+    }
+}
+
+/// Letters, digits, `-` and `_`, and at least one of them.
+pub(super) fn is_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
+}
+
+/// The adapters of a document as written: what variables hold is not put in yet.
+pub(crate) fn resolve(root: &Node) -> Vec<CustomAdapter> {
+    let adapter = |entry: &Entry| {
+        let node = &entry.value;
+        let text = |key: &str| node.get(key).and_then(Node::as_text).map(str::to_owned);
+        let interactions = node.get("interactions").map(Node::items).unwrap_or_default();
+        Some(CustomAdapter {
+            name: entry.key.clone(),
+            program: text("program")?,
+            args: node.get("args").map(texts).unwrap_or_default(),
+            headless_args: node.get("headless_args").map(texts),
+            resume_args: node.get("resume_args").map(texts),
+            session: text("session"),
+            ready: text("ready"),
+            interactions: interactions.iter().filter_map(interaction).collect(),
+            env: environment(node),
+        })
+    };
+    entries(root).filter_map(adapter).collect()
+}
+
+/// The `env` of a task or an adapter.
+pub(super) fn environment(node: &Node) -> BTreeMap<String, String> {
+    let entries = node.get("env").map(Node::entries).unwrap_or_default();
+    entries.iter().filter_map(|entry| Some((entry.key.clone(), hands::scalar(&entry.value)?))).collect()
+}
+
+fn interaction(node: &Node) -> Option<InteractionPattern> {
+    let about = match node.get("about").and_then(Node::as_text) {
+        Some("permission") => AskKind::Permission,
+        Some("question") => AskKind::Question,
+        Some("auth") => AskKind::Auth,
+        _ => AskKind::Other,
+    };
+    Some(InteractionPattern { pattern: node.get("pattern")?.as_text()?.to_owned(), about })
+}

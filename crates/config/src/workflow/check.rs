@@ -1,0 +1,277 @@
+//! Reports what is wrong with a workflow where it takes more than one key to tell.
+//!
+//! It resolves nothing. Everything that can be said about a single key is in the table and checked by `walk`.
+
+use std::collections::HashMap;
+
+use super::templates::{Known, templates};
+use super::{COMMAND, Document, TaskAt, Who, adapters, runs, tasks};
+use crate::diagnostic::{Problem, Sink};
+use crate::hands::{self, texts};
+use crate::nearest;
+use crate::secrets;
+use crate::tree::{Node, Value};
+
+/// Longest name of a task.
+const LONGEST_ID: usize = 64;
+/// Keys that only programs have.
+const OF_PROGRAMS: &[&str] = &[
+    "command",
+    "model",
+    "cwd",
+    "env",
+    "idle_timeout_seconds",
+    "on_interrupt",
+    "sandbox",
+    "approvals",
+    "executionMode",
+    "execution_mode",
+];
+
+/// Checks every rule.
+pub(super) fn check(document: &Document<'_>, sink: &mut Sink<'_>) {
+    if !matches!(document.root.value, Value::Map(_)) {
+        return;
+    }
+    empty_lists(document.root, sink);
+    adapters::check(document.root, document.surroundings.adapters, sink);
+    let known = known(document, sink);
+    for task in document.tasks() {
+        Checker { document, task: &task, known: &known, sink }.check();
+    }
+    for task in tasks(document.written) {
+        written_secrets(task.node, &task.path, sink);
+    }
+    for entry in document.written.get("adapters").map(Node::entries).unwrap_or_default() {
+        written_secrets(&entry.value, &format!("adapters.{}", entry.key), sink);
+    }
+}
+
+fn empty_lists(root: &Node, sink: &mut Sink<'_>) {
+    let mut tell = |list: &Node, path: &str, what: &str| {
+        if matches!(&list.value, Value::List(items) if items.is_empty()) {
+            let problem = Problem::new(format!("`{what}` is empty")).hint("add at least one");
+            sink.error(list.span, path, problem);
+        }
+    };
+    let Some(stages) = root.get("stages") else { return };
+    tell(stages, "stages", "stages");
+    for (index, stage) in stages.items().iter().enumerate() {
+        if let Some(tasks) = stage.get("tasks") {
+            tell(tasks, &format!("stages[{index}].tasks"), "tasks");
+        }
+    }
+}
+
+/// What templates may name; reports ids that are no names, or taken.
+fn known<'a>(document: &Document<'a>, sink: &mut Sink<'_>) -> Known<'a> {
+    let mut stages = HashMap::new();
+    let mut lines: HashMap<&str, usize> = HashMap::new();
+    for task in document.tasks() {
+        let (Some(node), Some(id)) = (task.node.get("id"), task.id()) else { continue };
+        let path = format!("{}.id", task.path);
+        if !adapters::is_name(id) || id.len() > LONGEST_ID {
+            let problem = Problem::new(format!(
+                "a task's id has letters, digits, `-` and `_`, at most {LONGEST_ID} of them"
+            ));
+            sink.error(node.span, &path, problem.hint("choose a name such as `review-1`"));
+        } else if let Some(first) = lines.get(id) {
+            let problem = Problem::new(format!("two tasks are called `{id}`; the first is on line {first}"));
+            sink.error(node.span, &path, problem.hint("give each task an id of its own"));
+        } else {
+            lines.insert(id, node.span.line);
+            stages.insert(id, task.stage);
+        }
+    }
+    let goal = document.root.get("goal").and_then(Node::as_text);
+    let has_goal = goal.is_some_and(|goal| !goal.trim().is_empty());
+    Known { stages, has_goal, text: document.source.text }
+}
+
+/// A secret that is written out is masked in everything that Althing keeps, so a resumed session would not know it.
+fn written_secrets(node: &Node, path: &str, sink: &mut Sink<'_>) {
+    for entry in node.get("env").map(Node::entries).unwrap_or_default() {
+        let is_secret =
+            hands::scalar(&entry.value).is_some_and(|value| secrets::is_written_out(&entry.key, &value));
+        if is_secret {
+            let problem =
+                Problem::new("a secret is written out here; it is lost when the workflow is resumed");
+            let hint = "put it into the environment and write `${VARIABLE}`";
+            sink.warning(entry.key_span, &format!("{path}.env"), problem.hint(hint));
+        }
+    }
+}
+
+/// One task and what it is checked against.
+struct Checker<'a, 'text> {
+    document: &'a Document<'a>,
+    task: &'a TaskAt<'a>,
+    known: &'a Known<'a>,
+    sink: &'a mut Sink<'text>,
+}
+
+impl Checker<'_, '_> {
+    fn check(&mut self) {
+        let node = self.task.node;
+        match (node.get("agent"), node.get("run")) {
+            (Some(_), Some(_)) => {
+                let at = node.entry("run").map_or(node.span, |entry| entry.key_span);
+                let problem = Problem::new("a task has `agent` or `run`, not both");
+                self.sink.error(at, &self.path("run"), problem.hint("make two tasks of it"));
+            }
+            (None, None) => {
+                let problem = Problem::new(format!("{} needs `agent` or `run`", self.task.path));
+                let hint = "add `agent: …`: who does it; or `run: {task: …}`: a run of agents";
+                self.sink.error(node.span, &self.path("agent"), problem.hint(hint));
+            }
+            (None, Some(run)) => {
+                let (path, stage) = (self.path("run"), self.task.stage);
+                runs::check(self.document, run, &path, stage, self.known, self.sink);
+                self.without_effect(OF_PROGRAMS, "a run");
+                self.without_effect(&["prompt"], "a run: its words are `run.task`");
+            }
+            (Some(agent), None) => self.of_agent(agent),
+        }
+        if let Some(prompt) = node.get("prompt") {
+            self.known.check(prompt, &self.path("prompt"), self.task.stage, self.sink);
+        }
+        self.one_mode();
+        self.directory();
+        hands::check::environment(node, &self.task.path, self.sink);
+    }
+
+    fn of_agent(&mut self, agent: &Node) {
+        let Some(name) = agent.as_text() else { return };
+        let document = self.document;
+        let Some(who) = document.who(name) else {
+            let problem = unknown(document, name);
+            return self.sink.error(agent.span, &self.path("agent"), problem);
+        };
+        let is_command = matches!(who, Who::BuiltIn(COMMAND));
+        if is_command {
+            self.command();
+            self.without_effect(&["model", "approvals"], "a command");
+        } else {
+            self.without_effect(&["command"], "an agent: it is for `agent: command`");
+        }
+        match who {
+            Who::Model(_) => {
+                let others: Vec<&'static str> = OF_PROGRAMS
+                    .iter()
+                    .copied()
+                    .filter(|key| !key.starts_with("exec") && *key != "command")
+                    .collect();
+                self.without_effect(&others, "an agent that is a model");
+                if let Some(mode) = self.task.mode().filter(|_| self.task.is_interactive()) {
+                    let problem =
+                        Problem::new(format!("`{name}` is a model: there is no terminal to attach to"));
+                    let hint = "use `executionMode: headless`, or an agent's program such as `claude`";
+                    self.sink.error(mode.span, &self.path("executionMode"), problem.hint(hint));
+                }
+            }
+            Who::Custom(adapter) if adapter.headless_args.is_none() && !self.task.is_interactive() => {
+                let problem = Problem::new(format!("the adapter `{name}` cannot run headless"));
+                let hint =
+                    format!("add `headless_args` to `adapters.{name}`, or use `executionMode: interactive`");
+                self.sink.error(agent.span, &self.path("agent"), problem.hint(hint));
+            }
+            Who::BuiltIn(_) | Who::Custom(_) | Who::Program { .. } => {}
+        }
+        if self.task.is_interactive() {
+            self.without_effect(&["approvals"], "an interactive task: you answer in its terminal");
+        } else {
+            self.headless_prompt(is_command);
+        }
+    }
+
+    /// Headless, nobody can be asked what to do.
+    fn headless_prompt(&mut self, may_be_blank: bool) {
+        let path = self.path("prompt");
+        let Some(prompt) = self.task.node.get("prompt") else {
+            let at = self.task.node.entry("prompt").map_or(self.task.node.span, |entry| entry.key_span);
+            let problem = Problem::new(format!("{} is headless and needs `prompt`", self.task.path));
+            let hint = if may_be_blank {
+                "add `prompt: …`, the command's input, or `prompt: \"\"` for none"
+            } else {
+                "add `prompt: …`: what it is told; nobody is asked while it runs"
+            };
+            return self.sink.error(at, &path, problem.hint(hint));
+        };
+        if !may_be_blank && prompt.as_text().is_some_and(|text| text.trim().is_empty()) {
+            let problem = Problem::new("the prompt of a headless agent may not be blank");
+            self.sink.error(prompt.span, &path, problem.hint("say what it is to do"));
+        }
+    }
+
+    fn command(&mut self) {
+        let path = self.path("command");
+        let Some(command) = self.task.node.get("command") else {
+            let at = self.task.node.get("agent").map_or(self.task.node.span, |agent| agent.span);
+            let problem = Problem::new("`agent: command` needs `command`");
+            let hint = "add the program and its arguments: `command: [cargo, test]`";
+            return self.sink.error(at, &path, problem.hint(hint));
+        };
+        let words = texts(command);
+        if matches!(command.value, Value::List(_)) && words.first().is_none_or(|word| word.trim().is_empty())
+        {
+            let problem = Problem::new("`command` names no program");
+            self.sink.error(command.span, &path, problem.hint("write `command: [program, argument, …]`"));
+        }
+        if let Some(node) =
+            command.items().iter().find(|node| node.as_text().is_some_and(|text| text.contains('\0')))
+        {
+            let problem = Problem::new("no argument can hold a NUL character");
+            self.sink.error(node.span, &path, problem.hint("remove it"));
+        }
+        let holds = |node: &&Node| node.as_text().is_some_and(|text| !templates(text).is_empty());
+        if let Some(node) = command.items().iter().find(holds) {
+            let problem = Problem::new("templates are not filled in here, only in `prompt`");
+            let hint = "give it to the command as its input: `prompt: \"{{id.output}}\"`";
+            self.sink.warning(node.span, &path, problem.hint(hint));
+        }
+    }
+
+    fn one_mode(&mut self) {
+        let node = self.task.node;
+        if let (Some(_), Some(other)) = (node.get("executionMode"), node.get("execution_mode")) {
+            let problem = Problem::new("`executionMode` and `execution_mode` are the same key");
+            self.sink.error(other.span, &self.path("execution_mode"), problem.hint("keep one of the two"));
+        }
+    }
+
+    fn directory(&mut self) {
+        let Some(cwd) = self.task.node.get("cwd").filter(|cwd| cwd.unset().is_empty()) else { return };
+        let problem = match cwd.as_text() {
+            Some(text) if text.trim().is_empty() => Problem::new("`cwd` is blank").hint("name a directory"),
+            Some(text) if text.starts_with('~') => {
+                Problem::new("`~` is not read here").hint("write `${HOME}` instead")
+            }
+            _ => return,
+        };
+        self.sink.error(cwd.span, &self.path("cwd"), problem);
+    }
+
+    fn without_effect(&mut self, keys: &[&'static str], on: &str) {
+        for key in keys {
+            if let Some(entry) = self.task.node.entry(key).filter(|entry| !entry.value.is_null()) {
+                let problem = Problem::new(format!("`{key}` does nothing for {on}"));
+                self.sink.warning(entry.key_span, &self.path(key), problem.hint("remove the key"));
+            }
+        }
+    }
+
+    fn path(&self, key: &str) -> String {
+        format!("{}.{key}", self.task.path)
+    }
+}
+
+fn unknown(document: &Document<'_>, name: &str) -> Problem {
+    let shown: String = name.chars().take(80).flat_map(char::escape_debug).collect();
+    let problem = Problem::new(format!("nobody is called `{shown}`"));
+    let names = document.names();
+    if let Some(near) = nearest::nearest(name, names.iter().copied()) {
+        return problem.hint(format!("did you mean `{near}`?"));
+    }
+    let some: Vec<&str> = names.into_iter().take(30).collect();
+    problem.hint(format!("use one of: {}", some.join(", ")))
+}

@@ -1,0 +1,347 @@
+//! Workflow files: text in, every problem and the stages out.
+//!
+//! The same reader, table of keys and reports as for configs. Whether a program is installed is not judged here: that is
+//! the machine's matter, not the file's. `check` reports, `resolve` gives the stages, `adapters` is the part that a
+//! config may hold as well.
+
+pub(crate) mod adapters;
+mod check;
+mod resolve;
+mod runs;
+mod templates;
+
+use std::fmt;
+
+use althing_protocol::{
+    AgentId, AgentMode, Config, CustomAdapter, LaunchRun, Millis, ProgramSpec, RunSpec, StageBody, StageSpec,
+    StageTask, WorkflowSpec,
+};
+
+use crate::diagnostic::{Problem, Sink};
+use crate::keys::WORKFLOW;
+use crate::landed::Landed;
+use crate::tree::{Node, Value};
+use crate::walk::Walk;
+use crate::{Purpose, Report, Source, StartsProcess};
+use crate::{backends, limits, parse, secrets, substitute, worth_masking};
+
+/// The adapter of the user's own commands.
+pub(crate) const COMMAND: &str = "command";
+
+/// What a workflow is read in.
+#[derive(Clone, Copy)]
+pub struct WorkflowSurroundings<'a> {
+    /// What it is read for.
+    pub purpose: Purpose,
+    /// Where Althing was started, absolute: relative paths count from there.
+    pub cwd: &'a str,
+    /// Looks environment variables up.
+    pub env: &'a dyn Fn(&str) -> Option<String>,
+    /// The adapters that are built in, by name.
+    pub adapters: &'a [&'a str],
+    /// The adapters that the config describes.
+    pub custom: &'a [CustomAdapter],
+    /// The agents of the config: see [`workflow_agents`].
+    pub agents: &'a [(AgentId, WorkflowAgent)],
+}
+
+impl fmt::Debug for WorkflowSurroundings<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkflowSurroundings").field("cwd", &self.cwd).finish_non_exhaustive()
+    }
+}
+
+/// What an agent of the config is to a workflow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkflowAgent {
+    /// A model: a task of its own is a quick run of this one agent.
+    Model,
+    /// A program on this machine.
+    Program {
+        /// The adapter that drives it.
+        adapter: String,
+        /// The model that it is to use.
+        model: Option<String>,
+    },
+}
+
+/// The agents of a config, as a workflow may name them.
+pub fn workflow_agents(config: &Config) -> Vec<(AgentId, WorkflowAgent)> {
+    let kind = |backend: &althing_protocol::BackendConfig| {
+        let adapter = backends::backend_type(&backend.kind).and_then(backends::BackendType::adapter);
+        adapter.map_or(WorkflowAgent::Model, |adapter| WorkflowAgent::Program {
+            adapter: adapter.to_owned(),
+            model: backend.model.clone(),
+        })
+    };
+    config.agents.iter().map(|agent| (agent.id.clone(), kind(&agent.backend))).collect()
+}
+
+/// A workflow that can be run, once its runs are given their members.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkflowFile {
+    /// What it is called.
+    pub name: String,
+    /// What it is for; empty where the file does not say.
+    pub goal: String,
+    /// Its stages, in order.
+    pub stages: Vec<WorkflowStage>,
+    /// The adapters that it describes itself. They come before the config's of the same name.
+    pub adapters: Vec<CustomAdapter>,
+    processes: Vec<StartsProcess>,
+}
+
+/// One stage.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkflowStage {
+    /// What it is called.
+    pub name: String,
+    /// Its tasks.
+    pub tasks: Vec<WorkflowTask>,
+}
+
+/// One task.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkflowTask {
+    /// Its name.
+    pub id: String,
+    /// What it is.
+    pub body: TaskBody,
+    /// How long it may take.
+    pub timeout: Option<Millis>,
+    /// Whether the workflow goes on although it failed.
+    pub continue_on_failure: bool,
+}
+
+/// What a task is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TaskBody {
+    /// A program.
+    Program(Box<ProgramSpec>),
+    /// A run of the config's agents.
+    Run(Box<LaunchRun>),
+    /// One agent of the config that is a model.
+    Agent {
+        /// Which.
+        id: AgentId,
+        /// What it is told.
+        prompt: String,
+    },
+}
+
+impl WorkflowFile {
+    /// What it would start on this machine.
+    pub fn starts_processes(&self) -> &[StartsProcess] {
+        &self.processes
+    }
+
+    /// The workflow as the engine takes it. `source` and `digest` are the file's; `run` gives a run its members and
+    /// rules, as it does for `launch_run`.
+    pub fn into_spec<E>(
+        self,
+        source: &str,
+        digest: &str,
+        mut run: impl FnMut(LaunchRun) -> Result<RunSpec, E>,
+    ) -> Result<WorkflowSpec, E> {
+        let mut task = |task: WorkflowTask| {
+            let body = match task.body {
+                TaskBody::Program(spec) => StageBody::Program(spec),
+                TaskBody::Run(launch) => StageBody::Run(Box::new(run(*launch)?)),
+                TaskBody::Agent { id, prompt } => StageBody::Run(Box::new(run(quick(id, prompt))?)),
+            };
+            let WorkflowTask { id, timeout, continue_on_failure, .. } = task;
+            Ok(StageTask { id, body, timeout, continue_on_failure })
+        };
+        let mut stages = Vec::new();
+        for stage in self.stages {
+            let tasks = stage.tasks.into_iter().map(&mut task).collect::<Result<_, E>>()?;
+            stages.push(StageSpec { name: stage.name, tasks });
+        }
+        let (source, digest) = (source.to_owned(), digest.to_owned());
+        Ok(WorkflowSpec { name: self.name, goal: self.goal, stages, source, digest })
+    }
+}
+
+/// A run of one agent that answers once.
+fn quick(agent: AgentId, task: String) -> LaunchRun {
+    LaunchRun {
+        task,
+        agent_mode: Some(AgentMode::Single),
+        agents: Some(vec![agent]),
+        refinement: Some(false),
+        ..LaunchRun::default()
+    }
+}
+
+/// Reads a workflow and reports everything there is to say about it. The workflow is there if there is no error.
+pub fn load_workflow(
+    source: Source<'_>,
+    surroundings: &WorkflowSurroundings<'_>,
+) -> (Option<WorkflowFile>, Report) {
+    let mut report = Report::empty(source.name);
+    // A text that is refused for its size alone is not searched for lines first.
+    let quotable = if source.text.len() > limits::MAX_BYTES { "" } else { source.text };
+    let mut sink = Sink::new(quotable);
+    let mut parsed = match parse::parse(source.text) {
+        Ok(parsed) => parsed,
+        Err(problems) => {
+            for parse::Located { span, path, problem } in problems {
+                sink.error(span, &path, problem);
+            }
+            (report.errors, report.warnings) = sink.finish();
+            return (None, report);
+        }
+    };
+    let literals = secrets::literals(&parsed);
+    sink.know_secrets(literals.iter().map(|literal| literal.span).collect());
+    for parse::Located { span, path, problem } in parsed.duplicates.drain(..) {
+        sink.error(span, &path, problem);
+    }
+    let written = parsed.root.clone();
+    let substituted = substitute_some(&mut parsed.root, surroundings.env);
+    if substituted.too_much {
+        let problem = Problem::new("more text than a file may hold comes out of its variables");
+        sink.error(parsed.root.span, "", problem.hint("use fewer `${VARIABLE}`s"));
+    }
+    Walk::new(&WORKFLOW, &mut sink, surroundings.purpose, Landed::NOW).document(&parsed.root);
+    let document = Document::new(&parsed.root, &written, source, surroundings);
+    check::check(&document, &mut sink);
+    (report.errors, report.warnings) = sink.finish();
+    let file = report.is_valid().then(|| resolve::file(&document));
+
+    let mut seen: Vec<String> = literals.into_iter().map(|literal| literal.value).collect();
+    seen.extend(secrets::literals(&parsed).into_iter().map(|literal| literal.value));
+    seen.extend(substituted.secrets);
+    report.secrets = worth_masking(&seen);
+    (file, report)
+}
+
+/// Variables stand in environments and directories only: a prompt or a command may well hold a `${…}` of its own.
+fn substitute_some(root: &mut Node, env: substitute::Lookup<'_>) -> substitute::Substituted {
+    let mut result = substitute::Substituted::default();
+    let mut todo = vec![root];
+    while let Some(node) = todo.pop() {
+        match &mut node.value {
+            Value::List(items) => todo.extend(items),
+            Value::Map(entries) => {
+                for entry in entries {
+                    match entry.key.as_str() {
+                        "env" | "cwd" => result.add(&mut entry.value, env),
+                        "run" => {}
+                        _ => todo.push(&mut entry.value),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    result
+}
+
+/// A workflow's text, read, with what it is read in.
+struct Document<'a> {
+    /// With variables filled in where they may stand.
+    root: &'a Node,
+    /// As written: the same tree.
+    written: &'a Node,
+    source: Source<'a>,
+    surroundings: &'a WorkflowSurroundings<'a>,
+    /// The file's own adapters, then the config's.
+    custom: Vec<CustomAdapter>,
+}
+
+/// A task's place in the document.
+struct TaskAt<'a> {
+    node: &'a Node,
+    path: String,
+    /// Which stage, from 0.
+    stage: usize,
+}
+
+/// Who does a task.
+enum Who<'a> {
+    /// A command line that Althing knows.
+    BuiltIn(&'a str),
+    /// One that the user describes.
+    Custom(&'a CustomAdapter),
+    /// An agent of the config that is a program.
+    Program { id: &'a AgentId, adapter: &'a str, model: Option<&'a str> },
+    /// An agent of the config that is a model.
+    Model(&'a AgentId),
+}
+
+impl<'a> Document<'a> {
+    fn new(
+        root: &'a Node,
+        written: &'a Node,
+        source: Source<'a>,
+        surroundings: &'a WorkflowSurroundings<'a>,
+    ) -> Self {
+        let custom = adapters::resolve(written).into_iter().chain(surroundings.custom.iter().cloned());
+        Self { root, written, source, surroundings, custom: custom.collect() }
+    }
+
+    fn tasks(&self) -> Vec<TaskAt<'a>> {
+        tasks(self.root)
+    }
+
+    /// Who `name` is. An adapter comes before an agent of the config: a workflow means the same beside every config.
+    fn who(&self, name: &str) -> Option<Who<'_>> {
+        if let Some(name) = self.surroundings.adapters.iter().find(|known| **known == name) {
+            return Some(Who::BuiltIn(name));
+        }
+        if let Some(adapter) = self.custom.iter().find(|adapter| adapter.name == name) {
+            return Some(Who::Custom(adapter));
+        }
+        let (id, agent) = self.surroundings.agents.iter().find(|(id, _)| id.as_str() == name)?;
+        Some(match agent {
+            WorkflowAgent::Model => Who::Model(id),
+            WorkflowAgent::Program { adapter, model } => {
+                Who::Program { id, adapter, model: model.as_deref() }
+            }
+        })
+    }
+
+    /// Every name that `who` knows.
+    fn names(&self) -> Vec<&str> {
+        let built_in = self.surroundings.adapters.iter().copied();
+        let custom = self.custom.iter().map(|adapter| adapter.name.as_str());
+        built_in.chain(custom).chain(self.agent_ids()).collect()
+    }
+
+    fn agent_ids(&self) -> impl Iterator<Item = &'a str> {
+        self.surroundings.agents.iter().map(|(id, _)| id.as_str())
+    }
+}
+
+fn tasks(root: &Node) -> Vec<TaskAt<'_>> {
+    let mut found = Vec::new();
+    for (stage, node) in root.get("stages").map(Node::items).unwrap_or_default().iter().enumerate() {
+        for (index, node) in node.get("tasks").map(Node::items).unwrap_or_default().iter().enumerate() {
+            // What is no section was reported as such.
+            if matches!(node.value, Value::Map(_)) {
+                found.push(TaskAt { node, path: format!("stages[{stage}].tasks[{index}]"), stage });
+            }
+        }
+    }
+    found
+}
+
+impl<'a> TaskAt<'a> {
+    fn id(&self) -> Option<&'a str> {
+        self.node.get("id").and_then(Node::as_text)
+    }
+
+    fn agent(&self) -> Option<&'a str> {
+        self.node.get("agent").and_then(Node::as_text)
+    }
+
+    /// How it is driven, by either spelling.
+    fn mode(&self) -> Option<&'a Node> {
+        self.node.get("executionMode").or_else(|| self.node.get("execution_mode"))
+    }
+
+    fn is_interactive(&self) -> bool {
+        self.mode().and_then(Node::as_text) == Some("interactive")
+    }
+}

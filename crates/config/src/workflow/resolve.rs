@@ -1,0 +1,111 @@
+//! Turns a workflow without errors into its stages.
+//!
+//! It reports nothing: what could be wrong was reported before.
+
+use std::path::Path;
+
+use althing_protocol::{ExecutionMode, OnInterrupt, ProgramSpec};
+
+use super::{COMMAND, Document, TaskAt, TaskBody, Who, WorkflowFile, WorkflowStage, WorkflowTask};
+use super::{adapters, runs, tasks};
+use crate::StartsProcess;
+use crate::hands::texts;
+use crate::resolve::{flag, seconds, text};
+use crate::trust::shown;
+
+/// The workflow of a document.
+pub(super) fn file(document: &Document<'_>) -> WorkflowFile {
+    let root = document.root;
+    let names = root.get("stages").map(crate::tree::Node::items).unwrap_or_default().iter().enumerate();
+    let name = |(number, stage): (usize, _)| {
+        text(stage, "name").filter(|name| !name.trim().is_empty()).unwrap_or(format!("stage {}", number + 1))
+    };
+    let mut stages: Vec<WorkflowStage> =
+        names.map(|at| WorkflowStage { name: name(at), tasks: Vec::new() }).collect();
+    // The tree as written is the same one, but what variables hold is not in it.
+    for (at, written) in document.tasks().iter().zip(tasks(document.written)) {
+        if let (Some(stage), Some(task)) = (stages.get_mut(at.stage), task(document, at, &written)) {
+            stage.tasks.push(task);
+        }
+    }
+    WorkflowFile {
+        name: text(root, "name").filter(|name| !name.trim().is_empty()).unwrap_or_else(|| stem(document)),
+        goal: text(root, "goal").unwrap_or_default(),
+        processes: processes(&stages),
+        stages,
+        adapters: adapters::resolve(document.written),
+    }
+}
+
+/// The file's name without directory and ending.
+fn stem(document: &Document<'_>) -> String {
+    let name = Path::new(document.source.name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    name.unwrap_or_else(|| "workflow".to_owned())
+}
+
+fn task(document: &Document<'_>, at: &TaskAt<'_>, written: &TaskAt<'_>) -> Option<WorkflowTask> {
+    let body = match at.node.get("run") {
+        Some(run) => TaskBody::Run(Box::new(runs::resolve(run)?)),
+        None => body(document, at, written)?,
+    };
+    Some(WorkflowTask {
+        id: at.id()?.to_owned(),
+        body,
+        timeout: seconds(at.node, "timeout_seconds"),
+        continue_on_failure: flag(at.node, "continue_on_failure").unwrap_or(false),
+    })
+}
+
+fn body(document: &Document<'_>, at: &TaskAt<'_>, written: &TaskAt<'_>) -> Option<TaskBody> {
+    let prompt = text(at.node, "prompt").unwrap_or_default();
+    let (adapter, agent, own_model) = match document.who(at.agent()?)? {
+        Who::Model(id) => return Some(TaskBody::Agent { id: id.clone(), prompt }),
+        Who::BuiltIn(name) => (name, None, None),
+        Who::Custom(adapter) => (adapter.name.as_str(), None, None),
+        Who::Program { id, adapter, model } => (adapter, Some(id.clone()), model),
+    };
+    let started = Path::new(document.surroundings.cwd);
+    let cwd = at.node.get("cwd").and_then(crate::tree::Node::as_text);
+    let command = at.node.get("command").filter(|_| adapter == COMMAND);
+    Some(TaskBody::Program(Box::new(ProgramSpec {
+        adapter: adapter.to_owned(),
+        command: command.map(texts).unwrap_or_default(),
+        mode: if at.is_interactive() { ExecutionMode::Interactive } else { ExecutionMode::Headless },
+        prompt,
+        cwd: cwd.map_or(started.to_owned(), |cwd| started.join(cwd)).to_string_lossy().into_owned(),
+        env: adapters::environment(written.node),
+        model: text(at.node, "model").or_else(|| own_model.map(str::to_owned)),
+        on_interrupt: at.node.get("on_interrupt").and_then(crate::tree::Node::as_text).and_then(on_interrupt),
+        sandbox: flag(at.node, "sandbox"),
+        idle_timeout: seconds(at.node, "idle_timeout_seconds"),
+        approvals: flag(at.node, "approvals").unwrap_or(false),
+        agent,
+    })))
+}
+
+fn on_interrupt(word: &str) -> Option<OnInterrupt> {
+    match word {
+        "restart" => Some(OnInterrupt::Restart),
+        "ask" => Some(OnInterrupt::Ask),
+        "fail" => Some(OnInterrupt::Fail),
+        _ => None,
+    }
+}
+
+/// The programs that the tasks are, for a person who is asked to trust the file.
+fn processes(stages: &[WorkflowStage]) -> Vec<StartsProcess> {
+    let mut found = Vec::new();
+    for (number, stage) in stages.iter().enumerate() {
+        for (index, task) in stage.tasks.iter().enumerate() {
+            let TaskBody::Program(spec) = &task.body else { continue };
+            let what = if spec.adapter == COMMAND {
+                format!("the command `{}`", shown(&spec.command.join(" ")))
+            } else {
+                format!("the agent `{}`", spec.adapter)
+            };
+            let location = format!("stages[{number}].tasks[{index}]");
+            found.push(StartsProcess { location, what });
+        }
+    }
+    found
+}
