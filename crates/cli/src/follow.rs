@@ -5,8 +5,11 @@ use crate::exit::{Exit, Failure};
 use crate::show::{self, Live, Plain};
 use crate::stop::StopSignals;
 use crate::surroundings::{Surroundings, SystemClock};
-use althing_engine::{Interest, Orchestrator, Stopped, Submitter, Subscription};
-use althing_protocol::{Clock, Fact, FeedItem, Op, Origin, RunEnd, RunResult, Seq, SessionId, Verdict};
+use althing_engine::{Interest, Orchestrator, Stopped, Submitter, Subscription, WorkflowExecutor};
+use althing_protocol::{
+    Clock, Event, Fact, FeedItem, Op, Origin, RunEnd, RunResult, Seq, SessionId, TaskSpec, TaskStatus,
+    Verdict,
+};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -48,6 +51,9 @@ pub struct Follower<'a> {
     display: Display,
     surroundings: &'a Surroundings,
     result: Option<(RunEnd, RunResult)>,
+    /// The workflow, where the session is one.
+    workflow: Option<WorkflowExecutor>,
+    log_dir: PathBuf,
     signals: StopSignals,
     /// Why events could not be written to stdout.
     lost: Option<std::io::Error>,
@@ -73,6 +79,8 @@ impl<'a> Follower<'a> {
             Some(dir) => format!("althing resume {session} --state-dir {}", dir.display()),
             None => format!("althing resume {session}"),
         };
+        let log_dir =
+            surroundings.state_dir(options.state_dir.as_deref()).join("sessions").join(session.as_str());
         let output_file = options.output_file.as_ref().map(|file| surroundings.cwd.join(file));
         Self {
             session,
@@ -81,6 +89,8 @@ impl<'a> Follower<'a> {
             display,
             surroundings,
             result: None,
+            workflow: None,
+            log_dir,
             signals,
             lost: None,
             resume_command,
@@ -169,10 +179,27 @@ impl<'a> Follower<'a> {
             }
         }
         self.display.take(item);
-        if let FeedItem::Event(event) = item
-            && let Fact::Decided(Verdict::Finished { end, result }) = &event.fact
-        {
-            self.result = Some((*end, (**result).clone()));
+        if let FeedItem::Event(event) = item {
+            self.fold(event);
+        }
+    }
+
+    /// Takes note of what the result will be made of.
+    pub fn fold(&mut self, event: &Event) {
+        match &event.fact {
+            // Runs within others are their business.
+            Fact::Decided(Verdict::Finished { end, result })
+                if event.task.as_ref().is_some_and(|task| !task.as_str().contains('.')) =>
+            {
+                self.result = Some((*end, (**result).clone()));
+            }
+            Fact::TaskCreated { id, spec: TaskSpec::Workflow(spec), .. } => {
+                self.workflow = Some(WorkflowExecutor::new(id.clone(), (**spec).clone()));
+            }
+            _ => {}
+        }
+        if let Some(workflow) = &mut self.workflow {
+            workflow.apply(event);
         }
     }
 
@@ -185,12 +212,17 @@ impl<'a> Follower<'a> {
                     .hint(format!("then go on with `{}`", self.resume_command))
             }),
             Stopped::Halted(results) => {
-                for result in results.into_iter().filter(|_| self.output == Output::Json) {
+                if self.workflow.is_some() && self.output == Output::Json {
+                    self.print_workflow()?;
+                }
+                let runs = self.output == Output::Json && self.workflow.is_none();
+                for result in results.into_iter().filter(|_| runs) {
                     self.print(RunEnd::Cancelled, &result)?;
                 }
                 show::say(&format!("interrupted; go on with `{}`", self.resume_command));
                 Ok(Exit::Interrupted)
             }
+            Stopped::Finished if self.workflow.is_some() => self.print_workflow(),
             Stopped::Finished => match self.result.take() {
                 Some((end, result)) => {
                     self.print(end, &result)?;
@@ -205,6 +237,61 @@ impl<'a> Follower<'a> {
                 }),
             },
         }
+    }
+
+    /// Prints a workflow's result where it was asked for.
+    pub fn print_workflow(&self) -> Result<Exit, Failure> {
+        let Some(workflow) = &self.workflow else { return Ok(Exit::NoAnswer) };
+        let report = workflow.report();
+        let exit = match report.status {
+            TaskStatus::Done => Exit::Answered,
+            TaskStatus::Cancelled => Exit::Interrupted,
+            TaskStatus::Failed => Exit::NoAnswer,
+            _ => Exit::Interrupted,
+        };
+        if let Some(error) = report.error.as_ref().filter(|_| exit != Exit::Answered) {
+            show::say(&format!("althing: {error}"));
+        }
+        // What the last stage gave is what the workflow was for.
+        let last = report.stages.last().map(|stage| stage.tasks.as_slice()).unwrap_or_default();
+        let outputs: Vec<String> = last
+            .iter()
+            .filter_map(|task| task.output.as_ref().filter(|output| !output.trim().is_empty()))
+            .map(|output| output.trim_end().to_owned())
+            .collect();
+        let answer = outputs.join("\n\n");
+        if let Some(file) = self.output_file.as_ref().filter(|_| exit == Exit::Answered) {
+            std::fs::write(file, &answer).map_err(|error| self.lost(&file.display().to_string(), &error))?;
+        }
+        let text = match self.output {
+            Output::Json => {
+                let mut json = serde_json::json!({ "session_id": self.session });
+                if let (Some(json), Ok(serde_json::Value::Object(report))) =
+                    (json.as_object_mut(), serde_json::to_value(&report))
+                {
+                    json.extend(report);
+                    json.insert("log_dir".into(), self.log_dir.display().to_string().into());
+                }
+                json.to_string()
+            }
+            Output::Answer if answer.is_empty() => return Ok(exit),
+            Output::Answer if self.surroundings.stdout_is_terminal => show::clean_text(&answer),
+            Output::Answer => answer,
+            Output::Facts | Output::Everything => return Ok(exit),
+        };
+        let mut out = std::io::stdout().lock();
+        match writeln!(out, "{text}").and_then(|()| out.flush()) {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(self.lost("stdout", &error)),
+            _ => Ok(exit),
+        }
+    }
+
+    fn lost(&self, place: &str, error: &std::io::Error) -> Failure {
+        Failure::usage(format!("the result could not be written to {place}: {error}")).hint(format!(
+            "it is kept in {} (session {})",
+            self.log_dir.display(),
+            self.session
+        ))
     }
 
     /// Prints a result where it was asked for.

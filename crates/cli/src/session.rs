@@ -10,7 +10,10 @@ use crate::surroundings::{Surroundings, SystemClock};
 use crate::team::Team;
 use althing_engine::{Backends, Orchestrator, Parts};
 use althing_llm::{HttpClient, HttpOptions, PriceTable};
-use althing_protocol::{AgentId, ContextPath, Event, HandsConfig, Member, SessionId, SessionOpened, TaskId};
+use althing_protocol::{
+    AgentId, Clock, ContextPath, Event, HandsConfig, LOG_SCHEMA, Member, Op, SessionId, SessionKind,
+    SessionOpened, TaskId,
+};
 use althing_runner::{AcceptedByUser, Confinement};
 use althing_storage::{Keeper, SessionWriter};
 use std::collections::HashMap;
@@ -139,6 +142,56 @@ pub fn close(places: &Places, runtime: &Runtime) {
     if closed.is_err() {
         show::say("some programs of agents did not end in time; they end with this process");
     }
+}
+
+/// A session that is to be begun.
+pub struct NewSession {
+    pub kind: SessionKind,
+    /// What it is for, in the user's words.
+    pub goal: String,
+    /// What it is opened to do.
+    pub op: Op,
+}
+
+/// A session under way, with what must be closed after it.
+pub struct Begun {
+    pub id: SessionId,
+    pub orchestrator: Orchestrator,
+    pub places: Arc<Places>,
+}
+
+/// Begins a session: its directory, its places, its log, its first op.
+pub fn begin(
+    new: NewSession,
+    team: &Team,
+    Cast { backends, hands, .. }: Cast,
+    options: &Options,
+    surroundings: &Surroundings,
+    runtime: &Runtime,
+) -> Result<Begun, Failure> {
+    let state = althing_storage::open_state(&surroundings.state_dir(options.state_dir.as_deref())).map_err(
+        |error| {
+            Failure::from(error).hint("--state-dir or ALTHING_STATE_DIR names another place for sessions")
+        },
+    )?;
+    let id = althing_storage::new_session_id(SystemClock.now(), fastrand::u64(..));
+    let writer = state.create(&id)?;
+    let opening = SessionOpened {
+        schema: LOG_SCHEMA,
+        session: id.clone(),
+        kind: new.kind,
+        goal: new.goal,
+        cwd: surroundings.cwd.display().to_string(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        config_source: team.source.clone(),
+        config_text: team.text.clone(),
+        config_digest: team.digest.clone(),
+        op: Some(new.op),
+    };
+    let places = places(&id, hands, state.state_dir(), options, surroundings, runtime);
+    let orchestrator =
+        open(id.clone(), writer, Vec::new(), backends, places.clone(), Some(opening), runtime)?;
+    Ok(Begun { id, orchestrator, places })
 }
 
 /// Puts a session under supervision.

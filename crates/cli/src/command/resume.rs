@@ -8,7 +8,8 @@ use crate::show;
 use crate::surroundings::Surroundings;
 use crate::team;
 use althing_protocol::{
-    Event, Fact, Op, Origin, RunEnd, RunResult, Seq, SessionId, SessionOpened, SessionState, Verdict,
+    Event, Fact, Op, Origin, RunEnd, RunResult, Seq, SessionId, SessionKind, SessionOpened, SessionState,
+    Verdict,
 };
 use althing_storage::{Opened, SessionManager};
 use std::sync::Arc;
@@ -35,7 +36,14 @@ pub fn run(options: &Options, id: Option<&str>, surroundings: &Surroundings) -> 
             notice.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default()
         ));
     }
-    let follower = Follower::new(id.clone(), options, surroundings, signals);
+    let mut follower = Follower::new(id.clone(), options, surroundings, signals);
+    if opened.kind == SessionKind::Workflow && is_closed(&events) {
+        show::say(&format!("session {id} is complete; this is its result"));
+        for event in &events {
+            follower.fold(event);
+        }
+        return follower.print_workflow();
+    }
     if let (Some((end, result)), true) = (finished(&events), is_closed(&events)) {
         show::say(&format!("session {id} is complete; this is its result"));
         follower.print(end, &result)?;

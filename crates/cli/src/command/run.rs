@@ -5,15 +5,12 @@ use crate::context;
 use crate::exit::Exit;
 use crate::exit::Failure;
 use crate::follow::Follower;
-use crate::session::{self, Cast};
+use crate::session::{self, NewSession};
 use crate::show;
 use crate::stop::StopSignals;
-use crate::surroundings::{Surroundings, SystemClock};
+use crate::surroundings::Surroundings;
 use crate::team::{self, Team};
-use althing_protocol::{
-    AgentMode, Clock, ContextPath, LOG_SCHEMA, Member, Millis, Modes, Op, RunSpec, Seq, SessionKind,
-    SessionOpened,
-};
+use althing_protocol::{AgentMode, ContextPath, Member, Millis, Modes, Op, RunSpec, Seq, SessionKind};
 use std::io::Read;
 use std::path::PathBuf;
 use tokio::runtime::Runtime;
@@ -34,36 +31,20 @@ pub fn run(options: &Options, task: Option<&str>, surroundings: &Surroundings) -
     let from = context::From { cwd: &surroundings.cwd, home: home.as_deref() };
     let (context_paths, task) =
         context::gather(&team.config.context_paths, &options.context_path, &task, &from)?;
-    let Cast { members, backends, hands } = session::cast(&team, Some(&context_paths), surroundings)?;
-    announce(&team, &members);
-    let spec = spec(task, context_paths, options, &team, members);
+    let cast = session::cast(&team, Some(&context_paths), surroundings)?;
+    announce(&team, &cast.members);
+    let spec = spec(task, context_paths, options, &team, cast.members.clone());
 
-    let state = althing_storage::open_state(&surroundings.state_dir(options.state_dir.as_deref())).map_err(
-        |error| {
-            Failure::from(error).hint("--state-dir or ALTHING_STATE_DIR names another place for sessions")
-        },
-    )?;
-    let id = althing_storage::new_session_id(SystemClock.now(), fastrand::u64(..));
-    let writer = state.create(&id)?;
-    let opening = SessionOpened {
-        schema: LOG_SCHEMA,
-        session: id.clone(),
+    let new = NewSession {
         kind: SessionKind::Run,
         goal: spec.task.clone(),
-        cwd: surroundings.cwd.display().to_string(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        config_source: team.source,
-        config_text: team.text,
-        config_digest: team.digest,
-        op: Some(Op::StartRun { spec: Box::new(spec) }),
+        op: Op::StartRun { spec: Box::new(spec) },
     };
-    let follower = Follower::new(id.clone(), options, surroundings, signals);
+    let begun = session::begin(new, &team, cast, options, surroundings, &runtime)?;
+    let follower = Follower::new(begun.id, options, surroundings, signals);
     let follower = if team.plain { follower.plain() } else { follower };
-    let places = session::places(&id, hands, state.state_dir(), options, surroundings, &runtime);
-    let orchestrator =
-        session::open(id, writer, Vec::new(), backends, places.clone(), Some(opening), &runtime)?;
-    let ended = follower.run(orchestrator, Seq(0), &runtime);
-    session::close(&places, &runtime);
+    let ended = follower.run(begun.orchestrator, Seq(0), &runtime);
+    session::close(&begun.places, &runtime);
     ended
 }
 

@@ -1,15 +1,17 @@
-//! Who is doing what in a run: a fold of its events, for the progress displays.
+//! Who is doing what in a run or a workflow: a fold of its events, for the progress displays.
 
 use althing_protocol::{
-    AgentId, AttemptOutcome, DeltaKind, Event, Fact, FeedItem, Item, Phase, Progress, Purpose, TaskId,
-    TaskSpec, TaskStatus, Timestamp, Usage, Verdict,
+    AttemptOutcome, DeltaKind, Event, Fact, FeedItem, Item, Phase, Progress, Purpose, TaskId, TaskSpec,
+    TaskStatus, Timestamp, Usage, Verdict,
 };
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
-/// One agent's line.
+/// The line of an agent or of a workflow's program.
 #[derive(Clone, Debug)]
 pub struct Row {
-    pub agent: AgentId,
+    pub name: String,
+    /// Whether it is a program of a workflow, which has no rounds.
+    pub program: bool,
     pub doing: String,
     pub round: u32,
     pub usage: Usage,
@@ -20,30 +22,34 @@ pub struct Row {
 /// The whole board.
 #[derive(Clone, Debug, Default)]
 pub struct Board {
-    rows: BTreeMap<TaskId, Row>,
-    members: Vec<AgentId>,
+    /// In the order in which they came.
+    rows: Vec<Row>,
+    places: HashMap<TaskId, usize>,
     pub usage: Usage,
     pub phase: Option<Phase>,
     pub now: Timestamp,
 }
 
 impl Board {
-    /// The agents' lines, in config order.
-    pub fn rows(&self) -> Vec<&Row> {
-        let place = |row: &Row| self.members.iter().position(|id| *id == row.agent);
-        let mut rows: Vec<&Row> = self.rows.values().collect();
-        rows.sort_by_key(|row| place(row));
-        rows
+    /// The lines.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
     }
 
-    /// The agent whose work a task is.
-    pub fn agent(&self, task: Option<&TaskId>) -> Option<&AgentId> {
-        self.rows.get(task?).map(|row| &row.agent)
+    /// The line of a task.
+    pub fn row(&self, task: Option<&TaskId>) -> Option<&Row> {
+        self.places.get(task?).and_then(|place| self.rows.get(*place))
     }
 
-    /// How wide the agents' names are.
+    /// How wide the names are.
     pub fn width(&self) -> usize {
-        self.members.iter().map(|id| id.as_str().chars().count()).max().unwrap_or_default().clamp(4, 24)
+        self.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or_default().clamp(4, 24)
+    }
+
+    fn add(&mut self, task: &TaskId, name: String, program: bool) {
+        self.places.insert(task.clone(), self.rows.len());
+        let (doing, usage) = ("waiting".into(), Usage::default());
+        self.rows.push(Row { name, program, doing, round: 0, usage, since: None });
     }
 
     pub fn take(&mut self, item: &FeedItem) {
@@ -56,24 +62,22 @@ impl Board {
     fn apply(&mut self, event: &Event) {
         self.now = event.at;
         match &event.fact {
-            Fact::TaskCreated { spec: TaskSpec::Run(spec), .. } => {
-                self.members = spec.members.iter().map(|member| member.id.clone()).collect();
+            Fact::TaskCreated { id, parent, spec: TaskSpec::Work { agent } } => {
+                // An agent of a workflow's run is named after both.
+                let run = parent.as_ref().and_then(|run| run.as_str().split_once('.'));
+                let name = run.map_or_else(|| agent.to_string(), |(_, run)| format!("{run}/{agent}"));
+                self.add(id, name, false);
             }
-            Fact::TaskCreated { id, spec: TaskSpec::Work { agent }, .. } => {
-                let row = Row {
-                    agent: agent.clone(),
-                    doing: "waiting".into(),
-                    round: 0,
-                    usage: Usage::default(),
-                    since: None,
-                };
-                self.rows.insert(id.clone(), row);
+            Fact::TaskCreated { id, spec: TaskSpec::Program(_), .. } => {
+                let name = id.as_str().split_once('.').map_or(id.as_str(), |(_, name)| name);
+                self.add(id, name.to_owned(), true);
             }
             Fact::PhaseChanged { phase } => self.phase = Some(*phase),
             Fact::Decided(Verdict::Finished { result, .. }) => self.usage = result.usage,
             fact => {
                 let at = event.at;
-                if let Some(row) = event.task.as_ref().and_then(|task| self.rows.get_mut(task)) {
+                let place = event.task.as_ref().and_then(|task| self.places.get(task));
+                if let Some(row) = place.and_then(|place| self.rows.get_mut(*place)) {
                     let before = row.usage;
                     row.apply(fact, at);
                     self.usage.input_tokens += row.usage.input_tokens - before.input_tokens;
@@ -87,7 +91,7 @@ impl Board {
 
     fn pass(&mut self, progress: &Progress) {
         let Progress::Delta { task, kind, text, .. } = progress else { return };
-        let Some(row) = self.rows.get_mut(task) else { return };
+        let Some(row) = self.places.get(task).and_then(|place| self.rows.get_mut(*place)) else { return };
         match kind {
             DeltaKind::Text => "writing".clone_into(&mut row.doing),
             DeltaKind::Reasoning => "thinking".clone_into(&mut row.doing),
@@ -144,8 +148,20 @@ impl Row {
             Fact::ItemAdded { item: Item::Update { .. }, .. } => {
                 "judging newer answers".clone_into(&mut self.doing)
             }
+            Fact::ItemAdded { item: Item::Said { text }, .. } => {
+                self.doing = text.lines().next().unwrap_or_default().to_owned();
+            }
+            Fact::ItemAdded { item: Item::Did { tool, detail, .. }, .. } => {
+                self.doing = format!("{tool} {detail}");
+            }
+            Fact::StatusChanged { status: TaskStatus::WaitingForUser, why } => {
+                self.doing = format!("waits for you: {}", why.as_deref().unwrap_or("attach to it"));
+            }
             Fact::StatusChanged { status: TaskStatus::Failed, why: Some(why) } => {
-                self.doing = format!("out: {why}")
+                self.doing = format!("{}: {why}", if self.program { "failed" } else { "out" })
+            }
+            Fact::StatusChanged { status: TaskStatus::Cancelled, .. } if self.program => {
+                "cancelled".clone_into(&mut self.doing)
             }
             _ => {}
         }

@@ -30,7 +30,13 @@ impl Live {
         self.dirty = true;
         if let FeedItem::Event(event) = item {
             self.began.get_or_insert(event.at);
-            self.over |= matches!(event.fact, Fact::Decided(Verdict::Finished { .. }));
+            let whole = event.task.as_ref().is_some_and(|task| !task.as_str().contains('.'));
+            self.over |= whole
+                && match &event.fact {
+                    Fact::Decided(Verdict::Finished { .. }) => true,
+                    Fact::StatusChanged { status, .. } => status.is_final(),
+                    _ => false,
+                };
         }
         if worth_a_line(item) {
             self.erase();
@@ -76,8 +82,9 @@ impl Live {
         let (width, names) = (terminal_width(), self.board.width());
         for row in rows.iter().take(MOST_ROWS) {
             let time = row.since.map(|since| now.since(since).to_string()).unwrap_or_default();
-            let head = format!("{:names$}  ", clean_line(row.agent.as_str()));
-            let tail = format!("  round {}  {}  {time}", row.round, tokens(&row.usage));
+            let head = format!("{:names$}  ", clean_line(&row.name));
+            let round = if row.program { String::new() } else { format!("round {}  ", row.round) };
+            let tail = format!("  {round}{}  {time}", tokens(&row.usage));
             let room = width.saturating_sub(head.chars().count() + tail.chars().count() + 1).max(8);
             let doing: String = clean_line(&row.doing).chars().take(room).collect();
             let line: String =

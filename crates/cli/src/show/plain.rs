@@ -2,7 +2,8 @@
 
 use super::{Board, clean_line, count, say, tokens};
 use althing_protocol::{
-    AttemptOutcome, DeltaKind, Event, Fact, FeedItem, Item, NoticeLevel, Op, Phase, Progress, Verdict,
+    AttemptOutcome, DeltaKind, Event, Fact, FeedItem, Item, NoticeLevel, Op, Phase, Progress, TaskStatus,
+    Verdict,
 };
 
 /// How much of a reason or an error a line shows.
@@ -34,18 +35,21 @@ impl Plain {
     }
 
     fn line(&self, event: &Event) -> Option<(String, String)> {
-        let agent = self.board.agent(event.task.as_ref()).map(ToString::to_string);
-        let run = || "run".to_owned();
+        let row = self.board.row(event.task.as_ref());
+        let agent = row.map(|row| row.name.clone());
+        // A workflow's runs are told apart by their names.
+        let run = || match event.task.as_ref().and_then(|task| task.as_str().split_once('.')) {
+            Some((_, name)) => name.to_owned(),
+            None => "run".to_owned(),
+        };
         Some(match &event.fact {
-            Fact::AttemptStarted { .. } => {
-                let doing = self
-                    .board
-                    .rows()
-                    .into_iter()
-                    .find(|row| Some(row.agent.to_string()) == agent)?
-                    .doing
-                    .clone();
-                (agent?, doing)
+            Fact::AttemptStarted { .. } => (agent?, row?.doing.clone()),
+            Fact::StatusChanged { status: TaskStatus::WaitingForUser, .. } => (agent?, row?.doing.clone()),
+            Fact::ItemAdded { item: Item::Said { .. } | Item::Did { .. }, .. } => {
+                (agent?, row?.doing.clone())
+            }
+            Fact::PhaseChanged { phase: Phase::Stage(stage) } => {
+                ("workflow".into(), format!("stage {} begins", stage + 1))
             }
             Fact::ItemAdded { item: Item::Answer(answer), .. } => {
                 (agent?, format!("answered: {}", answer.label))
@@ -80,7 +84,7 @@ impl Plain {
     fn passing(&self, progress: &Progress) -> Option<(String, String)> {
         match progress {
             Progress::Delta { task, kind: DeltaKind::Retry, text, .. } => {
-                Some((self.board.agent(Some(task))?.to_string(), text.clone()))
+                Some((self.board.row(Some(task))?.name.clone(), text.clone()))
             }
             Progress::Stalled { reason, hint, .. } => {
                 let hint = hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
