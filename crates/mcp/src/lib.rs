@@ -1,11 +1,22 @@
-//! Speaks MCP: uses the tools of MCP servers (`client`), and will offer Althing's own (`server`, later).
+//! Speaks MCP: uses the tools of MCP servers (`client`), and offers agents' tools to the programs that work as them
+//! (`endpoint`).
 //!
 //! Never decides what an agent may do, never writes to our stdout or stderr, never reads our environment: the caller
 //! hands in what it needs. It exists so that `rmcp` and the ways in which servers misbehave stay in one crate.
 
 mod client;
+mod endpoint;
+mod pulse;
+mod web;
 
 pub use client::{
     Launch, Launched, LocalSpawner, McpServers, NoticeKind, Options, Process, ServerNotice, ServerSpec,
     ServerState, ServerTransport, Spawner, StartError, ToolInfo, allowed_environment,
 };
+pub use endpoint::AgentEndpoints;
+pub use web::WebLimits;
+
+/// How Althing names itself to clients.
+fn own_name() -> rmcp::model::Implementation {
+    rmcp::model::Implementation::new("althing", env!("CARGO_PKG_VERSION")).with_title("Althing")
+}

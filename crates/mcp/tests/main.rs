@@ -11,8 +11,10 @@
 #![expect(clippy::disallowed_methods, reason = "tests read files and the environment, and measure time")]
 
 mod suite {
+    mod attacks;
     mod calls;
     mod death;
+    mod endpoint;
     mod eras;
     mod hostile;
     mod http;
@@ -20,4 +22,5 @@ mod suite {
     mod real;
     mod start;
     mod support;
+    mod wire;
 }

@@ -1,0 +1,145 @@
+//! Endpoints: offers one agent's tools to the one program that works as that agent, over streamable HTTP.
+//!
+//! Every endpoint has a path and a token of its own; all share one listener. A token is good for its endpoint only, and
+//! only while the endpoint is open: an agent can never act as another, nor after its time.
+
+mod tools;
+
+use crate::web::{Listener, Service, Site, Token, WebLimits};
+use althing_protocol::{BoxFuture, Endpoint, EndpointCalls, Endpoints, Secret, ToolSpec};
+use rmcp::transport::StreamableHttpService;
+use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tools::Tools;
+
+/// Opens endpoints. Listens from the first one on, on a port that the system chooses; dropping it closes everything.
+pub struct AgentEndpoints {
+    limits: WebLimits,
+    doors: Arc<Doors>,
+    /// The async lock lets only one of those who come first bind.
+    listener: tokio::sync::Mutex<Option<Listener>>,
+}
+
+impl AgentEndpoints {
+    /// Nothing listens yet.
+    pub fn new(limits: WebLimits) -> Self {
+        Self { limits, doors: Arc::default(), listener: tokio::sync::Mutex::new(None) }
+    }
+
+    async fn address(&self) -> Result<SocketAddr, String> {
+        let mut listener = self.listener.lock().await;
+        if let Some(listener) = listener.as_ref().filter(|listener| listener.is_up()) {
+            return Ok(listener.address());
+        }
+        let doors = self.doors.clone();
+        let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let bound = Listener::bind(anywhere, self.limits, |_| doors).await?;
+        Ok(listener.insert(bound).address())
+    }
+
+    async fn open_one(
+        &self,
+        specs: Vec<ToolSpec>,
+        calls: Arc<dyn EndpointCalls>,
+    ) -> Result<OpenEndpoint, String> {
+        let address = self.address().await?;
+        let (path, token) = (format!("/agent/{}", Token::fresh()?.reveal()), Token::fresh()?);
+        let (listed, end) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());
+        let tools = Tools::new(specs, calls, listed.clone(), end.clone(), self.limits.keep_alive);
+        let config = StreamableHttpServerConfig::default()
+            // Every request stands for itself: no session to expire, and a lost connection ends its call.
+            .with_legacy_session_mode(false)
+            .with_sse_keep_alive(Some(self.limits.keep_alive))
+            .with_sse_retry(None)
+            .with_max_request_body_bytes(self.limits.body_bytes)
+            .with_allowed_hosts([address.to_string(), format!("localhost:{}", address.port())])
+            .with_cancellation_token(end.clone());
+        let service = StreamableHttpService::new(
+            move || Ok(tools.clone()),
+            Arc::<NeverSessionManager>::default(),
+            config,
+        );
+        let door = Door { token: Token::of(token.reveal()), service: Arc::new(service) };
+        self.doors.all().insert(path.clone(), door);
+        let url = format!("http://{address}{path}");
+        Ok(OpenEndpoint { url, path, token, listed, doors: self.doors.clone(), _end: end.drop_guard() })
+    }
+}
+
+impl Default for AgentEndpoints {
+    fn default() -> Self {
+        Self::new(WebLimits::default())
+    }
+}
+
+impl Endpoints for AgentEndpoints {
+    fn open(
+        &self,
+        tools: Vec<ToolSpec>,
+        calls: Arc<dyn EndpointCalls>,
+    ) -> BoxFuture<'_, Result<Box<dyn Endpoint>, String>> {
+        Box::pin(async move {
+            let open = self.open_one(tools, calls).await?;
+            Ok(Box::new(open) as Box<dyn Endpoint>)
+        })
+    }
+}
+
+/// The open endpoints by their paths.
+#[derive(Default)]
+struct Doors {
+    // Never held across an await.
+    open: Mutex<HashMap<String, Door>>,
+}
+
+struct Door {
+    token: Token,
+    service: Arc<dyn Service>,
+}
+
+impl Doors {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Door>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Site for Doors {
+    fn find(&self, path: &str, token: &Token) -> Option<Arc<dyn Service>> {
+        self.all().get(path).filter(|door| door.token == *token).map(|door| door.service.clone())
+    }
+}
+
+struct OpenEndpoint {
+    url: String,
+    path: String,
+    token: Secret,
+    listed: Arc<AtomicBool>,
+    doors: Arc<Doors>,
+    /// Ends the calls that are under way.
+    _end: DropGuard,
+}
+
+impl Endpoint for OpenEndpoint {
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn token(&self) -> &Secret {
+        &self.token
+    }
+
+    fn is_connected(&self) -> bool {
+        self.listed.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for OpenEndpoint {
+    fn drop(&mut self) {
+        self.doors.all().remove(&self.path);
+    }
+}

@@ -1,0 +1,40 @@
+//! Shows a waiting client that its call is alive: progress that says no more than that time passes.
+//!
+//! Some clients end a call after a minute without progress, whatever else the connection shows.
+
+use rmcp::RoleServer;
+use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use rmcp::service::RequestContext;
+use std::time::Duration;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+/// Does some work, and tells of progress meanwhile if the client asked for that.
+pub(crate) async fn during<T>(
+    context: &RequestContext<RoleServer>,
+    every: Duration,
+    work: impl Future<Output = T>,
+) -> T {
+    let Some(token) = context.meta.get_progress_token() else { return work.await };
+    tokio::select! {
+        biased;
+        done = work => done,
+        never = beat(context, token, every) => match never {},
+    }
+}
+
+async fn beat(
+    context: &RequestContext<RoleServer>,
+    token: ProgressToken,
+    every: Duration,
+) -> std::convert::Infallible {
+    let mut ticks = interval_at(Instant::now() + every, every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut progress = 0.0;
+    loop {
+        ticks.tick().await;
+        progress += 1.0;
+        let told = ProgressNotificationParam::new(token.clone(), progress);
+        // A client that is gone needs no telling: its call is cancelled by then.
+        let _ = context.peer.notify_progress(told).await;
+    }
+}

@@ -1,0 +1,77 @@
+//! Begins to answer before the answer is there.
+//!
+//! A tool call may take an hour, and clients give up on a connection that stays silent (gemini after one minute, opencode
+//! after five). So an answer that is not there at once becomes an event stream that says nothing yet but stays alive.
+
+use super::{Answer, WebLimits};
+use althing_protocol::BoxFuture;
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, future, stream};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderValue, Response};
+use http_body::Frame;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, StreamBody};
+use std::convert::Infallible;
+use std::time::Duration;
+use tokio::time::timeout;
+
+type Part = Result<Frame<Bytes>, Infallible>;
+
+/// Gives the answer if it comes soon, else a stream that it will come in. Only for those who read event streams.
+pub(super) async fn answer(mut coming: BoxFuture<'static, Answer>, limits: &WebLimits) -> Answer {
+    match timeout(limits.first_byte, &mut coming).await {
+        Ok(answer) => answer,
+        Err(_) => begun(coming, limits.keep_alive),
+    }
+}
+
+fn begun(coming: BoxFuture<'static, Answer>, keep_alive: Duration) -> Answer {
+    let stream = stream::once(future::ready(Ok(nothing()))).chain(rest(coming, keep_alive));
+    let mut response = Response::new(StreamBody::new(stream).boxed_unsync());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+/// The event stream's way of saying nothing.
+fn nothing() -> Frame<Bytes> {
+    Frame::data(Bytes::from_static(b":\n\n"))
+}
+
+enum Stage {
+    Waiting(BoxFuture<'static, Answer>),
+    Passing(UnsyncBoxBody<Bytes, Infallible>),
+    Over,
+}
+
+fn rest(coming: BoxFuture<'static, Answer>, keep_alive: Duration) -> impl Stream<Item = Part> {
+    stream::unfold(Stage::Waiting(coming), move |stage| async move {
+        match stage {
+            Stage::Waiting(mut coming) => match timeout(keep_alive, &mut coming).await {
+                Ok(answer) if has_type(&answer, "text/event-stream") => pass(answer.into_body()).await,
+                Ok(answer) if has_type(&answer, "application/json") => {
+                    let Ok(whole) = answer.into_body().collect().await;
+                    let json = String::from_utf8_lossy(&whole.to_bytes()).replace(['\r', '\n'], " ");
+                    Some((Ok(Frame::data(format!("data: {json}\n\n").into())), Stage::Over))
+                }
+                // Nothing that an event stream could hold: its end says that there is no answer.
+                Ok(_) => None,
+                Err(_) => Some((Ok(nothing()), Stage::Waiting(coming))),
+            },
+            Stage::Passing(body) => pass(body).await,
+            Stage::Over => None,
+        }
+    })
+}
+
+async fn pass(mut body: UnsyncBoxBody<Bytes, Infallible>) -> Option<(Part, Stage)> {
+    let part = body.frame().await?;
+    Some((part, Stage::Passing(body)))
+}
+
+fn has_type(answer: &Answer, wanted: &str) -> bool {
+    let kind = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    kind.is_some_and(|kind| kind.starts_with(wanted))
+}

@@ -1,0 +1,217 @@
+//! Endpoints: an agent's tools, for the one program that works as that agent.
+
+use super::attacks::{is_refusal, statuses, tight};
+use super::support::{call as call_through, call_named, good, names, notices, options, until};
+use super::wire::{Raw, call, modern, read, read_until};
+use althing_mcp::{AgentEndpoints, McpServers, ServerSpec, ServerTransport, WebLimits};
+use althing_protocol::{
+    BoxFuture, Endpoint, EndpointCalls, Endpoints, Secret, ToolCall, ToolOutcome, ToolSpec,
+};
+use serde_json::json;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Answers calls: `echo` at once, `wait` when it is let go, `fail` with an error.
+#[derive(Default)]
+struct Desk {
+    calls: Mutex<Vec<ToolCall>>,
+    go: Notify,
+    /// Calls that were dropped before their end.
+    dropped: AtomicUsize,
+}
+
+struct Dropped<'a>(&'a AtomicUsize);
+
+impl Drop for Dropped<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl EndpointCalls for Desk {
+    fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolOutcome> {
+        Box::pin(async move {
+            self.calls.lock().unwrap().push(call.clone());
+            if call.name == "wait" {
+                let unfinished = Dropped(&self.dropped);
+                self.go.notified().await;
+                std::mem::forget(unfinished);
+            }
+            ToolOutcome { content: call.arguments, is_error: call.name == "fail" }
+        })
+    }
+}
+
+impl Desk {
+    fn count(&self) -> usize {
+        self.calls.lock().unwrap().len()
+    }
+
+    fn dropped(&self) -> usize {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+fn specs() -> Vec<ToolSpec> {
+    let spec = |name: &str| ToolSpec {
+        name: name.to_owned(),
+        description: format!("does {name}"),
+        parameters: json!({"type": "object", "properties": {"text": {"type": "string"}}}),
+    };
+    ["echo", "wait", "fail"].map(spec).to_vec()
+}
+
+async fn open(endpoints: &AgentEndpoints) -> (Box<dyn Endpoint>, Arc<Desk>) {
+    let desk = Arc::new(Desk::default());
+    (endpoints.open(specs(), desk.clone()).await.unwrap(), desk)
+}
+
+fn quick() -> AgentEndpoints {
+    let moment = Duration::from_millis(20);
+    AgentEndpoints::new(WebLimits { first_byte: moment, keep_alive: moment, ..WebLimits::default() })
+}
+
+/// Our own client, with this token.
+async fn client(endpoint: &dyn Endpoint, token: &Secret) -> McpServers {
+    let mut spec = ServerSpec::http("fake", endpoint.url());
+    let ServerTransport::Http { headers, .. } = &mut spec.transport else { unreachable!() };
+    headers.push(("Authorization".to_owned(), Secret::new(format!("Bearer {}", token.reveal()))));
+    McpServers::start(vec![spec], options().0).await
+}
+
+#[tokio::test]
+async fn a_client_lists_and_calls_the_tools_and_counts_as_connected_once_it_has_listed_them() {
+    let endpoints = AgentEndpoints::default();
+    let (endpoint, desk) = open(&endpoints).await;
+    assert!(!endpoint.is_connected());
+    let host = client(&*endpoint, endpoint.token()).await;
+    assert_eq!(notices(&host), [], "{:?}", host.notices());
+    assert!(endpoint.is_connected());
+    assert_eq!(names(&host), ["mcp__fake__echo", "mcp__fake__wait", "mcp__fake__fail"]);
+    assert_eq!(call_through(&host, "echo", json!({"text": "hi"})).await, good("{\"text\":\"hi\"}"));
+    assert!(call_named(&host, "mcp__fake__fail", "{}").await.is_error);
+    let ids: Vec<String> = desk.calls.lock().unwrap().iter().map(|call| call.id.clone()).collect();
+    assert_eq!(ids, ["mcp-1", "mcp-2"]);
+}
+
+#[tokio::test]
+async fn both_eras_of_the_protocol_are_served() {
+    let endpoints = AgentEndpoints::default();
+    let (endpoint, _) = open(&endpoints).await;
+    let send = |message| Raw::post(endpoint.url(), endpoint.token().reveal(), &message);
+    let old = send(call("echo", json!({"text": "old"}))).send().await;
+    assert_eq!(old.message()["result"]["content"][0]["text"], "{\"text\":\"old\"}", "{old:?}");
+    let listed = send(modern("tools/list", json!({}))).send().await;
+    assert_eq!(listed.message()["result"]["tools"][0]["name"], "echo", "{listed:?}");
+    let new = send(modern("tools/call", json!({"name": "echo", "arguments": {"text": "new"}}))).send().await;
+    assert_eq!(new.message()["result"]["content"][0]["text"], "{\"text\":\"new\"}", "{new:?}");
+    let found = send(modern("server/discover", json!({}))).send().await;
+    let revisions = found.message()["result"]["supportedVersions"].clone();
+    assert!(["2025-06-18", "2025-11-25", "2026-07-28"].iter().all(|one| revisions.to_string().contains(one)));
+}
+
+#[tokio::test]
+async fn an_unknown_tool_is_an_error_that_names_the_known_ones() {
+    let endpoints = AgentEndpoints::default();
+    let (endpoint, desk) = open(&endpoints).await;
+    let answer = Raw::post(endpoint.url(), endpoint.token().reveal(), &call("ecco", json!({}))).send().await;
+    let result = &answer.message()["result"];
+    assert_eq!(result["isError"], true, "{answer:?}");
+    assert_eq!(result["content"][0]["text"], "there is no tool `ecco`; there are: echo, wait, fail");
+    assert_eq!(desk.count(), 0);
+}
+
+// The attack S12: one agent acts as another, and after its time.
+#[tokio::test]
+async fn a_token_is_good_for_its_own_endpoint_and_only_while_it_is_open() {
+    let endpoints = AgentEndpoints::default();
+    let (one, desk_of_one) = open(&endpoints).await;
+    let (two, desk_of_two) = open(&endpoints).await;
+    assert_ne!(one.token(), two.token());
+    let messages = [
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
+        call("echo", json!({})),
+        modern("tools/list", json!({})),
+        modern("tools/call", json!({"name": "echo", "arguments": {}})),
+    ];
+    for message in &messages {
+        for (url, token) in [(two.url(), one.token()), (one.url(), two.token())] {
+            assert_eq!(Raw::post(url, token.reveal(), message).send().await.status, 401, "{message}");
+        }
+    }
+    assert_eq!(client(&*two, one.token()).await.servers(), [], "a server that refuses us is left out");
+    let good = |message| Raw::post(one.url(), one.token().reveal(), message);
+    assert_eq!(good(&messages[1]).send().await.status, 200);
+    let late: Vec<Raw> = messages.iter().map(good).collect();
+    drop(one);
+    for request in late {
+        assert_eq!(request.send().await.status, 401);
+    }
+    assert_eq!((desk_of_one.count(), desk_of_two.count()), (1, 0));
+    assert!(!two.is_connected());
+}
+
+#[tokio::test]
+async fn a_long_call_is_answered_at_once_with_a_stream_that_stays_alive() {
+    let endpoints = quick();
+    let (endpoint, desk) = open(&endpoints).await;
+    let new = modern("tools/call", json!({"name": "wait", "arguments": {}}));
+    for message in [call("wait", json!({})), new] {
+        let before = desk.count();
+        let mut stream = Raw::post(endpoint.url(), endpoint.token().reveal(), &message).open().await;
+        let mut begin = read_until(&mut stream, "\n:").await;
+        assert!(begin.contains("text/event-stream"), "{begin}");
+        begin.push_str(&read_until(&mut stream, ":\n\n").await);
+        assert!(!begin.contains("\"result\""), "{begin}");
+        until("the call", || desk.count() > before).await;
+        desk.go.notify_one();
+        let rest = read_until(&mut stream, "\"result\"").await;
+        assert!(rest.contains("data: {"), "{rest}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_asks_for_progress_is_told_that_its_call_is_alive() {
+    let endpoints = quick();
+    let (endpoint, desk) = open(&endpoints).await;
+    let mut message = call("wait", json!({}));
+    message["params"]["_meta"] = json!({"progressToken": "p"});
+    let mut stream = Raw::post(endpoint.url(), endpoint.token().reveal(), &message).open().await;
+    let told = read_until(&mut stream, "\"progress\":2").await;
+    assert!(told.contains("notifications/progress") && told.contains("\"progressToken\":\"p\""), "{told}");
+    desk.go.notify_one();
+    read_until(&mut stream, "\"result\"").await;
+}
+
+#[tokio::test]
+async fn a_call_ends_with_its_connection_and_with_its_endpoint() {
+    let endpoints = quick();
+    let (endpoint, desk) = open(&endpoints).await;
+    let new = modern("tools/call", json!({"name": "wait", "arguments": {}}));
+    let messages = [call("wait", json!({})), new];
+    for (done, message) in messages.iter().enumerate() {
+        let stream = Raw::post(endpoint.url(), endpoint.token().reveal(), message).open().await;
+        until("the call", || desk.count() == done + 1).await;
+        drop(stream);
+        until("its end", || desk.dropped() == done + 1).await;
+    }
+    let stream = Raw::post(endpoint.url(), endpoint.token().reveal(), &messages[0]).open().await;
+    until("the call", || desk.count() == 3).await;
+    drop(endpoint);
+    until("its end", || desk.dropped() == 3).await;
+    assert!(!read(stream).await.text.contains("\"result\""));
+}
+
+// The attack S11, on the listener that all endpoints share.
+#[tokio::test]
+async fn everything_that_is_not_the_agents_own_program_is_refused_and_runs_no_tool() {
+    let endpoints = AgentEndpoints::new(tight());
+    let (endpoint, desk) = open(&endpoints).await;
+    let got = statuses(endpoint.url(), endpoint.token().reveal(), "echo").await;
+    assert!(got.len() >= 1040, "{}", got.len());
+    let through: Vec<_> = got.iter().filter(|(_, status)| !is_refusal(*status)).collect();
+    assert!(through.is_empty(), "{through:?}");
+    assert_eq!(desk.count(), 0);
+}
