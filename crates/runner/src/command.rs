@@ -7,7 +7,7 @@ use crate::confinement::Confinement;
 use crate::docker::Exec;
 use crate::guarded::{End, Launcher, Time};
 use crate::landlocked;
-use crate::launch::{Launch, Restrict};
+use crate::launch::{Input, Launch, Restrict};
 use crate::output::Collector;
 use crate::policy::{CommandPolicy, PolicyError, plain};
 use crate::text::{Arguments, is_sandbox_failure, outcome, refused, spec};
@@ -133,7 +133,8 @@ impl CommandHost {
         let grace_ms = u64::try_from(time.grace.as_millis()).unwrap_or(u64::MAX);
         let (program, cwd) = (program.to_owned(), cwd.to_owned());
         let spare = matches!(confinement, Confinement::Bubblewrap(_));
-        let launch = Launch { program, args, env, cwd, restrict, spare, grace_ms };
+        let input = Input::Nothing;
+        let launch = Launch { program, args, env, cwd, input, restrict, spare, grace_ms };
         let held = self.placeholders.hold(view.missing());
         let end = self.launcher.run(&launch, time, output).await;
         held.done();

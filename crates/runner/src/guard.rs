@@ -5,6 +5,7 @@
 //! threads, and miss whoever left the process group.
 
 use crate::launch::{Launch, Report, TERMINATE, read_frame};
+use crate::passing;
 use crate::sandbox;
 use crate::tree::{kill_below, reap, signal_below};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -29,8 +30,9 @@ pub(crate) fn guard_main() -> ExitCode {
     let _ = setsid();
     let start = set_child_subreaper(Some(getpid()))
         .map_err(io::Error::from)
-        .and_then(|()| read_frame::<Launch>(&mut Control))
-        .and_then(|launch| Ok((sandbox::start(&launch)?, launch)));
+        .and_then(|()| passing::receive(rustix::stdio::stdin()))
+        .and_then(|input| Ok((input, read_frame::<Launch>(&mut Control)?)))
+        .and_then(|(input, launch)| Ok((sandbox::start(&launch, input)?, launch)));
     match start {
         Ok((child, launch)) => {
             let_go_of_output();

@@ -6,8 +6,9 @@
 use crate::hidden::GUARD;
 use crate::launch::{Launch, Report, TERMINATE, frame};
 use crate::output::Collector;
+use crate::passing;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -19,9 +20,9 @@ use tokio::process::Command;
 use tokio::time::{Instant, sleep_until};
 
 /// One read's worth; the pipe is made as large, so that a flood costs few system calls.
-const CHUNK: usize = 256 * 1024;
+pub(crate) const CHUNK: usize = 256 * 1024;
 /// Beyond the grace for TERM, what a guard may take to kill and report.
-const GUARD_SLACK: Duration = Duration::from_secs(8);
+pub(crate) const GUARD_SLACK: Duration = Duration::from_secs(8);
 
 /// How our own program is started again in its hidden modes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,36 +45,51 @@ impl Launcher {
 
     /// Runs a command to its end, its output going to `output`.
     pub(crate) async fn run(&self, launch: &Launch, time: Time, output: &mut Collector) -> io::Result<End> {
-        let mut watch = self.start(launch).await?;
+        let (from, to) = output_pipe()?;
+        let guarded = self.guard(launch, to.try_clone()?, to, None).await?;
+        let mut watch = Watch { guarded, output: from };
         let end = watch.until_end(time, output).await;
-        // The guard ends by itself now; waiting for it keeps zombies away. It kills leftovers first.
-        drop(watch.control);
-        let _ = tokio::time::timeout(GUARD_SLACK, watch.guard.wait()).await;
+        watch.guarded.finish().await;
         end
     }
 
-    async fn start(&self, launch: &Launch) -> io::Result<Watch> {
+    /// Starts a command under a guard. `input` is what [`crate::launch::Input::Passed`] means.
+    pub(crate) async fn guard(
+        &self,
+        launch: &Launch,
+        output: OwnedFd,
+        errors: OwnedFd,
+        input: Option<OwnedFd>,
+    ) -> io::Result<Guarded> {
         let (ours, theirs) = StdUnixStream::pair()?;
         ours.set_nonblocking(true)?;
-        let (from, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-        // Only a matter of speed; an unprivileged user may be over its budget for pipes.
-        let _ = rustix::pipe::fcntl_setpipe_size(&to, CHUNK);
         let child = Command::new(&self.program)
             .arg0("althing")
             .arg(GUARD)
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(Stdio::from(to.try_clone()?))
-            .stderr(Stdio::from(to))
+            .stdout(Stdio::from(output))
+            .stderr(Stdio::from(errors))
             .spawn()?;
         let guard = Guard(Some(child));
-        rustix::io::ioctl_fionbio(&from, true)?;
-        let output = pipe::Receiver::from_owned_fd(from)?;
+        // The socket is empty, so this cannot have to wait.
+        passing::pass(&ours, input.as_ref().map(AsFd::as_fd))?;
+        drop(input);
         let (read, mut control) = UnixStream::from_std(ours)?.into_split();
         control.write_all(&frame(launch)?).await?;
-        Ok(Watch { guard, control, reports: BufReader::new(read).lines(), output })
+        // Reports are short, and there may be hundreds of guards.
+        Ok(Guarded { guard, control, reports: BufReader::with_capacity(512, read).lines() })
     }
+}
+
+/// A pipe for a command's output: the end that we read, and the end that it writes.
+pub(crate) fn output_pipe() -> io::Result<(pipe::Receiver, OwnedFd)> {
+    let (from, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    // Only a matter of speed; an unprivileged user may be over its budget for pipes.
+    let _ = rustix::pipe::fcntl_setpipe_size(&to, CHUNK);
+    rustix::io::ioctl_fionbio(&from, true)?;
+    Ok((pipe::Receiver::from_owned_fd(from)?, to))
 }
 
 /// How long a command may run, and how long its output may linger.
@@ -118,11 +134,43 @@ impl Drop for Guard {
     }
 }
 
-struct Watch {
+/// A guard and the command below it. Dropping it ends both, and all that the command started.
+pub(crate) struct Guarded {
     guard: Guard,
     /// Closing it is what ends everything.
     control: OwnedWriteHalf,
     reports: Lines<BufReader<OwnedReadHalf>>,
+}
+
+impl Guarded {
+    /// Waits for the command's end: its exit code, or the signal that ended it. May be dropped and asked again.
+    pub(crate) async fn exited(&mut self) -> io::Result<(Option<i32>, Option<i32>)> {
+        loop {
+            let line = self.reports.next_line().await?;
+            let line = line.ok_or_else(|| io::Error::other("the guard ended without a word"))?;
+            match serde_json::from_str(&line)? {
+                Report::Started => {}
+                Report::Failed { message } => return Err(io::Error::other(message)),
+                Report::Exited { code, signal } => return Ok((code, signal)),
+            }
+        }
+    }
+
+    /// Asks the command and all below it to end; they are killed after the launch's grace.
+    pub(crate) async fn terminate(&mut self) -> io::Result<()> {
+        self.control.write_all(&[TERMINATE]).await
+    }
+
+    /// Ends what is left and waits until the guard is gone, too: that keeps zombies away.
+    pub(crate) async fn finish(self) {
+        let Self { mut guard, control, reports } = self;
+        drop((control, reports));
+        let _ = tokio::time::timeout(GUARD_SLACK, guard.wait()).await;
+    }
+}
+
+struct Watch {
+    guarded: Guarded,
     output: pipe::Receiver,
 }
 
@@ -150,13 +198,12 @@ impl Watch {
                     }
                     timed_out = true;
                     deadline = Instant::now() + time.grace + GUARD_SLACK;
-                    self.control.write_all(&[TERMINATE]).await?;
+                    self.guarded.terminate().await?;
                 }
-                line = self.reports.next_line(), if end.is_none() => {
-                    if let Some((code, signal)) = exited(line?)? {
-                        end = Some(End { code, signal, timed_out });
-                        deadline = Instant::now() + time.drain;
-                    }
+                exited = self.guarded.exited(), if end.is_none() => {
+                    let (code, signal) = exited?;
+                    end = Some(End { code: code.map(i64::from), signal, timed_out });
+                    deadline = Instant::now() + time.drain;
                 }
                 read = self.output.read(&mut buffer), if open => match read? {
                     0 => open = false,
@@ -164,15 +211,5 @@ impl Watch {
                 },
             }
         }
-    }
-}
-
-/// Reads a report; `Some` if it is the last one.
-fn exited(line: Option<String>) -> io::Result<Option<(Option<i64>, Option<i32>)>> {
-    let line = line.ok_or_else(|| io::Error::other("the guard ended without a word"))?;
-    match serde_json::from_str(&line)? {
-        Report::Started => Ok(None),
-        Report::Failed { message } => Err(io::Error::other(message)),
-        Report::Exited { code, signal } => Ok(Some((code.map(i64::from), signal))),
     }
 }

@@ -24,6 +24,8 @@ pub(crate) struct Launch {
     pub(crate) env: Vec<(String, String)>,
     /// Where it starts.
     pub(crate) cwd: PathBuf,
+    /// Where its input comes from.
+    pub(crate) input: Input,
     /// What it gives up before it starts; `None` only for a command that runs with the user's own rights.
     pub(crate) restrict: Option<Restrict>,
     /// Whether the program itself is not asked to end when the command is: a sandbox that would take everything inside
@@ -31,6 +33,17 @@ pub(crate) struct Launch {
     pub(crate) spare: bool,
     /// From TERM to KILL.
     pub(crate) grace_ms: u64,
+}
+
+/// Where a command's input comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Input {
+    /// There is none.
+    Nothing,
+    /// From the file that was passed along.
+    Passed,
+    /// From the terminal that its output goes to, which it is to control.
+    Terminal,
 }
 
 /// What a process gives up for good before it becomes the command.

@@ -17,6 +17,7 @@ mod hidden;
 mod landlocked;
 mod launch;
 mod output;
+mod passing;
 mod policy;
 mod sandbox;
 mod seccomp;

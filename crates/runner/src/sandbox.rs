@@ -4,38 +4,47 @@
 //! parent hears why. A process of its own because the workspace has no unsafe code to run in a forked child.
 
 use crate::hidden::SANDBOX;
-use crate::launch::{Launch, Restrict, frame, read_frame};
-use crate::{landlocked, seccomp};
-use rustix::process::{Pid, Signal, set_parent_process_death_signal};
+use crate::launch::{Input, Launch, Restrict, frame, read_frame};
+use crate::{landlocked, passing, seccomp};
+use rustix::process::{Pid, Signal, ioctl_tiocsctty, set_parent_process_death_signal, setsid};
 use rustix::thread::{
     CapabilitiesSecureBits, CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities,
     set_capabilities_secure_bits, set_no_new_privs,
 };
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 
 /// Starts the command, inside its walls if it has any; returns once it really runs. For the guard.
-pub(crate) fn start(launch: &Launch) -> io::Result<Pid> {
-    let child = if launch.restrict.is_some() { start_walled(launch)? } else { plain(launch)?.spawn()?.id() };
+pub(crate) fn start(launch: &Launch, input: Option<OwnedFd>) -> io::Result<Pid> {
+    // To take a terminal over, a process must first be inside its own session: also a step between fork and exec.
+    let child = if launch.restrict.is_some() || launch.input == Input::Terminal {
+        start_walled(launch, input)?
+    } else {
+        plain(launch, input)?.spawn()?.id()
+    };
     i32::try_from(child)
         .ok()
         .and_then(Pid::from_raw)
         .ok_or_else(|| io::Error::other("the command has no process id"))
 }
 
-fn start_walled(launch: &Launch) -> io::Result<u32> {
+fn start_walled(launch: &Launch, input: Option<OwnedFd>) -> io::Result<u32> {
     let (mut ours, theirs) = UnixStream::pair()?;
-    let child = Command::new("/proc/self/exe")
-        .arg0("althing")
-        .arg(SANDBOX)
-        .env_clear()
-        .stdin(Stdio::from(OwnedFd::from(theirs)))
-        .process_group(0)
-        .spawn()?;
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("althing").arg(SANDBOX).env_clear().stdin(Stdio::from(OwnedFd::from(theirs)));
+    if launch.input != Input::Terminal {
+        // The leader of a group could not begin a session any more.
+        command.process_group(0);
+    }
+    let child = command.spawn()?;
+    // It keeps their end of the socket, which only the sandbox may hold.
+    drop(command);
+    passing::pass(&ours, input.as_ref().map(AsFd::as_fd))?;
+    drop(input);
     ours.write_all(&frame(launch)?)?;
     ours.shutdown(Shutdown::Write)?;
     // The other end closes by itself when the command is executed; whatever comes before that is why it was not.
@@ -45,18 +54,27 @@ fn start_walled(launch: &Launch) -> io::Result<u32> {
 }
 
 /// The command as it will run, without its walls.
-fn plain(launch: &Launch) -> io::Result<Command> {
+fn plain(launch: &Launch, input: Option<OwnedFd>) -> io::Result<Command> {
+    let stdin = match launch.input {
+        Input::Nothing => Stdio::null(),
+        Input::Passed => {
+            Stdio::from(input.ok_or_else(|| io::Error::other("the command's input was not passed along"))?)
+        }
+        Input::Terminal => Stdio::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?),
+    };
     let mut command = Command::new(&launch.program);
     command
         .args(&launch.args)
         .env_clear()
         .envs(launch.env.iter().map(|(name, value)| (name, value)))
         .current_dir(&launch.cwd)
-        .stdin(Stdio::null())
+        .stdin(stdin)
         // The guard's own output is the command's.
         .stdout(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?)
-        .stderr(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?)
-        .process_group(0);
+        .stderr(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?);
+    if launch.input != Input::Terminal {
+        command.process_group(0);
+    }
     Ok(command)
 }
 
@@ -73,12 +91,20 @@ pub(crate) fn sandbox_main() -> ExitCode {
 }
 
 fn become_command(socket: &mut UnixStream) -> io::Result<std::convert::Infallible> {
+    let input = passing::receive(&*socket)?;
     let launch: Launch = read_frame(socket)?;
-    let mut command = plain(&launch)?;
+    let mut command = plain(&launch, input)?;
+    if launch.input == Input::Terminal {
+        setsid()?;
+        ioctl_tiocsctty(rustix::stdio::stdout())?;
+    }
     // Our parent is the guard's only thread, so here the signal is safe; it covers a guard that is killed itself.
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    set_no_new_privs(true)?;
+    if launch.restrict.is_some() {
+        set_no_new_privs(true)?;
+    }
     match &launch.restrict {
+        None if launch.input == Input::Terminal => {}
         None => return Err(io::Error::other("a sandbox was started without walls")),
         Some(Restrict::BeforeBubblewrap { network }) => {
             let scoped = landlocked::scope();
