@@ -149,6 +149,11 @@ pub enum Command {
         #[command(subcommand)]
         action: Option<SessionsAction>,
     },
+    /// Print completions for a shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
     /// Check, write and describe configs
     Config {
         #[command(subcommand)]
@@ -168,6 +173,11 @@ pub enum SessionsAction {
         /// Which sessions
         #[arg(required = true)]
         ids: Vec<String>,
+    },
+    /// Cut a damaged log to its last good part, so that the session can be resumed; what is cut is kept beside it
+    Repair {
+        /// Which session
+        id: String,
     },
     /// Delete sessions that have not changed for a while
     Prune {

@@ -63,6 +63,11 @@ fn run(args: args::Args) -> Result<Exit, Failure> {
         Some(args::Command::Sessions { action }) => {
             command::sessions::run(&args.options, action, &surroundings)
         }
+        Some(args::Command::Completions { shell }) => {
+            let mut command = <args::Args as clap::CommandFactory>::command();
+            clap_complete::generate(shell, &mut command, "althing", &mut std::io::stdout());
+            Ok(Exit::Answered)
+        }
         Some(args::Command::Config { action }) => command::config::run(&args.options, action, &surroundings),
     }
 }

@@ -11,8 +11,8 @@ use crate::team::Team;
 use althing_engine::{Backends, Orchestrator, Parts};
 use althing_llm::{HttpClient, HttpOptions, PriceTable};
 use althing_protocol::{
-    AgentId, Clock, ContextPath, Event, HandsConfig, LOG_SCHEMA, Member, Op, SessionId, SessionKind,
-    SessionOpened, TaskId,
+    AgentId, Clock, ContextPath, Event, HandsConfig, LOG_SCHEMA, Member, Op, Programs, SessionId,
+    SessionKind, SessionOpened, TaskId,
 };
 use althing_runner::{AcceptedByUser, Confinement};
 use althing_storage::{Keeper, SessionWriter};
@@ -28,6 +28,7 @@ const CLOSING: Duration = Duration::from_secs(2);
 const DISK_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The agents of a team as members of a run, with their backends.
+#[derive(Default)]
 pub struct Cast {
     pub members: Vec<Member>,
     pub backends: Backends,
@@ -165,6 +166,7 @@ pub fn begin(
     new: NewSession,
     team: &Team,
     Cast { backends, hands, .. }: Cast,
+    programs: Option<Arc<dyn Programs>>,
     options: &Options,
     surroundings: &Surroundings,
     runtime: &Runtime,
@@ -189,9 +191,16 @@ pub fn begin(
         op: Some(new.op),
     };
     let places = places(&id, hands, state.state_dir(), options, surroundings, runtime);
-    let orchestrator =
-        open(id.clone(), writer, Vec::new(), backends, places.clone(), Some(opening), runtime)?;
+    let staff = Staff { backends, places: places.clone(), programs };
+    let orchestrator = open(id.clone(), writer, Vec::new(), staff, Some(opening), runtime)?;
     Ok(Begun { id, orchestrator, places })
+}
+
+/// Who and what works in a session.
+pub struct Staff {
+    pub backends: Backends,
+    pub places: Arc<Places>,
+    pub programs: Option<Arc<dyn Programs>>,
 }
 
 /// Puts a session under supervision.
@@ -199,8 +208,7 @@ pub fn open(
     id: SessionId,
     writer: SessionWriter,
     history: Vec<Arc<Event>>,
-    backends: Backends,
-    workplaces: Arc<Places>,
+    staff: Staff,
     opening: Option<SessionOpened>,
     runtime: &Runtime,
 ) -> Result<Orchestrator, Failure> {
@@ -210,9 +218,9 @@ pub fn open(
         reader: writer.reader(),
         journal: Box::new(Keeper::new(writer, &history)),
         history,
-        backends,
-        workplaces: Some(workplaces),
-        programs: None,
+        backends: staff.backends,
+        workplaces: Some(staff.places),
+        programs: staff.programs,
         clock: Arc::new(SystemClock),
         mask: secrets::session_mask(),
         task_dir: Box::new(move |task: &TaskId| dir.join("tasks").join(task.as_str()).display().to_string()),

@@ -228,7 +228,8 @@ fn require_trust(
         .hint(format!("read it, then accept it with --trust, or name it: --config {}", path.display())))
 }
 
-fn digest(text: &str) -> String {
+/// SHA-256 of a text, in hex.
+pub fn digest(text: &str) -> String {
     let mut hex = String::new();
     for byte in Sha256::digest(text.as_bytes()) {
         let _ = write!(hex, "{byte:02x}");

@@ -1,8 +1,8 @@
 //! The traits that join the crates. Whoever fills a port never knows who else does.
 
 use crate::{
-    AnswerLabel, BackendError, BackendInfo, Delta, Event, FeedItem, FileWrite, ModelRequest, Op, Origin,
-    Reply, RunSpec, Screen, Seq, TaskId, Timestamp, ToolCall, ToolSpec,
+    AnswerLabel, BackendError, BackendInfo, ChatSpec, Delta, Event, FeedItem, FileWrite, ModelRequest, Op,
+    Origin, Reply, RunSpec, Screen, Seq, TaskId, Timestamp, ToolCall, ToolSpec,
 };
 use std::future::Future;
 use std::pin::Pin;
@@ -94,6 +94,16 @@ pub trait Workplaces: Send + Sync {
         spec: &'a RunSpec,
         seat: usize,
     ) -> BoxFuture<'a, Result<Arc<dyn Workplace>, String>>;
+
+    /// The place of a conversation's own agent, whose files are in `dir`; None where it has neither files nor tools.
+    fn open_chat<'a>(
+        &'a self,
+        dir: &'a str,
+        spec: &'a ChatSpec,
+    ) -> BoxFuture<'a, Result<Option<Arc<dyn Workplace>>, String>> {
+        let _ = (dir, spec);
+        Box::pin(async { Ok(None) })
+    }
 }
 
 /// The session's log and files, for the one who writes them.

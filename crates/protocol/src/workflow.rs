@@ -13,6 +13,9 @@ pub struct WorkflowSpec {
     pub goal: String,
     /// The stages, in order.
     pub stages: Vec<StageSpec>,
+    /// The adapters that its file and config describe.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub adapters: Vec<CustomAdapter>,
     /// The file it came from.
     pub source: String,
     /// SHA-256 of that file as it was, to notice changes.

@@ -45,6 +45,7 @@ mod reply;
 mod script;
 mod server;
 mod signal;
+pub mod terminal;
 pub mod wait;
 mod wire;
 
@@ -56,3 +57,4 @@ pub use recorded::{Outcome, Recorded};
 pub use reply::{Finish, Reply, ToolCall, Usage};
 pub use script::{Action, OnModel, Script};
 pub use server::{FakeModel, Options, refused_base_url};
+pub use terminal::Terminal;

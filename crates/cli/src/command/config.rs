@@ -5,13 +5,16 @@ use crate::exit::{Exit, Failure};
 use crate::show;
 use crate::surroundings::Surroundings;
 use crate::team;
-use althing_config::Purpose;
+use althing_config::{Purpose, Report};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 pub fn run(options: &Options, action: ConfigAction, surroundings: &Surroundings) -> Result<Exit, Failure> {
     match action {
-        ConfigAction::Check { files } => Ok(check(&files, options.json, surroundings)),
+        ConfigAction::Check { files } => {
+            let judge = |name: &str, text: &str| team::check(name, text, surroundings, Purpose::Check);
+            Ok(check(&files, options.json, surroundings, &judge))
+        }
         ConfigAction::Init { file, force } => init(&surroundings.cwd.join(file), force, surroundings),
         ConfigAction::Schema => {
             print(&serde_json::to_string_pretty(&althing_config::schema()).unwrap_or_default());
@@ -25,7 +28,13 @@ fn print(text: &str) {
     let _ = writeln!(std::io::stdout().lock(), "{text}");
 }
 
-fn check(files: &[PathBuf], json: bool, surroundings: &Surroundings) -> Exit {
+/// Says everything that is wrong with files, as `judge` finds it.
+pub fn check(
+    files: &[PathBuf],
+    json: bool,
+    surroundings: &Surroundings,
+    judge: &dyn Fn(&str, &str) -> Report,
+) -> Exit {
     let (mut reports, mut all_valid) = (Vec::new(), true);
     for file in files {
         let name = file.display().to_string();
@@ -38,7 +47,7 @@ fn check(files: &[PathBuf], json: bool, surroundings: &Surroundings) -> Exit {
                 (false, unreadable(&name, &failure))
             }
             Ok(text) => {
-                let report = team::check(&name, &text, surroundings, Purpose::Check);
+                let report = judge(&name, &text);
                 if !json {
                     show::problems(&report);
                     print(&format!("{name}: {}", summary(report.errors.len(), report.warnings.len())));

@@ -3,7 +3,7 @@
 use crate::args::Options;
 use crate::exit::{Exit, Failure};
 use crate::follow::Follower;
-use crate::session::{self, Cast};
+use crate::session::{self, Cast, Staff};
 use crate::show;
 use crate::surroundings::Surroundings;
 use crate::team;
@@ -56,7 +56,8 @@ pub fn run(options: &Options, id: Option<&str>, surroundings: &Surroundings) -> 
     let Cast { backends, hands, .. } = session::cast(&team, None, surroundings)?;
     let places = session::places(&id, hands, state.state_dir(), options, surroundings, &runtime);
     // Replayed from the start, so that the progress shown is whole.
-    let orchestrator = session::open(id, writer, events, backends, places.clone(), None, &runtime)?;
+    let staff = Staff { backends, places: places.clone(), programs: None };
+    let orchestrator = session::open(id, writer, events, staff, None, &runtime)?;
     let _ = orchestrator.submitter().submit(Op::Resume, Origin::User);
     let ended = follower.run(orchestrator, Seq(0), &runtime);
     session::close(&places, &runtime);

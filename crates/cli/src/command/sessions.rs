@@ -39,6 +39,18 @@ pub fn run(
             }
             Ok(Exit::Answered)
         }
+        Some(SessionsAction::Repair { id }) => {
+            let opened = state.repair(&SessionId::new(id.as_str()))?;
+            for notice in &opened.notices {
+                show::say(&notice.text);
+            }
+            print(&if opened.notices.is_empty() {
+                format!("{id} is not damaged")
+            } else {
+                format!("repaired {id}; go on with `althing resume {id}`")
+            });
+            Ok(Exit::Answered)
+        }
         Some(SessionsAction::Prune { older_than }) => prune(&state, older_than),
     }
 }

@@ -149,7 +149,7 @@ impl Row {
                 "judging newer answers".clone_into(&mut self.doing)
             }
             Fact::ItemAdded { item: Item::Said { text }, .. } => {
-                self.doing = text.lines().next().unwrap_or_default().to_owned();
+                text.lines().next().unwrap_or_default().clone_into(&mut self.doing);
             }
             Fact::ItemAdded { item: Item::Did { tool, detail, .. }, .. } => {
                 self.doing = format!("{tool} {detail}");

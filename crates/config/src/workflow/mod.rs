@@ -158,7 +158,7 @@ impl WorkflowFile {
             stages.push(StageSpec { name: stage.name, tasks });
         }
         let (source, digest) = (source.to_owned(), digest.to_owned());
-        Ok(WorkflowSpec { name: self.name, goal: self.goal, stages, source, digest })
+        Ok(WorkflowSpec { name: self.name, goal: self.goal, stages, adapters: self.adapters, source, digest })
     }
 }
 

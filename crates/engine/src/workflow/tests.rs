@@ -37,6 +37,7 @@ fn workflow(stages: Vec<Vec<StageTask>>) -> WorkflowSpec {
         name: "release".into(),
         goal: "Ship 2.0".into(),
         stages: stages.collect(),
+        adapters: Vec::new(),
         source: "w.yaml".into(),
         digest: String::new(),
     }

@@ -114,21 +114,37 @@ impl Althing {
         read_events(&self.state_dir())
     }
 
+    pub(crate) fn binary(&self) -> &Path {
+        &self.binary
+    }
+
+    pub(crate) fn arguments(&self) -> &[OsString] {
+        &self.arguments
+    }
+
+    /// Its whole environment.
+    pub(crate) fn variables(&self) -> Vec<(OsString, OsString)> {
+        let own = [
+            ("PATH".into(), std::env::var_os("PATH").unwrap_or_default()),
+            ("HOME".into(), self.home_dir().into()),
+            ("ALTHING_STATE_DIR".into(), self.state_dir().into()),
+        ];
+        own.into_iter().chain(self.environment.iter().cloned()).collect()
+    }
+
+    pub(crate) fn root(&self) -> Arc<TempDir> {
+        Arc::clone(&self.root)
+    }
+
     /// Starts it.
     pub fn spawn(&self) -> Running {
         let mut command = Command::new(&self.binary);
-        command
-            .args(&self.arguments)
-            .current_dir(self.work_dir())
-            .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-            .env("HOME", self.home_dir())
-            .env("ALTHING_STATE_DIR", self.state_dir())
-            .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .stdin(match self.stdin {
+        command.args(&self.arguments).current_dir(self.work_dir()).env_clear().envs(self.variables()).stdin(
+            match self.stdin {
                 Input::Nothing => Stdio::null(),
                 Input::Text(_) | Input::Open => Stdio::piped(),
-            });
+            },
+        );
         let running = Running::start(command, &self.describe(), Arc::clone(&self.root));
         if let Input::Text(text) = &self.stdin {
             running.feed_stdin(text.clone());

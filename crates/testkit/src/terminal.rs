@@ -1,0 +1,176 @@
+//! A user at a terminal: the built binary in a pseudo-terminal, keys typed into it, and the screen that it shows.
+
+use std::io::{Read, Write};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use tempfile::TempDir;
+
+use crate::process::Althing;
+
+/// What the terminal has received.
+struct Seen {
+    parser: vt100::Parser,
+    /// Every byte as it came, for what must not be among them.
+    raw: Vec<u8>,
+    ended: bool,
+}
+
+/// A binary in a terminal.
+pub struct Terminal {
+    child: Box<dyn Child + Send + Sync>,
+    master: Box<dyn MasterPty + Send>,
+    writer: Box<dyn Write + Send>,
+    seen: Arc<(Mutex<Seen>, Condvar)>,
+    _root: Arc<TempDir>,
+}
+
+impl std::fmt::Debug for Terminal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Terminal\n{}", self.screen())
+    }
+}
+
+impl Althing {
+    /// Starts it in a terminal of this size.
+    pub fn terminal(&self, cols: u16, rows: u16) -> Terminal {
+        let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
+        let pair = native_pty_system().openpty(size).expect("a pseudo-terminal");
+        let mut command = CommandBuilder::new(self.binary());
+        command.env_clear();
+        command.args(self.arguments());
+        command.cwd(self.work_dir());
+        for (name, value) in self.variables() {
+            command.env(name, value);
+        }
+        if !self.variables().iter().any(|(name, _)| name == "TERM") {
+            command.env("TERM", "xterm-256color");
+        }
+        let child = pair.slave.spawn_command(command).expect("the binary starts");
+        drop(pair.slave);
+        let mut reader = pair.master.try_clone_reader().expect("a reader");
+        let writer = pair.master.take_writer().expect("a writer");
+        let seen = Seen { parser: vt100::Parser::new(rows, cols, 0), raw: Vec::new(), ended: false };
+        let seen = Arc::new((Mutex::new(seen), Condvar::new()));
+        let theirs = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 16 * 1024];
+            loop {
+                let read = reader.read(&mut buffer).unwrap_or(0);
+                let (seen, changed) = &*theirs;
+                let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                if read == 0 {
+                    seen.ended = true;
+                } else {
+                    seen.parser.process(&buffer[..read]);
+                    seen.raw.extend_from_slice(&buffer[..read]);
+                }
+                changed.notify_all();
+                if read == 0 {
+                    return;
+                }
+            }
+        });
+        Terminal { child, master: pair.master, writer, seen, _root: self.root() }
+    }
+}
+
+impl Terminal {
+    /// Types text or control sequences, as a keyboard would send them.
+    pub fn keys(&mut self, keys: &str) -> &mut Self {
+        self.writer
+            .write_all(keys.as_bytes())
+            .and_then(|()| self.writer.flush())
+            .expect("the terminal takes keys");
+        self
+    }
+
+    /// Presses a mouse button and lets it go, at a column and row counted from 0 (SGR mouse mode).
+    pub fn click(&mut self, col: u16, row: u16) -> &mut Self {
+        let (col, row) = (col + 1, row + 1);
+        self.keys(&format!("\x1b[<0;{col};{row}M\x1b[<0;{col};{row}m"))
+    }
+
+    /// Gives the terminal another size.
+    pub fn resize(&mut self, cols: u16, rows: u16) -> &mut Self {
+        let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
+        self.master.resize(size).expect("the size changes");
+        self.seen.0.lock().unwrap_or_else(PoisonError::into_inner).parser.screen_mut().set_size(rows, cols);
+        self
+    }
+
+    /// The screen as text, a line per row.
+    pub fn screen(&self) -> String {
+        let seen = self.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.parser.screen().contents()
+    }
+
+    /// Every byte that the terminal received.
+    pub fn raw(&self) -> Vec<u8> {
+        self.seen.0.lock().unwrap_or_else(PoisonError::into_inner).raw.clone()
+    }
+
+    /// Where a text begins on the screen: column and row from 0.
+    pub fn find(&self, text: &str) -> Option<(u16, u16)> {
+        let screen = self.screen();
+        screen.lines().zip(0..).find_map(|(line, row)| {
+            let before = line.split_once(text)?.0;
+            Some((u16::try_from(before.chars().count()).ok()?, row))
+        })
+    }
+
+    /// Waits until the screen satisfies a condition; shows the screen when it does not in time.
+    #[track_caller]
+    pub fn wait_until(&self, limit: Duration, what: &str, holds: impl Fn(&str) -> bool) -> String {
+        let end = Instant::now() + limit;
+        let (seen, changed) = &*self.seen;
+        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let screen = seen.parser.screen().contents();
+            if holds(&screen) {
+                return screen;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "{what}: not within {limit:?}; the screen is:\n{screen}");
+            assert!(!seen.ended, "{what}: the program ended; the screen was:\n{screen}");
+            seen = changed.wait_timeout(seen, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Waits until a text is on the screen.
+    #[track_caller]
+    pub fn wait_for(&self, text: &str, limit: Duration) -> String {
+        self.wait_until(limit, &format!("`{text}` on the screen"), |screen| screen.contains(text))
+    }
+
+    /// Waits until a text is no longer on the screen.
+    #[track_caller]
+    pub fn wait_gone(&self, text: &str, limit: Duration) -> String {
+        self.wait_until(limit, &format!("`{text}` gone from the screen"), |screen| !screen.contains(text))
+    }
+
+    /// Sends a signal to the program.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let id = self.child.process_id().and_then(|id| i32::try_from(id).ok());
+        if let Some(id) = id.and_then(rustix::process::Pid::from_raw) {
+            rustix::process::kill_process(id, signal).expect("the program can be signalled");
+        }
+    }
+
+    /// Waits for the program's end and gives its exit code.
+    #[track_caller]
+    pub fn wait(&mut self, limit: Duration) -> u32 {
+        let status =
+            crate::wait::until_some(limit, || self.child.try_wait().expect("the child can be waited for"));
+        status.exit_code()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // A test that failed leaves its program running.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
