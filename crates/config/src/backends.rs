@@ -3,7 +3,7 @@
 //! Facts only, and the only copy of them. A key is never sent to an address that it was not made for: an address of
 //! the user's own gets a key only if the backend's type or its `api_key` says which.
 
-use crate::landed::Landed;
+use crate::landed::{Landed, Part};
 use crate::nearest;
 
 /// How a backend type is reached.
@@ -23,7 +23,7 @@ pub enum Reach {
     Azure,
     /// A type that MassGen knows and Althing does not yet: an API of another kind.
     OtherApi,
-    /// A type that MassGen knows and Althing does not yet: a program on this machine.
+    /// A program on this machine.
     Program,
 }
 
@@ -121,12 +121,12 @@ pub static BACKENDS: &[BackendType] = &[
     local("inference", "vLLM or SGLang", "http://localhost:8000/v1"),
     lacking("ag2", "AG2", Reach::OtherApi, &[]),
     lacking("uitars", "UI-TARS", Reach::OtherApi, &["UI_TARS_API_KEY"]),
-    lacking("claude_code", "Claude Code", Reach::Program, &[]),
-    lacking("codex", "Codex", Reach::Program, &[]),
-    lacking("gemini_cli", "Gemini CLI", Reach::Program, &[]),
+    bare("claude_code", "Claude Code", Reach::Program),
+    bare("codex", "Codex", Reach::Program),
+    bare("gemini_cli", "Gemini CLI", Reach::Program),
+    bare("opencode", "OpenCode", Reach::Program),
     lacking("antigravity_cli", "Antigravity CLI", Reach::Program, &[]),
     lacking("copilot", "GitHub Copilot", Reach::Program, &[]),
-    lacking("opencode", "OpenCode", Reach::Program, &[]),
 ];
 
 /// Hosts that belong to a provider under another name than its own API's.
@@ -168,7 +168,8 @@ impl BackendType {
     pub(crate) fn is_supported_in(&self, landed: Landed) -> bool {
         match self.reach {
             Reach::Offline => true,
-            Reach::OtherApi | Reach::Program => false,
+            Reach::OtherApi => false,
+            Reach::Program => self.adapter().is_some() && landed.has(Part::Programs),
             Reach::ChatCompletions | Reach::Responses | Reach::Anthropic | Reach::Gemini | Reach::Azure => {
                 landed.speaks(self.name)
             }

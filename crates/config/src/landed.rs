@@ -10,6 +10,22 @@ const HANDS_ACT: bool = true;
 const RESTARTS_ACT: bool = false;
 /// `ui.display_type: simple` gives plain progress.
 const PLAIN_ACTS: bool = true;
+/// What `AGENTS.md` and `CLAUDE.md` say reaches the agents.
+const INSTRUCTIONS_ACT: bool = false;
+/// Agents are told of skills.
+const SKILLS_ACT: bool = false;
+/// Agents keep memories as files.
+const FILE_MEMORY_ACTS: bool = false;
+/// Agents keep task lists.
+const TASK_PLANNING_ACTS: bool = false;
+/// Planning mode takes the acting tools away.
+const PLANNING_ACTS: bool = false;
+/// Agents start agents.
+const SUBAGENTS_ACT: bool = false;
+/// Commands are held against patterns before they run.
+const COMMAND_PATTERNS_ACT: bool = false;
+/// Agents run on command lines such as `claude`.
+const PROGRAMS_ACT: bool = false;
 /// Backend types of these tables that `llm` does not speak yet. Once it is empty, the keys of the providers' own
 /// tools (`enable_web_search` and the like) act too.
 const NOT_WIRED_YET: &[&str] = &[];
@@ -25,39 +41,66 @@ pub(crate) enum Part {
     Plain,
     /// Every wire, with the providers' own tools.
     Wires,
+    /// Project instructions.
+    Instructions,
+    /// Skills.
+    Skills,
+    /// Memories as files.
+    FileMemory,
+    /// Task lists.
+    TaskPlanning,
+    /// Planning mode.
+    Planning,
+    /// Agents that agents start.
+    Subagents,
+    /// Patterns of commands.
+    CommandPatterns,
+    /// Agents that are programs.
+    Programs,
+}
+
+/// How much of the machinery there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    None,
+    Now,
+    All,
 }
 
 /// Which machinery there is.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Landed {
-    hands: bool,
-    restarts: bool,
-    plain: bool,
+    extent: Extent,
     not_wired: &'static [&'static str],
 }
 
 impl Landed {
     /// As this version is.
-    pub const NOW: Self =
-        Self { hands: HANDS_ACT, restarts: RESTARTS_ACT, plain: PLAIN_ACTS, not_wired: NOT_WIRED_YET };
+    pub const NOW: Self = Self { extent: Extent::Now, not_wired: NOT_WIRED_YET };
     /// With everything.
-    pub const ALL: Self = Self { hands: true, restarts: true, plain: true, not_wired: &[] };
+    pub const ALL: Self = Self { extent: Extent::All, not_wired: &[] };
     /// With nothing that may be missing.
-    pub const NONE: Self = Self {
-        hands: false,
-        restarts: false,
-        plain: false,
-        not_wired: &["claude", "gemini", "azure_openai", "ollama"],
-    };
+    pub const NONE: Self =
+        Self { extent: Extent::None, not_wired: &["claude", "gemini", "azure_openai", "ollama"] };
 
     /// Whether a part is there.
     pub(crate) fn has(self, part: Part) -> bool {
-        match part {
-            Part::Hands => self.hands,
-            Part::Restarts => self.restarts,
-            Part::Plain => self.plain,
-            Part::Wires => self.not_wired.is_empty(),
+        match (self.extent, part) {
+            (_, Part::Wires) => self.not_wired.is_empty(),
+            (Extent::None, _) => false,
+            (Extent::All, _) => true,
+            (Extent::Now, Part::Hands) => HANDS_ACT,
+            (Extent::Now, Part::Restarts) => RESTARTS_ACT,
+            (Extent::Now, Part::Plain) => PLAIN_ACTS,
+            (Extent::Now, Part::Instructions) => INSTRUCTIONS_ACT,
+            (Extent::Now, Part::Skills) => SKILLS_ACT,
+            (Extent::Now, Part::FileMemory) => FILE_MEMORY_ACTS,
+            (Extent::Now, Part::TaskPlanning) => TASK_PLANNING_ACTS,
+            (Extent::Now, Part::Planning) => PLANNING_ACTS,
+            (Extent::Now, Part::Subagents) => SUBAGENTS_ACT,
+            (Extent::Now, Part::CommandPatterns) => COMMAND_PATTERNS_ACT,
+            (Extent::Now, Part::Programs) => PROGRAMS_ACT,
         }
     }
 

@@ -4,6 +4,7 @@
 //! crate never opens a file, never reads the environment and never prints: who calls it does, so that every rule here
 //! can be tested with a string.
 
+mod abilities;
 mod backends;
 mod compose;
 mod diagnostic;
@@ -13,6 +14,8 @@ mod keys;
 mod landed;
 mod limits;
 mod memory;
+#[cfg(test)]
+mod most_used;
 mod nearest;
 mod parse;
 mod patterns;

@@ -10,6 +10,7 @@ use althing_protocol::{
     HandsConfig, InteractiveConfig, Millis, Price, RunLimits, RunRules, Secret, VotingSensitivity,
 };
 
+use crate::abilities::Abilities;
 use crate::backends::{self, Reach};
 use crate::hands;
 use crate::keys::{self, Choice, Kind, Section, Status};
@@ -26,14 +27,22 @@ pub(crate) fn config(root: &Node, env: Lookup<'_>, landed: Landed) -> Config {
     let orchestrator = root.get("orchestrator");
     let context_paths = if landed.has(Part::Hands) { hands::paths::resolve(root) } else { Vec::new() };
     let agents = rules::agents(root);
+    let abilities = Abilities::of(root, landed);
     let agent = |node| agent(node, env, landed, !context_paths.is_empty());
     Config {
         agents: agents.iter().filter_map(|at| agent(at.node)).collect(),
         rules: run_rules(orchestrator, root.get("timeout_settings")),
         interactive: orchestrator.and_then(|node| interactive(node, env, landed)),
         prices: root.get("prices").map(prices).unwrap_or_default(),
+        project_instructions: landed.has(Part::Instructions)
+            && orchestrator.and_then(|node| flag(node, "project_instructions")) != Some(false),
+        skills: abilities.skills(),
+        file_memory: abilities.file_memory(),
+        task_planning: abilities.task_planning(),
+        planning: abilities.planning(),
+        subagents: abilities.subagents(),
+        adapters: Vec::new(),
         context_paths,
-        ..Config::default()
     }
 }
 
@@ -49,7 +58,7 @@ fn agent(node: &Node, env: Lookup<'_>, landed: Landed, has_paths: bool) -> Optio
     let words: Vec<String> = words.into_iter().flatten().collect();
     let backend_node = node.get("backend")?;
     let hands = if landed.has(Part::Hands) {
-        hands::resolve::hands(backend_node, has_paths)
+        hands::resolve::hands(backend_node, has_paths, landed)
     } else {
         HandsConfig::default()
     };
@@ -66,6 +75,7 @@ fn agent(node: &Node, env: Lookup<'_>, landed: Landed, has_paths: bool) -> Optio
 pub(crate) fn backend(node: &Node, env: Lookup<'_>, landed: Landed) -> Option<BackendConfig> {
     let kind = text(node, "type")?;
     let facts = backends::backend_type(&kind)?;
+    let supported = facts.is_supported_in(landed);
     let mut headers = Vec::new();
     for entry in
         ["default_headers", "extra_headers"].iter().filter_map(|key| node.get(key)).flat_map(Node::entries)
@@ -81,13 +91,16 @@ pub(crate) fn backend(node: &Node, env: Lookup<'_>, landed: Landed) -> Option<Ba
         Some((entry.key.clone(), as_kind(key.kind, &entry.value)))
     });
     let mut params: serde_json::Map<_, _> = params.collect();
+    // A program's list is of the program's own tools.
+    if let Some(tools) = node.get("allowed_tools").filter(|_| facts.reach == Reach::Program && supported) {
+        params.insert("allowed_tools".to_owned(), tools.to_json());
+    }
     if facts.reach == Reach::Azure
         && !params.contains_key("api_version")
         && let Some(version) = env(AZURE_VERSION_VARIABLE).filter(|version| !version.trim().is_empty())
     {
         params.insert("api_version".to_owned(), version.trim().into());
     }
-    let supported = facts.is_supported_in(landed);
     Some(BackendConfig {
         model: text(node, "model").or_else(|| facts.default_model.map(str::to_owned)),
         base_url: rules::address(node, facts, env),
@@ -242,7 +255,7 @@ fn integer(node: &Node, key: &str) -> Option<u64> {
     node.get(key)?.as_integer()?.try_into().ok()
 }
 
-fn count(node: &Node, key: &str) -> Option<u32> {
+pub(crate) fn count(node: &Node, key: &str) -> Option<u32> {
     node.get(key)?.as_integer()?.try_into().ok()
 }
 

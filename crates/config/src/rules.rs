@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::Purpose;
+use crate::abilities;
 use crate::backends::{self, BackendType, Reach};
 use crate::diagnostic::{Problem, Severity, Sink};
 use crate::hands;
@@ -60,6 +61,7 @@ pub(crate) fn check(root: &Node, env: Lookup<'_>, purpose: Purpose, landed: Land
     }
     hands::check::check(root, landed, sink);
     let built_in: Vec<&str> = backends::BACKENDS.iter().filter_map(BackendType::adapter).collect();
+    abilities::check(root, sink);
     workflow::adapters::check(root, &[&built_in, [workflow::COMMAND].as_slice()].concat(), sink);
 }
 
@@ -120,7 +122,8 @@ impl Requirements<'_, '_> {
         }
         let Some(type_node) = node.get("type") else { return };
         let Some(kind) = type_node.as_text().and_then(backends::backend_type) else { return };
-        if kind.reach == Reach::Offline || !kind.is_supported_in(self.landed) {
+        // A program chooses its model, and finds its key, by itself.
+        if matches!(kind.reach, Reach::Offline | Reach::Program) || !kind.is_supported_in(self.landed) {
             return;
         }
         let model = node.get("model");

@@ -4,6 +4,7 @@
 //! It only tells; asking for trust is the caller's. It counts what a config asks for, whether or not Althing acts
 //! on it yet: a directory of strangers must be trusted for what its config says, not for what today's version does.
 
+use crate::abilities;
 use crate::backends::{self, Reach};
 use crate::hands::{self, ServerAt};
 use crate::keys::DEFAULT_IMAGE;
@@ -103,13 +104,26 @@ fn has_variable(node: &Node) -> bool {
 pub(crate) fn find_reached(root: &Node) -> Vec<ReachesPath> {
     let reached = hands::paths::all(root).into_iter().filter_map(|at| {
         let path = at.path()?;
-        let stays = !path.starts_with(['/', '~', '\\'])
-            && !path.contains("${")
-            && !path.split(['/', '\\']).any(|part| part == ".." || part.ends_with(':'));
         let writable = at.is_writable();
-        (writable || !stays).then(|| ReachesPath { location: at.location, path: path.to_owned(), writable })
+        (writable || leaves(path)).then(|| ReachesPath {
+            location: at.location,
+            path: path.to_owned(),
+            writable,
+        })
     });
-    reached.collect()
+    let skills = abilities::skills_directory(root).filter(|node| node.as_text().is_some_and(leaves));
+    let skills = skills.and_then(|node| {
+        let path = node.as_text()?.to_owned();
+        Some(ReachesPath { location: "skills_directory".to_owned(), path, writable: false })
+    });
+    reached.chain(skills).collect()
+}
+
+/// Whether a path may lead out of the directory that it counts from.
+fn leaves(path: &str) -> bool {
+    path.starts_with(['/', '~', '\\'])
+        || path.contains("${")
+        || path.split(['/', '\\']).any(|part| part == ".." || part.ends_with(':'))
 }
 
 fn in_backend(node: &Node, path: &str, found: &mut Vec<StartsProcess>) {

@@ -3,6 +3,7 @@
 #![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
 
 mod suite {
+    mod abilities;
     mod backends;
     mod dotenv;
     mod env;

@@ -48,5 +48,8 @@ fn spec(config: &McpServerConfig, workspace: &str) -> ServerSpec {
     };
     spec.allowed_tools.clone_from(&config.allowed_tools);
     spec.exclude_tools.clone_from(&config.exclude_tools);
+    if let Some(limit) = config.call_timeout {
+        spec.call_timeout = limit.duration();
+    }
     spec
 }

@@ -41,7 +41,7 @@ pub(crate) fn check(root: &Node, landed: Landed, sink: &mut Sink<'_>) {
         tool_lists(&backend, sink);
         image(&backend, sink);
         if acts {
-            without_effect(&backend, &mut told, sink);
+            without_effect(&backend, landed, &mut told, sink);
         }
     }
     if acts {
@@ -72,32 +72,43 @@ fn image(backend: &AgentAt<'_>, sink: &mut Sink<'_>) {
 }
 
 /// Keys that need another one to act.
-fn without_effect(backend: &AgentAt<'_>, told: &mut HashSet<&'static str>, sink: &mut Sink<'_>) {
+fn without_effect(
+    backend: &AgentAt<'_>,
+    landed: Landed,
+    told: &mut HashSet<&'static str>,
+    sink: &mut Sink<'_>,
+) {
     let node = backend.node;
     let kind = node.get("type").and_then(Node::as_text).and_then(backends::backend_type);
-    // A program runs its own commands; where is its own matter.
-    if kind.is_some_and(|kind| kind.reach == Reach::Program) {
-        return;
-    }
-    let mut tell = |keys: &'static [&'static str], needs: &str| {
+    let mut tell = |keys: &'static [&'static str], where_to: &str, hint: &str| {
         for key in keys {
             let Some(entry) = node.entry(key).filter(|entry| !entry.value.is_null()) else { continue };
             if told.insert(key) {
-                let problem = Problem::new(format!("`{key}` does nothing without `{needs}`"));
-                let path = format!("{}.{key}", backend.path);
-                sink.warning(
-                    entry.key_span,
-                    &path,
-                    problem.hint(format!("add `{needs}`, or remove the key")),
-                );
+                let problem = Problem::new(format!("`{key}` does nothing {where_to}"));
+                sink.warning(entry.key_span, &format!("{}.{key}", backend.path), problem.hint(hint));
             }
         }
     };
-    if !is_on(node, "enable_mcp_command_line") {
-        tell(COMMANDS, "enable_mcp_command_line: true");
-    }
-    if !is_docker(node) {
-        tell(DOCKER, "command_line_execution_mode: docker");
+    match kind.filter(|kind| kind.reach == Reach::Program) {
+        Some(kind) if kind.is_supported_in(landed) => {
+            let where_to = "for an agent that is a program";
+            for keys in [COMMANDS, DOCKER] {
+                tell(keys, where_to, "it runs its own commands, inside Althing's walls; remove the key");
+            }
+        }
+        // The type itself does nothing yet.
+        Some(_) => {}
+        None => {
+            let mut without = |keys, needs: &str| {
+                tell(keys, &format!("without `{needs}`"), &format!("add `{needs}`, or remove the key"));
+            };
+            if !is_on(node, "enable_mcp_command_line") {
+                without(COMMANDS, "enable_mcp_command_line: true");
+            }
+            if !is_docker(node) {
+                without(DOCKER, "command_line_execution_mode: docker");
+            }
+        }
     }
 }
 

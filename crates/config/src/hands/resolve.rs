@@ -4,32 +4,36 @@
 
 use std::collections::HashSet;
 
-use althing_protocol::{
-    CommandsConfig, DockerConfig, HandsConfig, McpServerConfig, McpTransport, Millis, Secret,
-};
+use althing_protocol::{CommandsConfig, DockerConfig, HandsConfig, McpServerConfig, McpTransport, Secret};
 
 use super::{FILE_TOOLS, ServerAt, Transport, own_tool, own_tools, scalar, servers, texts};
 use crate::backends::{self, Reach};
 use crate::keys::DEFAULT_IMAGE;
+use crate::landed::{Landed, Part};
 use crate::memory;
+use crate::resolve::seconds;
 use crate::tree::Node;
 
 /// What stays of the file tools for an agent that works with commands.
 const KEPT_WITH_COMMANDS: &[&str] = &["write_file", "edit_file"];
 
 /// The hands of an agent with this backend. Who has context paths can read them.
-pub(crate) fn hands(backend: &Node, has_paths: bool) -> HandsConfig {
+pub(crate) fn hands(backend: &Node, has_paths: bool, landed: Landed) -> HandsConfig {
     let has_workspace = text(backend, "cwd").is_some_and(|cwd| !cwd.trim().is_empty());
     let mcp_servers = servers(backend, "").into_iter().filter_map(|server| self::server(&server, backend));
     HandsConfig {
         files: has_workspace || has_paths,
-        commands: is_on(backend, "enable_mcp_command_line").then(|| commands(backend)),
+        commands: is_on(backend, "enable_mcp_command_line").then(|| commands(backend, landed)),
         mcp_servers: mcp_servers.collect(),
         excluded_tools: excluded_tools(backend),
     }
 }
 
-fn commands(backend: &Node) -> CommandsConfig {
+fn commands(backend: &Node, landed: Landed) -> CommandsConfig {
+    let patterns = |key: &str| match backend.get(key).filter(|_| landed.has(Part::CommandPatterns)) {
+        Some(list) => texts(list),
+        None => Vec::new(),
+    };
     let network = is_on(backend, "command_line_network");
     let docker = is_docker(backend).then(|| {
         let usual = if network { "bridge" } else { "none" };
@@ -44,11 +48,9 @@ fn commands(backend: &Node) -> CommandsConfig {
     CommandsConfig {
         network: docker.as_ref().map_or(network, |docker| docker.network_mode != "none"),
         docker,
-        timeout: backend
-            .get("command_line_timeout_seconds")
-            .and_then(Node::as_number)
-            .map(|seconds| Millis((seconds * 1000.0).round() as u64)),
-        ..CommandsConfig::default()
+        timeout: seconds(backend, "command_line_timeout_seconds"),
+        allowed: patterns("command_line_allowed_commands"),
+        blocked: patterns("command_line_blocked_commands"),
     }
 }
 
@@ -79,7 +81,7 @@ fn server(server: &ServerAt<'_>, backend: &Node) -> Option<McpServerConfig> {
         transport,
         allowed_tools: server.node.get("allowed_tools").map(texts).or_else(|| allowed_tools(backend)),
         exclude_tools: once(excluded.concat()),
-        call_timeout: None,
+        call_timeout: seconds(server.node, "timeout_seconds"),
     })
 }
 

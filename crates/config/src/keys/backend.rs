@@ -6,7 +6,7 @@
 use super::tools::{CONTEXT_PATHS, DEFAULT_IMAGE, HOOKS, MCP_SERVER};
 use super::{
     ANY_NUMBER, COUNT, COUNT_OR_ZERO, Kind, NOT_NEGATIVE, Range, SECONDS, Section, TOKENS, hands, instead,
-    key, later, sent, wired, word, word_later,
+    key, later, program, sent, wired, word, word_later,
 };
 use crate::landed::Part;
 
@@ -79,13 +79,13 @@ pub(crate) static BACKEND: Section = Section {
         sent("web_search_options", Kind::Any, "The provider's own web search."),
         later("output_schema", Kind::Any, "JSON Schema of the reply."),
         hands("cwd", Kind::Text, "Gives the agent a workspace and the file tools. Its value names no directory: every agent has a private workspace of the run's own."),
-        later("permission_mode", Kind::Choice(&[word("default"), word("acceptEdits"), word("bypassPermissions"), word("plan")]), "What a CLI agent may do without asking."),
+        program("permission_mode", Kind::Choice(&[word("default"), word("acceptEdits"), word("bypassPermissions"), word("plan")]), "For an agent that is a program: what it may do without asking."),
         later("permissions", Kind::Any, "Rules for what the agent may do."),
         hands("allowed_tools", Kind::List(&Kind::Text), "The only tools that the agent gets, besides those of the run."),
         hands("exclude_tools", Kind::List(&Kind::Text), "Tools that the agent does not get.").off("[]"),
-        later("disallowed_tools", Kind::List(&Kind::Text), "Tools that a CLI agent does not get."),
-        later("append_system_prompt", Kind::Text, "Text added to a CLI agent's own prompt."),
-        later("system_prompt", Kind::Text, "Text in place of a CLI agent's own prompt."),
+        program("disallowed_tools", Kind::List(&Kind::Text), "For an agent that is a program: tools of its own that it does not get."),
+        program("append_system_prompt", Kind::Text, "For an agent that is a program: text added to its own prompt."),
+        program("system_prompt", Kind::Text, "For an agent that is a program: text in place of its own prompt."),
         hands("mcp_servers", Kind::Either(&[Kind::List(&Kind::Section(&MCP_SERVER)), Kind::Map(&Kind::Section(&MCP_SERVER))]), "MCP servers whose tools the agent gets, as a list or by name.").off("[]"),
         later("hooks", Kind::Section(&HOOKS), "Programs called before and after this agent's tool calls."),
         later("direct_mcp_servers", Kind::List(&Kind::Text), "MCP servers that stay as they are when tools become code."),
@@ -110,8 +110,8 @@ pub(crate) static BACKEND: Section = Section {
         later("enable_rate_limit", Kind::Bool, "Whether requests are spread over time."),
         wired("api_version", Kind::Text, "Version of the Azure API."),
         hands("enable_mcp_command_line", Kind::Bool, "Whether the agent may run commands: confined to its workspace and the context paths, without network."),
-        later("command_line_allowed_commands", Kind::List(&Kind::Text), "Patterns of commands that may run."),
-        later("command_line_blocked_commands", Kind::List(&Kind::Text), "Patterns of commands that may not run."),
+        later("command_line_allowed_commands", Kind::List(&Kind::Pattern), "Patterns of which a command must match one, at its beginning.").off("[]").once(Part::CommandPatterns),
+        later("command_line_blocked_commands", Kind::List(&Kind::Pattern), "Patterns of commands that may not run, at their beginning.").off("[]").once(Part::CommandPatterns),
         hands("command_line_execution_mode", Kind::Choice(&[word("local"), word("docker"), word_later("srt", "local")]), "Where commands run: on this machine, confined, or in a container.").default("local").off("local"),
         hands("command_line_docker_image", Kind::Text, "Image of the container; it must be on this machine.").default(DEFAULT_IMAGE),
         hands("command_line_docker_memory_limit", Kind::Memory, "Memory of the container, such as `2g`."),

@@ -224,6 +224,11 @@ const fn hands(name: &'static str, kind: Kind, about: &'static str) -> Key {
     Key { part: Some(Part::Hands), ..later(name, kind, about) }
 }
 
+/// A key that goes on to the program that an agent is, once agents can be programs.
+const fn program(name: &'static str, kind: Kind, about: &'static str) -> Key {
+    Key { passed_on: true, part: Some(Part::Programs), ..later(name, kind, about) }
+}
+
 impl Key {
     /// Whether Althing acts on it.
     pub(crate) fn status(&self, landed: Landed) -> Status {

@@ -43,7 +43,7 @@ pub(super) static MCP_SERVER: Section = Section {
         key("exclude_tools", Kind::List(&Kind::Text), "Tools not taken from it, besides `backend.exclude_tools`."),
         instead("security", Kind::Any, "MassGen's checks of the server.", OWN_RULES),
         later("defer_loading", Kind::Bool, "Whether its tools are loaded when first wanted."),
-        later("timeout_seconds", Kind::Number(SECONDS), "Longest time of a call."),
+        key("timeout_seconds", Kind::Number(SECONDS), "Longest time of a call without an answer or a sign of progress."),
         later("timeout", Kind::Number(SECONDS), "Longest time until an HTTP server answers."),
         later("http_read_timeout", Kind::Number(SECONDS), "Longest silence of an HTTP server."),
     ],

@@ -121,11 +121,14 @@ fn a_key_that_needs_another_one_says_so_once() {
 
 #[test]
 fn a_program_runs_its_own_commands_where_it_likes() {
-    let report = checked_by_all(&backend(
-        "{type: codex, command_line_execution_mode: docker, command_line_docker_network_mode: bridge}",
-    ));
-    assert_eq!(report.warnings.len(), 1);
-    assert_eq!(report.warnings[0].location, "agents[0].backend.type");
+    let told = problems("{type: codex, command_line_execution_mode: docker}");
+    assert_eq!(
+        told,
+        [
+            "Warning 3:28 agents[0].backend.command_line_execution_mode | `command_line_execution_mode` does nothing for an agent that is a program | it runs its own commands, inside Althing's walls; remove the key"
+        ]
+    );
+    assert_eq!(problems("{type: codex, cwd: work}"), Vec::<String>::new());
 }
 
 #[test]

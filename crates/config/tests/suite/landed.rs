@@ -31,6 +31,28 @@ const WAITING: &[&str] = &[
     "betas: [one]",
     "max_concurrent_requests: 2",
     "requests_per_minute: 30",
+    "permission_mode: plan",
+    "disallowed_tools: [Bash]",
+    "append_system_prompt: x",
+    "system_prompt: x",
+];
+
+/// Keys of `orchestrator.coordination` that wait for something.
+const WAITING_TO_COORDINATE: &[&str] = &[
+    "enable_planning_mode: true",
+    "planning_mode_instruction: x",
+    "enable_agent_task_planning: true",
+    "max_tasks_per_plan: 3",
+    "task_planning_filesystem_mode: true",
+    "enable_memory_filesystem_mode: true",
+    "use_skills: true",
+    "skills_directory: x",
+    "enable_subagents: true",
+    "subagent_default_timeout: 100",
+    "subagent_min_timeout: 10",
+    "subagent_max_timeout: 1000",
+    "subagent_max_concurrent: 2",
+    "background_subagents: {enabled: true}",
 ];
 
 #[test]
@@ -41,7 +63,16 @@ fn a_key_gives_one_warning_before_its_machinery_is_there_and_none_after() {
         assert!(before.warnings[0].message.contains("is not supported yet and does nothing"), "{key}");
         assert_eq!(messages(&after), Vec::<String>::new(), "{key}");
     }
+    for key in WAITING_TO_COORDINATE {
+        let (before, after) = both(&with(&format!("orchestrator: {{coordination: {{{key}}}}}\n")));
+        assert_eq!(before.warnings.len(), 1, "{key}: {:?}", messages(&before));
+        assert_eq!(messages(&after), Vec::<String>::new(), "{key}");
+    }
+    let commands = "{type: offline, enable_mcp_command_line: true, command_line_allowed_commands: [ls]}";
+    let (before, after) = both(&backend(commands));
+    assert_eq!((before.warnings.len(), messages(&after)), (2, Vec::new()));
     for more in [
+        "orchestrator: {project_instructions: true}",
         "orchestrator: {context_paths: [docs]}",
         "orchestrator: {max_orchestration_restarts: 1}",
         "orchestrator: {coordination: {max_orchestration_restarts: 1}}",
@@ -93,7 +124,8 @@ fn the_schema_calls_a_key_deprecated_only_before() {
 
 #[test]
 fn a_type_that_is_not_spoken_yet_is_refused_for_a_run_and_taken_after() {
-    for kind in ["claude", "gemini", "azure_openai", "ollama"] {
+    let programs = ["claude_code", "codex", "gemini_cli", "opencode"];
+    for kind in ["claude", "gemini", "azure_openai", "ollama"].into_iter().chain(programs) {
         assert!(BACKENDS.iter().any(|backend| backend.name == kind), "{kind}");
         let text = backend(&format!(
             "{{type: {kind}, model: m, api_key: '${{K:-k}}', base_url: 'http://127.0.0.1:1'}}"

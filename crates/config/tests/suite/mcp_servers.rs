@@ -153,9 +153,9 @@ fn what_does_not_act_in_a_server_is_a_warning() {
     for (server, location, message) in [
         ("{command: p, security: {level: high}}", "security", "`security` does nothing in Althing"),
         (
-            "{command: p, timeout_seconds: 5}",
-            "timeout_seconds",
-            "`timeout_seconds` is not supported yet and does nothing",
+            "{command: p, http_read_timeout: 5}",
+            "http_read_timeout",
+            "`http_read_timeout` is not supported yet and does nothing",
         ),
         ("{command: p, url: 'https://h'}", "url", "`url` has no effect on this kind of MCP server"),
         ("{type: http, url: 'https://h', cwd: x}", "cwd", "`cwd` has no effect on this kind of MCP server"),

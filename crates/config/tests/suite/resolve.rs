@@ -110,7 +110,7 @@ fn a_config_that_says_nothing_has_the_default_rules() {
 /// The table's defaults are what people read; these are what acts. Written out, they must change nothing.
 #[test]
 fn writing_the_defaults_of_the_table_out_changes_nothing() {
-    let schema = althing_config::schema();
+    let schema = althing_config::schema_in(althing_config::Landed::ALL);
     let mut written = serde_json::Map::new();
     for section in
         ["orchestrator", "timeout_settings", "coordination", "interactive_mode", "context_compaction"]
@@ -127,7 +127,8 @@ fn writing_the_defaults_of_the_table_out_changes_nothing() {
         "orchestrator: {}\ntimeout_settings: {}\n",
         written["orchestrator"], written["timeout_settings"]
     );
-    let with_defaults = loaded(&with(&more)).config;
+    let with_defaults = loaded_by_all(&with(&more)).config;
+    assert_eq!(with_defaults, loaded_by_all(&with("orchestrator: {interactive_mode: {}}\n")).config);
     assert_eq!(with_defaults.rules, RunRules::default());
     assert_eq!(with_defaults.interactive, Some(althing_protocol::InteractiveConfig::default()));
     assert!(

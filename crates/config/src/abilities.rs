@@ -1,0 +1,117 @@
+//! What the agents of a run can do besides their hands: skills, memories, task lists, planning, agents of their own.
+//!
+//! The keys stand in `orchestrator.coordination`; each comes to nothing as long as its machinery is not there.
+
+use althing_protocol::{PlanningConfig, SkillsConfig, SubagentsConfig, TaskPlanning};
+
+use crate::diagnostic::{Problem, Sink};
+use crate::landed::{Landed, Part};
+use crate::resolve::{count, flag, seconds, text};
+use crate::tree::Node;
+
+/// Where skills are, unless a config says so: MassGen's place.
+const SKILLS_DIRECTORY: &str = ".agent/skills";
+/// The longest task list, unless a config says so: MassGen's number.
+const MOST_TASKS: u32 = 10;
+
+/// The part of a document that says so.
+pub(crate) struct Abilities<'a> {
+    root: &'a Node,
+    coordination: Option<&'a Node>,
+    landed: Landed,
+}
+
+fn coordination(root: &Node) -> Option<&Node> {
+    root.get("orchestrator").and_then(|node| node.get("coordination"))
+}
+
+/// The directory of skills that a document names, if agents get skills.
+pub(crate) fn skills_directory(root: &Node) -> Option<&Node> {
+    let coordination = coordination(root).filter(|node| flag(node, "use_skills") == Some(true))?;
+    let team = || root.get("orchestrator").and_then(|node| node.get("skills_directory"));
+    coordination.get("skills_directory").or_else(team)
+}
+
+/// Reports times that contradict each other, and a blank directory.
+pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
+    if let Some(node) = skills_directory(root)
+        && node.as_text().is_some_and(|path| path.trim().is_empty())
+    {
+        let problem = Problem::new("`skills_directory` is blank").hint("name a directory, or remove the key");
+        sink.error(node.span, "orchestrator.coordination.skills_directory", problem);
+    }
+    let Some(node) = coordination(root) else { return };
+    let time = |key: &str| Some((node.get(key)?, seconds(node, key)?));
+    let (min, usual, max) =
+        (time("subagent_min_timeout"), time("subagent_default_timeout"), time("subagent_max_timeout"));
+    let path = |key: &str| format!("orchestrator.coordination.{key}");
+    if let (Some((at, min)), Some((_, max))) = (min, max)
+        && min > max
+    {
+        let problem = Problem::new("`subagent_min_timeout` is more than `subagent_max_timeout`");
+        sink.error(at.span, &path("subagent_min_timeout"), problem.hint("swap the two"));
+    } else if let Some((at, usual)) = usual
+        && (min.is_some_and(|(_, min)| usual < min) || max.is_some_and(|(_, max)| usual > max))
+    {
+        let problem =
+            Problem::new("`subagent_default_timeout` is not between the shortest and the longest time");
+        let hint = "the nearer of the two is taken; change one of them";
+        sink.warning(at.span, &path("subagent_default_timeout"), problem.hint(hint));
+    }
+}
+
+/// The times of agents that agents start. What a config leaves out gives way to what it says.
+fn subagents(node: &Node) -> SubagentsConfig {
+    let usual = SubagentsConfig::default();
+    let default = seconds(node, "subagent_default_timeout").unwrap_or(usual.default_timeout);
+    let max = seconds(node, "subagent_max_timeout");
+    let min_timeout = seconds(node, "subagent_min_timeout")
+        .unwrap_or_else(|| usual.min_timeout.min(default).min(max.unwrap_or(default)));
+    let max_timeout = max.unwrap_or_else(|| usual.max_timeout.max(default).max(min_timeout));
+    SubagentsConfig {
+        default_timeout: default.min(max_timeout).max(min_timeout),
+        min_timeout,
+        max_timeout,
+        max_concurrent: count(node, "subagent_max_concurrent").unwrap_or(usual.max_concurrent),
+        background: node.get("background_subagents").and_then(|node| flag(node, "enabled")) != Some(false),
+    }
+}
+
+impl<'a> Abilities<'a> {
+    pub(crate) fn of(root: &'a Node, landed: Landed) -> Self {
+        Self { root, coordination: coordination(root), landed }
+    }
+
+    /// The section, if this switch in it is on and its machinery is there.
+    fn on(&self, part: Part, switch: &str) -> Option<&'a Node> {
+        let node = self.coordination.filter(|_| self.landed.has(part))?;
+        (flag(node, switch) == Some(true)).then_some(node)
+    }
+
+    pub(crate) fn skills(&self) -> Option<SkillsConfig> {
+        self.on(Part::Skills, "use_skills")?;
+        let named = skills_directory(self.root).and_then(Node::as_text);
+        Some(SkillsConfig { directory: named.unwrap_or(SKILLS_DIRECTORY).to_owned() })
+    }
+
+    pub(crate) fn file_memory(&self) -> bool {
+        self.on(Part::FileMemory, "enable_memory_filesystem_mode").is_some()
+    }
+
+    pub(crate) fn task_planning(&self) -> Option<TaskPlanning> {
+        let node = self.on(Part::TaskPlanning, "enable_agent_task_planning")?;
+        Some(TaskPlanning {
+            max_tasks: count(node, "max_tasks_per_plan").unwrap_or(MOST_TASKS),
+            as_files: flag(node, "task_planning_filesystem_mode").unwrap_or(false),
+        })
+    }
+
+    pub(crate) fn planning(&self) -> Option<PlanningConfig> {
+        let node = self.on(Part::Planning, "enable_planning_mode")?;
+        Some(PlanningConfig { instruction: text(node, "planning_mode_instruction") })
+    }
+
+    pub(crate) fn subagents(&self) -> Option<SubagentsConfig> {
+        self.on(Part::Subagents, "enable_subagents").map(subagents)
+    }
+}

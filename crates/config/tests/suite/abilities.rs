@@ -1,0 +1,151 @@
+//! Skills, memories, task lists, planning, agents of agents, and agents that are programs: from keys to settings.
+
+use althing_config::{Landed, Purpose, Source, check_in};
+use althing_protocol::{Config, Millis, PlanningConfig, SkillsConfig, SubagentsConfig, TaskPlanning};
+use serde_json::json;
+
+use super::support::{backend, checked_by_all, env, loaded_by_all, messages, with};
+
+fn coordinated(flow: &str) -> Config {
+    loaded_by_all(&with(&format!("orchestrator: {{coordination: {flow}}}\n"))).config
+}
+
+#[test]
+fn without_their_switches_agents_have_none_of_it() {
+    for flow in [
+        "{}",
+        "{skills_directory: x, max_tasks_per_plan: 3, planning_mode_instruction: x, subagent_max_concurrent: 9}",
+    ] {
+        let config = coordinated(flow);
+        assert_eq!((config.skills, config.file_memory, config.task_planning), (None, false, None));
+        assert_eq!((config.planning, config.subagents), (None, None));
+    }
+}
+
+#[test]
+fn skills_have_a_directory_of_massgens_unless_one_is_named() {
+    let skills = |config: Config| config.skills.map(|SkillsConfig { directory }| directory);
+    assert_eq!(skills(coordinated("{use_skills: true}")).as_deref(), Some(".agent/skills"));
+    assert_eq!(skills(coordinated("{use_skills: true, skills_directory: mine}")).as_deref(), Some("mine"));
+    let team =
+        loaded_by_all(&with("orchestrator: {skills_directory: ours, coordination: {use_skills: true}}\n"));
+    assert_eq!(skills(team.config).as_deref(), Some("ours"));
+    let report =
+        checked_by_all(&with("orchestrator: {coordination: {use_skills: true, skills_directory: ' '}}\n"));
+    assert_eq!(report.errors[0].message, "`skills_directory` is blank");
+}
+
+#[test]
+fn skills_from_elsewhere_need_the_users_word_in_a_config_that_was_found() {
+    let reached = |directory: &str| {
+        let text = format!(
+            "orchestrator: {{coordination: {{use_skills: true, skills_directory: '{directory}'}}}}\n"
+        );
+        loaded_by_all(&with(&text)).reaches_paths().len()
+    };
+    assert_eq!((reached("skills"), reached("/opt/skills"), reached("../skills")), (0, 1, 1));
+}
+
+#[test]
+fn task_lists_memories_and_planning_are_switched_on() {
+    let config = coordinated(
+        "{enable_agent_task_planning: true, max_tasks_per_plan: 30, task_planning_filesystem_mode: true, enable_memory_filesystem_mode: true, enable_planning_mode: true, planning_mode_instruction: only think}",
+    );
+    assert_eq!(config.task_planning, Some(TaskPlanning { max_tasks: 30, as_files: true }));
+    assert!(config.file_memory);
+    assert_eq!(config.planning, Some(PlanningConfig { instruction: Some("only think".into()) }));
+    let config = coordinated("{enable_agent_task_planning: true, enable_planning_mode: true}");
+    assert_eq!(config.task_planning, Some(TaskPlanning { max_tasks: 10, as_files: false }));
+    assert_eq!(config.planning, Some(PlanningConfig { instruction: None }));
+}
+
+#[test]
+fn agents_of_agents_have_times_that_fit_together() {
+    let of = |flow: &str| coordinated(flow).subagents.expect("subagents");
+    assert_eq!(of("{enable_subagents: true}"), SubagentsConfig::default());
+    let all = of(
+        "{enable_subagents: true, subagent_default_timeout: 200, subagent_min_timeout: 100, subagent_max_timeout: 300, subagent_max_concurrent: 7, background_subagents: {enabled: false}}",
+    );
+    let expected = SubagentsConfig {
+        default_timeout: Millis::from_secs(200),
+        min_timeout: Millis::from_secs(100),
+        max_timeout: Millis::from_secs(300),
+        max_concurrent: 7,
+        background: false,
+    };
+    assert_eq!(all, expected);
+    let times = |flow: &str| {
+        let one = of(&format!("{{enable_subagents: true, {flow}}}"));
+        (one.min_timeout.0 / 1000, one.default_timeout.0 / 1000, one.max_timeout.0 / 1000)
+    };
+    assert_eq!(times("subagent_default_timeout: 900"), (60, 900, 900));
+    assert_eq!(times("subagent_default_timeout: 5"), (5, 5, 600));
+    assert_eq!(times("subagent_max_timeout: 30"), (30, 30, 30));
+    assert_eq!(times("subagent_min_timeout: 700"), (700, 700, 700));
+
+    let told =
+        |flow: &str| messages(&checked_by_all(&with(&format!("orchestrator: {{coordination: {flow}}}\n"))));
+    let crossed = told("{subagent_min_timeout: 9, subagent_max_timeout: 3}");
+    assert!(
+        crossed[0].starts_with("Error 4:53 orchestrator.coordination.subagent_min_timeout"),
+        "{crossed:?}"
+    );
+    let outside = told("{enable_subagents: true, subagent_default_timeout: 700, subagent_max_timeout: 600}");
+    assert!(
+        outside[0].starts_with("Warning") && outside[0].contains("the nearer of the two is taken"),
+        "{outside:?}"
+    );
+}
+
+#[test]
+fn project_instructions_are_on_unless_switched_off() {
+    assert!(loaded_by_all(&with("")).config.project_instructions);
+    assert!(
+        !loaded_by_all(&with("orchestrator: {project_instructions: false}\n")).config.project_instructions
+    );
+}
+
+#[test]
+fn patterns_of_commands_reach_the_settings_and_a_wrong_one_is_an_error_at_its_place() {
+    let flow = |list: &str| {
+        backend(&format!(
+            "{{type: offline, enable_mcp_command_line: true, command_line_blocked_commands: [{list}], command_line_allowed_commands: ['git .*']}}"
+        ))
+    };
+    let hands = loaded_by_all(&flow("'rm .*', 'sudo'")).config.agents[0].hands.clone();
+    let commands = hands.commands.expect("commands");
+    assert_eq!(
+        (commands.allowed, commands.blocked),
+        (vec!["git .*".to_owned()], vec!["rm .*".into(), "sudo".into()])
+    );
+    let report = checked_by_all(&flow("ok, '(?!x)'"));
+    assert_eq!(report.errors.len(), 1);
+    assert_eq!(report.errors[0].location, "agents[0].backend.command_line_blocked_commands[1]");
+    assert!(report.errors[0].message.contains("look-around"), "{}", report.errors[0].message);
+}
+
+#[test]
+fn a_call_of_a_server_has_the_time_that_the_config_says() {
+    let text =
+        backend("{type: offline, mcp_servers: {s: {command: p, timeout_seconds: 2.5}, t: {command: p}}}");
+    let servers = loaded_by_all(&text).config.agents[0].hands.mcp_servers.clone();
+    assert_eq!((servers[0].call_timeout, servers[1].call_timeout), (Some(Millis(2500)), None));
+}
+
+#[test]
+fn an_agent_that_is_a_program_needs_neither_model_nor_key_and_keeps_its_own_keys() {
+    let text = backend(
+        "{type: claude_code, cwd: work, permission_mode: acceptEdits, allowed_tools: [Read], disallowed_tools: [Bash], append_system_prompt: be brief, reasoning_effort: high}",
+    );
+    let report = check_in(Source { name: "team.yaml", text: &text }, &env(&[]), Purpose::Run, Landed::ALL);
+    assert_eq!(messages(&report), Vec::<String>::new());
+    let agent = report.config.expect("settings").config.agents[0].clone();
+    assert_eq!(
+        (agent.backend.kind.as_str(), agent.backend.model, agent.backend.base_url),
+        ("claude_code", None, None)
+    );
+    let expected = json!({"permission_mode": "acceptEdits", "allowed_tools": ["Read"], "disallowed_tools": ["Bash"], "append_system_prompt": "be brief", "reasoning_effort": "high"});
+    assert_eq!(json!(agent.backend.params), expected);
+    assert!(agent.hands.files);
+    assert_eq!(agent.hands.excluded_tools, Vec::<String>::new());
+}
