@@ -1,9 +1,11 @@
 //! Decides what happens next in a session, and supervises it.
 //!
-//! The deciders (`coordination`, `prompt`, `tools`) are pure; the `orchestrator` is the only part with a clock,
+//! The deciders (`coordination`, `interactive`, `workflow`, `launch`, `prompt`, `tools`) are pure; the `orchestrator` is the only part with a clock,
 //! threads and doers. Nothing here touches files, processes, sockets or the terminal.
 
 mod coordination;
+mod interactive;
+mod launch;
 mod orchestrator;
 mod prompt;
 mod router;
@@ -11,10 +13,12 @@ mod tools;
 mod workflow;
 
 pub use coordination::{CallKey, Chore, ChoreKind, Consequence, Coordination, Wanted};
+pub use interactive::InteractiveSession;
+pub use launch::{Consent, LAUNCH_RUN, Launch, execution_of, launch_run_spec, read_launch, resolve_launch};
 pub use orchestrator::{
     Backends, Feed, Front, Interest, Mask, Orchestrator, Parts, Stopped, SubmitError, Submitter, Subscription,
 };
-pub use prompt::Briefing;
+pub use prompt::{Briefing, guidance};
 pub use router::Router;
 pub use tools::{NEW_ANSWER, VOTE};
 pub use workflow::{

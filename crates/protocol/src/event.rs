@@ -168,6 +168,9 @@ pub enum Verdict {
         summary: String,
         /// What is kept word for word besides: the facts that hold it.
         kept: Vec<Seq>,
+        /// Lines that are kept besides: decisions, file paths, runs.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        markers: Vec<String>,
         /// The size before and after, in tokens, as well as that can be told.
         tokens: (u64, u64),
     },

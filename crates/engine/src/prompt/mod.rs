@@ -3,10 +3,12 @@
 //! Pure, and cheap to rebuild: prompts are not kept in the log, since the log says everything they are made of.
 
 mod briefing;
+pub(crate) mod interactive;
 mod messages;
 mod sections;
 
 pub use briefing::Briefing;
+pub use interactive::guidance;
 
 use crate::coordination::{Attempt, Coordination, Seat};
 use crate::tools;
@@ -21,6 +23,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) agents: usize,
     /// Whether answers will be judged.
     pub(crate) votes: bool,
+    /// Whether agents only plan.
+    pub(crate) planning: bool,
     pub(crate) turn: TurnKind,
     pub(crate) sensitivity: VotingSensitivity,
 }
@@ -72,6 +76,7 @@ impl Coordination {
             identity: seat.member.system_message.as_deref(),
             agents: self.state.seats.len(),
             votes: !spec.rules.skip_voting,
+            planning: spec.modes.planning,
             turn,
             sensitivity: seat.member.voting_sensitivity.unwrap_or(spec.rules.voting_sensitivity),
         };
@@ -105,3 +110,6 @@ impl Coordination {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod interactive_tests;

@@ -41,6 +41,14 @@ fn a_first_answer() {
     insta::assert_snapshot!(rendered(&World::new(spec), 0));
 }
 
+// spec: interactive/launch-run-tool/planning-mode-run
+#[test]
+fn a_planner_is_told_to_describe_its_approach_and_to_act_on_nothing() {
+    let mut spec = spec(&["gem", "gpt"], RunRules::default());
+    spec.modes.planning = true;
+    insta::assert_snapshot!(rendered(&World::new(spec), 0));
+}
+
 #[test]
 fn a_judge_that_may_improve() {
     insta::assert_snapshot!(rendered(&judged(RunRules::default()), 0));

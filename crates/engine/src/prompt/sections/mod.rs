@@ -1,9 +1,12 @@
 //! The sections of a system prompt, one file each. A role is a list of sections; each decides for itself whether it
 //! has something to say.
 
-mod identity;
+pub(super) mod family;
+pub(super) mod identity;
 mod judging;
+pub(super) mod orchestrator;
 mod parliament;
+mod planning;
 mod presenting;
 
 use super::Scene;
@@ -13,8 +16,13 @@ pub(crate) struct Section(fn(&Scene<'_>) -> Option<String>);
 
 impl Section {
     /// What a member of a run is told, most lasting first.
-    pub(crate) const CONTRIBUTOR: &'static [Self] =
-        &[Self(identity::say), Self(parliament::say), Self(judging::say), Self(presenting::say)];
+    pub(crate) const CONTRIBUTOR: &'static [Self] = &[
+        Self(identity::say),
+        Self(parliament::say),
+        Self(planning::say),
+        Self(judging::say),
+        Self(presenting::say),
+    ];
 }
 
 /// The sections' texts, joined.

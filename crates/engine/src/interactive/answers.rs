@@ -1,0 +1,117 @@
+//! What the user says to an open question, and which ops make no sense as things stand.
+//!
+//! An approval holds for exactly what was shown, once: it names the proposal's digest, and the question closes with it.
+
+use super::InteractiveSession;
+use super::state::Step;
+use crate::coordination::Consequence;
+use crate::launch::{self, Consent};
+use althing_protocol::{
+    Decision, Fact, InteractionId, InteractionKind, LaunchRun, ModeChoice, Op, Proposal, Seq,
+};
+
+impl InteractiveSession {
+    /// Checks an answer to an open question; the facts that follow from it, or why it is refused.
+    pub fn answer(
+        &self,
+        interaction: &InteractionId,
+        decision: &Decision,
+    ) -> Result<Vec<Consequence>, String> {
+        let Some(open) = self.interaction.as_ref().filter(|open| open.id == *interaction) else {
+            return Err(format!("the interaction {interaction} is not open"));
+        };
+        match (&open.kind, decision) {
+            (_, Decision::Reject { .. }) => {}
+            (InteractionKind::Budget { .. }, Decision::Approve { .. }) => {}
+            (InteractionKind::RunApproval { .. }, Decision::Change { .. }) => {}
+            (InteractionKind::RunApproval { proposal }, Decision::Approve { digest, edited, .. }) => {
+                self.check_approval(proposal, digest.as_deref(), edited.as_deref())?
+            }
+            _ => return Err(format!("the interaction {interaction} takes approve or reject")),
+        }
+        let closed = Fact::InteractionClosed { id: open.id.clone(), decision: decision.clone() };
+        Ok(vec![self.fact(closed)])
+    }
+
+    fn check_approval(
+        &self,
+        shown: &Proposal,
+        digest: Option<&str>,
+        edited: Option<&LaunchRun>,
+    ) -> Result<(), String> {
+        match digest {
+            Some(digest) if digest == shown.digest => {}
+            Some(_) => return Err("the approval is for another proposal than the one that is open".into()),
+            None => return Err("an approval must name the digest of the proposal it is for".into()),
+        }
+        let Some(edited) = edited else { return Ok(()) };
+        let choice = ModeChoice::default();
+        launch::resolve_launch(&self.spec.team, edited, &choice, Consent::Person, 0).map(|_| ())
+    }
+
+    /// What the user approved, with their changes: it runs as it stands.
+    pub(super) fn approved_launch(&self) -> Option<LaunchRun> {
+        let launching = self.launching()?;
+        let Some(Decision::Approve { edited, instructions, .. }) = &launching.decision else { return None };
+        let shown = &launching.proposal.as_ref()?.launch;
+        let mut launch = edited.as_deref().unwrap_or(shown).clone();
+        if let Some(words) = instructions.as_deref().map(str::trim).filter(|words| !words.is_empty()) {
+            let before = launch.context.take().map(|context| context + "\n\n").unwrap_or_default();
+            launch.context = Some(format!("{before}The user adds: {words}"));
+        }
+        Some(launch)
+    }
+
+    /// What the run that has just come into being was launched with, settled.
+    pub(super) fn launched(&self) -> Option<LaunchRun> {
+        let turn = self.turn.as_ref()?;
+        let launch = self.approved_launch().or_else(|| {
+            let call = turn.launch_call()?;
+            launch::read_text(&call.arguments).ok()
+        })?;
+        if self.launching().is_some_and(|launching| launching.decision.is_some()) {
+            return Some(launch);
+        }
+        let choice = self.choice(turn);
+        let settled = launch::resolve_launch(&self.spec.team, &launch, &choice, Consent::Nobody, 0);
+        settled.ok().map(|launch| launch.proposal.launch)
+    }
+
+    /// Why an op makes no sense as things stand, for people; None where it does.
+    pub fn refuses(&self, op: &Op) -> Option<String> {
+        let words = match op {
+            Op::SendMessage { text, .. } if text.trim().is_empty() => "the message is empty".to_owned(),
+            Op::Unqueue { message } if self.queue.iter().all(|queued| queued.seq != *message) => {
+                "that message does not wait any more".to_owned()
+            }
+            Op::Pin { message: Some(message) } if !self.knows(*message) => {
+                "there is no such message in the conversation any more".to_owned()
+            }
+            Op::Pin { message: None } if self.past.is_empty() && self.turn.is_none() => {
+                "there is no message to pin yet".to_owned()
+            }
+            Op::Compact if self.spec.agent.is_none() => {
+                "nobody can sum the conversation up: interactive mode is off".to_owned()
+            }
+            Op::Compact if self.older() == 0 => "there is nothing to shorten yet".to_owned(),
+            Op::Cancel { task } if *task == self.task && self.turn.is_none() => {
+                "nothing is under way".to_owned()
+            }
+            _ => return None,
+        };
+        Some(words)
+    }
+
+    fn knows(&self, message: Seq) -> bool {
+        let said = |steps: &[Step]| {
+            steps.iter().any(|step| matches!(step, Step::Reply { seq, .. } if *seq == message))
+        };
+        let of_turn = self.turn.as_ref().is_some_and(|turn| {
+            said(&turn.steps) || turn.message.as_ref().is_some_and(|spoken| spoken.seq == message)
+        });
+        of_turn
+            || self.past.iter().any(|past| past.message.seq == message || said(&past.steps))
+            || self.queue.iter().any(|queued| queued.seq == message)
+            || self.keeps(message)
+    }
+}

@@ -1,0 +1,428 @@
+//! The conversation, as a decider: one agent that is talked to, remembers, and launches runs.
+//!
+//! Pure, like `coordination`: facts are folded into a state, and the state says what follows (`rules.rs`), what should be
+//! under way (`wants.rs`) and what the agent is shown (`request.rs`). The states and their transitions are in
+//! `transitions.rs`; this file only folds. A message is taken up by the step to `CHATTING`, a turn is closed by the step to
+//! `IDLE`, and every fact between them is enough to go on from: a crash may leave any prefix of a batch.
+
+mod answers;
+mod budget;
+mod compaction;
+mod request;
+mod rules;
+mod state;
+mod tokens;
+mod transitions;
+mod wants;
+
+use crate::coordination::Consequence;
+use althing_protocol::{
+    AttemptOutcome, ChatSpec, ChatState, Decision, Event, Fact, Interaction, InteractionKind, Item,
+    ModeChoice, Notice, NoticeLevel, Op, Phase, Purpose, RunResult, Seq, SessionId, TaskId, TaskSpec,
+    TaskStatus, Usage, Verdict,
+};
+use budget::Purse;
+use compaction::Earlier;
+use request::Frame;
+use state::{Attempt, Child, Launching, Past, Shortening, Spoken, Step, Turn, mood_after};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// The decider of one conversation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InteractiveSession {
+    session: SessionId,
+    task: TaskId,
+    spec: Arc<ChatSpec>,
+    frame: Arc<Frame>,
+    phase: ChatState,
+    status: TaskStatus,
+    /// What the user has toggled.
+    modes: ModeChoice,
+    /// Messages that wait for their turn.
+    queue: VecDeque<Spoken>,
+    /// The conversation is to be shortened at the next occasion.
+    shorten: bool,
+    turn: Option<Turn>,
+    past: Vec<Past>,
+    /// What was before `past`, summed up.
+    earlier: Option<Earlier>,
+    /// The first message: what the conversation is for.
+    goal: Option<Spoken>,
+    pins: BTreeSet<Seq>,
+    /// The number of the newest attempt.
+    attempts: u32,
+    /// The number of the session's newest run.
+    newest_run: u32,
+    /// What the conversation's runs gave back, in order.
+    runs: Vec<RunResult>,
+    interaction: Option<Interaction>,
+    /// How many interactions were opened.
+    interactions: u32,
+    purse: Purse,
+    /// What people are still to be told.
+    notice: Option<Notice>,
+    /// The backend's own conversation, where it keeps one.
+    native: Option<String>,
+    /// The size of the conversation as the provider counted it last, and about how much came since.
+    counted: Option<(u64, u64)>,
+    halted: bool,
+}
+
+impl InteractiveSession {
+    /// A conversation as its `TaskCreated` describes it.
+    pub fn new(session: SessionId, task: TaskId, spec: ChatSpec) -> Self {
+        let budget = spec.agent.as_ref().and_then(|agent| agent.budget_micro_usd);
+        Self {
+            session,
+            task,
+            modes: spec.modes.clone(),
+            frame: Arc::new(Frame::new(&spec)),
+            spec: Arc::new(spec),
+            phase: ChatState::Idle,
+            status: TaskStatus::Pending,
+            queue: VecDeque::new(),
+            shorten: false,
+            turn: None,
+            past: Vec::new(),
+            earlier: None,
+            goal: None,
+            pins: BTreeSet::new(),
+            attempts: 0,
+            newest_run: 0,
+            runs: Vec::new(),
+            interaction: None,
+            interactions: 0,
+            purse: Purse::new(budget),
+            notice: None,
+            native: None,
+            counted: None,
+            halted: false,
+        }
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> ChatState {
+        self.phase
+    }
+
+    /// Its task.
+    pub fn task(&self) -> &TaskId {
+        &self.task
+    }
+
+    /// What it is made of.
+    pub fn spec(&self) -> &ChatSpec {
+        &self.spec
+    }
+
+    /// What the user has toggled.
+    pub fn modes(&self) -> &ModeChoice {
+        &self.modes
+    }
+
+    /// Whether a shutdown has stopped it for now.
+    pub fn is_halted(&self) -> bool {
+        self.halted
+    }
+
+    /// The messages that wait for their turn: the facts that accepted them, and what they say.
+    pub fn queued(&self) -> impl Iterator<Item = (Seq, &str)> {
+        self.queue.iter().map(|message| (message.seq, message.text.as_str()))
+    }
+
+    /// What its runs gave back, in order.
+    pub fn runs(&self) -> &[RunResult] {
+        &self.runs
+    }
+
+    /// The run under way.
+    pub fn current_run(&self) -> Option<&TaskId> {
+        self.launching()?.active().map(|run| &run.id)
+    }
+
+    /// What the conversation itself has cost; each run's cost is in its result.
+    pub fn usage(&self) -> Usage {
+        self.purse.conversation
+    }
+
+    fn launching(&self) -> Option<&Launching> {
+        self.turn.as_ref()?.launching.as_ref()
+    }
+
+    /// Whether a turn waits for a person's answer about a run.
+    fn awaits_approval(&self) -> bool {
+        self.interaction.as_ref().is_some_and(|open| matches!(open.kind, InteractionKind::RunApproval { .. }))
+    }
+
+    /// What the user toggled, as it counts for a turn.
+    fn choice(&self, turn: &Turn) -> ModeChoice {
+        let of_message = turn.message.as_ref().map(|message| message.modes.clone()).unwrap_or_default();
+        joined(of_message, &self.modes)
+    }
+
+    /// Folds one event. Events of tasks that are not its own and not its runs' change nothing.
+    pub fn apply(&mut self, event: &Event) {
+        match (&event.fact, &event.task) {
+            (Fact::OpAccepted { op, .. }, _) => self.accept(event.seq, op),
+            (Fact::TaskCreated { id, parent, spec: TaskSpec::Run(_) }, _) => {
+                self.see_run(id, parent.as_ref() == Some(&self.task))
+            }
+            (fact, Some(task)) if *task == self.task => self.apply_own(event.seq, fact),
+            (Fact::Decided(Verdict::Finished { result, .. }), Some(task)) => self.end_run(task, result),
+            _ => {}
+        }
+    }
+
+    fn accept(&mut self, seq: Seq, op: &Op) {
+        match op {
+            Op::SendMessage { text, modes } => {
+                self.queue.push_back(Spoken { seq, text: text.clone(), modes: modes.clone() })
+            }
+            Op::Unqueue { message } => self.queue.retain(|queued| queued.seq != *message),
+            Op::Pin { message } => self.pins.extend(message.or_else(|| self.newest_message())),
+            Op::Compact => self.shorten = self.spec.agent.is_some(),
+            Op::SetModes { modes } => self.modes = modes.clone(),
+            Op::Cancel { task } if *task == self.task => {
+                if let Some(turn) = &mut self.turn {
+                    turn.cancelled = true;
+                }
+            }
+            Op::Cancel { task } => {
+                let launching = self.turn.as_mut().and_then(|turn| turn.launching.as_mut());
+                let run = launching.and_then(Launching::active_mut).filter(|run| run.id == *task);
+                if let Some(run) = run {
+                    run.cancelled = true;
+                }
+            }
+            Op::Shutdown => self.halted = true,
+            Op::Resume => {
+                self.halted = false;
+                if let Some(attempt) = self.turn.as_mut().and_then(|turn| turn.attempt.as_mut()) {
+                    attempt.cut_off = true;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn see_run(&mut self, id: &TaskId, mine: bool) {
+        let number = id.as_str().strip_prefix('r').and_then(|number| number.parse().ok());
+        self.newest_run = self.newest_run.max(number.unwrap_or_default());
+        let launched = self.launched();
+        let Some(turn) = self.turn.as_mut().filter(|_| mine) else { return };
+        let launching = turn.launching.get_or_insert_default();
+        match &launching.run {
+            None => {
+                launching.run = Some(Child::new(id.clone()));
+                launching.plan_of = launched.filter(|launch| launch.execute_after_planning).map(Box::new);
+            }
+            Some(_) => launching.execution = Some(Child::new(id.clone())),
+        }
+    }
+
+    fn end_run(&mut self, task: &TaskId, result: &RunResult) {
+        let launching = self.turn.as_mut().and_then(|turn| turn.launching.as_mut());
+        let Some(run) = launching.and_then(Launching::active_mut).filter(|run| run.id == *task) else {
+            return;
+        };
+        run.result = Some(result.clone());
+        if let Some(turn) = &mut self.turn {
+            turn.mood = mood_after(result.status);
+        }
+        self.purse.pay_run(&result.usage);
+        self.runs.push(result.clone());
+    }
+
+    fn apply_own(&mut self, seq: Seq, fact: &Fact) {
+        match fact {
+            Fact::StatusChanged { status, .. } => self.status = *status,
+            Fact::PhaseChanged { phase: Phase::Chat(state) } => self.enter(seq, *state),
+            Fact::AttemptStarted { attempt, purpose, continues } => {
+                self.start(*attempt, *purpose, *continues)
+            }
+            Fact::AttemptEnded { attempt, outcome, usage } => {
+                self.purse.pay_call(usage);
+                self.end(*attempt, outcome);
+            }
+            Fact::ItemAdded { attempt, item } => self.add(seq, *attempt, item),
+            Fact::InteractionOpened(interaction) => self.open(interaction),
+            Fact::InteractionClosed { decision, .. } => self.close(decision),
+            Fact::Decided(verdict) => self.take_summary(verdict),
+            Fact::Notice(notice) => {
+                self.notice.take_if(|due| due == notice);
+            }
+            _ => {}
+        }
+    }
+
+    /// The two steps that mean something of their own: a message is taken up, a turn is closed.
+    fn enter(&mut self, seq: Seq, state: ChatState) {
+        let before = std::mem::replace(&mut self.phase, state);
+        if before == ChatState::Idle && state != ChatState::Idle {
+            let message = self.queue.pop_front();
+            if let Some(message) = &message {
+                self.goal.get_or_insert_with(|| message.clone());
+                self.count_since(&message.text);
+            }
+            let shortening =
+                if std::mem::take(&mut self.shorten) { Shortening::Asked } else { Shortening::Unasked };
+            let mut turn = Turn::new(message, false);
+            turn.shortening = shortening;
+            turn.direct = turn.message.is_some()
+                && (self.spec.agent.is_none() || self.choice(&turn).planning == Some(true));
+            self.turn = Some(turn);
+        } else if state == ChatState::Idle
+            && let Some(turn) = self.turn.take()
+        {
+            self.close_turn(seq, turn);
+        }
+    }
+
+    fn close_turn(&mut self, end: Seq, turn: Turn) {
+        let Some(message) = turn.message else { return };
+        let result = turn.launching.as_ref().and_then(Launching::last_result).cloned();
+        let cut_short = match &turn.over {
+            Some(AttemptOutcome::Said) => None,
+            Some(AttemptOutcome::Failed { error, .. }) => Some(format!("[no reply: {error}]")),
+            Some(AttemptOutcome::GaveUp { reason }) => Some(format!("[no reply: {reason}]")),
+            _ if turn.direct && result.is_some() => None,
+            _ => Some("[stopped by the user]".to_owned()),
+        };
+        let direct = result.filter(|_| turn.direct).map(Box::new);
+        self.past.push(Past { message, steps: turn.steps, direct, cut_short, end });
+    }
+
+    fn start(&mut self, number: u32, purpose: Purpose, continues: Option<u32>) {
+        self.attempts = number;
+        let Some(turn) = &mut self.turn else { return };
+        let carried = turn.suspended.take().filter(|old| continues == Some(old.number));
+        let faults = carried.map_or(0, |old| old.faults);
+        turn.attempt = Some(Attempt { number, purpose, cut_off: false, faults, settled: None });
+    }
+
+    fn end(&mut self, number: u32, outcome: &AttemptOutcome) {
+        let Some(turn) = &mut self.turn else { return };
+        let Some(ended) = turn.attempt.take_if(|attempt| attempt.number == number) else { return };
+        match (ended.purpose, outcome) {
+            (_, AttemptOutcome::Interrupted) => turn.suspended = Some(ended),
+            (Purpose::Compact, _) => {
+                turn.shortening = Shortening::Over;
+                let problem = match outcome {
+                    AttemptOutcome::Failed { error, .. } => error,
+                    AttemptOutcome::GaveUp { reason } => reason,
+                    _ => return,
+                };
+                self.notice = Some(Notice {
+                    level: NoticeLevel::Warning,
+                    text: format!("the conversation could not be summed up ({problem}); it goes on as it is"),
+                    hint: None,
+                });
+            }
+            _ => turn.over = Some(outcome.clone()),
+        }
+    }
+
+    fn add(&mut self, seq: Seq, number: u32, item: &Item) {
+        if let Item::Reply(reply) = item {
+            self.purse.pay_call(&reply.usage);
+        }
+        let Some(turn) = &mut self.turn else { return };
+        let Some(attempt) = turn.attempt.as_mut().filter(|attempt| attempt.number == number) else { return };
+        match item {
+            Item::Reply(reply) if attempt.purpose == Purpose::Compact => {
+                turn.shortening = Shortening::Summed(reply.clone())
+            }
+            Item::Reply(reply) => {
+                // A program with a conversation of its own counts what it did inside, not what it was shown.
+                let counts = reply.usage.input_tokens > 0 && reply.usage.calls <= 1 && reply.native.is_none();
+                self.counted = counts.then(|| (reply.usage.input_tokens + reply.usage.output_tokens, 0));
+                if reply.native.is_some() {
+                    self.native.clone_from(&reply.native);
+                }
+                turn.steps.push(Step::Reply { seq, reply: reply.clone() });
+            }
+            Item::ToolResult { call, content, is_error } => {
+                let launched = turn.launch_call().is_some_and(|open| open.id == *call);
+                if launched {
+                    turn.launching = None;
+                }
+                turn.steps.push(Step::Result {
+                    call: call.clone(),
+                    content: content.clone(),
+                    is_error: *is_error,
+                });
+                self.count_since(content);
+            }
+            Item::Reminder { text, .. } => {
+                attempt.faults += 1;
+                turn.steps.push(Step::Reminder(text.clone()));
+                self.count_since(text);
+            }
+            _ => {}
+        }
+    }
+
+    fn open(&mut self, interaction: &Interaction) {
+        self.interactions += 1;
+        self.interaction = Some(interaction.clone());
+        if let (InteractionKind::RunApproval { proposal }, Some(turn)) = (&interaction.kind, &mut self.turn) {
+            turn.launching.get_or_insert_default().proposal = Some(proposal.clone());
+        }
+    }
+
+    fn close(&mut self, decision: &Decision) {
+        let Some(open) = self.interaction.take() else { return };
+        let Some(turn) = &mut self.turn else { return };
+        let approved = matches!(decision, Decision::Approve { .. });
+        match open.kind {
+            InteractionKind::Budget { .. } if approved => self.purse.allow_more(),
+            InteractionKind::Budget { .. } => turn.unpaid = true,
+            _ => {
+                turn.launching.get_or_insert_default().decision = Some(decision.clone());
+                if !approved {
+                    turn.mood = ChatState::Chatting;
+                }
+            }
+        }
+    }
+
+    fn count_since(&mut self, text: &str) {
+        if let Some((_, since)) = &mut self.counted {
+            *since += tokens::estimate(text);
+        }
+    }
+
+    /// The newest thing that was said: the agent's last words, or the message they answer.
+    fn newest_message(&self) -> Option<Seq> {
+        let said = |steps: &[Step]| {
+            steps.iter().rev().find_map(|step| match step {
+                Step::Reply { seq, reply } if !reply.text.trim().is_empty() => Some(*seq),
+                _ => None,
+            })
+        };
+        let of_turn = self
+            .turn
+            .as_ref()
+            .and_then(|turn| said(&turn.steps).or_else(|| turn.message.as_ref().map(|message| message.seq)));
+        let of_past = || self.past.last().map(|past| said(&past.steps).unwrap_or(past.message.seq));
+        of_turn.or_else(of_past)
+    }
+
+    fn fact(&self, fact: Fact) -> Consequence {
+        (self.task.clone(), fact)
+    }
+}
+
+/// A choice, with what it leaves open taken from another.
+fn joined(first: ModeChoice, second: &ModeChoice) -> ModeChoice {
+    ModeChoice {
+        agent_mode: first.agent_mode.or(second.agent_mode),
+        agent: first.agent.or_else(|| second.agent.clone()),
+        refinement: first.refinement.or(second.refinement),
+        planning: first.planning.or(second.planning),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,397 @@
+//! The rules of the conversation, on a page: what follows from the state.
+//!
+//! 1. A message is taken up when nothing else is under way; others wait in line. In plan mode, or without an interactive
+//!    agent, it is a run by itself, with the conversation so far as its history.
+//! 2. The agent's turn goes on until it says something without calling a tool. Its tool calls are carried out; a
+//!    `launch_run` is checked, shown for approval where that is asked for, and becomes a run below the conversation.
+//! 3. A run's result goes back to the agent as the result of its call, whatever the run came to. A plan that is to be
+//!    carried out becomes a second run first.
+//! 4. The user can stop a run (the agent hears of it) or the whole turn (it ends). What was approved is what runs, once.
+//! 5. Before the conversation grows too long its older part is summed up; before it costs too much the user is asked.
+
+use super::budget::Expense;
+use super::state::{Attempt, Launching, Shortening, Turn};
+use super::transitions::towards;
+use super::{InteractiveSession, compaction};
+use crate::coordination::Consequence;
+use crate::launch::{self, Consent, LAUNCH_RUN, Launch};
+use althing_protocol::{
+    AttemptOutcome, ChatState, Decision, Fact, Interaction, InteractionId, InteractionKind, Item, LaunchRun,
+    ModeChoice, Op, Origin, Phase, Purpose, RunSpec, TaskId, TaskSpec, TaskStatus, ToolCall, Usage,
+};
+
+/// How often the agent may say nothing before its turn is over.
+const TRIES: u32 = 3;
+/// The most model calls of a turn: an agent that goes round in circles comes to an end.
+const MOST_REPLIES: usize = 200;
+
+/// What the agent's attempt waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Next {
+    /// A model call.
+    Call,
+    /// These tool calls of its last reply.
+    Tools(Vec<ToolCall>),
+    /// Something outside: a person, or a run.
+    Wait,
+    /// Nothing: these facts follow.
+    Facts(Vec<Consequence>),
+}
+
+impl InteractiveSession {
+    /// The facts that follow from the state as it is. Apply them and ask again, until there are none.
+    pub fn consequences(&self) -> Vec<Consequence> {
+        if let Some(notice) = &self.notice {
+            return vec![self.fact(Fact::Notice(notice.clone()))];
+        }
+        if let Some(status) = self.due_status() {
+            return vec![self.fact(Fact::StatusChanged { status, why: None })];
+        }
+        if let Some(state) = self.due_state() {
+            return vec![self.fact(Fact::PhaseChanged { phase: Phase::Chat(state) })];
+        }
+        let Some(turn) = &self.turn else { return Vec::new() };
+        if let Some(attempt) = &turn.attempt {
+            // Replies first: what the agent has said counts, whatever ends its attempt.
+            if let Some(outcome) = settled(turn, attempt) {
+                return vec![self.ended(attempt, outcome)];
+            }
+            if attempt.cut_off || self.halted {
+                return vec![self.ended(attempt, AttemptOutcome::Interrupted)];
+            }
+        }
+        if self.halted {
+            return Vec::new();
+        }
+        if turn.is_stopping() {
+            return self.wind_up(turn);
+        }
+        if turn.direct {
+            return self.run_directly(turn);
+        }
+        if let Some(old) = &turn.suspended {
+            return self.carry_on(turn, old);
+        }
+        match &turn.attempt {
+            None => self.begin(turn),
+            Some(attempt) if attempt.purpose == Purpose::Compact => self.sum_up(turn, attempt),
+            Some(attempt) => match self.next(turn, attempt) {
+                Next::Facts(facts) => facts,
+                Next::Call | Next::Tools(_) | Next::Wait => Vec::new(),
+            },
+        }
+    }
+
+    fn due_status(&self) -> Option<TaskStatus> {
+        let busy = self.turn.as_ref().is_some_and(|turn| turn.attempt.is_some());
+        let wanted = match &self.interaction {
+            _ if self.halted && busy => return None,
+            _ if self.halted => TaskStatus::Interrupted,
+            Some(_) => TaskStatus::WaitingForUser,
+            None => TaskStatus::Running,
+        };
+        if self.status == wanted {
+            return None;
+        }
+        Some(if self.status.can_become(wanted) { wanted } else { TaskStatus::Running })
+    }
+
+    /// The state that is to be entered now, if another is.
+    fn due_state(&self) -> Option<ChatState> {
+        let wanted = match &self.turn {
+            None if self.halted => return None,
+            None if self.queue.is_empty() && !self.shorten => ChatState::Idle,
+            None => ChatState::Chatting,
+            Some(turn) => {
+                let stopping = turn.is_stopping();
+                let runs = turn.launching.as_ref().is_some_and(|run| run.is_running(stopping));
+                let approved = turn.launching.as_ref().is_some_and(Launching::is_approved) && !stopping;
+                let here = if self.awaits_approval() || approved {
+                    ChatState::AwaitingApproval
+                } else if runs {
+                    ChatState::Running
+                } else {
+                    turn.mood
+                };
+                if here == self.phase && self.is_over(turn) { ChatState::Idle } else { here }
+            }
+        };
+        (wanted != self.phase).then(|| towards(self.phase, wanted))
+    }
+
+    /// Whether nothing is left to happen in a turn.
+    fn is_over(&self, turn: &Turn) -> bool {
+        if turn.over.is_some() {
+            return true;
+        }
+        let active = turn.launching.as_ref().is_some_and(|run| run.active().is_some());
+        if turn.attempt.is_some() || active || self.interaction.is_some() {
+            return false;
+        }
+        let ran = turn.direct && turn.launching.as_ref().is_some_and(|run| run.last_result().is_some());
+        let idle = turn.message.is_none() && turn.suspended.is_none() && !self.must_shorten(turn);
+        turn.is_stopping() || ran || idle
+    }
+
+    fn ended(&self, attempt: &Attempt, outcome: AttemptOutcome) -> Consequence {
+        self.fact(Fact::AttemptEnded { attempt: attempt.number, outcome, usage: Usage::default() })
+    }
+
+    fn item(&self, attempt: &Attempt, item: Item) -> Consequence {
+        self.fact(Fact::ItemAdded { attempt: attempt.number, item })
+    }
+
+    fn result(
+        &self,
+        attempt: &Attempt,
+        call: &ToolCall,
+        content: impl Into<String>,
+        is_error: bool,
+    ) -> Consequence {
+        let (call, content) = (call.id.clone(), content.into());
+        self.item(attempt, Item::ToolResult { call, content, is_error })
+    }
+
+    fn started(&self, purpose: Purpose, continues: Option<u32>) -> Consequence {
+        self.fact(Fact::AttemptStarted { attempt: self.attempts + 1, purpose, continues })
+    }
+
+    /// Ends a turn that the user stopped, one thing after the other.
+    fn wind_up(&self, turn: &Turn) -> Vec<Consequence> {
+        if let Some(open) = &self.interaction {
+            let decision = Decision::Reject { reason: Some("the turn was stopped".into()) };
+            return vec![self.fact(Fact::InteractionClosed { id: open.id.clone(), decision })];
+        }
+        if let Some(run) = turn.launching.as_ref().and_then(Launching::active) {
+            let op = Op::Cancel { task: run.id.clone() };
+            let cancel = (run.id.clone(), Fact::OpAccepted { op, by: Origin::System });
+            return if run.cancelled { Vec::new() } else { vec![cancel] };
+        }
+        let Some(attempt) = &turn.attempt else { return Vec::new() };
+        let ran = turn.launching.as_ref().filter(|launching| launching.last_result().is_some());
+        if let (Some(launching), Some(call)) = (ran, turn.launch_call()) {
+            return vec![self.result(attempt, call, self.told(launching), false)];
+        }
+        let outcome = if turn.cancelled {
+            AttemptOutcome::Cancelled
+        } else {
+            AttemptOutcome::GaveUp { reason: "the budget is spent".into() }
+        };
+        vec![self.ended(attempt, outcome)]
+    }
+
+    /// Rule 1, second half: the message is a run.
+    fn run_directly(&self, turn: &Turn) -> Vec<Consequence> {
+        if turn.launching.as_ref().is_some_and(|launching| launching.run.is_some())
+            || self.interaction.is_some()
+        {
+            return Vec::new();
+        }
+        if let Some(question) = self.budget_question(Expense::Run) {
+            return vec![self.fact(question)];
+        }
+        match (self.direct_run(turn), &turn.attempt) {
+            (Ok(spec), _) => vec![self.creates(spec)],
+            // There is no agent to tell what is wrong: the attempt to do it says so.
+            (Err(_), None) => vec![self.started(Purpose::Converse, None)],
+            (Err(error), Some(attempt)) => {
+                vec![self.ended(attempt, AttemptOutcome::Failed { error, hint: None })]
+            }
+        }
+    }
+
+    fn direct_run(&self, turn: &Turn) -> Result<RunSpec, String> {
+        let task = turn.message.as_ref().map(|message| message.text.clone()).unwrap_or_default();
+        let launch = LaunchRun { task, ..LaunchRun::default() };
+        let launch = self.resolve(&launch, &self.choice(turn), Consent::Person)?;
+        Ok(RunSpec { history: self.history(), ..launch.spec })
+    }
+
+    /// A launch resolved for the session's next run, within what may still be spent.
+    fn resolve(&self, launch: &LaunchRun, choice: &ModeChoice, consent: Consent) -> Result<Launch, String> {
+        let lot = self.lot();
+        Ok(self.within_budget(launch::resolve_launch(&self.spec.team, launch, choice, consent, lot)?))
+    }
+
+    fn within_budget(&self, mut launch: Launch) -> Launch {
+        let limits = &mut launch.spec.rules.limits;
+        limits.cost_micro_usd = limits.cost_micro_usd.into_iter().chain(self.purse.left()).min();
+        launch
+    }
+
+    fn next_run(&self) -> TaskId {
+        TaskId::run(self.newest_run + 1)
+    }
+
+    /// Different for each run of each session, and the same on replay.
+    fn lot(&self) -> u64 {
+        let name = format!("{}.{}", self.session, self.next_run());
+        name.bytes()
+            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    }
+
+    fn creates(&self, spec: RunSpec) -> Consequence {
+        let id = self.next_run();
+        let spec = TaskSpec::Run(Box::new(spec));
+        (id.clone(), Fact::TaskCreated { id, parent: Some(self.task.clone()), spec })
+    }
+
+    /// An attempt that an interruption cut off goes on as a new one with the same conversation. A tool that was under
+    /// way may have acted; the agent is told, and decides. A run goes on by itself.
+    fn carry_on(&self, turn: &Turn, old: &Attempt) -> Vec<Consequence> {
+        let mut facts = vec![self.started(old.purpose, Some(old.number))];
+        let attempt = self.attempts + 1;
+        for call in turn.open_calls().into_iter().filter(|call| call.name != LAUNCH_RUN) {
+            let content =
+                "Interrupted before its result was known. It may have run: check before you repeat it."
+                    .to_owned();
+            let item = Item::ToolResult { call: call.id.clone(), content, is_error: true };
+            facts.push(self.fact(Fact::ItemAdded { attempt, item }));
+        }
+        facts
+    }
+
+    /// The turn's first attempt: to sum up what is too long, or to answer.
+    fn begin(&self, turn: &Turn) -> Vec<Consequence> {
+        if self.interaction.is_some() {
+            return Vec::new();
+        }
+        if let Some(question) = self.budget_question(Expense::Call) {
+            return vec![self.fact(question)];
+        }
+        let purpose = if self.must_shorten(turn) { Purpose::Compact } else { Purpose::Converse };
+        vec![self.started(purpose, None)]
+    }
+
+    fn sum_up(&self, turn: &Turn, attempt: &Attempt) -> Vec<Consequence> {
+        let Shortening::Summed(reply) = &turn.shortening else { return Vec::new() };
+        if let Some(summary) = compaction::summary_in(reply) {
+            return vec![self.fact(Fact::Decided(self.compacted(summary)))];
+        }
+        let reason = "the model gave no summary".to_owned();
+        vec![self.ended(attempt, AttemptOutcome::GaveUp { reason })]
+    }
+
+    /// What an attempt waits for, or what follows from its last reply.
+    pub(super) fn next(&self, turn: &Turn, attempt: &Attempt) -> Next {
+        if self.interaction.is_some() {
+            return Next::Wait;
+        }
+        let Some((reply, since)) = turn.last_reply() else { return self.call() };
+        let open = turn.open_calls();
+        let others: Vec<&ToolCall> = open.iter().filter(|call| call.name != LAUNCH_RUN).copied().collect();
+        if !others.is_empty() {
+            let hands = self.spec.agent.as_ref().is_some_and(|agent| agent.member.hands);
+            return if hands {
+                Next::Tools(others.into_iter().cloned().collect())
+            } else {
+                let refuse = |call: &&ToolCall| {
+                    let text = format!("There is no tool `{}`. Your only tool is `{LAUNCH_RUN}`.", call.name);
+                    self.result(attempt, call, text, true)
+                };
+                Next::Facts(others.iter().map(refuse).collect())
+            };
+        }
+        if let Some(call) = open.first() {
+            return self.launch(turn, attempt, call);
+        }
+        if reply.tool_calls.is_empty() && since.is_empty() {
+            let text = "You said nothing. Answer the user, or call a tool.".to_owned();
+            let fact = if attempt.faults + 1 >= TRIES {
+                self.ended(attempt, AttemptOutcome::GaveUp { reason: "it said nothing".into() })
+            } else {
+                self.item(attempt, Item::Reminder { call: None, text })
+            };
+            return Next::Facts(vec![fact]);
+        }
+        if turn.replies() >= MOST_REPLIES {
+            let reason = format!("it came to no end in {MOST_REPLIES} model calls");
+            return Next::Facts(vec![self.ended(attempt, AttemptOutcome::GaveUp { reason })]);
+        }
+        self.call()
+    }
+
+    fn call(&self) -> Next {
+        match self.budget_question(Expense::Call) {
+            Some(question) => Next::Facts(vec![self.fact(question)]),
+            None => Next::Call,
+        }
+    }
+
+    /// Rules 2 and 3: a `launch_run` call, from its arguments to its result.
+    fn launch(&self, turn: &Turn, attempt: &Attempt, call: &ToolCall) -> Next {
+        let unbegun = Launching::default();
+        let launching = turn.launching.as_ref().unwrap_or(&unbegun);
+        if launching.active().is_some() {
+            return Next::Wait;
+        }
+        if let (true, Some(plan_of)) = (launching.execution_is_due(), &launching.plan_of) {
+            if let Some(question) = self.budget_question(Expense::Run) {
+                return Next::Facts(vec![self.fact(question)]);
+            }
+            let plan = launching.last_result();
+            let consent = self.consent();
+            let executed =
+                plan.map(|plan| launch::execution_of(&self.spec.team, plan_of, plan, consent, self.lot()));
+            if let Some(Ok(launch)) = executed {
+                return Next::Facts(vec![self.creates(self.within_budget(launch).spec)]);
+            }
+        }
+        if launching.last_result().is_some() {
+            return Next::Facts(vec![self.result(attempt, call, self.told(launching), false)]);
+        }
+        let refused = |text: String| Next::Facts(vec![self.result(attempt, call, refusal(&text), false)]);
+        match &launching.decision {
+            Some(Decision::Reject { reason }) => {
+                let why = reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
+                return refused(format!("the user did not approve this run{why}"));
+            }
+            Some(Decision::Change { text }) => {
+                return refused(format!("the user wants this run changed first: {text}"));
+            }
+            _ => {}
+        }
+        let launch = match self.approved_launch() {
+            Some(approved) => self.resolve(&approved, &ModeChoice::default(), Consent::Person),
+            None => launch::read_text(&call.arguments)
+                .and_then(|launch| self.resolve(&launch, &self.choice(turn), self.consent())),
+        };
+        let launch = match launch {
+            Ok(launch) => launch,
+            Err(problem) => return Next::Facts(vec![self.result(attempt, call, problem, true)]),
+        };
+        if let Some(question) = self.budget_question(Expense::Run) {
+            return Next::Facts(vec![self.fact(question)]);
+        }
+        Next::Facts(vec![if launching.decision.is_some() || self.consent() == Consent::Nobody {
+            self.creates(launch.spec)
+        } else {
+            let id = InteractionId::new(format!("{}.approval{}", self.task, self.interactions + 1));
+            let kind = InteractionKind::RunApproval { proposal: Box::new(launch.proposal) };
+            self.fact(Fact::InteractionOpened(Interaction { id, kind, countdown: None }))
+        }])
+    }
+
+    /// Whether a person looks at a run before it begins.
+    fn consent(&self) -> Consent {
+        match &self.spec.agent {
+            Some(agent) if !agent.require_approval => Consent::Nobody,
+            _ => Consent::Person,
+        }
+    }
+}
+
+/// What an attempt has come to, where it has.
+fn settled(turn: &Turn, attempt: &Attempt) -> Option<AttemptOutcome> {
+    if attempt.settled.is_some() || attempt.purpose != Purpose::Converse {
+        return attempt.settled.clone();
+    }
+    let (reply, since) = turn.last_reply()?;
+    let said = reply.tool_calls.is_empty() && !reply.text.trim().is_empty() && since.is_empty();
+    said.then_some(AttemptOutcome::Said)
+}
+
+/// What the agent is told of a run that was not started.
+fn refusal(why: &str) -> String {
+    serde_json::json!({"status": "cancelled", "final_answer": null, "error": why}).to_string()
+}

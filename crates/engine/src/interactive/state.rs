@@ -1,0 +1,228 @@
+//! What the conversation's decider knows of a turn: the fold of its facts, and nothing else.
+
+use crate::launch::LAUNCH_RUN;
+use althing_protocol::{
+    AttemptOutcome, ChatState, Decision, LaunchRun, ModeChoice, Proposal, Purpose, Reply, RunResult,
+    RunStatus, Seq, TaskId, ToolCall,
+};
+
+/// What the user said.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Spoken {
+    /// The fact that accepted it.
+    pub(crate) seq: Seq,
+    pub(crate) text: String,
+    pub(crate) modes: ModeChoice,
+}
+
+/// What was said in a turn after the user's message.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Step {
+    /// The agent spoke.
+    Reply { seq: Seq, reply: Reply },
+    /// A tool call was answered.
+    Result { call: String, content: String, is_error: bool },
+    /// It was told to say something.
+    Reminder(String),
+}
+
+/// A run that a turn launched.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Child {
+    pub(crate) id: TaskId,
+    pub(crate) result: Option<RunResult>,
+    /// It was asked to stop.
+    pub(crate) cancelled: bool,
+}
+
+impl Child {
+    pub(crate) fn new(id: TaskId) -> Self {
+        Self { id, result: None, cancelled: false }
+    }
+}
+
+/// A `launch_run` call on its way to its result.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Launching {
+    /// What was shown for approval.
+    pub(crate) proposal: Option<Box<Proposal>>,
+    /// What the user said to it.
+    pub(crate) decision: Option<Decision>,
+    /// The run, once it exists.
+    pub(crate) run: Option<Child>,
+    /// What that run was launched with, settled: only where a second run carries its plan out.
+    pub(crate) plan_of: Option<Box<LaunchRun>>,
+    /// The run that carries out the plan.
+    pub(crate) execution: Option<Child>,
+}
+
+impl Launching {
+    /// The run under way.
+    pub(crate) fn active(&self) -> Option<&Child> {
+        [&self.run, &self.execution].into_iter().flatten().find(|run| run.result.is_none())
+    }
+
+    pub(crate) fn active_mut(&mut self) -> Option<&mut Child> {
+        [&mut self.run, &mut self.execution].into_iter().flatten().find(|run| run.result.is_none())
+    }
+
+    /// The result that says how it ended.
+    pub(crate) fn last_result(&self) -> Option<&RunResult> {
+        [&self.execution, &self.run].into_iter().flatten().find_map(|run| run.result.as_ref())
+    }
+
+    /// Whether the plan is ready and its execution is still to be launched.
+    pub(crate) fn execution_is_due(&self) -> bool {
+        let planned = self.run.as_ref().and_then(|run| run.result.as_ref());
+        self.plan_of.is_some()
+            && self.execution.is_none()
+            && planned.is_some_and(|result| result.status == RunStatus::Completed)
+    }
+
+    /// Whether it was approved, and its run is still to come into being.
+    pub(crate) fn is_approved(&self) -> bool {
+        matches!(self.decision, Some(Decision::Approve { .. })) && self.run.is_none()
+    }
+
+    /// Whether a run of it is to be seen as running.
+    pub(crate) fn is_running(&self, stopping: bool) -> bool {
+        self.active().is_some() || (self.execution_is_due() && !stopping)
+    }
+}
+
+/// One try of the agent.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Attempt {
+    pub(crate) number: u32,
+    pub(crate) purpose: Purpose,
+    /// A crash cut it off: the fact of its end is still to be written.
+    pub(crate) cut_off: bool,
+    /// How often it said nothing at all.
+    pub(crate) faults: u32,
+    /// What it came to: the fact of its end is still to be written.
+    pub(crate) settled: Option<AttemptOutcome>,
+}
+
+/// A turn under way: from a message to the agent's last word on it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Turn {
+    /// The message; None where the conversation is only to be shortened.
+    pub(crate) message: Option<Spoken>,
+    /// Whether the message is a run by itself.
+    pub(crate) direct: bool,
+    pub(crate) steps: Vec<Step>,
+    /// How far the summing up has come that may precede the turn.
+    pub(crate) shortening: Shortening,
+    pub(crate) attempt: Option<Attempt>,
+    /// An attempt that was cut off and is to be carried on.
+    pub(crate) suspended: Option<Attempt>,
+    /// Where the conversation stands while neither an approval nor a run is waited for.
+    pub(crate) mood: ChatState,
+    pub(crate) launching: Option<Launching>,
+    /// The user asked to stop.
+    pub(crate) cancelled: bool,
+    /// The user would not spend more.
+    pub(crate) unpaid: bool,
+    /// The agent's part is over.
+    pub(crate) over: Option<AttemptOutcome>,
+}
+
+/// How far the summing up before a turn has come.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Shortening {
+    /// Not looked at: it is done if the conversation has grown too long.
+    Unasked,
+    /// The user asked for it.
+    Asked,
+    /// The model said this.
+    Summed(Reply),
+    /// Done, or given up.
+    Over,
+}
+
+impl Turn {
+    pub(crate) fn new(message: Option<Spoken>, direct: bool) -> Self {
+        Self {
+            message,
+            direct,
+            steps: Vec::new(),
+            shortening: Shortening::Unasked,
+            attempt: None,
+            suspended: None,
+            mood: ChatState::Chatting,
+            launching: None,
+            cancelled: false,
+            unpaid: false,
+            over: None,
+        }
+    }
+
+    /// The last reply and what was said since.
+    pub(crate) fn last_reply(&self) -> Option<(&Reply, &[Step])> {
+        let at = self.steps.iter().rposition(|step| matches!(step, Step::Reply { .. }))?;
+        let (before, since) = self.steps.split_at_checked(at + 1)?;
+        match before.last() {
+            Some(Step::Reply { reply, .. }) => Some((reply, since)),
+            _ => None,
+        }
+    }
+
+    /// The calls of the last reply that have no result yet.
+    pub(crate) fn open_calls(&self) -> Vec<&ToolCall> {
+        let Some((reply, since)) = self.last_reply() else { return Vec::new() };
+        let answered = |call: &ToolCall| {
+            since.iter().any(|step| matches!(step, Step::Result { call: id, .. } if *id == call.id))
+        };
+        reply.tool_calls.iter().filter(|call| !answered(call)).collect()
+    }
+
+    /// The first call of the last reply that launches a run and has no result yet.
+    pub(crate) fn launch_call(&self) -> Option<&ToolCall> {
+        self.open_calls().into_iter().find(|call| call.name == LAUNCH_RUN)
+    }
+
+    pub(crate) fn replies(&self) -> usize {
+        self.steps.iter().filter(|step| matches!(step, Step::Reply { .. })).count()
+    }
+
+    /// Whether nothing more is to be begun in it.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.cancelled || self.unpaid
+    }
+}
+
+/// A turn that is over.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Past {
+    pub(crate) message: Spoken,
+    pub(crate) steps: Vec<Step>,
+    /// The result of the run that the message was by itself.
+    pub(crate) direct: Option<Box<RunResult>>,
+    /// Why the agent has no last word, where it has none.
+    pub(crate) cut_short: Option<String>,
+    /// The fact that ended it.
+    pub(crate) end: Seq,
+}
+
+impl Past {
+    /// The agent's last word, or the run's.
+    pub(crate) fn answer(&self) -> &str {
+        if let Some(result) = &self.direct {
+            return result.final_answer.as_deref().or(result.error.as_deref()).unwrap_or_default();
+        }
+        let said = self.steps.iter().rev().find_map(|step| match step {
+            Step::Reply { reply, .. } if !reply.text.trim().is_empty() => Some(reply.text.as_str()),
+            _ => None,
+        });
+        said.or(self.cut_short.as_deref()).unwrap_or_default()
+    }
+}
+
+/// The state in which a run's end leaves the conversation.
+pub(crate) fn mood_after(status: RunStatus) -> ChatState {
+    match status {
+        RunStatus::Completed => ChatState::ProcessingResults,
+        RunStatus::Partial | RunStatus::Failed => ChatState::ProcessingPartial,
+        RunStatus::Cancelled => ChatState::ProcessingCancelled,
+    }
+}

@@ -1,0 +1,266 @@
+//! Plays the world around the conversation: the user, the model, the runs, the disk.
+
+use crate::coordination::tests::harness::{call, member};
+use crate::interactive::InteractiveSession;
+use althing_protocol::{
+    AttemptOutcome, ChatSpec, ChatState, ContextCompaction, CoordinationSummary, Decision, Event, Fact,
+    FinalAnswerStrategy, Interaction, InteractiveAgent, Item, Message, Millis, ModeChoice, ModelRequest, Op,
+    Origin, Phase, Reply, RunEnd, RunResult, RunRules, RunSpec, RunStatus, Seq, TaskId, TaskSpec, TeamSpec,
+    Timestamp, Usage, Verdict,
+};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+pub(crate) fn team(agents: &[&str]) -> TeamSpec {
+    let members = agents.iter().map(|id| member(id)).collect();
+    TeamSpec { members, rules: RunRules::default(), context_paths: Vec::new() }
+}
+
+pub(crate) fn agent() -> InteractiveAgent {
+    InteractiveAgent {
+        member: member("talker"),
+        require_approval: true,
+        append_system_prompt: None,
+        compaction: ContextCompaction::default(),
+        budget_micro_usd: None,
+    }
+}
+
+pub(crate) fn chat() -> ChatSpec {
+    ChatSpec {
+        agent: Some(agent()),
+        team: team(&["gem", "gpt", "cc"]),
+        project: None,
+        modes: ModeChoice::default(),
+    }
+}
+
+/// The agent launches a run with these arguments.
+#[expect(clippy::needless_pass_by_value, reason = "tests write the arguments in place")]
+pub(crate) fn launches(arguments: Value) -> Reply {
+    Reply { tool_calls: vec![call("launch_run", &arguments.to_string())], ..Reply::default() }
+}
+
+pub(crate) fn result(run: &TaskId, spec: &RunSpec, status: RunStatus) -> RunResult {
+    RunResult {
+        run_id: format!("s1.{run}"),
+        task: spec.task.clone(),
+        status,
+        modes: spec.modes,
+        final_answer: Some(format!("the answer of {run}")),
+        workspace_path: Some(format!("/logs/{run}/workspaces/gem")),
+        coordination_summary: CoordinationSummary {
+            winner: Some("gem".into()),
+            presenter: Some("gem".into()),
+            strategy: FinalAnswerStrategy::WinnerPresent,
+            overridden: false,
+            rounds: 2,
+            votes: BTreeMap::from([("gem".into(), 2)]),
+            ballots: Vec::new(),
+            agents: Vec::new(),
+        },
+        context_path_writes: Vec::new(),
+        plan: None,
+        follow_up: None,
+        usage: Usage { cost_usd: 0.25, calls: 7, ..Usage::default() },
+        duration: Millis(9000),
+        log_dir: format!("/logs/{run}"),
+        error: None,
+    }
+}
+
+/// A conversation and everything that happened in it.
+#[derive(Clone)]
+pub(crate) struct World {
+    pub(crate) chat: InteractiveSession,
+    pub(crate) log: Vec<Event>,
+    spec: ChatSpec,
+    now: u64,
+    batch: usize,
+}
+
+impl World {
+    pub(crate) fn new(spec: ChatSpec) -> Self {
+        let chat = InteractiveSession::new("s1".into(), TaskId::chat(), spec.clone());
+        let mut world = Self { chat, log: Vec::new(), spec: spec.clone(), now: 0, batch: 0 };
+        let spec = TaskSpec::Chat(Box::new(spec));
+        world.happens(TaskId::chat(), Fact::TaskCreated { id: TaskId::chat(), parent: None, spec });
+        world
+    }
+
+    pub(crate) fn happens(&mut self, task: TaskId, fact: Fact) {
+        self.batch = self.log.len();
+        self.record(Some(task), fact);
+        self.settle();
+    }
+
+    fn record(&mut self, task: Option<TaskId>, fact: Fact) {
+        self.now += 10;
+        let seq = Seq(self.log.len() as u64 + 1);
+        let event = Event { seq, at: Timestamp(self.now), task, cause: None, fact };
+        self.chat.apply(&event);
+        self.log.push(event);
+    }
+
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..1000 {
+            let facts = self.chat.consequences();
+            if facts.is_empty() {
+                return;
+            }
+            for (task, fact) in facts {
+                self.record(Some(task), fact);
+            }
+        }
+        panic!("the consequences never end:\n{:#?}", self.log.iter().rev().take(6).collect::<Vec<_>>());
+    }
+
+    pub(crate) fn op(&mut self, op: Op) -> Seq {
+        self.batch = self.log.len();
+        self.record(None, Fact::OpAccepted { op, by: Origin::User });
+        let seq = Seq(self.log.len() as u64);
+        self.settle();
+        seq
+    }
+
+    /// The user says this.
+    pub(crate) fn user(&mut self, text: &str) -> Seq {
+        self.op(Op::SendMessage { text: text.into(), modes: ModeChoice::default() })
+    }
+
+    /// The agent's model says this.
+    pub(crate) fn says(&mut self, reply: Reply) {
+        let calls = self.chat.wanted().calls;
+        let [call] = calls.as_slice() else { panic!("the agent is not asked:\n{}", self.story()) };
+        self.happens(TaskId::chat(), Fact::ItemAdded { attempt: call.attempt, item: Item::Reply(reply) });
+    }
+
+    pub(crate) fn answers(&mut self, text: &str) {
+        self.says(Reply { text: text.into(), ..Reply::default() });
+    }
+
+    /// The agent's backend fails.
+    pub(crate) fn fails(&mut self) {
+        let calls = self.chat.wanted().calls;
+        let [call] = calls.as_slice() else { panic!("the agent is not asked:\n{}", self.story()) };
+        let outcome = AttemptOutcome::Failed { error: "HTTP 500".into(), hint: None };
+        let ended = Fact::AttemptEnded { attempt: call.attempt, outcome, usage: Usage::default() };
+        self.happens(TaskId::chat(), ended);
+    }
+
+    /// The run under way ends like this.
+    pub(crate) fn run_ends(&mut self, status: RunStatus) {
+        let run = self.chat.current_run().cloned().unwrap_or_else(|| panic!("no run:\n{}", self.story()));
+        let result = result(&run, self.run_spec(&run), status);
+        self.run_ends_with(result);
+    }
+
+    pub(crate) fn run_ends_with(&mut self, result: RunResult) {
+        let run = self.chat.current_run().cloned().expect("a run is under way");
+        let end = if result.status == RunStatus::Completed { RunEnd::Answered } else { RunEnd::Limit };
+        self.happens(run, Fact::Decided(Verdict::Finished { end, result: Box::new(result) }));
+    }
+
+    pub(crate) fn run_spec(&self, run: &TaskId) -> &RunSpec {
+        let spec = self.log.iter().find_map(|event| match &event.fact {
+            Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } if id == run => Some(&**spec),
+            _ => None,
+        });
+        spec.expect("the run was created")
+    }
+
+    /// The interaction that is open, by the log.
+    pub(crate) fn open(&self) -> Option<Interaction> {
+        let mut open = None;
+        for event in &self.log {
+            match &event.fact {
+                Fact::InteractionOpened(interaction) => open = Some(interaction.clone()),
+                Fact::InteractionClosed { .. } => open = None,
+                _ => {}
+            }
+        }
+        open
+    }
+
+    /// The user's answer to the open question.
+    #[expect(clippy::needless_pass_by_value, reason = "tests write the decision in place")]
+    pub(crate) fn decides(&mut self, decision: Decision) -> Result<(), String> {
+        let id = self.open().expect("a question is open").id;
+        let facts = self.chat.answer(&id, &decision)?;
+        self.batch = self.log.len();
+        for (task, fact) in facts {
+            self.record(Some(task), fact);
+        }
+        self.settle();
+        Ok(())
+    }
+
+    pub(crate) fn approves(&mut self) {
+        let digest = self.proposal().digest;
+        self.decides(Decision::Approve { digest: Some(digest), edited: None, instructions: None }).unwrap();
+    }
+
+    pub(crate) fn proposal(&self) -> althing_protocol::Proposal {
+        match self.open().expect("a question is open").kind {
+            althing_protocol::InteractionKind::RunApproval { proposal } => *proposal,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn request(&self) -> ModelRequest {
+        self.chat.request().unwrap_or_else(|| panic!("nothing is asked:\n{}", self.story()))
+    }
+
+    /// The last tool result that the agent is shown.
+    pub(crate) fn last_result(&self) -> (String, bool) {
+        let request = self.request();
+        let found = request.messages.iter().rev().find_map(|message| match message {
+            Message::Tool { content, is_error, .. } => Some((content.clone(), *is_error)),
+            _ => None,
+        });
+        found.expect("a tool result")
+    }
+
+    /// The states in the order in which they were entered.
+    pub(crate) fn states(&self) -> Vec<ChatState> {
+        let state = |event: &Event| match event.fact {
+            Fact::PhaseChanged { phase: Phase::Chat(state) } => Some(state),
+            _ => None,
+        };
+        self.log.iter().filter_map(state).collect()
+    }
+
+    /// The runs that came into being, in order.
+    pub(crate) fn runs(&self) -> Vec<TaskId> {
+        let run = |event: &Event| match &event.fact {
+            Fact::TaskCreated { id, spec: TaskSpec::Run(_), parent } => {
+                assert_eq!(*parent, Some(TaskId::chat()));
+                Some(id.clone())
+            }
+            _ => None,
+        };
+        self.log.iter().filter_map(run).collect()
+    }
+
+    /// The same conversation, folded from the log alone.
+    pub(crate) fn folded(&self) -> InteractiveSession {
+        let mut chat = InteractiveSession::new("s1".into(), TaskId::chat(), self.spec.clone());
+        self.log.iter().for_each(|event| chat.apply(event));
+        chat
+    }
+
+    /// A crash while the last batch was being written: so much of it is left, and nothing but the log.
+    pub(crate) fn crashes(&mut self, left: usize) {
+        self.log.truncate((self.batch + left).max(1));
+        self.chat = self.folded();
+        self.op(Op::Resume);
+    }
+
+    pub(crate) fn last_batch(&self) -> usize {
+        self.log.len() - self.batch
+    }
+
+    pub(crate) fn story(&self) -> String {
+        self.log.iter().map(|event| event.to_json() + "\n").collect()
+    }
+}

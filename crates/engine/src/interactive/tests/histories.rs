@@ -1,0 +1,387 @@
+//! Random histories: whatever the model, the runs, the user and the disk do, the promises of a conversation hold.
+
+use super::harness::{World, agent, chat, launches, result, team};
+use crate::coordination::tests::harness::call;
+use crate::interactive::transitions::may_follow;
+use crate::{ChoreKind, Wanted};
+use althing_protocol::{
+    AgentMode, ChatSpec, ChatState, Decision, Event, Fact, InteractionId, InteractionKind, Item, LaunchRun,
+    Message, ModeChoice, Op, Phase, Reply, RunSpec, RunStatus, Seq, TaskId, TaskSpec, Usage, Verdict,
+};
+use fastrand::Rng;
+use serde_json::json;
+use std::collections::BTreeSet;
+
+/// The most that happens in one history.
+const STEPS: usize = 24;
+
+fn histories() -> u64 {
+    match std::env::var("ALTHING_TEST_SCALE").as_deref() {
+        Ok("nightly") => 2_000_000,
+        _ => 30_000,
+    }
+}
+
+fn random_spec(rng: &mut Rng) -> ChatSpec {
+    let mut spec = ChatSpec { team: team(if rng.bool() { &["a"] } else { &["a", "b"] }), ..chat() };
+    spec.agent = (rng.u8(0..8) > 0).then(|| {
+        let mut agent = agent();
+        agent.require_approval = rng.u8(0..3) > 0;
+        agent.member.hands = rng.bool();
+        agent.budget_micro_usd = (rng.u8(0..4) == 0).then_some(600_000);
+        agent.compaction.threshold_tokens = if rng.bool() { 1 } else { 100_000 };
+        agent.compaction.preserve_recent = rng.u32(0..3);
+        agent
+    });
+    spec
+}
+
+fn random_reply(rng: &mut Rng) -> Reply {
+    let usage = Usage { cost_usd: 0.02, calls: 1, input_tokens: rng.u64(0..9), ..Usage::default() };
+    let reply = match rng.u8(0..14) {
+        0..5 => Reply { text: "Here is what I think.".into(), ..Reply::default() },
+        5..8 => launches(json!({"task": "build it"})),
+        8 => launches(json!({"task": "plan it", "planning_mode": true, "execute_after_planning": true})),
+        9 => launches(json!({"tsk": "?"})),
+        10 => Reply { tool_calls: vec![call("launch_run", "no json")], ..Reply::default() },
+        11 => {
+            let mut both = launches(json!({"task": "one"})).tool_calls;
+            both.push(call("read_file", "{}"));
+            let mut second = call("launch_run", "{\"task\":\"two\"}");
+            second.id = "second".into();
+            both.push(second);
+            Reply { tool_calls: both, text: "And so on.".into(), ..Reply::default() }
+        }
+        12 => {
+            Reply { tool_calls: vec![call("read_file", "{}"), call("new_answer", "{}")], ..Reply::default() }
+        }
+        _ => Reply::default(),
+    };
+    Reply { usage, native: rng.bool().then(|| "conversation".into()), ..reply }
+}
+
+fn random_modes(rng: &mut Rng) -> ModeChoice {
+    if rng.bool() {
+        return ModeChoice::default();
+    }
+    ModeChoice {
+        agent_mode: rng.choice([None, Some(AgentMode::Single), Some(AgentMode::Multi)]).flatten(),
+        agent: rng.choice([None, Some("a".into()), Some("nobody".into())]).flatten(),
+        refinement: rng.choice([None, Some(true), Some(false)]).flatten(),
+        planning: rng.choice([None, None, Some(false), Some(true)]).flatten(),
+    }
+}
+
+fn random_decision(rng: &mut Rng, world: &World) -> Decision {
+    let digest = match world.open().map(|open| open.kind) {
+        Some(InteractionKind::RunApproval { proposal }) => Some(proposal.digest),
+        _ => None,
+    };
+    match rng.u8(0..8) {
+        0 => Decision::Reject { reason: None },
+        1 => Decision::Change { text: "smaller".into() },
+        2 => Decision::Approve { digest: Some("forged".into()), edited: None, instructions: None },
+        3 => Decision::Continue,
+        4 => {
+            let edited = LaunchRun { task: "edited".into(), ..LaunchRun::default() };
+            Decision::Approve { digest, edited: Some(Box::new(edited)), instructions: None }
+        }
+        _ => Decision::Approve { digest, edited: None, instructions: None },
+    }
+}
+
+fn step(world: &mut World, rng: &mut Rng) {
+    match rng.u8(0..30) {
+        0..6 => {
+            let modes = random_modes(rng);
+            world.op(Op::SendMessage { text: format!("message {}", rng.u16(..)), modes });
+        }
+        6 => {
+            let newest = Seq(world.log.len() as u64);
+            world.op(Op::Unqueue { message: newest });
+        }
+        7 => {
+            world.op(rng.choice([Op::Pin { message: None }, Op::Compact]).unwrap());
+        }
+        8 => {
+            let modes = random_modes(rng);
+            world.op(Op::SetModes { modes });
+        }
+        9 => {
+            let run = world.chat.current_run().cloned();
+            world.op(Op::Cancel { task: run.filter(|_| rng.bool()).unwrap_or(TaskId::chat()) });
+        }
+        10 => {
+            world.op(Op::Shutdown);
+            assert_eq!(world.chat.wanted(), Wanted::default());
+            world.op(Op::Resume);
+        }
+        11 | 12 => {
+            let left = rng.usize(0..=world.last_batch());
+            world.crashes(left);
+        }
+        13..17 if world.open().is_some() => {
+            let decision = random_decision(rng, world);
+            let _ = world.decides(decision);
+        }
+        17 if !world.chat.wanted().calls.is_empty() => world.fails(),
+        18..23 if world.chat.current_run().is_some() => {
+            let statuses =
+                [RunStatus::Completed, RunStatus::Completed, RunStatus::Partial, RunStatus::Failed];
+            let status = rng.choice(statuses).unwrap();
+            let cancelled = world.log.iter().rev().any(|event| match &event.fact {
+                Fact::OpAccepted { op: Op::Cancel { task }, .. } => Some(task) == world.chat.current_run(),
+                _ => false,
+            });
+            world.run_ends(if cancelled { RunStatus::Cancelled } else { status });
+        }
+        _ => act(world, rng),
+    }
+}
+
+/// The doers do their part.
+fn act(world: &mut World, rng: &mut Rng) {
+    let wanted = world.chat.wanted();
+    assert!(wanted.calls.len() <= 1 && (wanted.calls.is_empty() || wanted.chores.is_empty()));
+    if let Some(chore) = rng.choice(wanted.chores) {
+        let ChoreKind::Tool(call) = chore.kind else { panic!("only tools") };
+        assert_ne!(call.name, "launch_run");
+        let item = Item::ToolResult { call: call.id, content: "done".into(), is_error: rng.bool() };
+        world.happens(TaskId::chat(), Fact::ItemAdded { attempt: chore.attempt, item });
+    } else if !wanted.calls.is_empty() {
+        if rng.u8(0..4) == 0 {
+            check_request(world);
+        }
+        world.says(random_reply(rng));
+    }
+}
+
+/// Every call has its result right behind it, and nothing answers a call that was not made.
+fn check_request(world: &World) {
+    let request = world.request();
+    let mut open: Vec<String> = Vec::new();
+    for message in &request.messages {
+        match message {
+            Message::Tool { call, .. } => {
+                let at = open.iter().position(|id| id == call);
+                open.remove(at.unwrap_or_else(|| panic!("a result without a call\n{}", world.story())));
+            }
+            Message::User(_) => assert!(open.is_empty(), "a call without a result\n{}", world.story()),
+            Message::Assistant { tool_calls, .. } => {
+                assert!(open.is_empty(), "a call without a result\n{}", world.story());
+                open.extend(tool_calls.iter().map(|call| call.id.clone()));
+            }
+        }
+    }
+    assert!(open.is_empty(), "a call without a result\n{}", world.story());
+    let offered: Vec<&str> = request.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert!(offered.is_empty() || offered == ["launch_run"]);
+}
+
+/// Lets everything come to rest.
+fn finish(world: &mut World) {
+    for _ in 0..400 {
+        if let Some(open) = world.open() {
+            let refused = world.chat.answer(&open.id, &Decision::Reject { reason: None });
+            assert!(refused.is_ok(), "{refused:?}\n{}", world.story());
+            world.decides(Decision::Reject { reason: None }).unwrap();
+        } else if world.chat.current_run().is_some() {
+            world.run_ends(RunStatus::Partial);
+        } else if !world.chat.wanted().calls.is_empty() {
+            world.answers("That is all.");
+        } else if let Some(chore) = world.chat.wanted().chores.pop() {
+            let ChoreKind::Tool(call) = chore.kind else { panic!("only tools") };
+            let item = Item::ToolResult { call: call.id, content: "done".into(), is_error: false };
+            world.happens(TaskId::chat(), Fact::ItemAdded { attempt: chore.attempt, item });
+        } else {
+            return;
+        }
+    }
+    panic!("it comes to no rest\n{}", world.story());
+}
+
+fn play(seed: u64) -> World {
+    let mut rng = Rng::with_seed(seed);
+    let mut world = World::new(random_spec(&mut rng));
+    for _ in 0..rng.usize(6..=STEPS) {
+        step(&mut world, &mut rng);
+    }
+    finish(&mut world);
+    world
+}
+
+/// What the log says, told from its beginning, and what must never be in it.
+#[derive(Default)]
+struct Told {
+    state: ChatState,
+    /// The run under way.
+    active: Option<TaskId>,
+    runs: BTreeSet<TaskId>,
+    /// An approval that no run has used yet.
+    approved: bool,
+    plan_awaits_execution: bool,
+    question: Option<InteractionId>,
+    taken: Vec<Seq>,
+    waiting: Vec<Seq>,
+    /// The calls of the last reply that have their result.
+    results: BTreeSet<String>,
+    started: BTreeSet<u32>,
+    ended: BTreeSet<u32>,
+}
+
+impl Told {
+    /// Takes in one fact; what is wrong with it.
+    fn take(&mut self, world: &World, event: &Event) -> Option<&'static str> {
+        match &event.fact {
+            Fact::OpAccepted { op: Op::SendMessage { .. }, .. } => self.waiting.push(event.seq),
+            Fact::OpAccepted { op: Op::Unqueue { message }, .. } => self.waiting.retain(|seq| seq != message),
+            Fact::PhaseChanged { phase: Phase::Chat(state) } => return self.enter(*state),
+            Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } => return self.launch(world, id, spec),
+            Fact::Decided(Verdict::Finished { result, .. }) => {
+                self.plan_awaits_execution = result.modes.planning
+                    && result.status == RunStatus::Completed
+                    && result.task == "plan it";
+                return (self.active.take() != event.task).then_some("another run ends than is under way");
+            }
+            Fact::InteractionOpened(interaction) => {
+                let before = self.question.replace(interaction.id.clone());
+                return before.map(|_| "two questions at once");
+            }
+            Fact::InteractionClosed { id, decision } => {
+                if id.as_str().contains("approval") {
+                    self.approved = matches!(decision, Decision::Approve { .. });
+                }
+                return (self.question.take().as_ref() != Some(id))
+                    .then_some("a question closes that is not open");
+            }
+            Fact::AttemptStarted { attempt, .. } => {
+                let fresh = self.started.insert(*attempt) && self.started.len() == self.ended.len() + 1;
+                return (!fresh).then_some("an attempt begins twice, or beside another");
+            }
+            Fact::AttemptEnded { attempt, .. } => {
+                return (!self.ended.insert(*attempt)).then_some("an attempt ends twice");
+            }
+            Fact::ItemAdded { item: Item::Reply(_), .. } => self.results.clear(),
+            Fact::ItemAdded { item: Item::ToolResult { call, .. }, .. } => {
+                return (!self.results.insert(call.clone())).then_some("a call gets two results");
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn enter(&mut self, state: ChatState) -> Option<&'static str> {
+        if !may_follow(self.state, state) {
+            return Some("a transition that is none");
+        }
+        if self.state == ChatState::Idle && !self.waiting.is_empty() {
+            self.taken.push(self.waiting.remove(0));
+        }
+        self.state = state;
+        None
+    }
+
+    fn launch(&mut self, world: &World, id: &TaskId, spec: &RunSpec) -> Option<&'static str> {
+        if !self.runs.insert(id.clone()) || self.active.replace(id.clone()).is_some() {
+            return Some("a run comes into being twice, or beside another");
+        }
+        let asks = world.chat.spec().agent.as_ref().is_some_and(|agent| agent.require_approval);
+        let direct = world.log.iter().any(|event| {
+            matches!(&event.fact, Fact::OpAccepted { op: Op::SendMessage { text, .. }, .. } if *text == spec.task)
+        });
+        let execution = std::mem::take(&mut self.plan_awaits_execution);
+        let approved = direct || execution || std::mem::take(&mut self.approved);
+        (asks && !approved).then_some("a run that nobody approved")
+    }
+}
+
+fn check(seed: u64, world: &World) {
+    let fail = |what: &str| panic!("seed {seed}: {what}\n{}", world.story());
+    let mut told = Told::default();
+    for event in &world.log {
+        if let Some(wrong) = told.take(world, event) {
+            fail(wrong);
+        }
+    }
+    let taken_once: BTreeSet<&Seq> = told.taken.iter().collect();
+    if !told.waiting.is_empty() || taken_once.len() != told.taken.len() || !told.taken.is_sorted() {
+        fail("a message was lost, or taken up twice, or out of order");
+    }
+    if told.state != ChatState::Idle || world.chat.state() != ChatState::Idle {
+        fail("it does not come to rest");
+    }
+    if told.started != told.ended {
+        fail("an attempt was left open");
+    }
+    if world.chat.wanted() != Wanted::default() {
+        fail("something is wanted of a conversation at rest");
+    }
+    if world.folded() != world.chat {
+        fail("the log folds to another state than the live one");
+    }
+}
+
+// spec: design/state/machine
+#[test]
+fn every_history_keeps_to_the_state_machine_and_launches_no_run_twice() {
+    let seeds = histories();
+    std::thread::scope(|scope| {
+        for half in 0..2 {
+            scope.spawn(move || {
+                for seed in (half..seeds).step_by(2) {
+                    check(seed, &play(seed));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn the_same_history_always_tells_the_same_story() {
+    for seed in 0..50 {
+        assert_eq!(play(seed).story(), play(seed).story());
+    }
+}
+
+#[test]
+fn a_conversation_torn_anywhere_goes_on_and_launches_its_run_once() {
+    let tell = |world: &mut World| {
+        world.user("Build it");
+        if world.chat.state() == ChatState::Chatting {
+            world.says(launches(json!({"task": "build"})));
+        }
+    };
+    let mut whole = World::new(chat());
+    tell(&mut whole);
+    whole.approves();
+    let run = whole.runs()[0].clone();
+    let finished = result(&run, whole.run_spec(&run), RunStatus::Completed);
+    whole.run_ends_with(finished);
+    whole.answers("Done.");
+    for cut in 1..whole.log.len() {
+        let mut world = World::new(chat());
+        world.log = whole.log[..cut].to_vec();
+        world.chat = world.folded();
+        world.op(Op::Resume);
+        let messages = world
+            .log
+            .iter()
+            .any(|event| matches!(event.fact, Fact::OpAccepted { op: Op::SendMessage { .. }, .. }));
+        if !messages {
+            continue;
+        }
+        for _ in 0..10 {
+            if world.open().is_some() {
+                world.approves();
+            } else if world.chat.current_run().is_some() {
+                world.run_ends(RunStatus::Completed);
+            } else if !world.chat.wanted().calls.is_empty() {
+                let launched = !world.runs().is_empty();
+                if launched { world.answers("Done.") } else { world.says(launches(json!({"task": "build"}))) }
+            }
+        }
+        assert_eq!(world.runs().len(), 1, "cut at {cut}\n{}", world.story());
+        assert_eq!(world.chat.state(), ChatState::Idle, "cut at {cut}\n{}", world.story());
+        assert_eq!(world.chat.runs().len(), 1);
+    }
+}

@@ -1,0 +1,179 @@
+//! `launch_run`: one tool, one meaning. A call of it, or a message that is a run by itself, becomes exactly the run that
+//! would be started.
+//!
+//! Pure, and the only place that knows how: the conversation, MCP clients and edited approvals all come here. What is
+//! wrong with a call is said so that a model can correct itself.
+
+mod arguments;
+mod overrides;
+mod paths;
+mod team;
+mod told;
+mod tool;
+
+pub use arguments::read_launch;
+pub use tool::{LAUNCH_RUN, launch_run_spec};
+
+pub(crate) use arguments::read_text;
+pub(crate) use told::{beginning, told};
+
+use althing_protocol::{
+    AgentMode, ContextPath, LaunchRun, ModeChoice, Modes, Proposal, RunResult, RunSpec, TeamSpec,
+};
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+
+/// The longest task and context that a run takes: what is longer belongs into files.
+const MOST_WORDS: usize = 64 * 1024;
+
+/// Who stands for a run's rights before it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consent {
+    /// A person sees the proposal first, or wrote it.
+    Person,
+    /// Nobody: it may use only what the team's runs may use anyway.
+    Nobody,
+}
+
+/// A run, ready to be started, and the same as people are shown it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Launch {
+    /// What runs.
+    pub spec: RunSpec,
+    /// What is shown. Its `launch` says everything outright: resolved again, it gives the same run.
+    pub proposal: Proposal,
+}
+
+/// The run that a launch means under what the user toggled, or what is wrong with it. What the user toggled wins.
+pub fn resolve_launch(
+    team: &TeamSpec,
+    launch: &LaunchRun,
+    choice: &ModeChoice,
+    consent: Consent,
+    lot: u64,
+) -> Result<Launch, String> {
+    let mut settled = launch.clone();
+    words("task", &settled.task)?;
+    if settled.task.trim().is_empty() {
+        return Err("`task` is empty: say what the run is to accomplish.".into());
+    }
+    if let Some(context) = &settled.context {
+        words("context", context)?;
+    }
+    let (agent_mode, mut members) = team::members(team, launch, choice)?;
+    let refinement = choice.refinement.or(launch.refinement).unwrap_or(agent_mode == AgentMode::Multi);
+    let planning = choice.planning.unwrap_or(launch.planning_mode);
+    if launch.execute_after_planning && !launch.planning_mode && !planning {
+        return Err("`execute_after_planning` needs `planning_mode: true`.".into());
+    }
+    let modes = Modes { agent_mode, refinement, planning };
+    settled.agent_mode = Some(agent_mode);
+    settled.agents = Some(members.iter().map(|member| member.id.clone()).collect());
+    settled.refinement = Some(refinement);
+    settled.planning_mode = planning;
+    settled.execute_after_planning &= planning;
+    if choice.refinement.is_some() {
+        overrides::yield_to(modes, &mut settled.coordination_overrides);
+    }
+    let mut rules = team.rules.clone().with(&modes.overrides());
+    overrides::apply(&mut rules, &team.rules, &settled.coordination_overrides)?;
+    // In a run that only plans nobody acts, not even whoever presents.
+    rules.plan_first &= !planning;
+    team::add_prompts(&mut members, &settled.agent_system_prompts)?;
+    let context_paths = paths::resolve(team, &settled.context_paths, consent)?;
+    let may_write = context_paths.iter().filter(|path| path.writable && !planning);
+    let may_write = may_write.map(|path| path.path.clone()).collect();
+    let spec = RunSpec {
+        task: settled.task.clone(),
+        context: settled.context.clone(),
+        history: Vec::new(),
+        members: members.clone(),
+        // A plan changes nothing, whatever its run could reach.
+        context_paths: context_paths
+            .into_iter()
+            .map(|path| ContextPath { writable: path.writable && !planning, ..path })
+            .collect(),
+        modes,
+        rules,
+        lot,
+    };
+    let digest = String::new();
+    let mut proposal =
+        Proposal { launch: settled, members, modes, chosen: chosen(choice), may_write, digest };
+    proposal.digest = digest_of(&proposal);
+    Ok(Launch { spec, proposal })
+}
+
+/// The run that carries out what a planning run came to.
+pub fn execution_of(
+    team: &TeamSpec,
+    planning: &LaunchRun,
+    plan: &RunResult,
+    consent: Consent,
+    lot: u64,
+) -> Result<Launch, String> {
+    let mut launch = planning.clone();
+    launch.planning_mode = false;
+    launch.execute_after_planning = false;
+    let mut context = launch.context.take().map(|context| context + "\n\n").unwrap_or_default();
+    let steps = plan.final_answer.as_deref().unwrap_or_default();
+    let (steps, cut) = beginning(steps, MOST_WORDS / 2);
+    let _ = write!(context, "Carry out this plan, made by run {}:\n{steps}", plan.run_id);
+    if cut {
+        let _ = write!(context, "\n[cut here; all of it is in {}/final_answer.md]", plan.log_dir);
+    }
+    launch.context = Some(context);
+    resolve_launch(team, &launch, &ModeChoice::default(), consent, lot)
+}
+
+/// Which modes are the user's own choice, by name.
+fn chosen(choice: &ModeChoice) -> Vec<String> {
+    let toggled = [
+        ("agent_mode", choice.agent_mode.is_some()),
+        ("refinement", choice.refinement.is_some()),
+        ("planning", choice.planning.is_some()),
+    ];
+    toggled.into_iter().filter(|(_, is)| *is).map(|(name, _)| name.to_owned()).collect()
+}
+
+fn words(name: &str, text: &str) -> Result<(), String> {
+    if text.len() <= MOST_WORDS {
+        return Ok(());
+    }
+    Err(format!(
+        "`{name}` is too long ({} bytes; at most {MOST_WORDS}). Sum it up, and name files by their paths in \
+         `context_paths` instead of quoting them.",
+        text.len()
+    ))
+}
+
+/// SHA-256 of everything a proposal shows.
+fn digest_of(proposal: &Proposal) -> String {
+    let shown = serde_json::to_vec(proposal).unwrap_or_default();
+    let mut hex = String::new();
+    for byte in Sha256::digest(&shown) {
+        let _ = write!(hex, "{byte:02x}");
+    }
+    hex
+}
+
+/// The known word nearest to one that nobody knows, as a question at the end of an error; nothing where none is near.
+fn did_you_mean<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let plain = |word: &str| -> String {
+        word.chars().take(60).filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    };
+    let wanted = plain(given);
+    let nearest = known
+        .into_iter()
+        .map(|word| (strsim::osa_distance(&wanted, &plain(word)), word))
+        .min_by_key(|(distance, _)| *distance);
+    match nearest {
+        Some((distance, word)) if distance <= (wanted.chars().count() / 3).max(1) => {
+            format!(" Did you mean `{word}`?")
+        }
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

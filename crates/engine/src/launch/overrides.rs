@@ -1,0 +1,142 @@
+//! `coordination_overrides`: changes to a run's rules, by the keys that the config has for them.
+//!
+//! What belongs to the user stays the user's: limits can only be made tighter, and the window in which a person may
+//! choose another winner is not an agent's to change.
+
+use super::did_you_mean;
+use althing_protocol::{AnswerNovelty, FinalAnswerStrategy, Millis, Modes, RunRules, VotingSensitivity};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+/// Every key.
+pub(super) const KEYS: &[&str] = &[
+    "max_new_answers_per_agent",
+    "max_new_answers_global",
+    "voting_sensitivity",
+    "skip_voting",
+    "disable_injection",
+    "defer_voting_until_all_answered",
+    "final_answer_strategy",
+    "skip_final_presentation",
+    "answer_novelty_requirement",
+    "fairness_lead_cap_answers",
+    "max_orchestration_restarts",
+    "enable_planning_mode",
+    "first_answer_wait_seconds",
+    "orchestrator_timeout_seconds",
+    "initial_round_timeout_seconds",
+    "subsequent_round_timeout_seconds",
+    "round_timeout_grace_seconds",
+];
+
+/// Keys of the config that an agent is told are not its own.
+const THE_USERS: &[&str] = &["override_window_seconds", "interactive_mode", "context_paths", "budget_usd"];
+
+/// Applies changes to rules; `configured` says what the limits are.
+pub(super) fn apply(
+    rules: &mut RunRules,
+    configured: &RunRules,
+    changes: &Map<String, Value>,
+) -> Result<(), String> {
+    for (key, value) in changes {
+        change(rules, configured, key, value)
+            .map_err(|problem| format!("`coordination_overrides`: {problem}"))?;
+    }
+    Ok(())
+}
+
+fn change(rules: &mut RunRules, configured: &RunRules, key: &str, value: &Value) -> Result<(), String> {
+    let limits = &configured.limits;
+    match key {
+        "max_new_answers_per_agent" => rules.max_new_answers_per_agent = Some(count(key, value, 1)?),
+        "max_new_answers_global" => rules.max_new_answers_global = Some(count(key, value, 1)?),
+        "voting_sensitivity" => {
+            rules.voting_sensitivity =
+                word::<VotingSensitivity>(key, value, &["lenient", "balanced", "strict"])?
+        }
+        "skip_voting" => rules.skip_voting = flag(key, value)?,
+        "disable_injection" => rules.disable_injection = flag(key, value)?,
+        "defer_voting_until_all_answered" => rules.defer_voting_until_all_answered = flag(key, value)?,
+        "final_answer_strategy" => {
+            let words = ["winner_reuse", "winner_present", "synthesize"];
+            rules.final_answer_strategy = Some(word::<FinalAnswerStrategy>(key, value, &words)?);
+        }
+        "skip_final_presentation" => rules.skip_final_presentation = flag(key, value)?,
+        "answer_novelty_requirement" => {
+            rules.answer_novelty = word::<AnswerNovelty>(key, value, &["lenient", "balanced", "strict"])?
+        }
+        "fairness_lead_cap_answers" => rules.fairness_lead_cap = Some(count(key, value, 0)?),
+        "max_orchestration_restarts" => rules.max_restarts = count(key, value, 0)?,
+        "enable_planning_mode" => rules.plan_first = flag(key, value)?,
+        "first_answer_wait_seconds" => rules.first_answer_wait = seconds(key, value)?,
+        "orchestrator_timeout_seconds" => {
+            rules.limits.orchestrator = within(key, value, Some(limits.orchestrator))?
+        }
+        "initial_round_timeout_seconds" => {
+            rules.limits.initial_round = Some(within(key, value, limits.initial_round)?)
+        }
+        "subsequent_round_timeout_seconds" => {
+            rules.limits.subsequent_round = Some(within(key, value, limits.subsequent_round)?)
+        }
+        "round_timeout_grace_seconds" => {
+            rules.limits.round_grace = within(key, value, Some(limits.round_grace))?
+        }
+        _ if THE_USERS.contains(&key) => {
+            return Err(format!("`{key}` is the user's to set, in the config."));
+        }
+        _ => {
+            let hint = did_you_mean(key, KEYS.iter().copied());
+            return Err(format!("there is no key `{key}`.{hint} The keys are {}.", KEYS.join(", ")));
+        }
+    }
+    Ok(())
+}
+
+/// Takes out what contradicts modes that the user chose.
+pub(super) fn yield_to(modes: Modes, changes: &mut Map<String, Value>) {
+    let decided = serde_json::to_value(modes.overrides()).unwrap_or_default();
+    let mut fixed: Vec<&str> =
+        decided.as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect();
+    // How the final answer is made is a default of the mode, not what the user chose it for.
+    fixed.retain(|key| *key != "final_answer_strategy");
+    // Refinement that the user wants must not be switched off by its parts either.
+    if modes.refinement {
+        fixed.extend(["skip_voting", "max_new_answers_per_agent", "max_new_answers_global"]);
+    }
+    changes.retain(|key, _| !fixed.contains(&key.as_str()));
+}
+
+fn flag(key: &str, value: &Value) -> Result<bool, String> {
+    value.as_bool().ok_or_else(|| format!("`{key}` must be true or false."))
+}
+
+fn count(key: &str, value: &Value, least: u32) -> Result<u32, String> {
+    let count = value.as_u64().and_then(|count| u32::try_from(count).ok());
+    count
+        .filter(|count| *count >= least)
+        .ok_or_else(|| format!("`{key}` must be a whole number of at least {least}."))
+}
+
+fn word<T: DeserializeOwned>(key: &str, value: &Value, words: &[&str]) -> Result<T, String> {
+    serde_json::from_value(value.clone())
+        .map_err(|_| format!("`{key}` must be one of \"{}\".", words.join("\", \"")))
+}
+
+fn seconds(key: &str, value: &Value) -> Result<Millis, String> {
+    let seconds = value.as_f64().filter(|seconds| (0.0..1e9).contains(seconds));
+    seconds
+        .map(|seconds| Millis((seconds * 1000.0).round() as u64))
+        .ok_or_else(|| format!("`{key}` must be a number of seconds, not negative."))
+}
+
+/// A limit: some time, and no more than was configured.
+fn within(key: &str, value: &Value, most: Option<Millis>) -> Result<Millis, String> {
+    let limit = seconds(key, value)?;
+    match most {
+        _ if limit == Millis(0) => Err(format!("`{key}` must be more than 0.")),
+        Some(most) if limit > most => {
+            Err(format!("`{key}` can only be made shorter than the user's limit ({most})."))
+        }
+        _ => Ok(limit),
+    }
+}

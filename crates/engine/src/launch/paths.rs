@@ -1,0 +1,77 @@
+//! The context paths of a launched run: the team's, and those that the launch adds for this run only.
+//!
+//! A launch that nobody looks at before it begins gets nothing that the team's runs may not use anyway: neither to
+//! write nor to read. What is protected stays so whoever asks.
+
+use super::Consent;
+use althing_protocol::{ContextPath, PathGrant, Permission, TeamSpec};
+
+/// The most paths that a launch may add.
+const MOST: usize = 32;
+
+/// The run's context paths.
+pub(super) fn resolve(
+    team: &TeamSpec,
+    grants: &[PathGrant],
+    consent: Consent,
+) -> Result<Vec<ContextPath>, String> {
+    if grants.len() > MOST {
+        return Err(format!("`context_paths` has {} paths; at most {MOST} can be added.", grants.len()));
+    }
+    let mut paths = team.context_paths.clone();
+    for grant in grants {
+        let path = plain(&grant.path).map_err(|problem| format!("`context_paths`: {problem}"))?;
+        let wants_write = grant.permission == Permission::Write;
+        let guarded = |root: &ContextPath| root.protected.iter().any(|part| is_inside(&path, part));
+        if wants_write && team.context_paths.iter().any(guarded) {
+            return Err(format!("`context_paths`: `{path}` is protected: nobody writes there."));
+        }
+        // What the run may use anyway is not opened a second time under another name.
+        let covers = |root: &&ContextPath| is_inside(&path, &root.path) && (root.writable || !wants_write);
+        if paths.iter().any(|root| covers(&root)) {
+            continue;
+        }
+        if consent == Consent::Nobody {
+            return Err(refusal(&path, wants_write, team));
+        }
+        if let Some(same) = paths.iter_mut().find(|root| root.path == path) {
+            same.writable = true;
+            continue;
+        }
+        let protected = team.context_paths.iter().flat_map(|root| &root.protected);
+        let protected = protected.filter(|part| is_inside(part, &path)).cloned().collect();
+        paths.push(ContextPath { path, writable: wants_write, protected });
+    }
+    Ok(paths)
+}
+
+fn refusal(path: &str, wants_write: bool, team: &TeamSpec) -> String {
+    let what = if wants_write { "written to" } else { "read" };
+    let open = team.context_paths.iter().filter(|root| root.writable || !wants_write);
+    let open: Vec<&str> = open.map(|root| root.path.as_str()).collect();
+    let open = if open.is_empty() { "none".to_owned() } else { open.join(", ") };
+    format!(
+        "`context_paths`: `{path}` may not be {what} without the user's approval. Paths that may be {what}: {open}. \
+         Ask the user to add it to the config."
+    )
+}
+
+/// An absolute path without detours, as roots are compared.
+fn plain(path: &str) -> Result<String, String> {
+    let trimmed = path.trim();
+    if !trimmed.starts_with('/') {
+        return Err(format!("`{path}` must be an absolute path."));
+    }
+    let mut parts = trimmed.split('/').filter(|part| !part.is_empty() && *part != ".");
+    if parts.clone().any(|part| part == "..") || trimmed.chars().any(char::is_control) {
+        return Err(format!("`{path}` must be written without `..` and control characters."));
+    }
+    let joined = parts.by_ref().fold(String::new(), |path, part| path + "/" + part);
+    Ok(if joined.is_empty() { "/".into() } else { joined })
+}
+
+/// Whether a path is a root or below it, by their text.
+fn is_inside(path: &str, root: &str) -> bool {
+    let root = root.trim_end_matches('/');
+    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}

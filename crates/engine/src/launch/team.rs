@@ -1,0 +1,92 @@
+//! Who takes part in a launched run.
+
+use super::did_you_mean;
+use althing_protocol::{AgentId, AgentMode, LaunchRun, Member, ModeChoice, TeamSpec};
+use std::collections::BTreeMap;
+
+/// The members of the run, in config order, and whether it is one agent's or several agents'.
+pub(super) fn members(
+    team: &TeamSpec,
+    launch: &LaunchRun,
+    choice: &ModeChoice,
+) -> Result<(AgentMode, Vec<Member>), String> {
+    let Some(first) = team.members.first() else { return Err("there are no agents to run".into()) };
+    let named = match &launch.agents {
+        Some(ids) => Some(named(team, ids)?),
+        None => None,
+    };
+    let named_one = named.as_ref().is_some_and(|named| named.len() == 1);
+    let implied = if named_one || team.members.len() == 1 { AgentMode::Single } else { AgentMode::Multi };
+    match choice.agent_mode.or(launch.agent_mode).unwrap_or(implied) {
+        AgentMode::Single => {
+            let tab = match &choice.agent {
+                Some(id) => Some(find(team, id)?),
+                None => None,
+            };
+            let by_user = choice.agent_mode == Some(AgentMode::Single);
+            let member = match named.as_deref() {
+                // A tab that the user chose together with the mode wins; one that is only in front fills a gap.
+                _ if by_user && tab.is_some() => tab.unwrap_or(first),
+                Some([_, _, ..]) if !by_user => {
+                    return Err(
+                        "`agent_mode: single` takes one agent: name one in `agents`, or leave it out.".into(),
+                    );
+                }
+                Some([named, ..]) => *named,
+                Some([]) | None => tab.unwrap_or(first),
+            };
+            Ok((AgentMode::Single, vec![member.clone()]))
+        }
+        // A team of one is a single agent, whatever it is called.
+        AgentMode::Multi if team.members.len() == 1 => Ok((AgentMode::Single, vec![first.clone()])),
+        AgentMode::Multi if named_one => Err(format!(
+            "`agent_mode: multi` needs at least two agents: name more in `agents`, or leave it out for all{}.",
+            if choice.agent_mode.is_some() { " (the user chose several agents)" } else { "" }
+        )),
+        AgentMode::Multi => {
+            let members = named.unwrap_or_else(|| team.members.iter().collect());
+            Ok((AgentMode::Multi, members.into_iter().cloned().collect()))
+        }
+    }
+}
+
+/// The members of these ids, in config order.
+fn named<'a>(team: &'a TeamSpec, ids: &[AgentId]) -> Result<Vec<&'a Member>, String> {
+    if ids.is_empty() {
+        return Err("`agents` is empty: name at least one, or leave it out for all.".into());
+    }
+    for id in ids {
+        find(team, id)?;
+    }
+    Ok(team.members.iter().filter(|member| ids.contains(&member.id)).collect())
+}
+
+fn find<'a>(team: &'a TeamSpec, id: &AgentId) -> Result<&'a Member, String> {
+    let known = || team.members.iter().map(|member| member.id.as_str());
+    team.members.iter().find(|member| member.id == *id).ok_or_else(|| {
+        let names: Vec<String> = known().map(|name| format!("`{name}`")).collect();
+        format!(
+            "there is no agent `{id}`.{} The agents are {}.",
+            did_you_mean(id.as_str(), known()),
+            names.join(", ")
+        )
+    })
+}
+
+/// Adds words to the named members' system prompts, for this run.
+pub(super) fn add_prompts(members: &mut [Member], prompts: &BTreeMap<AgentId, String>) -> Result<(), String> {
+    for (id, text) in prompts {
+        super::words("agent_system_prompts", text)?;
+        let names: Vec<String> = members.iter().map(|member| member.id.to_string()).collect();
+        let Some(member) = members.iter_mut().find(|member| member.id == *id) else {
+            let hint = did_you_mean(id.as_str(), names.iter().map(String::as_str));
+            return Err(format!(
+                "`agent_system_prompts` names `{id}`, who takes no part in this run.{hint} It is made of {}.",
+                names.join(", ")
+            ));
+        };
+        let before = member.system_message.take().map(|words| words + "\n\n").unwrap_or_default();
+        member.system_message = Some(before + text);
+    }
+    Ok(())
+}

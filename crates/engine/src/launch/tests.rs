@@ -1,0 +1,282 @@
+//! What a launch means: the mode matrix, who takes part, what is refused and in which words.
+
+use super::{Consent, Launch, execution_of, launch_run_spec, read_launch, read_text, resolve_launch};
+use crate::coordination::tests::harness::member;
+use crate::interactive::tests::harness::{result, team};
+use althing_protocol::{
+    AgentMode, ContextPath, FinalAnswerStrategy, LaunchRun, Millis, ModeChoice, RunStatus, TeamSpec,
+};
+use serde_json::{Value, json};
+
+fn resolved(arguments: Value) -> Result<Launch, String> {
+    with_choice(arguments, &ModeChoice::default())
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "tests write the arguments in place")]
+fn with_choice(arguments: Value, choice: &ModeChoice) -> Result<Launch, String> {
+    resolve_launch(
+        &team(&["gem", "gpt", "cc"]),
+        &read_text(&arguments.to_string())?,
+        choice,
+        Consent::Person,
+        7,
+    )
+}
+
+fn refused(arguments: Value) -> String {
+    resolved(arguments).unwrap_err()
+}
+
+fn ids(launch: &Launch) -> Vec<&str> {
+    launch.spec.members.iter().map(|member| member.id.as_str()).collect()
+}
+
+// spec: interactive/launch-run-tool/tool-schema-definition
+#[test]
+fn the_tool_has_every_parameter_and_exactly_the_agents_there_are() {
+    let tool = launch_run_spec(&team(&["gem", "gpt"]));
+    let properties = tool.parameters["properties"].as_object().unwrap();
+    let mut names: Vec<&str> = properties.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        [
+            "agent_mode",
+            "agent_system_prompts",
+            "agents",
+            "context",
+            "context_paths",
+            "coordination_overrides",
+            "execute_after_planning",
+            "planning_mode",
+            "refinement",
+            "task"
+        ]
+    );
+    assert_eq!(tool.parameters["required"], json!(["task"]));
+    assert_eq!(tool.parameters["properties"]["agents"]["items"]["enum"], json!(["gem", "gpt"]));
+    assert_eq!(tool.parameters["properties"]["agent_mode"]["enum"], json!(["single", "multi"]));
+    let text = serde_json::to_string(&tool).unwrap();
+    for name in ["new_answer", "vote", "ask_others"] {
+        assert!(!text.contains(name), "{name} in {text}");
+    }
+}
+
+// spec: design/launch-run/mode-matrix
+#[test]
+fn all_rows_of_the_mode_matrix_set_up_their_run() {
+    let quick_single = resolved(json!({"task": "x", "agent_mode": "single"})).unwrap().spec;
+    assert!(quick_single.is_single_and_quick() && !quick_single.modes.refinement);
+    let refining = resolved(json!({"task": "x", "agent_mode": "single", "refinement": true})).unwrap().spec;
+    assert_eq!(
+        (refining.members.len(), refining.rules.skip_voting, refining.modes.refinement),
+        (1, false, true)
+    );
+    let quick = resolved(json!({"task": "x", "refinement": false})).unwrap().spec;
+    let rules = &quick.rules;
+    assert_eq!(
+        (quick.members.len(), rules.max_new_answers_per_agent, rules.skip_voting),
+        (3, Some(1), false)
+    );
+    assert!(rules.disable_injection && rules.defer_voting_until_all_answered);
+    assert_eq!(rules.strategy(), FinalAnswerStrategy::Synthesize);
+    let full = resolved(json!({"task": "x", "agent_mode": "multi"})).unwrap();
+    assert_eq!((full.spec.members.len(), &full.spec.rules), (3, &team(&[]).rules));
+    assert!(full.spec.modes.refinement);
+    let plan = resolved(json!({"task": "x", "planning_mode": true})).unwrap();
+    assert!(plan.spec.modes.planning && !plan.proposal.launch.execute_after_planning);
+    let both = resolved(json!({"task": "x", "planning_mode": true, "execute_after_planning": true})).unwrap();
+    assert!(both.spec.modes.planning && both.proposal.launch.execute_after_planning);
+    let planned = result(&"r1".into(), &both.spec, RunStatus::Completed);
+    let team = team(&["gem", "gpt", "cc"]);
+    let execution = execution_of(&team, &both.proposal.launch, &planned, Consent::Person, 8).unwrap();
+    assert!(!execution.spec.modes.planning && execution.spec.context.unwrap().contains("the answer of r1"));
+}
+
+// spec: interactive/launch-run-tool/single-agent-run
+#[test]
+fn a_single_agent_is_the_named_one_the_tab_in_front_or_the_first() {
+    let tab = ModeChoice { agent: Some("gpt".into()), ..ModeChoice::default() };
+    assert_eq!(ids(&resolved(json!({"task": "x", "agent_mode": "single"})).unwrap()), ["gem"]);
+    assert_eq!(ids(&with_choice(json!({"task": "x", "agent_mode": "single"}), &tab).unwrap()), ["gpt"]);
+    let named = json!({"task": "x", "agent_mode": "single", "agents": ["cc"]});
+    assert_eq!(ids(&with_choice(named.clone(), &tab).unwrap()), ["cc"]);
+    let chosen = ModeChoice { agent_mode: Some(AgentMode::Single), ..tab };
+    assert_eq!(ids(&with_choice(named, &chosen).unwrap()), ["gpt"], "the user's choice wins");
+    let two = json!({"task": "x", "agent_mode": "single", "agents": ["cc", "gem"]});
+    assert!(refused(two.clone()).contains("takes one agent"));
+    assert_eq!(ids(&with_choice(two, &chosen).unwrap()), ["gpt"]);
+    assert_eq!(ids(&resolved(json!({"task": "x", "agents": ["cc"]})).unwrap()), ["cc"]);
+    let alone = TeamSpec { members: vec![member("solo")], ..team(&[]) };
+    let launch = LaunchRun { task: "x".into(), agent_mode: Some(AgentMode::Multi), ..LaunchRun::default() };
+    let launch = resolve_launch(&alone, &launch, &ModeChoice::default(), Consent::Nobody, 0).unwrap();
+    assert_eq!((ids(&launch), launch.spec.modes.agent_mode), (vec!["solo"], AgentMode::Single));
+}
+
+#[test]
+fn several_agents_keep_their_order_and_a_lonely_one_is_no_parliament() {
+    let launch = resolved(json!({"task": "x", "agents": ["cc", "gem", "cc"]})).unwrap();
+    assert_eq!(ids(&launch), ["gem", "cc"]);
+    assert!(refused(json!({"task": "x", "agent_mode": "multi", "agents": ["cc"]})).contains("at least two"));
+    assert!(refused(json!({"task": "x", "agents": []})).contains("`agents` is empty"));
+    assert!(refused(json!({"task": "x", "agents": ["gpr"]})).contains("Did you mean `gpt`?"));
+    assert!(
+        resolve_launch(
+            &team(&[]),
+            &LaunchRun { task: "x".into(), ..LaunchRun::default() },
+            &ModeChoice::default(),
+            Consent::Person,
+            0
+        )
+        .is_err()
+    );
+}
+
+#[test]
+fn what_is_wrong_is_said_by_parameter() {
+    for (arguments, words) in [
+        (json!({}), "`task` is missing"),
+        (json!({"task": "  "}), "`task` is empty"),
+        (json!({"task": 3}), "`task` must be a text"),
+        (json!({"task": "x", "agnet_mode": "single"}), "Did you mean `agent_mode`?"),
+        (json!({"task": "x", "quickly": true}), "The parameters are task, context"),
+        (json!({"task": "x", "agent_mode": "dual"}), "`agent_mode` must be \"single\" or \"multi\""),
+        (json!({"task": "x", "refinement": "yes"}), "`refinement` must be true or false"),
+        (json!({"task": "x", "agents": "gem"}), "`agents` must be a list"),
+        (json!({"task": "x", "context_paths": ["/a"]}), "`context_paths` must be a list of objects"),
+        (json!({"task": "x", "execute_after_planning": true}), "needs `planning_mode: true`"),
+        (json!({"task": "x", "agent_system_prompts": {"gme": "hi"}}), "Did you mean `gem`?"),
+        (
+            json!({"task": "x", "coordination_overrides": {"voting_sensitivty": "strict"}}),
+            "Did you mean `voting_sensitivity`?",
+        ),
+        (
+            json!({"task": "x", "coordination_overrides": {"voting_sensitivity": "hard"}}),
+            "\"lenient\", \"balanced\", \"strict\"",
+        ),
+        (json!({"task": "x", "coordination_overrides": {"max_new_answers_per_agent": 0}}), "at least 1"),
+        (
+            json!({"task": "x", "coordination_overrides": {"orchestrator_timeout_seconds": 1e6}}),
+            "only be made shorter",
+        ),
+        (json!({"task": "x", "coordination_overrides": {"override_window_seconds": 0}}), "is the user's"),
+        (json!({"task": "x", "context_paths": [{"path": "src"}]}), "absolute path"),
+        (json!({"task": "x", "context_paths": [{"path": "/a/../b"}]}), "without `..`"),
+        (json!({"task": "x", "context": "y".repeat(70_000)}), "Sum it up"),
+    ] {
+        let problem = refused(arguments.clone());
+        assert!(problem.contains(words), "{arguments}: {problem}");
+    }
+    let nulls =
+        json!({"task": "x", "context": null, "agents": null, "refinement": null, "planning_mode": null});
+    assert_eq!(ids(&resolved(nulls).unwrap()).len(), 3, "null is left out");
+    assert!(read_launch(json!({"task": "x"}).as_object().unwrap()).is_ok());
+    assert!(read_text("[]").unwrap_err().contains("JSON object"));
+}
+
+// spec: design/launch-run/agent-system-prompts
+#[test]
+fn words_for_an_agent_are_added_to_its_own_and_to_nobody_elses() {
+    let mut team = team(&["gem", "gpt"]);
+    team.members[1].system_message = Some("You are a poet.".into());
+    let launch =
+        read_text(&json!({"task": "x", "agent_system_prompts": {"gpt": "Rhyme."}}).to_string()).unwrap();
+    let spec = resolve_launch(&team, &launch, &ModeChoice::default(), Consent::Nobody, 0).unwrap().spec;
+    assert_eq!(spec.members[1].system_message.as_deref(), Some("You are a poet.\n\nRhyme."));
+    assert_eq!(spec.members[0].system_message, None);
+}
+
+#[test]
+fn overrides_change_the_rules_within_the_users_limits_and_behind_the_users_toggles() {
+    let overrides = json!({
+        "final_answer_strategy": "winner_reuse", "voting_sensitivity": "strict", "max_new_answers_per_agent": 4,
+        "orchestrator_timeout_seconds": 60, "initial_round_timeout_seconds": 5.5, "answer_novelty_requirement": "balanced"
+    });
+    let call = json!({"task": "x", "refinement": false, "coordination_overrides": overrides});
+    let rules = resolved(call.clone()).unwrap().spec.rules;
+    assert_eq!(rules.strategy(), FinalAnswerStrategy::WinnerReuse);
+    assert_eq!(
+        (rules.max_new_answers_per_agent, rules.limits.orchestrator),
+        (Some(4), Millis::from_secs(60))
+    );
+    assert_eq!(rules.limits.initial_round, Some(Millis(5500)));
+    let quick = ModeChoice { refinement: Some(false), ..ModeChoice::default() };
+    let launch = with_choice(call, &quick).unwrap();
+    assert_eq!(launch.spec.rules.max_new_answers_per_agent, Some(1), "the user wants it quick");
+    assert_eq!(launch.spec.rules.strategy(), FinalAnswerStrategy::WinnerReuse, "how it ends is a default");
+    assert!(!launch.proposal.launch.coordination_overrides.contains_key("max_new_answers_per_agent"));
+}
+
+// spec: design/launch-run/context-paths
+#[test]
+fn context_paths_are_added_to_the_inherited_ones_and_never_widen_rights_unseen() {
+    let path = |path: &str, writable, protected: &[&str]| ContextPath {
+        path: path.into(),
+        writable,
+        protected: protected.iter().map(|part| (*part).to_owned()).collect(),
+    };
+    let mut team = team(&["gem", "gpt"]);
+    team.context_paths = vec![path("/app", true, &["/app/secret"]), path("/docs", false, &[])];
+    let resolve = |paths: Value, consent| {
+        let launch = read_text(&json!({"task": "x", "context_paths": paths}).to_string()).unwrap();
+        resolve_launch(&team, &launch, &ModeChoice::default(), consent, 0)
+    };
+    let add = json!([{"path": "/more/"}, {"path": "/docs/api", "permission": "write"}]);
+    let spec = resolve(add.clone(), Consent::Person).unwrap().spec;
+    let added = [path("/more", false, &[]), path("/docs/api", true, &[])];
+    assert_eq!(spec.context_paths, [&team.context_paths[..], &added[..]].concat());
+    for (paths, words) in [
+        (add, "`/more` may not be read"),
+        (json!([{"path": "/docs", "permission": "write"}]), "may not be written to"),
+        (json!([{"path": "/application"}]), "may not be read"),
+        (json!([{"path": "/"}]), "may not be read"),
+    ] {
+        let problem = resolve(paths, Consent::Nobody).unwrap_err();
+        assert!(problem.contains(words), "{problem}");
+    }
+    let inside = json!([{"path": "/app/src", "permission": "write"}, {"path": "/docs/x"}]);
+    assert_eq!(resolve(inside, Consent::Nobody).unwrap().spec.context_paths, team.context_paths);
+    let guarded = json!([{"path": "/app/secret/key", "permission": "write"}]);
+    assert!(resolve(guarded, Consent::Person).unwrap_err().contains("protected"));
+    let upgraded = resolve(json!([{"path": "/docs", "permission": "write"}]), Consent::Person).unwrap();
+    assert_eq!(upgraded.proposal.may_write, ["/app", "/docs"]);
+    let plan = LaunchRun { task: "x".into(), planning_mode: true, ..LaunchRun::default() };
+    let plan = resolve_launch(&team, &plan, &ModeChoice::default(), Consent::Person, 0).unwrap();
+    assert!(!plan.spec.may_write() && plan.proposal.may_write.is_empty(), "a plan changes nothing");
+}
+
+#[test]
+fn a_settled_proposal_means_the_same_when_it_is_resolved_again_and_its_digest_holds_all_of_it() {
+    let choice = ModeChoice {
+        refinement: Some(true),
+        agent_mode: Some(AgentMode::Single),
+        agent: Some("gpt".into()),
+        planning: Some(false),
+    };
+    let calls = [
+        json!({"task": "x"}),
+        json!({"task": "x", "planning_mode": true, "execute_after_planning": true}),
+        json!({"task": "x", "refinement": false, "coordination_overrides": {"skip_voting": true}}),
+        json!({"task": "x", "agents": ["gem", "cc"], "context_paths": [{"path": "/a", "permission": "write"}]}),
+    ];
+    let mut proposals = Vec::new();
+    for call in calls {
+        for choice in [&choice, &ModeChoice::default()] {
+            let first = with_choice(call.clone(), choice).unwrap();
+            let again = resolve_launch(
+                &team(&["gem", "gpt", "cc"]),
+                &first.proposal.launch,
+                &ModeChoice::default(),
+                Consent::Person,
+                7,
+            )
+            .unwrap();
+            assert_eq!(first.spec, again.spec, "{call}");
+            proposals.push(first.proposal);
+        }
+    }
+    for (one, other) in proposals.iter().flat_map(|one| proposals.iter().map(move |other| (one, other))) {
+        assert_eq!(one.digest == other.digest, one == other, "{one:?} and {other:?}");
+    }
+    assert!(proposals.iter().all(|proposal| proposal.digest.len() == 64));
+}

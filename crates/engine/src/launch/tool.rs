@@ -1,0 +1,52 @@
+//! `launch_run` as models and MCP clients are offered it: the one definition, made from the team.
+
+use super::overrides::KEYS;
+use althing_protocol::{TeamSpec, ToolSpec};
+use serde_json::json;
+
+/// Starts a run.
+pub const LAUNCH_RUN: &str = "launch_run";
+
+/// `launch_run{task, …}`, with exactly the agents there are.
+pub fn launch_run_spec(team: &TeamSpec) -> ToolSpec {
+    let ids: Vec<&str> = team.members.iter().map(|member| member.id.as_str()).collect();
+    // What an agent in a run calls its tools is nothing that the one who launches it should see.
+    let keys: Vec<&str> = KEYS.iter().copied().filter(|key| !key.contains("new_answer")).collect();
+    ToolSpec {
+        name: LAUNCH_RUN.into(),
+        description: "Start a run: one agent, or several who work on the task independently, judge each other's work and agree on \
+                      the best. Waits for the run's end and returns its result (status, final_answer, workspace_path, \
+                      coordination_summary, usage, log_dir). One run at a time. The agents know only what `task` and \
+                      `context` tell them."
+            .into(),
+        parameters: json!({
+            "type": "object",
+            "properties": {
+                "task": {"type": "string", "description": "What to accomplish, complete in itself."},
+                "context": {"type": "string", "description": "Background, constraints, earlier decisions and results that matter. A summary, not everything."},
+                "agent_mode": {"type": "string", "enum": ["single", "multi"], "description": "One agent or several. Default: multi."},
+                "agents": {"type": "array", "items": {"type": "string", "enum": ids}, "description": "Which agents. Default: all; with agent_mode single, one."},
+                "refinement": {"type": "boolean", "description": "Whether agents judge and improve until they agree. Default: true for multi, false for single."},
+                "planning_mode": {"type": "boolean", "description": "Agents only plan and change nothing. Default: false."},
+                "execute_after_planning": {"type": "boolean", "description": "With planning_mode: carry the winning plan out in a second run. Default: false."},
+                "context_paths": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "path": {"type": "string", "description": "An absolute path."},
+                            "permission": {"type": "string", "enum": ["read", "write"], "description": "Default: read."},
+                        },
+                        "required": ["path"],
+                        "additionalProperties": false,
+                    },
+                    "description": "More files or directories that this run is about, besides those that every run is about.",
+                },
+                "agent_system_prompts": {"type": "object", "additionalProperties": {"type": "string"}, "description": "More words for an agent's system prompt, by agent id."},
+                "coordination_overrides": {"type": "object", "description": format!("Finer settings of this run by their config keys, such as {}.", keys.join(", "))},
+            },
+            "required": ["task"],
+            "additionalProperties": false,
+        }),
+    }
+}

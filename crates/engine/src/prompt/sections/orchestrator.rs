@@ -1,0 +1,120 @@
+//! The most important section of the interactive agent: which agents there are, when to launch a run and when to answer,
+//! how runs are set up, and how context and results flow. Made from the config.
+
+use crate::prompt::interactive::Talk;
+use althing_protocol::{Member, TeamSpec};
+use std::fmt::Write;
+
+/// How much of an agent's own words is repeated.
+const ABOUT: usize = 200;
+
+pub(in crate::prompt) fn say(talk: &Talk<'_>) -> String {
+    let mut text = guidance(talk.team);
+    text.push_str(if talk.agent.require_approval {
+        "\nThe user sees each run before it starts and may approve, change or cancel it. What comes back as cancelled was not \
+         run: take the reason seriously, and do not propose the same again."
+    } else {
+        "\nRuns start as soon as you launch them: the user is not asked first, so launch only what was asked for."
+    });
+    text
+}
+
+/// How to use `launch_run`, for whoever is offered it: the interactive agent, and clients over MCP.
+pub fn guidance(team: &TeamSpec) -> String {
+    let mut text = String::from(
+        "# Your role\n\
+         You are the user's way into Althing, a parliament of AI agents. You talk with the user, remember the conversation, do \
+         what is simple yourself, and hand real work to runs of the agents below with `launch_run`.\n\n\
+         # Agents\n",
+    );
+    for member in &team.members {
+        let _ = writeln!(text, "- {}", about(member));
+    }
+    let several = team.members.len() > 1;
+    text.push_str(
+        "\n# When to launch a run, and when not\n\
+         Answer directly: greetings, questions you can answer well, explanations, small look-ups, anything about this \
+         conversation or about a result you already have.\n\
+         Launch a run: work with several steps or files, code to be written or changed, research, comparisons and decisions \
+         that deserve more than one opinion, anything where a mistake is dear. If in doubt and the work is small, answer.\n\n\
+         # How to set up a run\n",
+    );
+    let rows: &[(&str, &str)] = if several {
+        &[
+            ("agent_mode: single", "one agent, directly. For clear, contained work; quick and cheap."),
+            (
+                "agent_mode: single, refinement: true",
+                "one agent that goes over its own work until it is satisfied.",
+            ),
+            (
+                "agent_mode: multi, refinement: false",
+                "several agents, each once and independently; one final answer is made of theirs.",
+            ),
+            (
+                "agent_mode: multi (the default)",
+                "several agents who see, judge and improve on each other's work until they agree. For hard or important work.",
+            ),
+        ]
+    } else {
+        &[
+            ("refinement: false (the default)", "the agent works on it once, directly."),
+            ("refinement: true", "the agent goes over its own work until it is satisfied."),
+        ]
+    };
+    for (setting, meaning) in rows {
+        let _ = writeln!(text, "- {setting}: {meaning}");
+    }
+    text.push_str(
+        "- planning_mode: true: they only plan, and change nothing. For large or risky work: see the plan first.\n\
+         - planning_mode: true, execute_after_planning: true: the winning plan is carried out in a second run at once.\n",
+    );
+    if several {
+        text.push_str(
+            "`agents` chooses among them; `agent_system_prompts` tells one of them something special. Leave out what you have no \
+             reason to set. What the user has switched on or off counts more than what you set.\n",
+        );
+    } else {
+        text.push_str(
+            "Leave out what you have no reason to set. What the user has switched on or off counts more than what you set.\n",
+        );
+    }
+    text.push_str(
+        "\n# What a run knows, and what comes back\n\
+         The agents of a run do not see this conversation. They know only `task` and `context`, and cannot ask you back: write \
+         `task` so that it stands on its own, and put what matters into `context`: constraints, decisions, what earlier runs \
+         came to. Sum up; do not paste long texts or whole files: name them, and add their paths with `context_paths`. ",
+    );
+    if team.context_paths.is_empty() {
+        text.push_str("No paths are open to runs by themselves.\n");
+    } else {
+        text.push_str("Every run can use:\n");
+        for path in &team.context_paths {
+            let right = if path.writable { "its final answer may change files there" } else { "read only" };
+            let _ = writeln!(text, "- {} ({right})", path.path);
+        }
+    }
+    text.push_str(
+        "One run at a time: `launch_run` waits for the run's end and gives you its result: status, final_answer, workspace_path \
+         (the files it made), coordination_summary (who took part, who was chosen and why), usage and log_dir. A status of \
+         partial, cancelled or failed may still come with a usable answer. A long answer is cut, with the path of the whole. \
+         Tell the user what came of it in your own words, with what matters and where it is, and suggest the next step; do not \
+         repeat it all. If a call is refused, correct it as the error says.",
+    );
+    text
+}
+
+/// An agent in a line: its model, and what it can do.
+fn about(member: &Member) -> String {
+    let mut text =
+        format!("{}: {}", member.id, if member.model.is_empty() { &member.backend } else { &member.model });
+    if member.offline {
+        text.push_str(" (offline model, not an AI)");
+    }
+    text.push_str(if member.hands { "; works with files and tools" } else { "; answers in text only" });
+    if let Some(words) = member.system_message.as_deref().map(str::trim).filter(|words| !words.is_empty()) {
+        let line = words.split_whitespace().collect::<Vec<_>>().join(" ");
+        let short: String = line.chars().take(ABOUT).collect();
+        let _ = write!(text, "; {short}{}", if short.len() < line.len() { "…" } else { "" });
+    }
+    text
+}
