@@ -21,6 +21,7 @@ mod passing;
 mod policy;
 mod sandbox;
 mod seccomp;
+mod terminal;
 mod text;
 mod tree;
 mod view;
@@ -33,3 +34,4 @@ pub use docker::{Container, ContainerSpec, Containers, DockerError, NetworkMode}
 pub use guarded::Launcher;
 pub use hidden::hidden_main;
 pub use policy::{CommandPolicy, ContextMount, Environment, Limits, PolicyError, Reach};
+pub use terminal::{AgentRunner, PatternTable};

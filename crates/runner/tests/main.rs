@@ -19,4 +19,6 @@ mod suite {
     mod guard;
     mod policy;
     mod support;
+    mod terminals;
+    mod terminals_flooded;
 }

@@ -51,7 +51,11 @@ impl Althing {
         drop(pair.slave);
         let mut reader = pair.master.try_clone_reader().expect("a reader");
         let writer = pair.master.take_writer().expect("a writer");
-        let seen = Seen { parser: vt100::Parser::new(rows, cols, 0), raw: Vec::new(), ended: false };
+        let seen = Seen {
+            parser: vt100::Parser::new(nonzero(rows), nonzero(cols), 0),
+            raw: Vec::new(),
+            ended: false,
+        };
         let seen = Arc::new((Mutex::new(seen), Condvar::new()));
         let theirs = Arc::clone(&seen);
         std::thread::spawn(move || {
@@ -96,7 +100,12 @@ impl Terminal {
     pub fn resize(&mut self, cols: u16, rows: u16) -> &mut Self {
         let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
         self.master.resize(size).expect("the size changes");
-        self.seen.0.lock().unwrap_or_else(PoisonError::into_inner).parser.screen_mut().set_size(rows, cols);
+        self.seen
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .parser
+            .set_size(nonzero(rows), nonzero(cols));
         self
     }
 
@@ -173,4 +182,9 @@ impl Drop for Terminal {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A screen has at least one row and one column.
+fn nonzero(count: u16) -> std::num::NonZeroU16 {
+    std::num::NonZeroU16::new(count).unwrap_or(std::num::NonZeroU16::MIN)
 }

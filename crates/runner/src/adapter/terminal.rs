@@ -2,14 +2,17 @@
 //! changed without touching code.
 
 use althing_protocol::{AskKind, AskOption};
+use serde::Deserialize;
 use std::time::Duration;
 
 /// What a program in a terminal shows, and when.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct TerminalTraits {
     /// Any of these shows that it takes a prompt.
     pub ready: Vec<Pattern>,
     /// After this long the prompt is sent anyway.
+    #[serde(with = "seconds", rename = "ready_limit_seconds")]
     pub ready_limit: Option<Duration>,
     /// Any of these shows that it works.
     pub busy: Vec<Pattern>,
@@ -19,12 +22,26 @@ pub struct TerminalTraits {
     pub prompt_in_args: bool,
     /// What makes it leave by itself.
     pub leave: Option<String>,
+    /// A regular expression for what it said at its end, whose first group is its conversation's id.
+    pub conversation: Option<String>,
 }
 
-/// A regular expression and where it is looked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A time in whole seconds.
+mod seconds {
+    use serde::{Deserialize, Deserializer};
+    use std::time::Duration;
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+        Ok(Option::<u64>::deserialize(from)?.map(Duration::from_secs))
+    }
+}
+
+/// A regular expression (of the `regex` crate) and where it is looked for.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Pattern {
     /// Where.
+    #[serde(default)]
     pub on: Where,
     /// The expression.
     pub regex: String,
@@ -43,21 +60,26 @@ impl Pattern {
 }
 
 /// Where a pattern is looked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Where {
-    /// On the rendered screen, line by line.
+    /// On the rendered screen: its rows from the top, without blanks at their ends, joined by line breaks, without the
+    /// blank rows at its end. So `\\z` is the last thing that can be seen.
+    #[default]
     Screen,
     /// In the terminal's title.
     Title,
 }
 
 /// What shows that a program waits for a person.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AskPattern {
     /// What kind of question it is.
     pub about: AskKind,
-    /// What shows it.
+    /// What shows it. Its group `text`, or else its first one, is the question.
     pub pattern: Pattern,
     /// Answers that can be given by name, each with the keys that give it.
+    #[serde(default)]
     pub answers: Vec<(AskOption, String)>,
 }

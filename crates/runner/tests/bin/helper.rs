@@ -9,13 +9,17 @@
 )]
 #![allow(clippy::indexing_slicing, clippy::disallowed_methods, reason = "test program")]
 
-use althing_protocol::{ContextAccess, ToolCall, ToolHost};
+use althing_protocol::{
+    ContextAccess, ProgramJob, ProgramReport, ProgramSpec, ReportSink, TaskId, ToolCall, ToolHost,
+};
+use althing_runner::adapter::{LaunchConfig, TerminalTraits};
 use althing_runner::{
-    AcceptedByUser, CommandHost, CommandPolicy, Confinement, ContainerSpec, Containers, Launcher,
-    NetworkMode, Reach, detect,
+    AcceptedByUser, AgentRunner, CommandHost, CommandPolicy, Confinement, ContainerSpec, Containers,
+    Launcher, NetworkMode, Reach, detect,
 };
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
 
 fn main() -> ExitCode {
     if let Some(code) = althing_runner::hidden_main(std::env::args_os()) {
@@ -26,6 +30,11 @@ fn main() -> ExitCode {
     runtime.block_on(async {
         match args[0].as_str() {
             "run" => run(&args[1], Path::new(&args[2]), &args[3]).await,
+            "terminal" => println!("clean: {}", terminal(&args[1]).await.0.replace('\n', "\\n")),
+            "terminal-memory" => {
+                println!("exit: {:?}", terminal(&args[1]).await.1);
+                print_peak();
+            }
             "container" => container(Path::new(&args[1]), &args[2], Path::new(&args[3])).await,
             other => panic!("no such mode: {other}"),
         }
@@ -46,8 +55,35 @@ async fn run(kind: &str, dir: &Path, command: &str) {
     let arguments = serde_json::json!({ "command": command }).to_string();
     let call = ToolCall { id: "1".to_owned(), name: "run_command".to_owned(), arguments };
     println!("{}", host.call(&call, ContextAccess::ReadOnly).await.content);
+    print_peak();
+}
+
+fn print_peak() {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     println!("{}", status.lines().find(|line| line.starts_with("VmHWM")).unwrap());
+}
+
+/// Runs a script in a terminal; its clean text, as far as it is short, and its exit code.
+async fn terminal(script: &str) -> (String, Option<i32>) {
+    let spec = serde_json::json!({"adapter": "command", "mode": "interactive", "prompt": "", "cwd": "/"});
+    let spec: ProgramSpec = serde_json::from_value(spec).unwrap();
+    let job = ProgramJob { task: TaskId::from("t"), attempt: 1, spec, resume: None, dir: "/".to_owned() };
+    let (program, args) = ("/bin/sh".to_owned(), vec!["-c".to_owned(), script.to_owned()]);
+    let env = vec![("PATH".to_owned(), std::env::var("PATH").unwrap())];
+    let config = LaunchConfig { program, args, env, files: Vec::new() };
+    let clean: Arc<Mutex<String>> = Arc::default();
+    let heard = clean.clone();
+    let reports: ReportSink = Arc::new(move |report| {
+        if let ProgramReport::Output { clean, .. } = report {
+            let mut heard = heard.lock().unwrap();
+            if heard.len() < 1000 {
+                heard.push_str(&clean);
+            }
+        }
+    });
+    let runner = AgentRunner::new(Launcher::default());
+    let end = runner.run(&job, &config, &TerminalTraits::default(), reports).await;
+    (std::mem::take(&mut *clean.lock().unwrap()), end.exit_code)
 }
 
 /// Starts a container, prints its id and waits to be killed.

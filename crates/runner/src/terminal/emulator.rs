@@ -1,0 +1,145 @@
+//! The screen as the program drew it, and what it said to its terminal beside drawing.
+//!
+//! Whatever comes, memory stays bounded: the screen has a size, and what leaves it is handed on.
+
+use super::pty::Size;
+use super::queries::Listener;
+use super::safe;
+use super::status::Status;
+use super::strokes::Strokes;
+use althing_protocol::{Screen, ScreenCell, ScreenColor};
+use std::num::NonZeroU16;
+
+/// A terminal without a display.
+pub(crate) struct Emulator {
+    parser: vt100::Parser<Listener>,
+    strokes: Strokes,
+}
+
+/// What a piece of output did.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fed {
+    /// Rows that left the screen at its top, as text.
+    pub(crate) left: Vec<String>,
+    /// To be typed back to the program.
+    pub(crate) answers: Vec<u8>,
+}
+
+impl Emulator {
+    pub(crate) fn new(size: Size) -> Self {
+        let (rows, cols) = nonzero(size);
+        // What leaves the screen is kept by the transcript, as text.
+        let parser = vt100::Parser::new_with_callbacks(rows, cols, 0, Listener::default());
+        Self { parser, strokes: Strokes::default() }
+    }
+
+    /// Takes in what the program wrote.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Fed {
+        self.strokes.look(bytes);
+        self.parser.process(bytes);
+        let listener = self.parser.callbacks_mut();
+        Fed { left: std::mem::take(&mut listener.left), answers: std::mem::take(&mut listener.answers) }
+    }
+
+    /// Whether a line break at the bottom moves the whole main screen up, so that what leaves it is never seen again.
+    pub(crate) fn scrolls_plainly(&self) -> bool {
+        !self.parser.screen().alternate_screen() && !self.strokes.has_region
+    }
+
+    /// Whether the program ever went back to where it had been.
+    pub(crate) fn draws(&self) -> bool {
+        self.strokes.goes_back || self.parser.screen().alternate_screen()
+    }
+
+    /// Changes its size; rows that do not fit any more leave.
+    pub(crate) fn resize(&mut self, size: Size) -> Fed {
+        let (rows, cols) = nonzero(size);
+        self.parser.set_size(rows, cols);
+        self.feed(&[])
+    }
+
+    pub(crate) fn size(&self) -> Size {
+        let (rows, cols) = self.parser.screen().size();
+        Size { cols: cols.get(), rows: rows.get() }
+    }
+
+    pub(crate) fn title(&self) -> &str {
+        &self.parser.callbacks().title
+    }
+
+    pub(crate) fn status(&self) -> Option<&Status> {
+        self.parser.callbacks().status.as_ref()
+    }
+
+    pub(crate) fn bracketed_paste(&self) -> bool {
+        self.parser.screen().bracketed_paste()
+    }
+
+    /// The row that the cursor is in.
+    pub(crate) fn cursor_row(&self) -> usize {
+        usize::from(self.parser.screen().cursor_position().0)
+    }
+
+    /// Every row as text, without blanks at its end.
+    pub(crate) fn rows(&self) -> Vec<String> {
+        let clean = |row: String| {
+            let shown: String = row.chars().filter(|letter| safe::is_shown(*letter)).collect();
+            shown.trim_end().to_owned()
+        };
+        self.parser.screen().rows(0, self.size().cols).map(clean).collect()
+    }
+
+    /// Everything that can be seen.
+    pub(crate) fn snapshot(&self) -> Screen {
+        let (screen, size) = (self.parser.screen(), self.size());
+        let rows = (0..size.rows).map(|row| {
+            let mut cells: Vec<ScreenCell> =
+                (0..size.cols).map(|col| screen.cell(row, col).map(cell).unwrap_or_default()).collect();
+            let blank = cells.iter().rev().take_while(|cell| is_blank(cell)).count();
+            cells.truncate(cells.len() - blank);
+            cells
+        });
+        let (row, col) = screen.cursor_position();
+        Screen {
+            cols: size.cols,
+            rows: rows.collect(),
+            cursor: (!screen.hide_cursor()).then_some((col.min(size.cols.saturating_sub(1)), row)),
+            title: self.title().to_owned(),
+            bracketed_paste: screen.bracketed_paste(),
+            application_cursor: screen.application_cursor(),
+        }
+    }
+}
+
+fn nonzero(size: Size) -> (NonZeroU16, NonZeroU16) {
+    let at_least_one = |count: u16| NonZeroU16::new(count).unwrap_or(NonZeroU16::MIN);
+    (at_least_one(size.rows), at_least_one(size.cols))
+}
+
+fn cell(cell: &vt100::Cell) -> ScreenCell {
+    let text: String = cell.contents().chars().filter(|letter| safe::is_shown(*letter)).collect();
+    let is_second_half = cell.is_wide_continuation();
+    let text = if text.is_empty() && !is_second_half { " ".to_owned() } else { text };
+    ScreenCell {
+        text,
+        fg: color(cell.fgcolor()),
+        bg: color(cell.bgcolor()),
+        bold: cell.bold(),
+        dim: cell.dim(),
+        italic: cell.italic(),
+        underline: cell.underline(),
+        inverse: cell.inverse(),
+    }
+}
+
+fn is_blank(cell: &ScreenCell) -> bool {
+    cell.text == " " && cell.bg == ScreenColor::Default && !cell.inverse && !cell.underline
+}
+
+fn color(color: vt100::Color) -> ScreenColor {
+    match color {
+        vt100::Color::Default => ScreenColor::Default,
+        vt100::Color::Idx(index) => ScreenColor::Indexed(index),
+        vt100::Color::Rgb(red, green, blue) => ScreenColor::Rgb(red, green, blue),
+    }
+}

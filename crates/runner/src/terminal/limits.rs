@@ -1,0 +1,36 @@
+//! Times and sizes of terminals, in one place.
+
+use std::time::Duration;
+
+/// One read's worth of a flood.
+pub(super) const BATCH: usize = 256 * 1024;
+/// More than this within [`CALM`] is a flood: then a moment is waited for more, and most of it is never drawn.
+pub(super) const FLOOD: usize = 32 * 1024;
+/// How long is waited for more of a flood.
+pub(super) const FLOOD_WAIT: Duration = Duration::from_millis(4);
+/// Without output for this long, or counted anew after this long.
+pub(super) const CALM: Duration = Duration::from_millis(100);
+/// A screen that holds still for this long is looked at.
+pub(super) const LOOK_AFTER: Duration = Duration::from_millis(40);
+/// And one that does not, this often.
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// What a program drew counts as said once it held still for this long.
+pub(super) const REST_AFTER: Duration = Duration::from_millis(300);
+/// Or was there this long.
+pub(super) const REST_EVERY: Duration = Duration::from_secs(2);
+/// A question that is not seen for this long was answered.
+pub(super) const GONE_FOR: Duration = Duration::from_millis(150);
+/// Front ends are told at most this often that the screen changed.
+pub(super) const DRAWN_EVERY: Duration = Duration::from_millis(33);
+/// How long output is waited for after the program ended, if somebody holds its terminal.
+pub(super) const DRAIN: Duration = Duration::from_millis(500);
+/// How much of a program's output is told as it came.
+pub(super) const RAW_KEPT: usize = 16 * 1024 * 1024;
+/// And as clean text.
+pub(super) const CLEAN_KEPT: usize = 16 * 1024 * 1024;
+/// What waits to be typed into a program that does not read; more is refused.
+pub(super) const TYPED_AHEAD: usize = 1024 * 1024;
+/// How much of its last words a program's end carries.
+pub(super) const LAST_WORDS: usize = 64 * 1024;
+/// From TERM to KILL, in milliseconds.
+pub(super) const GRACE_MS: u64 = 2_000;

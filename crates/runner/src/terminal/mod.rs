@@ -1,0 +1,343 @@
+//! Programs in terminals: started, drawn, watched for questions, typed to, and ended with all that they started.
+//!
+//! Nothing a program writes reaches our own terminal: it goes into a model of a screen, and out as reports. Dropping a
+//! run's future ends the program; its terminal is then gone for those who look at it, too.
+
+mod emulator;
+mod keeper;
+mod limits;
+mod model;
+mod patterns;
+mod prompt;
+mod pty;
+mod queries;
+mod reader;
+mod safe;
+mod skim;
+mod status;
+mod strokes;
+#[cfg(test)]
+mod tests;
+mod transcript;
+
+pub use patterns::PatternTable;
+
+use crate::adapter::{LaunchConfig, TerminalTraits};
+use crate::guarded::Launcher;
+use crate::launch::{Input, Launch};
+use althing_protocol::{ProgramEnd, ProgramJob, ReportSink, Screen, TaskId};
+use keeper::Keeper;
+use limits::{DRAIN, GRACE_MS, LAST_WORDS, TYPED_AHEAD};
+use model::Model;
+use prompt::{Prompt, READY_LIMIT};
+use pty::{Pty, Size};
+use reader::{Question, Reader};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// Runs programs in terminals. One serves a whole session.
+#[derive(Debug)]
+pub struct AgentRunner {
+    launcher: Launcher,
+    running: Arc<Mutex<HashMap<TaskId, Arc<Terminal>>>>,
+}
+
+impl AgentRunner {
+    /// Starts programs under guards of this launcher.
+    pub fn new(launcher: Launcher) -> Self {
+        Self { launcher, running: Arc::default() }
+    }
+
+    /// Runs a program with the user's own rights and nothing but this environment to its end. Dropping the future ends
+    /// it, and everything it started.
+    pub async fn run(
+        &self,
+        job: &ProgramJob,
+        config: &LaunchConfig,
+        traits: &TerminalTraits,
+        reports: ReportSink,
+    ) -> ProgramEnd {
+        let launch = Launch {
+            program: config.program.clone().into(),
+            args: config.args.clone(),
+            env: config.env.clone(),
+            cwd: job.spec.cwd.clone().into(),
+            input: Input::Terminal,
+            restrict: None,
+            spare: false,
+            grace_ms: GRACE_MS,
+        };
+        self.run_launch(job, launch, traits, reports).await
+    }
+
+    /// The same, inside walls if the launch has any.
+    pub(crate) async fn run_launch(
+        &self,
+        job: &ProgramJob,
+        launch: Launch,
+        traits: &TerminalTraits,
+        reports: ReportSink,
+    ) -> ProgramEnd {
+        match self.run_kept(job, launch, traits, reports).await {
+            Ok(end) => end,
+            Err(error) => ProgramEnd { error: Some(error), ..ProgramEnd::default() },
+        }
+    }
+
+    async fn run_kept(
+        &self,
+        job: &ProgramJob,
+        mut launch: Launch,
+        traits: &TerminalTraits,
+        reports: ReportSink,
+    ) -> Result<ProgramEnd, String> {
+        let reader = Reader::new(traits)?;
+        launch.input = Input::Terminal;
+        launch.env.retain(|(name, _)| !TERMINAL_VARIABLES.contains(&name.as_str()));
+        launch.env.extend(TERMINAL.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let no_terminal = |error: io::Error| format!("no terminal could be opened: {error}");
+        let (terminal, woken) = Terminal::open().map_err(no_terminal)?;
+        let other_end = terminal.pty.other_end().map_err(no_terminal)?;
+        let same = other_end.try_clone().map_err(no_terminal)?;
+        let guarded = self.launcher.guard(&launch, other_end, same, None).await;
+        let mut guarded = guarded.map_err(|error| format!("the program could not be started: {error}"))?;
+        let place = Place::take(&self.running, &job.task, &terminal);
+        let limit = traits.ready_limit.unwrap_or(READY_LIMIT);
+        let words = if traits.prompt_in_args { String::new() } else { job.spec.prompt.clone() };
+        let prompt = Prompt::new(&words, limit, Instant::now());
+        let keeper = Keeper::new(terminal.clone(), woken, reader, (prompt, words), reports);
+        let (sender, last_words) = tokio::sync::oneshot::channel();
+        let thread = std::thread::Builder::new().name("terminal".to_owned());
+        // It ends by itself once the place is given up, whoever waits for it.
+        let started = thread.spawn(move || drop(sender.send(keeper.run())));
+        started.map_err(|error| format!("no thread for its terminal: {error}"))?;
+        let exit = guarded.exited().await;
+        terminal.end_by(Instant::now() + DRAIN);
+        let words = last_words.await.unwrap_or_default();
+        guarded.finish().await;
+        drop(place);
+        let (code, signal) = exit.map_err(|error| format!("the program could not be run: {error}"))?;
+        let error = match (code, signal) {
+            (Some(0), _) => None,
+            (Some(code), _) => Some(format!("it ended with exit code {code}")),
+            (None, Some(signal)) => Some(format!("it was ended by signal {signal}")),
+            (None, None) => Some("it ended, how is not known".to_owned()),
+        };
+        let output = last(&words, LAST_WORDS).to_owned();
+        Ok(ProgramEnd {
+            ok: error.is_none(),
+            exit_code: code,
+            signal,
+            output,
+            error,
+            ..ProgramEnd::default()
+        })
+    }
+
+    /// Types into a running program's terminal. False where there is none, or where it does not read what is typed.
+    pub fn input(&self, task: &TaskId, bytes: &[u8]) -> bool {
+        self.find(task).is_some_and(|terminal| terminal.type_in(bytes))
+    }
+
+    /// Changes the size of its terminal to the nearest that works.
+    pub fn resize(&self, task: &TaskId, cols: u16, rows: u16) {
+        if let Some(terminal) = self.find(task) {
+            terminal.resize(Size::sane(cols, rows));
+        }
+    }
+
+    /// Its screen as it is now.
+    pub fn screen(&self, task: &TaskId) -> Option<Screen> {
+        Some(self.find(task)?.model().emulator.snapshot())
+    }
+
+    /// The last lines it said, oldest first; what has left its screen is here.
+    pub fn history(&self, task: &TaskId) -> Vec<String> {
+        let lines = |terminal: Arc<Terminal>| {
+            let model = terminal.model();
+            model.transcript.lines().map(str::to_owned).collect()
+        };
+        self.find(task).map(lines).unwrap_or_default()
+    }
+
+    /// Types the keys that give an answer. False where it asks nothing of that id, or has no such answer.
+    pub fn answer(&self, task: &TaskId, native: &str, option: &str) -> bool {
+        self.find(task).is_some_and(|terminal| terminal.answer(native, option))
+    }
+
+    fn find(&self, task: &TaskId) -> Option<Arc<Terminal>> {
+        lock(&self.running).get(task).cloned()
+    }
+}
+
+/// What tells a program which terminal it is in; the user's own do not hold here.
+const TERMINAL_VARIABLES: [&str; 8] =
+    ["TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TMUX", "STY", "COLUMNS", "LINES"];
+/// Ours.
+const TERMINAL: [(&str, &str); 2] = [("TERM", "xterm-256color"), ("COLORTERM", "truecolor")];
+
+/// One terminal, as its keeper and everyone who looks at it share it.
+struct Terminal {
+    pty: Pty,
+    model: Mutex<Model>,
+    /// What is still to be typed.
+    typing: Mutex<VecDeque<u8>>,
+    asked: Mutex<Asked>,
+    /// When the keeper ends at the latest; set once the program's end is known.
+    over: Mutex<Option<Instant>>,
+    /// A byte here wakes the keeper.
+    wake: OwnedFd,
+}
+
+/// The question that was told, and how many there were.
+#[derive(Debug, Default)]
+struct Asked {
+    question: Option<Question>,
+    count: u64,
+}
+
+impl std::fmt::Debug for Terminal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Terminal").field("pty", &self.pty).finish_non_exhaustive()
+    }
+}
+
+impl Terminal {
+    fn open() -> io::Result<(Arc<Self>, OwnedFd)> {
+        let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
+        let (woken, wake) = rustix::pipe::pipe_with(flags)?;
+        let terminal = Self {
+            pty: Pty::open(Size::USUAL)?,
+            model: Mutex::new(Model::new(Size::USUAL)),
+            typing: Mutex::default(),
+            asked: Mutex::default(),
+            over: Mutex::default(),
+            wake,
+        };
+        Ok((Arc::new(terminal), woken))
+    }
+
+    fn model(&self) -> MutexGuard<'_, Model> {
+        lock(&self.model)
+    }
+
+    fn wake(&self) {
+        // A full pipe wakes just as well.
+        let _ = rustix::io::write(&self.wake, &[0]);
+    }
+
+    /// Puts something in line to be typed, whole or not at all.
+    fn type_in(&self, bytes: &[u8]) -> bool {
+        let mut typing = lock(&self.typing);
+        let fits = typing.len() + bytes.len() <= TYPED_AHEAD;
+        if fits && !bytes.is_empty() {
+            typing.extend(bytes);
+            self.wake();
+        }
+        fits
+    }
+
+    /// Types what is in line, as much as the terminal takes; whether that was all.
+    fn type_pending(&self) -> bool {
+        let mut typing = lock(&self.typing);
+        while !typing.is_empty() {
+            let (first, _) = typing.as_slices();
+            let taken = self.pty.write(first);
+            if taken == 0 {
+                break;
+            }
+            typing.drain(..taken);
+        }
+        typing.is_empty()
+    }
+
+    fn has_pending(&self) -> bool {
+        !lock(&self.typing).is_empty()
+    }
+
+    fn resize(&self, size: Size) {
+        let mut model = self.model();
+        model.resize(size);
+        // Only fails for a terminal that is gone.
+        let _ = self.pty.resize(size);
+    }
+
+    /// Notes a question; gives its id if it is not the one that was told.
+    fn ask(&self, question: &Question) -> Option<String> {
+        let mut asked = lock(&self.asked);
+        if asked.question.as_ref() == Some(question) {
+            return None;
+        }
+        asked.question = Some(question.clone());
+        asked.count += 1;
+        Some(format!("screen-{}", asked.count))
+    }
+
+    fn asks_no_more(&self) {
+        lock(&self.asked).question = None;
+    }
+
+    fn answer(&self, native: &str, option: &str) -> bool {
+        let asked = lock(&self.asked);
+        if native != format!("screen-{}", asked.count) {
+            return false;
+        }
+        let answers = asked.question.iter().flat_map(|question| &question.answers);
+        let keys = answers.into_iter().find(|(known, _)| known.id == option).map(|(_, keys)| keys.clone());
+        keys.is_some_and(|keys| self.type_in(keys.as_bytes()))
+    }
+
+    fn end_by(&self, deadline: Instant) {
+        *lock(&self.over) = Some(deadline);
+        self.wake();
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        *lock(&self.over)
+    }
+
+    fn is_over(&self, closed: bool, now: Instant) -> bool {
+        self.deadline().is_some_and(|deadline| closed || now >= deadline)
+    }
+}
+
+/// A terminal's place among those that run; given up however its run ends.
+struct Place {
+    running: Arc<Mutex<HashMap<TaskId, Arc<Terminal>>>>,
+    task: TaskId,
+    terminal: Arc<Terminal>,
+}
+
+impl Place {
+    fn take(
+        running: &Arc<Mutex<HashMap<TaskId, Arc<Terminal>>>>,
+        task: &TaskId,
+        terminal: &Arc<Terminal>,
+    ) -> Self {
+        lock(running).insert(task.clone(), terminal.clone());
+        Self { running: running.clone(), task: task.clone(), terminal: terminal.clone() }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.terminal.end_by(Instant::now());
+        let mut running = lock(&self.running);
+        if running.get(&self.task).is_some_and(|terminal| Arc::ptr_eq(terminal, &self.terminal)) {
+            running.remove(&self.task);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The end of a text.
+fn last(text: &str, most: usize) -> &str {
+    let from = text.ceil_char_boundary(text.len().saturating_sub(most));
+    text.get(from..).unwrap_or_default()
+}

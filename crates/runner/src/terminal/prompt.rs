@@ -1,0 +1,160 @@
+//! Types a program's prompt: once, when it takes one.
+//!
+//! The one way that all programs understand: a bracketed paste where they asked for that, a pause, a carriage return.
+//! Never types into a dialog: its default choice may be to leave. The clock is the caller's.
+
+use super::reader::Sight;
+use std::time::{Duration, Instant};
+
+/// How long a program may take to get ready, where nothing else is known.
+pub(crate) const READY_LIMIT: Duration = Duration::from_secs(15);
+/// From its first sign of being ready: it may still be about to throw away what was typed too early.
+const SETTLE: Duration = Duration::from_millis(150);
+/// From the paste to the carriage return: sent together, some programs take the return for a part of the paste.
+const PAUSE: Duration = Duration::from_millis(150);
+
+/// The prompt on its way.
+#[derive(Debug)]
+pub(crate) struct Prompt {
+    text: String,
+    limit: Duration,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Not ready yet; typed anyway at this time.
+    Awaited { until: Instant },
+    /// Ready; typed at this time.
+    Settling { until: Instant },
+    /// Pasted; the carriage return follows at this time.
+    Pasted { until: Instant },
+    /// Everything was typed.
+    Typed,
+}
+
+impl Prompt {
+    /// None where there is nothing to type.
+    pub(crate) fn new(text: &str, limit: Duration, now: Instant) -> Option<Self> {
+        let text = plain(text);
+        let stage = Stage::Awaited { until: now + limit };
+        (!text.trim().is_empty()).then_some(Self { text, limit, stage })
+    }
+
+    /// When to come back at the latest.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        match self.stage {
+            Stage::Awaited { until } | Stage::Settling { until } | Stage::Pasted { until } => Some(until),
+            Stage::Typed => None,
+        }
+    }
+
+    /// What to type now.
+    pub(crate) fn step(&mut self, sight: &Sight, brackets: bool, now: Instant) -> Option<Vec<u8>> {
+        match self.stage {
+            // Its time is counted while nobody else has to do something first.
+            Stage::Awaited { .. } | Stage::Settling { .. } if matches!(sight, Sight::Asks(_)) => {
+                self.stage = Stage::Awaited { until: now + self.limit };
+                None
+            }
+            Stage::Awaited { until } if *sight == Sight::Ready || now >= until => {
+                self.stage = Stage::Settling { until: if now >= until { now } else { now + SETTLE } };
+                self.step(sight, brackets, now)
+            }
+            Stage::Settling { until } if now >= until => {
+                self.stage = Stage::Pasted { until: now + PAUSE };
+                let text = self.text.as_bytes();
+                Some(if brackets { [b"\x1b[200~", text, b"\x1b[201~"].concat() } else { text.to_vec() })
+            }
+            Stage::Pasted { until } if now >= until => {
+                self.stage = Stage::Typed;
+                Some(b"\r".to_vec())
+            }
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_typed(&self) -> bool {
+        self.stage == Stage::Typed
+    }
+}
+
+/// Without what a terminal or a program would act on: a paste must not be able to end itself.
+fn plain(text: &str) -> String {
+    let unix = text.replace("\r\n", "\n").replace('\r', "\n");
+    unix.trim_end_matches('\n').chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::reader::Question;
+    use super::*;
+    use althing_protocol::AskKind;
+
+    struct Typist {
+        prompt: Prompt,
+        start: Instant,
+        typed: String,
+    }
+
+    impl Typist {
+        fn new(text: &str) -> Self {
+            let start = Instant::now();
+            Self { prompt: Prompt::new(text, READY_LIMIT, start).unwrap(), start, typed: String::new() }
+        }
+
+        fn at(&mut self, millis: u64, sight: &Sight) -> &mut Self {
+            let typed = self.prompt.step(sight, true, self.start + Duration::from_millis(millis));
+            self.typed += &String::from_utf8(typed.unwrap_or_default()).unwrap();
+            self
+        }
+    }
+
+    fn asks() -> Sight {
+        Sight::Asks(Question { about: AskKind::Permission, text: String::new(), answers: Vec::new() })
+    }
+
+    const SENT: &str = "\x1b[200~do it\x1b[201~\r";
+
+    #[test]
+    fn it_is_typed_once_however_often_and_whenever_the_program_is_ready() {
+        for ready_at in [0, 500, 14_000] {
+            let mut typist = Typist::new("do it");
+            for millis in (0..40_000).step_by(50) {
+                let ready = millis >= ready_at && millis % 100 == 0;
+                typist.at(millis, if ready { &Sight::Ready } else { &Sight::Unknown });
+            }
+            assert_eq!(typist.typed, SENT, "ready after {ready_at} ms");
+            assert!(typist.prompt.is_typed());
+        }
+    }
+
+    #[test]
+    fn a_program_that_never_says_it_is_ready_gets_it_after_its_time_limit() {
+        let mut typist = Typist::new("do it");
+        typist.at(14_999, &Sight::Busy);
+        assert_eq!(typist.typed, "");
+        typist.at(15_000, &Sight::Busy).at(15_149, &Sight::Busy);
+        assert_eq!(typist.typed, "\x1b[200~do it\x1b[201~");
+        typist.at(15_150, &Sight::Busy).at(99_000, &Sight::Ready);
+        assert_eq!(typist.typed, SENT);
+    }
+
+    #[test]
+    fn nothing_is_typed_into_a_dialog_and_its_time_does_not_count() {
+        let mut typist = Typist::new("do it");
+        typist.at(0, &Sight::Ready).at(100, &asks()).at(16_000, &asks()).at(60_000, &asks());
+        typist.at(74_999, &Sight::Unknown);
+        assert_eq!(typist.typed, "");
+        typist.at(75_000, &Sight::Unknown).at(75_200, &Sight::Unknown);
+        assert_eq!(typist.typed, SENT);
+    }
+
+    #[test]
+    fn a_prompt_cannot_end_its_own_paste_and_an_empty_one_is_none() {
+        let mut typist = Typist::new("a\x1b[201~\r\nrm -rf\x03\n\n");
+        typist.at(0, &Sight::Ready).at(150, &Sight::Ready);
+        assert_eq!(typist.typed, "\x1b[200~a[201~\nrm -rf\x1b[201~");
+        assert!(Prompt::new(" \n\x07", READY_LIMIT, Instant::now()).is_none());
+    }
+}

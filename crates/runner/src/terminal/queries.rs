@@ -1,0 +1,114 @@
+//! What a terminal answers when a program asks about it.
+//!
+//! Answered is what the programs we drive ask for and what keeps them from waiting. Never answered: the clipboard, the
+//! contents of the screen, the title; and the kitty keyboard, because whoever attaches types in the plain encoding.
+
+use super::status::{self, Said, Status};
+use vt100::Screen;
+
+/// Answers that nobody reads are not kept beyond this.
+const MOST: usize = 16 * 1024;
+/// Titles are cut: they are a line for a person.
+const LONGEST_TITLE: usize = 200;
+
+/// Hears what a program says to its terminal beside drawing.
+#[derive(Debug, Default)]
+pub(crate) struct Listener {
+    /// To be typed back to it.
+    pub(crate) answers: Vec<u8>,
+    pub(crate) title: String,
+    /// Its word about itself, while it holds.
+    pub(crate) status: Option<Status>,
+    /// Text rows that left the screen at its top, for good.
+    pub(crate) left: Vec<String>,
+    /// How a row is read; carries colours from row to row.
+    capture: vt100::capture::BasicFormattedCaptureState,
+}
+
+impl Listener {
+    fn answer(&mut self, bytes: &[u8]) {
+        if self.answers.len() + bytes.len() <= MOST {
+            self.answers.extend_from_slice(bytes);
+        }
+    }
+
+    /// DECRQM: 1 set, 2 reset, 0 unknown.
+    fn mode(&mut self, screen: &Screen, mode: u16) {
+        let set = match mode {
+            1 => Some(screen.application_cursor()),
+            25 => Some(!screen.hide_cursor()),
+            47 | 1049 => Some(screen.alternate_screen()),
+            2004 => Some(screen.bracketed_paste()),
+            _ => None,
+        };
+        let value = set.map_or(0, |set| if set { 1 } else { 2 });
+        self.answer(format!("\x1b[?{mode};{value}$y").as_bytes());
+    }
+}
+
+impl vt100::Callbacks for Listener {
+    fn set_window_title(&mut self, _: &mut Screen, title: &[u8]) {
+        self.title = super::safe::line(&String::from_utf8_lossy(title), LONGEST_TITLE).trim().to_owned();
+    }
+
+    fn unhandled_csi(
+        &mut self,
+        screen: &mut Screen,
+        first: Option<u8>,
+        second: Option<u8>,
+        params: &[&[u16]],
+        letter: char,
+    ) {
+        let param = params.first().and_then(|param| param.first()).copied().unwrap_or(0);
+        let (row, col) = screen.cursor_position();
+        let (row, col) = (u32::from(row) + 1, u32::from(col) + 1);
+        match (first, second, letter, param) {
+            // Who are you: a VT220 with colours; then, in more detail.
+            (None, None, 'c', 0) => self.answer(b"\x1b[?62;22c"),
+            (Some(b'>'), None, 'c', 0) => self.answer(b"\x1b[>1;10;0c"),
+            (Some(b'>'), None, 'q', 0) => {
+                self.answer(concat!("\x1bP>|althing(", env!("CARGO_PKG_VERSION"), ")\x1b\\").as_bytes());
+            }
+            // How are you, and where is the cursor?
+            (None, None, 'n', 5) => self.answer(b"\x1b[0n"),
+            (None, None, 'n', 6) => self.answer(format!("\x1b[{row};{col}R").as_bytes()),
+            (Some(b'?'), None, 'n', 6) => self.answer(format!("\x1b[?{row};{col}R").as_bytes()),
+            // Dark or light?
+            (Some(b'?'), None, 'n', 996) => self.answer(b"\x1b[?997;1n"),
+            (Some(b'?'), Some(b'$'), 'p', mode) => self.mode(screen, mode),
+            (None, None, 't', 18) => {
+                let (rows, cols) = screen.size();
+                self.answer(format!("\x1b[8;{rows};{cols}t").as_bytes());
+            }
+            _ => {}
+        }
+    }
+
+    fn unhandled_osc(&mut self, _: &mut Screen, params: &[&[u8]]) {
+        match params {
+            // Its colours: light on dark.
+            [b"10", b"?", ..] => self.answer(b"\x1b]10;rgb:d8d8/d8d8/d8d8\x1b\\"),
+            [b"11", b"?", ..] => self.answer(b"\x1b]11;rgb:1818/1818/1818\x1b\\"),
+            [b"7501", payload, ..] => match status::read(payload) {
+                Some(Said::Query) => self.answer(b"\x1b]7501;?\x1b\\"),
+                Some(Said::Status(status)) => self.status = Some(status),
+                Some(Said::Clear) => self.status = None,
+                None => {}
+            },
+            _ => {}
+        }
+    }
+
+    fn on_scroll(&mut self, row: vt100::capture::RowContents<'_>, alternate_screen: bool) {
+        if alternate_screen {
+            return;
+        }
+        let mut formatted = String::new();
+        // Writing to a string cannot fail.
+        let _ = row.write_formatted_basic(&mut formatted, &mut self.capture);
+        let plain = vt100::capture::basic_formatted_to_plain(&formatted);
+        let text: String =
+            plain.flat_map(str::chars).filter(|letter| super::safe::is_shown(*letter)).collect();
+        self.left.push(text.trim_end().to_owned());
+    }
+}

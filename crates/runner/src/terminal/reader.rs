@@ -1,0 +1,145 @@
+//! Reads a program's state off its terminal: whether it takes a prompt, works, or waits for a person.
+//!
+//! Sources in the order of trust: its own word (OSC 7501), its title, patterns on the drawn screen. A program that says
+//! it works is believed; one that says it is idle may still show a dialog.
+
+use super::model::Model;
+use super::status::State;
+use crate::adapter::{Pattern, TerminalTraits, Where};
+use althing_protocol::{AskKind, AskOption};
+use regex::Regex;
+
+/// Questions are cut: they are a line for a person, who can attach.
+const LONGEST: usize = 500;
+
+/// A program's patterns, ready to be looked for.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    ready: Vec<(Where, Regex)>,
+    busy: Vec<(Where, Regex)>,
+    asks: Vec<Asks>,
+    conversation: Option<Regex>,
+}
+
+#[derive(Debug)]
+struct Asks {
+    about: AskKind,
+    on: Where,
+    regex: Regex,
+    answers: Vec<(AskOption, String)>,
+}
+
+/// What was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// It waits for a person.
+    Asks(Question),
+    /// It takes a prompt.
+    Ready,
+    /// It works.
+    Busy,
+    /// Nothing that is known.
+    Unknown,
+}
+
+/// What it waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Question {
+    pub(crate) about: AskKind,
+    pub(crate) text: String,
+    /// Answers by name, with the keys that give them.
+    pub(crate) answers: Vec<(AskOption, String)>,
+}
+
+impl Reader {
+    /// The error says which pattern and why.
+    pub(crate) fn new(traits: &TerminalTraits) -> Result<Self, String> {
+        let one = |pattern: &Pattern| Ok((pattern.on, compile(&pattern.regex)?));
+        let all = |patterns: &[Pattern]| patterns.iter().map(one).collect::<Result<Vec<_>, String>>();
+        let asks = traits.asks.iter().map(|ask| {
+            let (on, regex) = one(&ask.pattern)?;
+            Ok(Asks { about: ask.about, on, regex, answers: ask.answers.clone() })
+        });
+        Ok(Self {
+            ready: all(&traits.ready)?,
+            busy: all(&traits.busy)?,
+            asks: asks.collect::<Result<_, String>>()?,
+            conversation: traits.conversation.as_deref().map(compile).transpose()?,
+        })
+    }
+
+    /// Reads the terminal as it is now.
+    pub(crate) fn read(&self, model: &Model) -> Sight {
+        let status = model.emulator.status();
+        let state = status.map(|status| status.state);
+        if state == Some(State::Working) {
+            return Sight::Busy;
+        }
+        let (screen, title) = (model.text(), model.emulator.title());
+        let drawn = self.question(Where::Screen, &screen);
+        if let Some(status) = status.filter(|status| status.state == State::Blocked) {
+            let drawn = drawn.unwrap_or(Question {
+                about: status.kind,
+                text: waits_for(status.kind).to_owned(),
+                answers: Vec::new(),
+            });
+            let about = if status.kind == AskKind::Other { drawn.about } else { status.kind };
+            let text = if status.message.is_empty() { drawn.text } else { status.message.clone() };
+            return Sight::Asks(Question { about, text, ..drawn });
+        }
+        if let Some(titled) = self.question(Where::Title, title) {
+            return Sight::Asks(drawn.unwrap_or(titled));
+        }
+        if let Some(drawn) = drawn {
+            return Sight::Asks(drawn);
+        }
+        let shows = |patterns: &[(Where, Regex)]| {
+            patterns.iter().any(|(on, regex)| match on {
+                Where::Screen => regex.is_match(&screen),
+                Where::Title => regex.is_match(title),
+            })
+        };
+        if shows(&self.busy) {
+            Sight::Busy
+        } else if matches!(state, Some(State::Idle | State::Done | State::Error)) || shows(&self.ready) {
+            Sight::Ready
+        } else {
+            Sight::Unknown
+        }
+    }
+
+    /// The id of its conversation, if it tells one.
+    pub(crate) fn conversation(&self, text: &str) -> Option<String> {
+        let found = self.conversation.as_ref()?.captures_iter(text).last()?;
+        Some(found.get(1)?.as_str().to_owned())
+    }
+
+    fn question(&self, place: Where, text: &str) -> Option<Question> {
+        self.asks.iter().filter(|ask| ask.on == place).find_map(|ask| {
+            let found = ask.regex.captures(text)?;
+            let words = found.name("text").or_else(|| found.get(1)).map_or_else(
+                || match place {
+                    Where::Screen => found.get(0).map_or("", |all| all.as_str()),
+                    Where::Title => waits_for(ask.about),
+                },
+                |group| group.as_str(),
+            );
+            let text = super::safe::line(words.trim(), LONGEST);
+            Some(Question { about: ask.about, text, answers: ask.answers.clone() })
+        })
+    }
+}
+
+fn compile(regex: &str) -> Result<Regex, String> {
+    Regex::new(regex).map_err(|error| format!("the pattern {regex:?} is not one: {error}"))
+}
+
+/// The words where the program has none that we can read.
+fn waits_for(about: AskKind) -> &'static str {
+    match about {
+        AskKind::Permission => "It waits for a permission.",
+        AskKind::Question => "It waits for an answer.",
+        AskKind::Auth => "It waits for somebody to sign in.",
+        AskKind::Other => "It waits for somebody.",
+    }
+}

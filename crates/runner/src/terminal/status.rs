@@ -1,0 +1,133 @@
+//! OSC 7501, "program status": what a program says of itself, in band. The most trusted source there is.
+
+use althing_protocol::AskKind;
+
+/// Longer messages are cut: they are a line for a person.
+const LONGEST: usize = 500;
+
+/// What a program does, by its own word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It takes a prompt.
+    Idle,
+    /// It works.
+    Working,
+    /// It waits for a person.
+    Blocked,
+    /// It finished a turn, and takes another prompt.
+    Done,
+    /// It failed, and takes another prompt.
+    Error,
+}
+
+/// A program's word about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Status {
+    pub(crate) state: State,
+    /// What it waits for.
+    pub(crate) kind: AskKind,
+    /// Its own words; may be empty.
+    pub(crate) message: String,
+}
+
+/// What was said with one sequence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// It asks whether we understand.
+    Query,
+    /// It says what it does.
+    Status(Status),
+    /// What it said before holds no more.
+    Clear,
+}
+
+/// Reads what follows `7501;`. None where it makes no sense.
+pub(crate) fn read(payload: &[u8]) -> Option<Said> {
+    let payload = std::str::from_utf8(payload).ok()?;
+    if payload == "?" {
+        return Some(Said::Query);
+    }
+    let field = |name: &str| {
+        payload.split(':').find_map(|field| field.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')))
+    };
+    let state = match field("state")? {
+        "idle" => State::Idle,
+        "working" => State::Working,
+        "blocked" => State::Blocked,
+        "done" => State::Done,
+        "error" => State::Error,
+        "clear" => return Some(Said::Clear),
+        _ => return None,
+    };
+    let kind = match field("kind") {
+        Some("permission") => AskKind::Permission,
+        Some("question") => AskKind::Question,
+        Some("auth") => AskKind::Auth,
+        _ => AskKind::Other,
+    };
+    let message = field("msg").and_then(decode).unwrap_or_default();
+    let message = super::safe::line(&message, LONGEST);
+    Some(Said::Status(Status { state, kind, message }))
+}
+
+/// Base64, with or without its padding.
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    let (mut bits, mut held) = (0_u32, 0_u32);
+    for letter in text.trim_end_matches('=').bytes() {
+        let value = match letter {
+            b'A'..=b'Z' => letter - b'A',
+            b'a'..=b'z' => letter - b'a' + 26,
+            b'0'..=b'9' => letter - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => return None,
+        };
+        bits = (bits << 6) | u32::from(value);
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            bytes.push((bits >> held) as u8);
+            bits &= (1 << held) - 1;
+        }
+    }
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(payload: &str) -> Status {
+        match read(payload.as_bytes()) {
+            Some(Said::Status(status)) => status,
+            other => panic!("{payload}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_blocked_program_says_for_what_in_its_own_words() {
+        let status = status(
+            "state=blocked:app=claude-code:kind=permission:msg=YXBwcm92ZSBCYXNoOiB0b3VjaCBwNzUwMS50eHQ=",
+        );
+        assert_eq!((status.state, status.kind), (State::Blocked, AskKind::Permission));
+        assert_eq!(status.message, "approve Bash: touch p7501.txt");
+    }
+
+    #[test]
+    fn words_that_are_not_base64_or_try_to_act_on_a_terminal_do_no_harm() {
+        assert_eq!(status("state=blocked:kind=question:msg=***").message, "");
+        // ESC ]0;x BEL
+        assert_eq!(status("state=blocked:msg=G10wO3gH").message, "]0;x");
+        assert_eq!(status("state=idle").kind, AskKind::Other);
+    }
+
+    #[test]
+    fn a_query_and_a_clear_are_told_from_a_state_and_nonsense_is_nothing() {
+        assert_eq!(read(b"?"), Some(Said::Query));
+        assert_eq!(read(b"state=clear"), Some(Said::Clear));
+        for nonsense in [&b""[..], b"state", b"state=", b"state=sleepy", b"app=x", b"\xff"] {
+            assert_eq!(read(nonsense), None);
+        }
+    }
+}

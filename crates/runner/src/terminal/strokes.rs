@@ -1,0 +1,96 @@
+//! Tells a program that prints from one that draws, by the sequences it sends.
+//!
+//! The emulator keeps the result of a sequence, not that there was one; these few matter for what counts as said.
+
+/// What was seen of a program's sequences.
+#[derive(Debug, Default)]
+pub(super) struct Strokes {
+    /// Whether it moved the cursor up, or to a place.
+    pub(super) goes_back: bool,
+    /// Whether only a part of the screen scrolls.
+    pub(super) has_region: bool,
+    /// A sequence that the last piece of output ended in.
+    begun: Option<Begun>,
+}
+
+/// How far a sequence has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begun {
+    Escape,
+    /// Whether it has parameters, and whether it is a private one.
+    Sequence {
+        params: bool,
+        private: bool,
+    },
+}
+
+impl Strokes {
+    /// Looks at a piece of output.
+    pub(super) fn look(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        loop {
+            if self.begun.is_none() {
+                let Some(at) = rest.iter().position(|byte| *byte == 0x1b) else { return };
+                rest = rest.get(at + 1..).unwrap_or_default();
+                self.begun = Some(Begun::Escape);
+            }
+            let Some((byte, after)) = rest.split_first() else { return };
+            rest = after;
+            self.begun = match (self.begun, byte) {
+                (_, 0x1b) => Some(Begun::Escape),
+                (Some(Begun::Escape), b'[') => Some(Begun::Sequence { params: false, private: false }),
+                (Some(Begun::Escape), b'M') => {
+                    self.goes_back = true;
+                    None
+                }
+                (Some(Begun::Sequence { private, .. }), b'0'..=b';') => {
+                    Some(Begun::Sequence { params: true, private })
+                }
+                (Some(Begun::Sequence { params, .. }), b' '..=b'?') => {
+                    Some(Begun::Sequence { params, private: true })
+                }
+                (Some(Begun::Sequence { params, private: false }), letter) => {
+                    self.ended(*letter, params);
+                    None
+                }
+                _ => None,
+            };
+        }
+    }
+
+    fn ended(&mut self, letter: u8, params: bool) {
+        match letter {
+            b'A' | b'F' | b'H' | b'd' | b'f' => self.goes_back = true,
+            b'r' => self.has_region = params,
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Strokes;
+
+    fn seen(pieces: &[&str]) -> (bool, bool) {
+        let mut strokes = Strokes::default();
+        pieces.iter().for_each(|piece| strokes.look(piece.as_bytes()));
+        (strokes.goes_back, strokes.has_region)
+    }
+
+    #[test]
+    fn colours_and_modes_are_no_drawing() {
+        assert_eq!(
+            seen(&["plain \x1b[1;31mred\x1b[0m \x1b[?25l\x1b[K\x1b[?2004h\x1b[>4;1m H A r"]),
+            (false, false)
+        );
+    }
+
+    #[test]
+    fn going_back_and_regions_are_seen_however_they_are_cut() {
+        assert_eq!(seen(&["\x1b", "[", "3", "A"]), (true, false));
+        assert_eq!(seen(&["\x1b[H"]), (true, false));
+        assert_eq!(seen(&["\x1bM"]), (true, false));
+        assert_eq!(seen(&["\x1b[2;5r"]), (false, true));
+        assert_eq!(seen(&["\x1b[2;5r\x1b[r"]), (false, false));
+    }
+}

@@ -1,0 +1,350 @@
+//! The reading of screens against recordings of the real programs, and against prose that only looks like them.
+//!
+//! `tests/samples/README.md` says what was recorded.
+
+use super::model::Model;
+use super::patterns::PatternTable;
+use super::pty::Size;
+use super::reader::{Question, Reader, Sight};
+use althing_protocol::AskKind;
+use std::path::{Path, PathBuf};
+
+const PROGRAMS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
+const RECORDED: Size = Size { cols: 100, rows: 30 };
+
+fn samples(program: &str, extension: &str) -> Vec<PathBuf> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(program).join("pty");
+    let files = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> =
+        files.filter(|file| file.extension().is_some_and(|found| found == extension)).collect();
+    files.sort();
+    files
+}
+
+fn name(file: &Path) -> String {
+    let parts: Vec<_> = file.iter().rev().take(3).collect();
+    format!("{}/{}", parts[2].to_str().unwrap(), parts[0].to_str().unwrap())
+}
+
+fn reader(program: &str) -> Reader {
+    Reader::new(&PatternTable::built_in().traits(program)).unwrap()
+}
+
+fn drawn(screen: &str) -> Model {
+    let mut model =
+        Model::new(Size { rows: RECORDED.rows.max(screen.lines().count() as u16 + 1), ..RECORDED });
+    model.feed(screen.replace('\n', "\r\n").as_bytes());
+    model
+}
+
+/// What a recording wrote, in pieces.
+fn pieces(file: &Path) -> Vec<Vec<u8>> {
+    let bytes = std::fs::read(file).unwrap();
+    if file.extension().unwrap() == "raw" {
+        // Without times; small, so that every screen that a person saw is seen whole.
+        let piece = if bytes.len() < 50_000 { 64 } else { 512 };
+        return bytes.chunks(piece).map(<[u8]>::to_vec).collect();
+    }
+    let text = String::from_utf8(bytes).unwrap();
+    let events = text.lines().skip(1).map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let output = events.filter(|event| event[1] == "o");
+    output.map(|event| event[2].as_str().unwrap().as_bytes().to_vec()).collect()
+}
+
+/// The questions that are seen while a recording plays, each once.
+fn questions(program: &str, file: &Path) -> Vec<(AskKind, String)> {
+    let (reader, mut model) = (reader(program), Model::new(RECORDED));
+    let mut seen: Vec<(AskKind, String)> = Vec::new();
+    for piece in pieces(file) {
+        model.feed(&piece);
+        if let Sight::Asks(Question { about, text, .. }) = reader.read(&model) {
+            let question = (about, text);
+            if !seen.contains(&question) {
+                seen.push(question);
+            }
+        }
+    }
+    seen
+}
+
+use AskKind::{Auth, Permission, Question as Asked};
+
+/// Every recorded screen that waits for a person; all others do not.
+const WAITING: [(&str, AskKind, &str); 13] = [
+    ("claude/screen-01-trust-dialog.txt", Permission, "Accessing workspace:"),
+    ("claude/screen-02-after-trust.txt", Auth, "Do you want to use this API key?"),
+    ("claude/screen-10-permission-bash.txt", Permission, "Do you want to proceed?"),
+    ("claude/screen-12-ask-question.txt", Asked, "Which colour should I use?"),
+    ("claude/screen-20-bypass.txt", Permission, "WARNING: Claude Code running in Bypass Permissions mode"),
+    ("codex/screen-01-firstrun.txt", Asked, "Meet GPT-6 Sol"),
+    ("codex/screen-11-approval-exec.txt", Permission, "Would you like to run the following command?"),
+    ("gemini/screen-00-noauth.txt", Auth, "How would you like to authenticate for this project?"),
+    ("gemini/screen-01-firstrun.txt", Permission, "Do you trust the files in this folder?"),
+    ("gemini/screen-05-approval-shell.txt", Permission, "Allow execution of [Shell]?"),
+    ("gemini/screen-07-ask.txt", Asked, "Which colour should I use?"),
+    ("opencode/screen-05-approval-bash.txt", Permission, "Permission required"),
+    ("opencode/screen-07-question.txt", Asked, "Which colour should I use?"),
+];
+
+#[test]
+fn every_recorded_screen_that_waits_is_seen_and_no_other() {
+    let mut waiting = 0;
+    for program in PROGRAMS {
+        for file in samples(program, "txt") {
+            let screen = std::fs::read_to_string(&file).unwrap();
+            let sight = reader(program).read(&drawn(&screen));
+            let asked = match &sight {
+                Sight::Asks(question) => Some((question.about, question.text.as_str())),
+                _ => None,
+            };
+            let expected = WAITING.iter().find(|(known, ..)| *known == name(&file));
+            assert_eq!(asked, expected.map(|(_, about, text)| (*about, *text)), "{}", name(&file));
+            waiting += usize::from(asked.is_some());
+        }
+    }
+    assert_eq!(waiting, WAITING.len(), "every one of them was among the samples");
+}
+
+/// Every recording in which somebody was asked something.
+fn asked_in_recordings() -> Vec<(&'static str, Vec<(AskKind, &'static str)>)> {
+    let meet = (Asked, "Meet GPT-6 Sol");
+    let titled = (Permission, "It waits for a permission.");
+    let colour = (Asked, "Which colour should I use?");
+    vec![
+        ("claude/ask-question.raw", vec![colour]),
+        ("claude/bypass.raw", vec![(Permission, "WARNING: Claude Code running in Bypass Permissions mode")]),
+        (
+            "claude/firstrun.raw",
+            vec![(Permission, "Accessing workspace:"), (Auth, "Do you want to use this API key?")],
+        ),
+        (
+            "claude/osc7501-session.cast",
+            vec![
+                (Permission, "approve Bash: touch p7501.txt"),
+                (Asked, "answer: Which colour should I use? (Red · Blue)"),
+            ],
+        ),
+        (
+            "claude/permission.raw",
+            vec![(Permission, "Do you want to proceed?"), (Permission, "Do you want to create hello.txt?")],
+        ),
+        (
+            "codex/approval.raw",
+            vec![
+                titled,
+                (Permission, "Would you like to run the following command?"),
+                (Permission, "Would you like to make the following edits?"),
+            ],
+        ),
+        ("codex/bare-answer.cast", vec![meet]),
+        ("codex/bare-noanswer.cast", vec![meet]),
+        ("codex/firstrun.raw", vec![meet]),
+        ("codex/noauth.cast", vec![(Auth, "Choose how you want to use Codex.")]),
+        ("codex/untrusted-gitrepo.cast", vec![(Permission, "Trust this folder?")]),
+        ("gemini/bare-session.cast", vec![(Permission, "Apply this change?"), titled]),
+        ("gemini/firstrun-noauth.raw", vec![(Auth, "How would you like to authenticate for this project?")]),
+        ("gemini/firstrun.raw", vec![titled, colour]),
+        ("opencode/approval.raw", vec![(Permission, "Permission required"), colour]),
+    ]
+}
+
+#[test]
+fn whoever_was_asked_in_a_recording_is_told_and_nobody_else() {
+    let expected = asked_in_recordings();
+    for program in PROGRAMS {
+        for file in samples(program, "raw").into_iter().chain(samples(program, "cast")) {
+            let seen = questions(program, &file);
+            let seen: Vec<(AskKind, &str)> =
+                seen.iter().map(|(about, text)| (*about, text.as_str())).collect();
+            let known = expected.iter().find(|(known, _)| *known == name(&file));
+            assert_eq!(seen, known.map(|(_, asked)| asked.clone()).unwrap_or_default(), "{}", name(&file));
+        }
+    }
+}
+
+#[test]
+fn every_program_is_seen_to_be_ready_before_it_works() {
+    for program in PROGRAMS {
+        for file in samples(program, "cast").into_iter().filter(|file| !name(file).contains("noauth")) {
+            let (reader, mut model) = (reader(program), Model::new(RECORDED));
+            let mut sights = pieces(&file).into_iter().map(|piece| {
+                model.feed(&piece);
+                reader.read(&model)
+            });
+            let first = sights.find(|sight| matches!(sight, Sight::Ready | Sight::Busy | Sight::Asks(_)));
+            // Its history fills the screen when it goes on with a conversation; then the time limit decides.
+            if name(&file) != "opencode/resume.cast" {
+                assert_eq!(first, Some(Sight::Ready), "{}", name(&file));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_conversation_that_a_program_names_when_it_leaves_is_learnt() {
+    for (program, file, id) in [
+        ("claude", "screen-06-after-exit.txt", "91a2d306-d170-4581-a4db-680ec903e2c8"),
+        ("codex", "screen-06-after-exit.txt", "01a1de2a-9d01-7a71-bbd7-ab2c42c19879"),
+        ("gemini", "screen-08-after-exit.txt", "6e6a3c8b-cbb5-4931-be5b-9503892a1ad0"),
+        ("opencode", "screen-04-after-exit.txt", "ses_e21cdcfccffezZ7HvjhBjkndua"),
+    ] {
+        let file = samples(program, "txt").into_iter().find(|found| found.ends_with(file)).unwrap();
+        let text = std::fs::read_to_string(file).unwrap();
+        assert_eq!(reader(program).conversation(&text).as_deref(), Some(id), "{program}");
+    }
+}
+
+/// Numbers that are the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn roll<T: Copy>(&mut self, of: &[T]) -> T {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        of[(self.0 >> 33) as usize % of.len()]
+    }
+}
+
+/// What an agent may say about dialogs, quote of them, or list like them.
+const PROSE: [&str; 32] = [
+    "Do you want to proceed?",
+    "Do you want to create hello.txt? I can do it now.",
+    " Do you want to proceed?",
+    "1. Yes",
+    "2. No, and tell Claude what to do differently",
+    "> 1. Yes",
+    "- Would you like to run the following command?",
+    "Would you like to make the following edits?",
+    "Press enter to confirm or esc to cancel.",
+    "The dialog says \"Esc to cancel · Tab to amend\" at the bottom.",
+    "Enter to select · ↑/↓ to navigate · Esc to cancel, as the manual puts it",
+    "Allow execution of [Shell]? is what gemini asks.",
+    "Apply this change?",
+    "Action Required: please review the pull request.",
+    "△ Permission required",
+    "  Allow once   Allow always   Reject",
+    "Do you trust the files in this folder?",
+    "The quick brown fox jumps over the lazy dog, and nobody is asked for permission.",
+    "Answer Questions",
+    "(y/n)",
+    "Continue? [Y/n]",
+    "❯ 1. Yes",
+    "› 1. Yes, proceed (y)",
+    "● 1. Allow once",
+    "┃  quoted text in a box",
+    "│ a table row │ with columns │",
+    "────────────────────────────",
+    "Enter to confirm · Esc to cancel was the last line of the screen.",
+    "enter/esc confirm · ^c quit",
+    "I will wait for your answer before I go on.",
+    "↑↓ select  enter submit  esc dismiss",
+    "",
+];
+
+#[test]
+fn a_thousand_screens_of_prose_that_looks_like_dialogs_ask_nobody() {
+    let mut dice = Dice(7);
+    let readers = PROGRAMS.map(reader);
+    let endings =
+        ["", "\n\n❯ ", "\n\n› Ask Codex to do anything", "\n\n >   Type your message or @path/to/file"];
+    for screen in 0..1_000 {
+        let lines = dice.roll(&[3, 8, 15, 25, 29]);
+        let mut text = (0..lines).map(|_| dice.roll(&PROSE)).collect::<Vec<_>>().join("\n");
+        text += dice.roll(&endings);
+        let model = drawn(&text);
+        for (program, reader) in PROGRAMS.iter().zip(&readers) {
+            let sight = reader.read(&model);
+            assert!(!matches!(sight, Sight::Asks(_)), "screen {screen} as {program}: {sight:?}\n{text}");
+        }
+    }
+}
+
+#[test]
+fn a_dialog_that_an_agent_quotes_above_its_input_asks_nobody() {
+    let below = [
+        ("claude", "\n────────────────────\n❯ \n────────────────────\n  ⏵⏵ auto mode on"),
+        ("codex", "\n\n› Ask Codex to do anything\n\n  GPT-5.5 default · /repo"),
+        ("gemini", "\n\n >   Type your message or @path/to/file\n\n /repo   no sandbox"),
+        ("opencode", "\n\n  ┃\n  ┃  Build · Fake One\n  ╹▀▀▀▀▀▀▀▀▀▀▀\n   tab agents"),
+    ];
+    for (file, ..) in WAITING {
+        let (program, file) = file.split_once('/').unwrap();
+        let path = samples(program, "txt").into_iter().find(|path| path.ends_with(file)).unwrap();
+        let input = below.iter().find(|(name, _)| *name == program).unwrap().1;
+        let screen = std::fs::read_to_string(path).unwrap().trim_end().to_owned() + input;
+        let sight = reader(program).read(&drawn(&screen));
+        assert!(!matches!(sight, Sight::Asks(_)), "{program}/{file}: {sight:?}");
+    }
+}
+
+#[test]
+fn any_bytes_at_all_leave_a_screen_that_can_be_read() {
+    let rounds =
+        if std::env::var("ALTHING_TEST_SCALE").is_ok_and(|scale| scale == "nightly") { 20_000 } else { 40 };
+    let mut dice = Dice(11);
+    let bits: Vec<&[u8]> = vec![
+        b"\x1b[",
+        b"\x1b]",
+        b"\x1bP",
+        b"\x1b_",
+        b"\x1b",
+        b"\x9b",
+        b"0;",
+        b"7501;",
+        b"?",
+        b"999999999",
+        b";",
+        b":",
+        b"H",
+        b"A",
+        b"J",
+        b"K",
+        b"L",
+        b"M",
+        b"P",
+        b"@",
+        b"X",
+        b"S",
+        b"T",
+        b"r",
+        b"h",
+        b"l",
+        b"m",
+        b"c",
+        b"n",
+        b"u",
+        b"\x07",
+        b"\x1b\\",
+        b"\r\n",
+        b"\t",
+        b"\x08",
+        "界".as_bytes(),
+        "e\u{301}".as_bytes(),
+        "\u{202e}".as_bytes(),
+        b"\xff",
+        b"\xe7\x95",
+        b"text",
+        b"\x1b[?1049h",
+        b"\x1b[?1049l",
+        b"\x1b[2;5r",
+        b"\x1b7",
+        b"\x1b8",
+        b"\x1bc",
+        b"\x1b[5b",
+    ];
+    for _ in 0..rounds {
+        let size = dice.roll(&[Size { cols: 2, rows: 1 }, Size { cols: 7, rows: 3 }, RECORDED]);
+        let mut model = Model::new(size);
+        for _ in 0..200 {
+            let answered = model.feed(dice.roll(&bits)).answers;
+            assert!(answered.len() < 200);
+            if dice.roll(&[false, false, false, false, false, false, true]) {
+                model.resize(Size::sane(dice.roll(&[0, 1, 5, 80, 500]), dice.roll(&[0, 1, 4, 24, 200])));
+            }
+        }
+        let screen = model.emulator.snapshot();
+        let cells = screen.rows.iter().flatten();
+        assert!(cells.flat_map(|cell| cell.text.chars()).all(|c| !c.is_control() && c != '\u{202e}'));
+        assert_eq!(screen.rows.len(), usize::from(model.emulator.size().rows));
+        model.transcript.at_end(&model.emulator);
+    }
+}

@@ -1,0 +1,386 @@
+//! Programs in real terminals: kept until they end, typed to, asked after, and never louder than our memory.
+
+use super::support::{HELPER, launcher, processes_with, unique_seconds, wait_until};
+use althing_protocol::{
+    AskKind, ExecutionMode, Item, ProgramEnd, ProgramJob, ProgramReport, ProgramSpec, ReportSink, TaskId,
+};
+use althing_runner::AgentRunner;
+use althing_runner::adapter::{AskPattern, LaunchConfig, Pattern, TerminalTraits};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
+
+/// A program in a terminal, and everything it reports.
+struct Running {
+    runner: Arc<AgentRunner>,
+    task: TaskId,
+    reports: Arc<Mutex<Vec<(Instant, ProgramReport)>>>,
+    end: JoinHandle<ProgramEnd>,
+}
+
+impl Running {
+    fn start(script: &str, prompt: &str, traits: TerminalTraits) -> Self {
+        Self::start_as(&Arc::new(AgentRunner::new(launcher())), "t", script, prompt, traits)
+    }
+
+    fn start_as(
+        runner: &Arc<AgentRunner>,
+        task: &str,
+        script: &str,
+        prompt: &str,
+        traits: TerminalTraits,
+    ) -> Self {
+        let task = TaskId::from(task);
+        let spec = ProgramSpec {
+            adapter: "command".to_owned(),
+            command: Vec::new(),
+            mode: ExecutionMode::Interactive,
+            prompt: prompt.to_owned(),
+            cwd: "/".to_owned(),
+            env: Default::default(),
+            model: None,
+            on_interrupt: None,
+            sandbox: None,
+            idle_timeout: None,
+            approvals: false,
+            agent: None,
+        };
+        let job =
+            ProgramJob { task: task.clone(), attempt: 1, spec, resume: None, dir: "/nowhere".to_owned() };
+        let path = ("PATH".to_owned(), std::env::var("PATH").unwrap());
+        let config = LaunchConfig {
+            program: "/bin/sh".to_owned(),
+            args: vec!["-c".to_owned(), script.to_owned()],
+            env: vec![path],
+            files: Vec::new(),
+        };
+        let reports: Arc<Mutex<Vec<(Instant, ProgramReport)>>> = Arc::default();
+        let sink = reports.clone();
+        let sink: ReportSink = Arc::new(move |report| sink.lock().unwrap().push((Instant::now(), report)));
+        let inner = runner.clone();
+        let end = tokio::spawn(async move { inner.run(&job, &config, &traits, sink).await });
+        Self { runner: runner.clone(), task, reports, end }
+    }
+
+    fn raw(&self) -> String {
+        let reports = self.reports.lock().unwrap();
+        let raw = reports.iter().filter_map(|(_, report)| match report {
+            ProgramReport::Output { raw, .. } => Some(raw.clone()),
+            _ => None,
+        });
+        String::from_utf8_lossy(&raw.flatten().collect::<Vec<u8>>()).into_owned()
+    }
+
+    fn clean(&self) -> String {
+        let reports = self.reports.lock().unwrap();
+        let clean = reports.iter().filter_map(|(_, report)| match report {
+            ProgramReport::Output { clean, .. } => Some(clean.as_str()),
+            _ => None,
+        });
+        clean.collect()
+    }
+
+    /// Whether and how the prompt was sent, each time it was told.
+    fn prompts(&self) -> Vec<(String, Option<String>)> {
+        let reports = self.reports.lock().unwrap();
+        let prompts = reports.iter().filter_map(|(_, report)| match report {
+            ProgramReport::Item(Item::PromptSent { text, error }) => Some((text.clone(), error.clone())),
+            _ => None,
+        });
+        prompts.collect()
+    }
+
+    /// `waits: question` and `moved on`, in order.
+    fn interactions(&self) -> Vec<String> {
+        let reports = self.reports.lock().unwrap();
+        let told = reports.iter().filter_map(|(_, report)| match report {
+            ProgramReport::Waiting(ask) => Some(format!("waits: {}", ask.text)),
+            ProgramReport::MovedOn => Some("moved on".to_owned()),
+            _ => None,
+        });
+        told.collect()
+    }
+
+    async fn until(&self, what: &str, done: impl Fn(&Self) -> bool) {
+        let start = Instant::now();
+        while !done(self) {
+            let (raw, told) = (self.raw(), self.interactions());
+            assert!(start.elapsed() < Duration::from_secs(20), "{what}: not in time; {raw:?} {told:?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Types, as a person who attached.
+    fn typed(&self, keys: &str) {
+        assert!(self.runner.input(&self.task, keys.as_bytes()));
+    }
+
+    async fn ended(&mut self) -> ProgramEnd {
+        tokio::time::timeout(Duration::from_secs(30), &mut self.end).await.expect("it ends").unwrap()
+    }
+}
+
+fn ready_when(pattern: &str) -> TerminalTraits {
+    TerminalTraits { ready: vec![Pattern::screen(pattern)], ..TerminalTraits::default() }
+}
+
+// spec: core/pty-process-management/lifecycle-management
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_has_a_terminal_of_its_own_until_it_ends() {
+    let mut program = Running::start(
+        "test -t 0 && test -t 1 && test -t 2 && echo three; tty; ps -o tty= -p $$; stty size; read line; exit 7",
+        "",
+        TerminalTraits::default(),
+    );
+    program.until("it runs", |program| program.clean().contains("40 120")).await;
+    let clean = program.clean();
+    let lines: Vec<&str> = clean.lines().collect();
+    assert_eq!(lines[0], "three");
+    assert_eq!(lines[1], format!("/dev/{}", lines[2].trim()), "it is the terminal that controls it");
+    assert!(!program.end.is_finished(), "it is kept while it waits");
+    program.typed("\r");
+    let end = program.ended().await;
+    assert_eq!((end.ok, end.exit_code), (false, Some(7)));
+    assert!(program.runner.screen(&program.task).is_none(), "its terminal is gone");
+    assert!(!program.runner.input(&program.task, b"x"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dropping_a_run_ends_the_program_and_all_that_it_started() {
+    let mark = unique_seconds();
+    let script = format!("sleep {mark} & setsid sleep {mark} & trap '' HUP TERM; sleep {mark}");
+    let program = Running::start(&script, "", TerminalTraits::default());
+    let sleeping = || processes_with(&format!("sleep {mark}"));
+    wait_until(Duration::from_secs(20), sleeping, |pids| pids.len() >= 4);
+    program.end.abort();
+    wait_until(Duration::from_secs(5), sleeping, Vec::is_empty);
+    assert!(program.runner.screen(&program.task).is_none());
+}
+
+#[test]
+fn nobody_in_a_terminal_is_left_when_we_are_killed() {
+    let mark = unique_seconds();
+    let script = format!("sleep {mark} & setsid sleep {mark} & sleep {mark}");
+    let mut parent = Command::new(HELPER).args(["terminal", &script]).spawn().unwrap();
+    let sleeping = || processes_with(&format!("sleep {mark}"));
+    wait_until(Duration::from_secs(20), sleeping, |pids| pids.len() >= 5);
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    wait_until(Duration::from_secs(2), sleeping, Vec::is_empty);
+}
+
+// spec: core/pty-process-management/bi-directional-communication
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_typed_reaches_the_program_and_what_it_writes_is_told_raw_and_clean() {
+    let script = r"printf '\033[1;31mwho?\033[0m\r\n'; read name; printf 'hello \033[4m%s\033[0m\n' $name";
+    let mut program = Running::start(script, "", TerminalTraits::default());
+    program.until("it asks", |program| program.clean().contains("who?")).await;
+    program.typed("world\r");
+    assert!(program.ended().await.ok);
+    assert!(program.raw().contains("hello \x1b[4mworld\x1b[0m"), "{:?}", program.raw());
+    assert_eq!(program.clean(), "who?\nworld\nhello world\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_is_told_when_its_terminal_changes_size_and_absurd_sizes_do_no_harm() {
+    let script = "trap 'stty size' WINCH; echo ready; while :; do read line && break; done";
+    let mut program = Running::start(script, "", TerminalTraits::default());
+    program.until("it runs", |program| program.clean().contains("ready")).await;
+    for (cols, rows) in [(0, 0), (1, 1), (500, 200), (u16::MAX, u16::MAX), (0, 0), (90, 33)] {
+        program.runner.resize(&program.task, cols, rows);
+    }
+    program.until("it knows its size", |program| program.raw().contains("33 90")).await;
+    let screen = program.runner.screen(&program.task).unwrap();
+    assert_eq!((screen.cols, screen.rows.len()), (90, 33));
+    program.typed("\r");
+    program.ended().await;
+}
+
+/// The screen of somebody who attaches is what the program drew, however it drew it; its clean text is read off it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_attaches_sees_what_was_drawn_and_its_text_comes_from_the_screen() {
+    let script =
+        r"printf '\033[2J\033[3;5HDo\033[1Cyou\033[1Cwant\033[1Cto\033[1Cproceed?\033[1;1Htop'; read x";
+    let mut program = Running::start(script, "", TerminalTraits::default());
+    program.until("it is told", |program| program.clean().contains("    Do you want to proceed?")).await;
+    let start = Instant::now();
+    let screen = program.runner.screen(&program.task).unwrap();
+    assert!(start.elapsed() < Duration::from_millis(50), "{:?}", start.elapsed());
+    assert_eq!(screen.text()[..3], ["top", "", "    Do you want to proceed?"]);
+    assert_eq!(screen.cursor, Some((3, 0)));
+    program.typed("\r");
+    program.ended().await;
+}
+
+/// S8: what a program asks its terminal is answered by the model or dropped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_terminal_answers_harmless_queries_and_keeps_the_rest_to_itself() {
+    let ask = |query: &str| format!(r"printf '{query}'; sleep 0.1; ");
+    let queries = [
+        r"\033[c",
+        r"\033[>0q",
+        r"\033[5n",
+        r"\033[3;7H\033[6n",
+        r"\033]11;?\007",
+        r"\033]7501;?\007",
+        r"\033[?2004$p",
+        r"\033]0;CANARY\007\033[21t",
+        r"\033]52;c;?\007",
+        r"\033P$qm\033\\",
+        r"\033[?u",
+    ];
+    let asked: String = queries.iter().map(|query| ask(query)).collect();
+    let script =
+        format!("stty raw -echo; {asked} printf END; dd bs=1 count=200 2>/dev/null | od -An -c; stty sane");
+    let mut program = Running::start(&script, "", TerminalTraits::default());
+    program.until("it asked", |program| program.raw().contains("END")).await;
+    // Fills up what it waits for.
+    program.typed(&"~".repeat(200));
+    program.ended().await;
+    let heard: String = program.clean().split_whitespace().collect();
+    for answer in [
+        "033[?62;22c",
+        "033P>|althing(",
+        "033[0n",
+        "033[3;7R",
+        "033]11;rgb:",
+        "033]7501;?033\\",
+        "033[?2004;2$y",
+    ] {
+        assert!(heard.contains(answer), "{answer}: {heard}");
+    }
+    assert!(!heard.contains("CANARY"), "the title is not to be asked for: {heard}");
+    assert!(!heard.contains("]52"), "nor the clipboard: {heard}");
+}
+
+// spec: core/strict-output-isolation/silent-execution
+#[test]
+fn nothing_of_a_program_reaches_our_own_output() {
+    let script = r"echo LOUD; echo LOUDER >&2; printf '\033]52;c;TE9VRA==\007'; echo LOUDEST > /dev/tty";
+    let output = Command::new(HELPER).args(["terminal", script]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "clean: LOUD\\nLOUDER\\nLOUDEST\\n\n");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+// spec: core/interactive-prompt-dispatch/ready-output-gating
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_prompt_is_typed_once_when_the_program_is_ready() {
+    // A7: early, late, twice, and split over writes.
+    for says in [
+        "echo Ready for your command",
+        "sleep 1; echo Ready for your command",
+        "echo Ready for your command; sleep 0.5; echo Ready for your command",
+        "printf 'Ready for'; sleep 0.3; printf ' your'; sleep 0.3; echo ' command'",
+    ] {
+        let script = format!(
+            "{says}; read one; echo \"first:$one.\"; echo Ready for your command; read -t 1 two; echo \"then:$two.\""
+        );
+        let script = format!("exec bash -c '{}'", script.replace('\'', "'\\''"));
+        let mut program = Running::start(&script, "build it", ready_when("Ready for your command"));
+        program.ended().await;
+        let clean = program.clean();
+        assert!(clean.contains("first:build it.") && clean.contains("then:."), "{says}: {clean}");
+        assert_eq!(program.prompts(), [("build it".to_owned(), None)], "{says}");
+        let ready_before = clean.find("Ready").unwrap() < clean.find("build it").unwrap();
+        assert!(ready_before, "{says}: {clean}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_never_says_it_is_ready_gets_its_prompt_after_the_time_limit() {
+    let traits = TerminalTraits { ready_limit: Some(Duration::from_secs(1)), ..ready_when("never said") };
+    let start = Instant::now();
+    let mut program = Running::start("read line; echo \"got:$line.\"", "go", traits);
+    program.ended().await;
+    assert!(start.elapsed() >= Duration::from_secs(1));
+    assert!(program.clean().contains("got:go."), "{}", program.clean());
+    assert_eq!(program.prompts(), [("go".to_owned(), None)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_dies_first_is_told_as_not_sent() {
+    for script in ["exit 3", "echo not yet; exit 3", "printf 'Ready for your command'; kill -9 $$"] {
+        let mut program = Running::start(script, "go", ready_when("Ready for your command"));
+        let end = program.ended().await;
+        assert!(!end.ok, "{script}");
+        let prompts = program.prompts();
+        assert_eq!(prompts.len(), 1, "{script}: {prompts:?}");
+        assert!(
+            prompts[0].1.as_deref().is_some_and(|why| why.contains("ended before")),
+            "{script}: {prompts:?}"
+        );
+    }
+    let mut program = Running::start("exit 0", "", TerminalTraits::default());
+    program.ended().await;
+    assert!(program.prompts().is_empty(), "without a prompt there is nothing to be told");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_asked_for_pastes_gets_its_prompt_as_one() {
+    let script =
+        r"stty raw -echo; printf '\033[?2004hgo>'; dd bs=1 count=24 2>/dev/null | od -An -c; stty sane";
+    let mut program = Running::start(script, "one\ntwo\nthree", ready_when("go>"));
+    program.ended().await;
+    let heard: String = program.clean().split_whitespace().collect();
+    assert!(heard.contains(r"033[200~one\ntwo\nthree033[2"), "{heard}");
+}
+
+fn asking() -> TerminalTraits {
+    let yes = althing_protocol::AskOption { id: "yes".to_owned(), label: "Yes".to_owned() };
+    let pattern = Pattern::screen(r"(?m)^(?P<text>May I .*\?)\n> yes / no\z");
+    let ask = AskPattern { about: AskKind::Permission, pattern, answers: vec![(yes, "y\r".to_owned())] };
+    TerminalTraits { asks: vec![ask], ..ready_when("^READY$") }
+}
+
+// spec: core/interaction-detection-for-background-tasks/background-prompt
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_nobody_looks_at_is_told_as_waiting_within_a_second() {
+    let script = r"sleep 0.3; printf 'May I format the disk?\n> yes / no'; read a; echo; echo going on; sleep 1; echo done";
+    let mut program = Running::start(script, "", asking());
+    program.until("it asks", |program| program.raw().contains("> yes / no")).await;
+    let shown = Instant::now();
+    program.until("it is told", |program| !program.interactions().is_empty()).await;
+    assert!(shown.elapsed() < Duration::from_secs(1), "{:?}", shown.elapsed());
+    assert_eq!(program.interactions(), ["waits: May I format the disk?"]);
+    program.typed("no\r");
+    program.until("it moves on", |program| program.interactions().len() == 2).await;
+    assert_eq!(program.interactions()[1], "moved on");
+    assert!(program.ended().await.ok);
+    assert_eq!(program.interactions().len(), 2, "{:?}", program.interactions());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_by_name_is_typed_into_the_question_it_was_for_and_no_other() {
+    let script = r"printf 'May I go?\n> yes / no'; read a; printf '\033[2J\033[Hwell\n'; sleep 0.5; printf 'May I stay?\n> yes / no'; read b; echo; echo $a $b";
+    let mut program = Running::start(script, "", asking());
+    let native = |program: &Running, nth: usize| {
+        let reports = program.reports.lock().unwrap();
+        let asks = reports.iter().filter_map(|(_, report)| match report {
+            ProgramReport::Waiting(ask) => Some(ask.clone()),
+            _ => None,
+        });
+        asks.collect::<Vec<_>>().get(nth).and_then(|ask| ask.native.clone())
+    };
+    program.until("it asks", |program| native(program, 0).is_some()).await;
+    let first = native(&program, 0).unwrap();
+    assert!(!program.runner.answer(&program.task, "another", "yes"));
+    assert!(!program.runner.answer(&program.task, &first, "maybe"));
+    assert!(program.runner.answer(&program.task, &first, "yes"));
+    program.until("it asks again", |program| native(program, 1).is_some()).await;
+    assert!(!program.runner.answer(&program.task, &first, "yes"), "that one was answered");
+    assert!(program.runner.answer(&program.task, &native(&program, 1).unwrap(), "yes"));
+    assert!(program.ended().await.ok);
+    assert!(program.clean().contains("y y"), "{}", program.clean());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_programs_own_word_counts_more_than_its_screen() {
+    let blocked = r"printf '\033]7501;state=blocked:kind=question:msg=V2hpY2ggY29sb3VyPw==\007'; read a; ";
+    let working = r"printf '\033]7501;state=working\007May I lie?\n> yes / no'; sleep 1; printf '\033]7501;state=done\007\033[2J'";
+    let mut program = Running::start(&(blocked.to_owned() + working), "", asking());
+    program.until("it asks", |program| !program.interactions().is_empty()).await;
+    program.typed("\r");
+    program.ended().await;
+    assert_eq!(program.interactions(), ["waits: Which colour?", "moved on"]);
+}

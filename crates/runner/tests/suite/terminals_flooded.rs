@@ -1,0 +1,45 @@
+//! A3: what a terminal is flooded with costs neither memory nor the others' turn.
+
+use super::support::HELPER;
+use std::io::Read;
+use std::process::{Command, Stdio};
+
+fn nightly() -> bool {
+    std::env::var("ALTHING_TEST_SCALE").is_ok_and(|scale| scale == "nightly")
+}
+
+/// The most memory that a process that ran this in a terminal used, in KiB, and what it said at its end.
+fn flooded(script: &str) -> (u64, String) {
+    let mut helper =
+        Command::new(HELPER).args(["terminal-memory", script]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    helper.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(helper.wait().unwrap().success());
+    let peak = said.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak = peak.trim().trim_end_matches(" kB").trim().parse().unwrap();
+    (peak, said)
+}
+
+#[test]
+fn a_flood_of_any_kind_costs_no_more_than_64_mebibytes_and_the_exit_code_is_kept() {
+    // The smaller flood must be told from memory that grows with it, too.
+    let (size, bound) = if nightly() { ("1G", 64 * 1024) } else { ("12M", 8 * 1024) };
+    let sequences = if nightly() { 1_000_000 } else { 30_000 };
+    let (calm, _) = flooded("exit 5");
+    for flood in [
+        format!("yes 'a line of the flood' | head -c {size}; exit 5"),
+        // One line without an end.
+        format!("head -c {size} /dev/zero | tr '\\0' x; exit 5"),
+        // A sequence without an end.
+        format!("printf '\\033]0;'; head -c {size} /dev/zero | tr '\\0' x; exit 5"),
+        format!("yes | head -n {sequences} | sed 's/.*/\\x1b[31m\\x1b[5;5Hred\\x1b[K\\x1b[6n/' ; exit 5"),
+        // Marks that combine with the letter before them, without an end.
+        format!("printf e; yes '\\xcc\\x81' | tr -d '\\n' | head -c {size}; exit 5")
+            .replace("\\xcc\\x81", "\u{301}"),
+    ] {
+        let (peak, said) = flooded(&flood);
+        println!("{flood}: {peak} KiB, {calm} KiB without");
+        assert!(peak < calm + bound, "{flood}: {peak} KiB, {calm} KiB without");
+        assert!(said.contains("exit: Some(5)"), "{flood}: {said}");
+    }
+}
