@@ -15,6 +15,7 @@ mod context;
 mod disk;
 mod error;
 mod files;
+mod guidance;
 mod keeper;
 mod line;
 mod log;
@@ -22,12 +23,14 @@ mod manifest;
 mod mask;
 mod names;
 mod place;
+mod plans;
 mod reader;
 mod real;
 mod saver;
 mod scan;
 mod sessions;
 mod summary;
+mod tasks;
 mod tools;
 mod workspace;
 mod writer;
@@ -47,14 +50,20 @@ pub use context::{
 };
 pub use disk::{Disk, DiskFile, DiskLock, Kind, Lock, OpenMode};
 pub use error::StorageError;
+pub use guidance::{Document, Memory, Notes, Skill, Skills, find_skills, project_instructions};
 pub use keeper::Keeper;
 pub use mask::Masker;
 pub use names::new_session_id;
 pub use place::{LocalPlace, PlaceOptions};
+pub use plans::{
+    MOST_TASKS, Plan, PlanError, PlanLock, PlanProblem, PlanStore, PlanTask, Progress, StoredPlan,
+    TaskProgress, plan_in,
+};
 pub use real::RealDisk;
 pub use scan::{Damage, DamageKind};
 pub use sessions::{Opened, ReadSession, SessionManager, open_existing_state, open_state};
 pub use summary::{Pruned, SessionSummary};
+pub use tasks::TaskHost;
 pub use tools::{FileHost, ToolSet};
 pub use workspace::{Kept, LeftOut, Workspace};
 pub use writer::SessionWriter;

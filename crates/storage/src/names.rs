@@ -35,7 +35,7 @@ pub(crate) fn made_at(id: &SessionId) -> Option<Timestamp> {
 }
 
 /// One plain name: no separator, not hidden, nothing a shell or a terminal stumbles over.
-fn is_plain(name: &str) -> bool {
+pub(crate) fn is_plain(name: &str) -> bool {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     !name.is_empty() && name.len() <= 128 && !name.starts_with('.') && name.chars().all(fine)
 }

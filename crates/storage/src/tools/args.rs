@@ -22,6 +22,16 @@ impl Args {
         }
     }
 
+    /// An argument as it was written.
+    pub(crate) fn value(&self, name: &str) -> Option<&Value> {
+        self.0.get(name).filter(|value| !value.is_null())
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> &Map<String, Value> {
+        &self.0
+    }
+
     pub(crate) fn text(&self, name: &str) -> Result<&str, Refusal> {
         self.maybe_text(name)?.ok_or_else(|| wrong(name, "is required"))
     }

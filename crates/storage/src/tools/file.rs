@@ -3,8 +3,9 @@
 use super::args::Args;
 use super::job::{Job, Witness};
 use super::{apply, change, list, read, search, specs};
-use crate::access::{FilePolicy, Grants, Refusal};
+use crate::access::{FilePolicy, Grants, LastLink, Refusal};
 use crate::error::StorageError;
+use crate::guidance::{Document, beginning};
 use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -59,6 +60,14 @@ impl FileHost {
     /// Context paths that were not there when the host was made, and are therefore not given.
     pub fn missing(&self) -> &[String] {
         &self.inner.grants.missing
+    }
+
+    /// The beginning of a text file, by the same rules as `read_file`; None where that would refuse, or it is not text.
+    pub fn text(&self, path: &str, most: usize) -> Option<Document> {
+        let spot = self.inner.grants.resolve(path, LastLink::Follow).ok()?;
+        let (file, _) = Job::open(&spot).ok()?;
+        let (text, whole) = beginning(file, most).ok()??;
+        Some(Document { path: spot.shown, text, whole })
     }
 
     /// Carries out a call in the caller's thread, with the refusal as it is.

@@ -17,5 +17,6 @@ mod specs;
 mod text;
 mod walk;
 
+pub(crate) use args::Args;
 pub use file::{FileHost, ToolSet};
 pub(crate) use job::Witness;

@@ -1,0 +1,77 @@
+//! The YAML front matter of a Markdown file: the plain texts in it.
+
+use granit_parser::{Event, Options, Parser};
+use std::collections::BTreeMap;
+
+/// Nobody nests front matter deeper.
+const DEPTH: usize = 16;
+
+/// The keys of the front matter whose values are texts, and what follows it. None where it is not YAML.
+pub(super) fn read(text: &str) -> Option<(BTreeMap<String, String>, &str)> {
+    let Some((yaml, rest)) = split(text) else { return Some((BTreeMap::new(), text)) };
+    let mut options = Options::default();
+    options.flow_nesting_limit = DEPTH;
+    options.block_nesting_limit = DEPTH;
+    let mut parser = Parser::new_from_str_with_options(yaml, options);
+    let (mut found, mut key, mut depth) = (BTreeMap::new(), None, 0_usize);
+    while let Some(event) = parser.next_event() {
+        match event.ok()?.0 {
+            Event::MappingStart(..) | Event::SequenceStart(..) => {
+                depth += 1;
+                if depth > 1 {
+                    // What is nested is not for us, nor is its key.
+                    key = None;
+                }
+            }
+            Event::MappingEnd | Event::SequenceEnd => depth = depth.saturating_sub(1),
+            Event::Scalar(text, ..) if depth == 1 => match key.take() {
+                None => key = Some(text.into_owned()),
+                Some(key) => {
+                    found.entry(key).or_insert(text.into_owned());
+                }
+            },
+            Event::Alias(..) if depth == 1 => key = None,
+            _ => {}
+        }
+    }
+    Some((found, rest))
+}
+
+/// What is between the first two lines of three dashes, and what follows.
+fn split(text: &str) -> Option<(&str, &str)> {
+    let text = text.trim_start_matches('\u{feff}');
+    let body = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n"))?;
+    let mut at = 0;
+    for line in body.split_inclusive('\n') {
+        if line.trim_end() == "---" {
+            return Some((body.get(..at)?, body.get(at + line.len()..)?));
+        }
+        at += line.len();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_quoted_and_folded_texts_are_read_and_nested_values_left_alone() {
+        let text = "---\nname: pdf\nlicense: 'MIT'\ndescription: >\n  Reads\n  PDF files\nmetadata:\n  name: other\n\
+                    tags: [a, b]\nlast: \"x: y\"\n---\n# Body\n";
+        let (found, rest) = read(text).unwrap();
+        let value = |key: &str| found.get(key).map(|text| text.trim()).unwrap_or_default();
+        assert_eq!(value("name"), "pdf");
+        assert_eq!(value("license"), "MIT");
+        assert_eq!(value("description"), "Reads PDF files");
+        assert_eq!(value("last"), "x: y");
+        assert!(!found.contains_key("tags") && !found.contains_key("metadata"));
+        assert_eq!(rest, "# Body\n");
+    }
+
+    #[test]
+    fn a_file_without_front_matter_is_all_body_and_broken_front_matter_is_told_apart() {
+        assert_eq!(read("# Title\n").unwrap(), (BTreeMap::new(), "# Title\n"));
+        assert!(read("---\nname: [unclosed\n---\nbody").is_none());
+    }
+}

@@ -1,0 +1,85 @@
+//! Skills: folders with a `SKILL.md` whose front matter says what they are for.
+
+use super::{front, names_in, text_in};
+use crate::confine::ConfinedDir;
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The most skills that are told of, and the longest description.
+const MOST: usize = 100;
+const LONGEST: usize = 1024;
+/// How much of a `SKILL.md` is read for its front matter.
+const READ: usize = 64 * 1024;
+
+/// A skill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skill {
+    /// What it is called.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// Its `SKILL.md`.
+    pub path: String,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Skills {
+    /// The skills, sorted by name.
+    pub found: Vec<Skill>,
+    /// The directories that hold them, which an agent must be able to read.
+    pub dirs: Vec<PathBuf>,
+    /// What a person should know: skills that cannot be used, and why.
+    pub notices: Vec<String>,
+}
+
+/// Looks for skills. A directory that is not there holds none; of two skills of one name the first counts.
+pub fn find_skills(dirs: &[PathBuf]) -> Skills {
+    let mut skills = Skills::default();
+    for dir in dirs {
+        let Ok(real) = dir.canonicalize() else { continue };
+        if skills.dirs.contains(&real) {
+            continue;
+        }
+        match look(&real, &mut skills) {
+            Ok(()) => skills.dirs.push(real),
+            Err(e) => skills.notices.push(format!("the skills in {} cannot be read: {e}", real.display())),
+        }
+    }
+    skills.found.sort_by(|a, b| a.name.cmp(&b.name));
+    if skills.found.len() > MOST {
+        skills.notices.push(format!("there are {} skills; agents are told of {MOST}", skills.found.len()));
+        skills.found.truncate(MOST);
+    }
+    skills
+}
+
+fn look(path: &Path, skills: &mut Skills) -> io::Result<()> {
+    let dir = ConfinedDir::open(path)?;
+    for folder in names_in(&dir)? {
+        let Ok(inside) = dir.descend(OsStr::new(&folder)) else { continue };
+        let Some((text, _)) = text_in(&inside, "SKILL.md", READ)? else { continue };
+        let at = path.join(&folder).join("SKILL.md");
+        match skill(&text, &folder, &at) {
+            Ok(skill) if skills.found.iter().any(|known| known.name == skill.name) => {
+                skills.notices.push(format!("{}: there is another skill `{}`", at.display(), skill.name));
+            }
+            Ok(skill) => skills.found.push(skill),
+            Err(why) => skills.notices.push(format!("{}: {why}; it is left out", at.display())),
+        }
+    }
+    Ok(())
+}
+
+fn skill(text: &str, folder: &str, at: &Path) -> Result<Skill, &'static str> {
+    let (fields, _) = front::read(text).ok_or("its front matter is not YAML")?;
+    let field = |name: &str| {
+        let text = fields.get(name).map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+        text.filter(|text| !text.is_empty())
+    };
+    let description = field("description").ok_or("its front matter has no `description`")?;
+    let name = field("name").unwrap_or_else(|| folder.to_owned());
+    let cut = |text: String| if text.len() > LONGEST { text.chars().take(LONGEST).collect() } else { text };
+    Ok(Skill { name: cut(name), description: cut(description), path: at.display().to_string() })
+}

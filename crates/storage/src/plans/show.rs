@@ -1,0 +1,45 @@
+//! A plan for people.
+
+use super::plan::{PlanTask, Progress, Stand};
+use std::fmt::Write;
+
+/// The plan as Markdown, with a box per task.
+pub(crate) fn markdown(goal: &str, additions: Option<&str>, tasks: &[PlanTask], stand: &Stand) -> String {
+    let mut text = format!("# {}\n", one_line(goal));
+    if let Some(additions) = additions {
+        let _ = write!(text, "\nAlso: {}\n", one_line(additions));
+    }
+    text.push('\n');
+    text.push_str(&list(tasks, stand));
+    text
+}
+
+/// The tasks with a box each, what they need, and how one sees that they are done.
+pub(crate) fn list(tasks: &[PlanTask], stand: &Stand) -> String {
+    let mut text = String::new();
+    for task in tasks {
+        let progress = stand.get(&task.id).cloned().unwrap_or_default();
+        let mark = match progress.status {
+            Progress::Pending => ' ',
+            Progress::InProgress => '~',
+            Progress::Completed => 'x',
+            Progress::Failed => '!',
+        };
+        let _ = write!(text, "- [{mark}] **{}**: {}", task.id, one_line(&task.description));
+        if !task.depends_on.is_empty() {
+            let _ = write!(text, " (after {})", task.depends_on.join(", "));
+        }
+        text.push('\n');
+        if let Some(verification) = &task.verification {
+            let _ = writeln!(text, "  - done when: {}", one_line(verification));
+        }
+        if let Some(note) = &progress.note {
+            let _ = writeln!(text, "  - note: {}", one_line(note));
+        }
+    }
+    text
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,113 @@
+//! What the tools for the task list are called, what they take, and what a model is told of them.
+
+use crate::plans::Progress;
+use althing_protocol::ToolSpec;
+use serde_json::{Map, Value, json};
+
+pub(super) const CREATE: &str = "create_task_plan";
+pub(super) const GET: &str = "get_task_plan";
+pub(super) const ADD: &str = "add_task";
+pub(super) const UPDATE: &str = "update_task_status";
+pub(super) const EDIT: &str = "edit_task";
+pub(super) const DELETE: &str = "delete_task";
+
+/// One tool.
+pub(super) struct Spec {
+    name: &'static str,
+    description: &'static str,
+    /// Its arguments, and which of them must be given.
+    takes: &'static [(&'static str, Need)],
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Must,
+    May,
+}
+
+use Need::{May, Must};
+
+const SPECS: &[Spec] = &[
+    Spec {
+        name: CREATE,
+        description: "Begin a list of what you have to do, in place of an earlier one.",
+        takes: &[("tasks", Must)],
+    },
+    Spec { name: GET, description: "Show your task list, and what can begin now.", takes: &[] },
+    Spec {
+        name: ADD,
+        description: "Add a task at the end of your list, or behind another.",
+        takes: &[
+            ("description", Must),
+            ("id", May),
+            ("depends_on", May),
+            ("verification", May),
+            ("after", May),
+        ],
+    },
+    Spec {
+        name: UPDATE,
+        description: "Say where a task stands. Completed means verified.",
+        takes: &[("id", Must), ("status", Must), ("note", May)],
+    },
+    Spec {
+        name: EDIT,
+        description: "Change a task of your list.",
+        takes: &[("id", Must), ("description", May), ("depends_on", May), ("verification", May)],
+    },
+    Spec { name: DELETE, description: "Take a task from your list.", takes: &[("id", Must)] },
+];
+
+pub(super) fn find(name: &str) -> Option<&'static Spec> {
+    SPECS.iter().find(|spec| spec.name == name)
+}
+
+pub(super) fn all(most: usize) -> Vec<ToolSpec> {
+    SPECS.iter().map(|spec| spec.offer(most)).collect()
+}
+
+fn schema(argument: &str, most: usize) -> Value {
+    let words: Vec<&str> = Progress::WORDS.iter().map(|(word, _)| *word).collect();
+    match argument {
+        "tasks" => json!({
+            "type": "array", "minItems": 1, "maxItems": most,
+            "items": {
+                "type": "object",
+                "properties": {
+                    "id": { "type": "string" },
+                    "description": { "type": "string" },
+                    "depends_on": { "type": "array", "items": { "type": "string" } },
+                    "verification": { "type": "string", "description": "How you will see that it is done." },
+                },
+                "required": ["description"],
+            },
+        }),
+        "depends_on" => json!({ "type": "array", "items": { "type": "string" } }),
+        "status" => json!({ "type": "string", "enum": words }),
+        "after" => json!({ "type": "string", "description": "The id of the task it comes behind." }),
+        _ => json!({ "type": "string" }),
+    }
+}
+
+impl Spec {
+    pub(super) fn arguments(&self) -> Vec<&'static str> {
+        self.takes.iter().map(|(name, _)| *name).collect()
+    }
+
+    fn offer(&self, most: usize) -> ToolSpec {
+        let properties: Map<String, Value> =
+            self.takes.iter().map(|(name, _)| ((*name).to_owned(), schema(name, most))).collect();
+        let required: Vec<&str> =
+            self.takes.iter().filter(|(_, need)| *need == Must).map(|(name, _)| *name).collect();
+        ToolSpec {
+            name: self.name.to_owned(),
+            description: self.description.to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": properties,
+                "required": required,
+                "additionalProperties": false,
+            }),
+        }
+    }
+}
