@@ -1,0 +1,149 @@
+//! Commands that begin with a slash.
+
+use super::{App, Effect, Modal, ModeWord, Picker, Screen};
+use crate::modes::PlanMode;
+use crate::outside::TuiExit;
+use crate::theme::Theme;
+use althing_protocol::{AgentMode, Op};
+
+/// Every command, with a word about it.
+pub const COMMANDS: &[(&str, &str)] = &[
+    ("/help", "keys and commands"),
+    ("/agents", "who takes part"),
+    ("/tasks", "every task, and what waits for you"),
+    ("/run", "open the newest run"),
+    ("/cancel", "stop the run, keep what it has"),
+    ("/plan", "plan first, or not"),
+    ("/multi", "several agents"),
+    ("/single", "one agent: /single NAME"),
+    ("/refine", "refine and vote"),
+    ("/quick", "be quick: no refining"),
+    ("/override", "choose who presents"),
+    ("/pin", "keep the newest message word for word"),
+    ("/compact", "shorten the conversation now"),
+    ("/copy", "copy the newest answer"),
+    ("/cost", "what everything has cost"),
+    ("/sessions", "go on with another session"),
+    ("/projects", "go on in another project"),
+    ("/new", "begin a new session"),
+    ("/config", "write a starter config here"),
+    ("/undo", "put back the files that the newest run changed"),
+    ("/theme", "colours: /theme dark, light or mono"),
+    ("/edit", "write the message in your editor"),
+    ("/quit", "leave"),
+];
+
+/// The commands that begin like this.
+pub fn matching(prefix: &str) -> Vec<(String, String)> {
+    COMMANDS
+        .iter()
+        .filter(|(name, _)| name.starts_with(prefix))
+        .map(|(name, about)| ((*name).to_owned(), (*about).to_owned()))
+        .collect()
+}
+
+impl App {
+    /// Does what a command says; the line comes without its slash.
+    pub(crate) fn command(&mut self, line: &str) {
+        let (name, argument) = line.split_once(' ').unwrap_or((line, ""));
+        let argument = argument.trim();
+        match name.trim() {
+            "help" | "?" => self.modal = Some(Modal::Help),
+            "agents" => self.modal = Some(Modal::Agents),
+            "tasks" => self.screens.push(Screen::Tasks(0)),
+            "run" => self.open_newest_run(),
+            "cancel" => self.cancel_live(),
+            "plan" => self.toggle_mode(ModeWord::Plan),
+            "multi" if self.modes.agent_mode == AgentMode::Single => self.toggle_mode(ModeWord::Agents),
+            "single" => self.single(argument),
+            "refine" if !self.modes.refinement => self.toggle_mode(ModeWord::Refine),
+            "quick" if self.modes.refinement => self.toggle_mode(ModeWord::Refine),
+            "multi" | "refine" | "quick" => {}
+            "override" => self.open_override(),
+            "pin" => self.pin_newest(),
+            "compact" => self.submit(Op::Compact),
+            "copy" => match self.newest_words() {
+                Some(text) => self.copy(text),
+                None => self.toast = Some("there is nothing to copy yet".into()),
+            },
+            "cost" => self.modal = Some(Modal::Cost),
+            "sessions" => {
+                self.pick(Picker::Sessions(self.outside.sessions()), "there is no other session here")
+            }
+            "projects" => self.pick(Picker::Projects(self.outside.projects()), "there is no project here"),
+            "new" => self.leave(TuiExit::NewSession),
+            "config" => self.effects.push(Effect::WriteConfig),
+            "undo" => match self.model.newest_run().map(|run| run.id.clone()) {
+                Some(run) => self.effects.push(Effect::Undo(run)),
+                None => self.toast = Some("there is no run to undo".into()),
+            },
+            "theme" => self.set_theme(argument),
+            "edit" | "editor" => self.effects.push(Effect::EditInput),
+            "quit" | "exit" | "q" => self.leave(TuiExit::Quit),
+            other => self.unknown(other),
+        }
+        if self.modes.plan_mode == PlanMode::Plan && name == "plan" {
+            self.toast = Some("plan mode: what you ask next becomes a plan for approval".into());
+        }
+    }
+
+    fn unknown(&mut self, name: &str) {
+        let written = format!("/{name}");
+        let near = |known: &&(&str, &str)| (strsim::jaro_winkler(known.0, &written) * 1000.0) as u32;
+        let nearest = COMMANDS.iter().max_by_key(near).map_or("/help", |(name, _)| *name);
+        self.toast =
+            Some(format!("{written} is no command: did you mean {nearest}? // sends it as a message"));
+    }
+
+    fn cancel_live(&mut self) {
+        match self.model.live_run().map(|run| run.id.clone()) {
+            Some(task) => self.submit(Op::Cancel { task }),
+            None => self.toast = Some("nothing is running".into()),
+        }
+    }
+
+    fn single(&mut self, name: &str) {
+        let team = self.team_ids();
+        if name.is_empty() {
+            if self.modes.agent_mode == AgentMode::Multi {
+                self.toggle_mode(ModeWord::Agents);
+            }
+        } else if let Some(seat) = team.iter().position(|id| id.as_str() == name) {
+            self.choose_agent(seat);
+        } else {
+            let names: Vec<&str> = team.iter().map(althing_protocol::AgentId::as_str).collect();
+            self.toast = Some(format!("no agent {name}: there are {}", names.join(", ")));
+        }
+    }
+
+    fn pin_newest(&mut self) {
+        let spoken = self.model.entries.iter().rev().find(|entry| {
+            matches!(entry.body, crate::model::Body::User { .. } | crate::model::Body::Agent { .. })
+        });
+        match spoken.map(|entry| entry.seq) {
+            Some(seq) => {
+                let name = self.message_name(seq);
+                self.submit(Op::Pin { message: Some(seq) });
+                self.toast.get_or_insert_with(|| format!("pinned: {name}"));
+            }
+            None => self.toast = Some("there is no message to pin yet".into()),
+        }
+    }
+
+    fn pick(&mut self, picker: Picker, empty: &str) {
+        if picker.is_empty() {
+            self.toast = Some(empty.to_owned());
+        } else {
+            self.modal = Some(Modal::Pick { picker, chosen: 0 });
+        }
+    }
+
+    fn set_theme(&mut self, name: &str) {
+        if let Some(theme) = Theme::by_name(name) {
+            self.theme = theme;
+        } else {
+            let chosen = Theme::ALL.iter().position(|theme| *theme == self.theme).unwrap_or_default();
+            self.modal = Some(Modal::Pick { picker: Picker::Themes(self.theme), chosen });
+        }
+    }
+}

@@ -1,0 +1,461 @@
+//! Which key does what, by what is on the screen.
+
+use super::modal::wants_newline;
+use super::screen::moment_text;
+use super::{App, Effect, Modal, Reader, Screen};
+use crate::attach;
+use crate::editor::{Editor, Motion};
+use crate::outside::TuiExit;
+use althing_protocol::{Op, TaskId};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+/// A pause in typing this long means that a question may have the keys.
+const TYPING_PAUSE_MS: u64 = 800;
+
+/// A key of an editor.
+pub(crate) fn edit(editor: &mut Editor, key: KeyEvent, width: usize) {
+    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+    let alt = key.modifiers.contains(KeyModifiers::ALT);
+    let motion = match key.code {
+        KeyCode::Enter => return editor.insert("\n"),
+        KeyCode::Char('j') if control => return editor.insert("\n"),
+        KeyCode::Char('a') if control => Motion::LineStart,
+        KeyCode::Char('e') if control => Motion::LineEnd,
+        KeyCode::Char('w') if control => Motion::DeleteWord,
+        KeyCode::Char('u') if control => Motion::DeleteToStart,
+        KeyCode::Char('k') if control => Motion::DeleteToEnd,
+        KeyCode::Char('b') if control => Motion::Left,
+        KeyCode::Char('f') if control => Motion::Right,
+        KeyCode::Char('h') if control => Motion::Backspace,
+        KeyCode::Char('b') if alt => Motion::WordLeft,
+        KeyCode::Char('f') if alt => Motion::WordRight,
+        KeyCode::Char(c) if !control && !alt => return editor.insert(c.encode_utf8(&mut [0; 4])),
+        KeyCode::Left if control || alt => Motion::WordLeft,
+        KeyCode::Right if control || alt => Motion::WordRight,
+        KeyCode::Left => Motion::Left,
+        KeyCode::Right => Motion::Right,
+        KeyCode::Home => Motion::LineStart,
+        KeyCode::End => Motion::LineEnd,
+        KeyCode::Backspace if control || alt => Motion::DeleteWord,
+        KeyCode::Backspace => Motion::Backspace,
+        KeyCode::Delete => Motion::Delete,
+        KeyCode::Up => {
+            editor.vertical(-1, width);
+            return;
+        }
+        KeyCode::Down => {
+            editor.vertical(1, width);
+            return;
+        }
+        _ => return,
+    };
+    editor.key(motion);
+}
+
+impl App {
+    pub(crate) fn on_key(&mut self, key: KeyEvent) {
+        let control = |c: char| key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char(c);
+        // An attached program has every key but the one that leaves it.
+        if let Some(Screen::Attached(task)) = self.screens.last() {
+            let task = task.clone();
+            return self.attached_key(&task, key);
+        }
+        self.toast = None;
+        if control('c') {
+            return self.interrupt();
+        }
+        self.leaving = false;
+        if control('z') {
+            return self.effects.push(Effect::Suspend);
+        }
+        if control('l') {
+            return self.effects.push(Effect::Redraw);
+        }
+        if self.modal.is_some() && !self.is_typing() {
+            return self.modal_key(key);
+        }
+        if self.welcome.is_some() && self.input.is_empty() && self.welcome_key(key) {
+            return;
+        }
+        if control('t') {
+            return self.toggle_tasks();
+        }
+        if control('o') {
+            return self.open_override();
+        }
+        if control('g') {
+            self.modal = Some(Modal::Help);
+            return;
+        }
+        match self.screens.last() {
+            Some(Screen::Run(_)) => self.run_screen_key(key),
+            Some(Screen::Reader(_)) => self.reader_key(key),
+            Some(Screen::Tasks(_)) => self.tasks_key(key),
+            Some(Screen::Task(..)) => self.task_key(key),
+            Some(Screen::Talk | Screen::Attached(_)) | None => self.talk_key(key),
+        }
+    }
+
+    /// Whether the user is in the middle of a message: then a question that just came must not take their keys.
+    pub(crate) fn is_typing(&self) -> bool {
+        let asks = self.modal.as_ref().is_some_and(|modal| modal.question().is_some());
+        asks && !self.input.is_empty() && self.now.since(self.typed).0 < TYPING_PAUSE_MS
+    }
+
+    /// Ctrl+C: clears the input, then stops what runs, then leaves.
+    fn interrupt(&mut self) {
+        if !self.input.is_empty() && self.modal.is_none() {
+            self.input.take();
+            self.completion = None;
+            return;
+        }
+        if self.leaving {
+            return self.leave(TuiExit::Quit);
+        }
+        self.leaving = true;
+        let live = self.model.live_run().map(|run| run.id.clone());
+        match live {
+            Some(task) => {
+                self.submit(Op::Cancel { task });
+                self.toast = Some("stopping the run · Ctrl+C again leaves".into());
+            }
+            None => self.toast = Some("Ctrl+C again leaves".into()),
+        }
+    }
+
+    fn welcome_key(&mut self, key: KeyEvent) -> bool {
+        match key.code {
+            KeyCode::Enter => self.welcome = None,
+            KeyCode::Char('o') => self.leave(TuiExit::UseOffline),
+            KeyCode::Char('c') if key.modifiers.is_empty() => self.effects.push(Effect::WriteConfig),
+            KeyCode::Char('?') => self.modal = Some(Modal::Help),
+            KeyCode::Esc => self.welcome = None,
+            _ => return false,
+        }
+        true
+    }
+
+    fn attached_key(&mut self, task: &TaskId, key: KeyEvent) {
+        if attach::detaches(key) {
+            self.back();
+            self.attached = None;
+            return;
+        }
+        let application = self.attached.as_ref().is_some_and(|screen| screen.application_cursor);
+        let bytes = attach::encode(key, application);
+        if !bytes.is_empty() {
+            self.submit(Op::Input { task: task.clone(), bytes });
+        }
+    }
+
+    fn toggle_tasks(&mut self) {
+        if matches!(self.screens.last(), Some(Screen::Tasks(_))) {
+            self.back();
+        } else {
+            // What waits for the user is chosen first.
+            let rows = self.task_rows();
+            let waits = rows.iter().position(|id| self.model.question_of(id).is_some());
+            self.screens.push(Screen::Tasks(waits.unwrap_or_default()));
+        }
+    }
+
+    /// The tasks that the panel shows, in its order.
+    pub(crate) fn task_rows(&self) -> Vec<TaskId> {
+        use crate::model::TaskKind;
+        let shown = |kind: &TaskKind| !matches!(kind, TaskKind::Workflow(_) | TaskKind::Chat);
+        self.model.tasks.iter().filter(|task| shown(&task.kind)).map(|task| task.id.clone()).collect()
+    }
+
+    fn tasks_key(&mut self, key: KeyEvent) {
+        let rows = self.task_rows();
+        let Some(Screen::Tasks(chosen)) = self.screens.last_mut() else { return };
+        *chosen = (*chosen).min(rows.len().saturating_sub(1));
+        match key.code {
+            KeyCode::Up => *chosen = chosen.saturating_sub(1),
+            KeyCode::Down => *chosen = (*chosen + 1).min(rows.len().saturating_sub(1)),
+            KeyCode::Enter | KeyCode::Char('a' | 'x') => {
+                let Some(id) = rows.get(*chosen).cloned() else { return };
+                match key.code {
+                    KeyCode::Char('x') => self.submit(Op::Cancel { task: id }),
+                    KeyCode::Char('a') => self.answer_task(&id),
+                    _ => self.open_task(&id),
+                }
+            }
+            KeyCode::Esc | KeyCode::Char('q') => self.back(),
+            _ => {}
+        }
+    }
+
+    /// Answers what a task asks, or attaches to it where that is how one answers.
+    pub(crate) fn answer_task(&mut self, id: &TaskId) {
+        match self.model.question_of(id) {
+            Some(question) => self.modal = Some(Modal::for_question(question)),
+            None => self.open_task(id),
+        }
+    }
+
+    fn task_key(&mut self, key: KeyEvent) {
+        let page = self.page();
+        let Some(Screen::Task(id, scroll)) = self.screens.last_mut() else { return };
+        match key.code {
+            KeyCode::Up => scroll.by(-1),
+            KeyCode::Down => scroll.by(1),
+            KeyCode::PageUp => scroll.by(-page),
+            KeyCode::PageDown | KeyCode::Char(' ') => scroll.by(page),
+            KeyCode::Home => scroll.to_top(),
+            KeyCode::End => scroll.to_end(),
+            KeyCode::Char('a') => self.open_question(),
+            KeyCode::Char('x') => {
+                let task = id.clone();
+                self.submit(Op::Cancel { task });
+            }
+            KeyCode::Char('o') => {
+                let id = id.clone();
+                let output = self.model.task(&id).map(|task| task.output.clone()).unwrap_or_default();
+                self.effects.push(Effect::Page(output));
+            }
+            KeyCode::Esc | KeyCode::Char('q') => self.back(),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn page(&self) -> isize {
+        isize::try_from(self.size.height.saturating_sub(6).max(1)).unwrap_or(1)
+    }
+
+    fn reader_key(&mut self, key: KeyEvent) {
+        let page = self.page();
+        let Some(Screen::Reader(reader)) = self.screens.last_mut() else { return };
+        if reader.typing {
+            match key.code {
+                KeyCode::Char(c) => reader.search.get_or_insert_default().push(c),
+                KeyCode::Backspace => {
+                    reader.search.get_or_insert_default().pop();
+                }
+                KeyCode::Enter => {
+                    reader.typing = false;
+                    find(reader, 0);
+                }
+                KeyCode::Esc => (reader.typing, reader.search) = (false, None),
+                _ => {}
+            }
+            return;
+        }
+        match key.code {
+            KeyCode::Up => reader.scroll.by(-1),
+            KeyCode::Down => reader.scroll.by(1),
+            KeyCode::PageUp => reader.scroll.by(-page),
+            KeyCode::PageDown | KeyCode::Char(' ') => reader.scroll.by(page),
+            KeyCode::Home | KeyCode::Char('g') => reader.scroll.to_top(),
+            KeyCode::End | KeyCode::Char('G') => reader.scroll.to_end(),
+            KeyCode::Char('/') => (reader.typing, reader.search) = (true, Some(String::new())),
+            KeyCode::Char('n') => find(reader, 1),
+            KeyCode::Char('N') => find(reader, -1),
+            KeyCode::Char('c') => {
+                let text = reader.whole();
+                self.copy(text);
+            }
+            KeyCode::Char('o') => {
+                let text = reader.whole();
+                self.effects.push(Effect::Page(text));
+            }
+            KeyCode::Esc | KeyCode::Char('q') => self.back(),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn copy(&mut self, text: String) {
+        self.effects.push(Effect::Copy(text));
+        self.toast = Some("copied".into());
+    }
+
+    fn run_screen_key(&mut self, key: KeyEvent) {
+        let page = self.page();
+        let Some(Screen::Run(screen)) = self.screens.last_mut() else { return };
+        let Some(run) = self.model.runs.get(&screen.id) else { return };
+        let tabs = run.agents.len() + usize::from(run.result.is_some());
+        let moments = run.agents.get(screen.tab).map_or(0, |agent| agent.timeline.len());
+        if screen.typing {
+            match key.code {
+                KeyCode::Char(c) => screen.search.get_or_insert_default().push(c),
+                KeyCode::Backspace => {
+                    screen.search.get_or_insert_default().pop();
+                }
+                KeyCode::Enter => {
+                    screen.typing = false;
+                    self.find_moment(1);
+                }
+                KeyCode::Esc => (screen.typing, screen.search) = (false, None),
+                _ => {}
+            }
+            return;
+        }
+        let id = screen.id.clone();
+        let tab = screen.tab;
+        let back_tab = (tab + tabs.saturating_sub(1)) % tabs.max(1);
+        match key.code {
+            KeyCode::Tab | KeyCode::Right => screen.tab = (tab + 1) % tabs.max(1),
+            KeyCode::BackTab | KeyCode::Left => screen.tab = back_tab,
+            KeyCode::Char(digit @ '1'..='9') => {
+                let wanted = digit as usize - '1' as usize;
+                if wanted < tabs {
+                    self.choose_tab(wanted);
+                }
+            }
+            KeyCode::Char('f') if run.result.is_some() => screen.tab = run.agents.len(),
+            KeyCode::Up | KeyCode::Down if tab < run.agents.len() => {
+                let Some(scroll) = screen.scroll() else { return };
+                let last = moments.saturating_sub(1);
+                let next = match (scroll.selected, key.code) {
+                    (None, _) => last,
+                    (Some(at), KeyCode::Up) => at.saturating_sub(1),
+                    (Some(at), _) => (at + 1).min(last),
+                };
+                scroll.select(next);
+            }
+            KeyCode::Up => self.scroll_run(-1),
+            KeyCode::Down => self.scroll_run(1),
+            KeyCode::PageUp => self.scroll_run(-page),
+            KeyCode::PageDown | KeyCode::Char(' ') => self.scroll_run(page),
+            KeyCode::Home | KeyCode::Char('g') => {
+                screen.scroll().into_iter().for_each(|scroll| scroll.to_top())
+            }
+            KeyCode::End | KeyCode::Char('G') => {
+                screen.scroll().into_iter().for_each(|scroll| scroll.to_end())
+            }
+            KeyCode::Char('/') => (screen.typing, screen.search) = (true, Some(String::new())),
+            KeyCode::Char('n') => self.find_moment(1),
+            KeyCode::Char('N') => self.find_moment(-1),
+            KeyCode::Char('d') => {
+                let reader = self.model.runs.get(&id).and_then(|run| self.diff_answers(run, tab));
+                match reader {
+                    Some(reader) => self.read(reader),
+                    None => self.run_diff(&id),
+                }
+            }
+            KeyCode::Char('x') if run.is_live() => self.submit(Op::Cancel { task: id }),
+            KeyCode::Char('u') if run.result.is_some() => self.effects.push(Effect::Undo(id)),
+            KeyCode::Char('a') => self.open_question(),
+            KeyCode::Enter => self.open_moment(),
+            KeyCode::Char('c') => {
+                if let Some((_, text)) = self.shown_text() {
+                    self.copy(text);
+                }
+            }
+            KeyCode::Char('o') => {
+                if let Some((_, text)) = self.shown_text() {
+                    self.effects.push(Effect::Page(text));
+                }
+            }
+            KeyCode::Esc | KeyCode::Char('q') => self.back(),
+            _ => {}
+        }
+    }
+
+    fn scroll_run(&mut self, lines: isize) {
+        if let Some(Screen::Run(screen)) = self.screens.last_mut() {
+            if let Some(scroll) = screen.scroll() {
+                scroll.by(lines);
+            }
+        }
+    }
+
+    /// What changed in the files that a run wrote.
+    fn run_diff(&mut self, id: &TaskId) {
+        let writes = self.model.runs.get(id).and_then(|run| run.result.as_ref());
+        let writes = writes.map(|result| result.context_path_writes.clone()).unwrap_or_default();
+        let mut whole = String::new();
+        for write in &writes {
+            match self.outside.diff(id, &write.path) {
+                Ok(diff) => whole.push_str(&diff),
+                Err(reason) => {
+                    self.toast = Some(reason);
+                    return;
+                }
+            }
+        }
+        if whole.is_empty() {
+            self.toast = Some("there is nothing to compare".into());
+        } else {
+            let mut reader = Reader::plain("changes", &whole);
+            reader.text = super::ReaderText::Diff(reader.parts().to_vec());
+            self.read(reader);
+        }
+    }
+
+    /// The text of what is selected in the run on top: a moment, or the final answer.
+    fn shown_text(&self) -> Option<(String, String)> {
+        let Some(Screen::Run(screen)) = self.screens.last() else { return None };
+        let run = self.model.runs.get(&screen.id)?;
+        let Some(agent) = run.agents.get(screen.tab) else {
+            let answer = run.result.as_ref()?.final_answer.clone()?;
+            return Some(("final answer".into(), answer));
+        };
+        let selected = screen.scrolls.get(screen.tab)?.selected;
+        let moment = selected.map_or(agent.timeline.last(), |at| agent.timeline.get(at))?;
+        Some(moment_text(moment))
+    }
+
+    pub(crate) fn open_moment(&mut self) {
+        if let Some((title, text)) = self.shown_text() {
+            let reader = match title.as_str() {
+                "text" | "final answer" => Reader::markdown(&title, &text),
+                label if label.starts_with("agent") => Reader::markdown(&title, &text),
+                _ => Reader::plain(&title, &text),
+            };
+            self.read(reader);
+        }
+    }
+
+    /// Selects the next moment that holds what is searched for.
+    fn find_moment(&mut self, step: isize) {
+        let Some(Screen::Run(screen)) = self.screens.last_mut() else { return };
+        let Some(agent) = self.model.runs.get(&screen.id).and_then(|run| run.agents.get(screen.tab)) else {
+            return;
+        };
+        let wanted = screen.search.clone().unwrap_or_default().to_lowercase();
+        let count = agent.timeline.len();
+        let Some(scroll) = screen.scroll() else { return };
+        let start = scroll.selected.unwrap_or(count.saturating_sub(1));
+        let holds = |at: usize| {
+            let (title, text) = agent.timeline.get(at).map(moment_text).unwrap_or_default();
+            title.to_lowercase().contains(&wanted) || text.to_lowercase().contains(&wanted)
+        };
+        let found = (1..=count)
+            .map(|n| (start as isize + step * n as isize).rem_euclid(count.max(1) as isize) as usize)
+            .find(|at| holds(*at));
+        match found {
+            Some(at) if !wanted.is_empty() => scroll.select(at),
+            _ => self.toast = Some(format!("not found: {wanted}")),
+        }
+    }
+
+    /// A key of the conversation.
+    fn talk_key(&mut self, key: KeyEvent) {
+        if self.browsing {
+            return self.browse_key(key);
+        }
+        if key.code == KeyCode::Enter && !wants_newline(key) {
+            return self.enter();
+        }
+        self.write_key(key);
+    }
+}
+
+/// Goes to the next part of a text that holds what is searched for.
+fn find(reader: &mut Reader, step: isize) {
+    let wanted = reader.search.clone().unwrap_or_default().to_lowercase();
+    let count = reader.parts().len();
+    if wanted.is_empty() || count == 0 {
+        return;
+    }
+    let start = reader.scroll.selected.map_or(0, |at| at as isize + step);
+    let direction = if step < 0 { -1 } else { 1 };
+    let found = (0..count as isize)
+        .map(|n| (start + direction * n).rem_euclid(count as isize) as usize)
+        .find(|at| reader.parts().get(*at).is_some_and(|part| part.to_lowercase().contains(&wanted)));
+    match found {
+        Some(at) => reader.scroll.select(at),
+        None => reader.scroll.selected = None,
+    }
+}

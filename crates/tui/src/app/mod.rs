@@ -1,0 +1,324 @@
+//! The state of the screen, and what keys and clicks do to it.
+//!
+//! Pure: a key gives effects, and only the event loop carries them out. No I/O, no clock.
+
+mod command;
+mod keys;
+mod modal;
+mod mouse;
+mod screen;
+mod talk;
+
+pub use command::COMMANDS;
+pub use modal::{Field, Modal, Picker};
+pub use screen::{Reader, ReaderText, RunScreen, Screen};
+
+use crate::editor::Editor;
+use crate::list::{Layouts, Scroll};
+use crate::model::Model;
+use crate::modes::TuiModeState;
+use crate::outside::{Outside, TuiExit, TuiOptions, Welcome};
+use crate::paint::Canvas;
+use crate::theme::Theme;
+use crate::view;
+use althing_protocol::{AgentId, FeedItem, InteractionId, Member, Op, PlanRef, TaskId, Timestamp};
+use crossterm::event::Event as TerminalEvent;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use std::sync::Arc;
+
+/// What the event loop has to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Ask the engine.
+    Submit(Op),
+    /// Put the user's own selection on the clipboard.
+    Copy(String),
+    /// Let the user write the message in their editor.
+    EditInput,
+    /// Let the user edit a plan.
+    EditPlan(PlanRef),
+    /// Show a text in the pager.
+    Page(String),
+    /// Write a starter config.
+    WriteConfig,
+    /// Put back what a run changed.
+    Undo(TaskId),
+    /// Ring.
+    Bell,
+    /// Stop for now, as Ctrl+Z does.
+    Suspend,
+    /// Draw everything anew.
+    Redraw,
+    /// Leave.
+    Leave(TuiExit),
+}
+
+/// Something on the screen that can be clicked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A word of the mode bar.
+    Mode(ModeWord),
+    /// An agent's tab: in the conversation, or in a run.
+    Tab(usize),
+    /// An entry of the list that is shown.
+    Item(usize),
+    /// A button, by the key that does the same.
+    Key(char),
+    /// The choice of who presents.
+    Override,
+    /// The way back.
+    Back,
+    /// The tasks badge.
+    Tasks,
+    /// The input.
+    Input,
+}
+
+/// A word of the mode bar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModeWord {
+    /// Plan first.
+    Plan,
+    /// One agent or several.
+    Agents,
+    /// Refine or be quick.
+    Refine,
+    /// Whether an agent is talked to.
+    Interactive,
+}
+
+/// The completions that are offered for what is being typed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Completion {
+    /// Where the completed word begins.
+    pub from: usize,
+    /// What can be put there, each with a word about it.
+    pub offers: Vec<(String, String)>,
+    /// The chosen one.
+    pub chosen: usize,
+}
+
+/// The whole state of the screen.
+pub struct App {
+    /// What is known of the session.
+    pub model: Model,
+    /// The modes.
+    pub modes: TuiModeState,
+    /// How it was started.
+    pub options: TuiOptions,
+    /// The colours.
+    pub theme: Theme,
+    /// What is shown, the conversation at the bottom.
+    pub screens: Vec<Screen>,
+    /// The question or picker on top.
+    pub modal: Option<Modal>,
+    /// The message being written.
+    pub input: Editor,
+    /// Completions for it.
+    pub completion: Option<Completion>,
+    /// Where the conversation is scrolled to.
+    pub scroll: Scroll,
+    /// Whether keys move through the conversation rather than write.
+    pub browsing: bool,
+    /// A word to the user, until the next key.
+    pub toast: Option<String>,
+    /// Now.
+    pub now: Timestamp,
+    /// The screen's size.
+    pub size: Rect,
+    /// What is shown on the first start.
+    pub welcome: Option<Welcome>,
+    /// Layouts of what is in view.
+    pub layouts: Layouts,
+    pub(crate) outside: Arc<dyn Outside>,
+    /// What can be clicked, as the last frame put it.
+    pub(crate) targets: Vec<(Rect, Target)>,
+    pub(crate) history: Vec<String>,
+    pub(crate) recalled: Option<(usize, String)>,
+    /// Whether Ctrl+C was the last key: once more leaves.
+    pub(crate) leaving: bool,
+    /// When the user last typed into the message.
+    pub(crate) typed: Timestamp,
+    /// Questions that the user set aside.
+    pub(crate) dismissed: Vec<InteractionId>,
+    /// How many tasks waited when the bell last rang.
+    pub(crate) rung: usize,
+    /// The attached program's screen.
+    pub(crate) attached: Option<althing_protocol::Screen>,
+    pub(crate) effects: Vec<Effect>,
+}
+
+impl std::fmt::Debug for App {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("App").field("screens", &self.screens.len()).finish_non_exhaustive()
+    }
+}
+
+impl App {
+    /// A screen that knows nothing yet.
+    pub fn new(options: TuiOptions, outside: Arc<dyn Outside>) -> Self {
+        let modes = TuiModeState::new(options.interactive, &options.modes);
+        let mut model = Model::default();
+        model.team.clone_from(&options.team);
+        model.project.clone_from(&options.project);
+        model.pending_plan.clone_from(&options.plan);
+        let mut app = Self {
+            modes,
+            theme: options.theme,
+            screens: vec![Screen::Talk],
+            modal: None,
+            input: Editor::default(),
+            completion: None,
+            scroll: Scroll::default(),
+            browsing: false,
+            toast: None,
+            now: outside.now(),
+            size: Rect::default(),
+            welcome: options.welcome.clone(),
+            layouts: Layouts::default(),
+            targets: Vec::new(),
+            history: outside.history(),
+            recalled: None,
+            leaving: false,
+            typed: Timestamp(0),
+            dismissed: Vec::new(),
+            rung: 0,
+            attached: None,
+            effects: Vec::new(),
+            outside,
+            model,
+            options,
+        };
+        if !app.options.problems.is_empty() {
+            app.modal = Some(Modal::Problems);
+        }
+        if let Some(message) = app.options.first_message.take() {
+            app.welcome = None;
+            app.say(&message);
+        }
+        app
+    }
+
+    /// What the loop has to do before anything else happens.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        std::mem::take(&mut self.effects)
+    }
+
+    /// Folds one item of the feed.
+    pub fn apply(&mut self, item: &FeedItem) {
+        self.model.apply(item);
+    }
+
+    /// Catches up with the model, after one or many items were folded.
+    pub fn sync(&mut self) {
+        self.modes.follow(&self.model);
+        self.sync_modal();
+        let waiting = self.model.waiting();
+        if waiting > self.rung && self.options.bell {
+            self.effects.push(Effect::Bell);
+        }
+        self.rung = waiting;
+        // A task that ended has no terminal any more.
+        if let Some(Screen::Attached(id)) = self.screens.last() {
+            if self.model.task(id).is_none_or(|task| task.status.is_final()) {
+                self.toast = Some("the program has ended".into());
+                self.screens.pop();
+            }
+        }
+    }
+
+    /// Handles a key, a click, a paste or a change of size.
+    pub fn handle(&mut self, event: &TerminalEvent, now: Timestamp) -> Vec<Effect> {
+        self.now = now;
+        match event {
+            TerminalEvent::Key(key) if key.kind != crossterm::event::KeyEventKind::Release => {
+                self.on_key(*key)
+            }
+            TerminalEvent::Mouse(mouse) => self.on_mouse(*mouse),
+            TerminalEvent::Paste(text) => self.on_paste(text),
+            TerminalEvent::Resize(width, height) => self.resize(*width, *height),
+            _ => {}
+        }
+        self.sync_modal();
+        self.take_effects()
+    }
+
+    /// Takes note of the screen's size.
+    pub fn resize(&mut self, width: u16, height: u16) {
+        self.size = Rect::new(0, 0, width, height);
+        if let Some(Screen::Attached(task)) = self.screens.last() {
+            let op = Op::Resize { task: task.clone(), cols: width, rows: height.saturating_sub(1) };
+            self.effects.push(Effect::Submit(op));
+        }
+    }
+
+    /// Time passed: countdowns and durations look different.
+    pub fn tick(&mut self, now: Timestamp) {
+        self.now = now;
+    }
+
+    /// Whether something on the screen changes with time alone.
+    pub fn is_ticking(&self) -> bool {
+        self.model.live_run().is_some()
+            || self.is_typing()
+            || self.model.questions.iter().any(|question| question.interaction.countdown.is_some())
+    }
+
+    /// The task whose terminal is shown.
+    pub fn attached_task(&self) -> Option<&TaskId> {
+        match self.screens.last() {
+            Some(Screen::Attached(task)) => Some(task),
+            _ => None,
+        }
+    }
+
+    /// Shows a program's screen as it is now.
+    pub fn show_attached(&mut self, screen: Option<althing_protocol::Screen>) {
+        self.attached = screen;
+    }
+
+    /// Draws everything. Gives where the cursor goes.
+    pub fn draw(&mut self, buffer: &mut Buffer) -> Option<Position> {
+        self.size = buffer.area;
+        self.targets.clear();
+        self.layouts.begin();
+        let mut canvas = Canvas::new(buffer, self.theme, self.options.ascii);
+        view::draw(self, &mut canvas);
+        canvas.cursor()
+    }
+
+    /// Everyone who may take part in runs.
+    pub fn team(&self) -> &[Member] {
+        &self.model.team
+    }
+
+    pub(crate) fn team_ids(&self) -> Vec<AgentId> {
+        self.model.team.iter().map(|member| member.id.clone()).collect()
+    }
+
+    pub(crate) fn submit(&mut self, op: Op) {
+        if self.options.replay {
+            self.toast = Some("this is a recording: nothing can be asked of it".into());
+        } else {
+            self.effects.push(Effect::Submit(op));
+        }
+    }
+
+    pub(crate) fn leave(&mut self, exit: TuiExit) {
+        self.effects.push(Effect::Leave(exit));
+    }
+
+    /// The message input takes a text that was written elsewhere.
+    pub fn edited(&mut self, result: Result<String, String>) {
+        match result {
+            Ok(text) => self.input.set(text.trim_end_matches('\n')),
+            Err(reason) => self.toast = Some(reason),
+        }
+    }
+
+    /// Says a word to the user, until the next key.
+    pub fn notify(&mut self, word: String) {
+        self.toast = Some(word);
+    }
+}

@@ -1,0 +1,116 @@
+//! Clicks and the wheel: each does what a key does.
+
+use super::{App, Modal, Screen, Target};
+use crate::attach;
+use althing_protocol::Op;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use ratatui::layout::Position;
+
+/// Lines for one notch of the wheel.
+const NOTCH: isize = 3;
+
+impl App {
+    pub(crate) fn on_mouse(&mut self, mouse: MouseEvent) {
+        if let Some(Screen::Attached(task)) = self.screens.last() {
+            // A program is scrolled by its own keys.
+            let code = match mouse.kind {
+                MouseEventKind::ScrollUp => KeyCode::Up,
+                MouseEventKind::ScrollDown => KeyCode::Down,
+                _ => return,
+            };
+            let application = self.attached.as_ref().is_some_and(|screen| screen.application_cursor);
+            let bytes = attach::encode(KeyEvent::new(code, KeyModifiers::NONE), application);
+            let task = task.clone();
+            return self.submit(Op::Input { task, bytes });
+        }
+        match mouse.kind {
+            MouseEventKind::ScrollUp => self.wheel(-NOTCH),
+            MouseEventKind::ScrollDown => self.wheel(NOTCH),
+            MouseEventKind::Down(MouseButton::Left) => {
+                let at = Position { x: mouse.column, y: mouse.row };
+                let hit = self.targets.iter().rev().find(|(area, _)| area.contains(at));
+                if let Some(target) = hit.map(|(_, target)| target.clone()) {
+                    self.toast = None;
+                    self.click(&target);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn wheel(&mut self, lines: isize) {
+        if self.modal.is_some() {
+            let code = if lines < 0 { KeyCode::Up } else { KeyCode::Down };
+            return self.modal_key(KeyEvent::new(code, KeyModifiers::NONE));
+        }
+        match self.screens.last_mut() {
+            Some(Screen::Run(screen)) => {
+                if let Some(scroll) = screen.scroll() {
+                    scroll.by(lines);
+                }
+            }
+            Some(Screen::Reader(reader)) => reader.scroll.by(lines),
+            Some(Screen::Task(_, scroll)) => scroll.by(lines),
+            Some(Screen::Tasks(chosen)) => *chosen = chosen.saturating_add_signed(lines.signum()),
+            Some(Screen::Talk | Screen::Attached(_)) | None => self.scroll.by(lines),
+        }
+    }
+
+    /// Does what a click on a target does.
+    pub(crate) fn click(&mut self, target: &Target) {
+        let press = |code: KeyCode| KeyEvent::new(code, KeyModifiers::NONE);
+        match target {
+            Target::Mode(word) => self.toggle_mode(*word),
+            Target::Tab(seat) => match self.screens.last() {
+                Some(Screen::Run(_)) => self.choose_tab(*seat),
+                _ => self.choose_agent(*seat),
+            },
+            Target::Item(at) => self.click_item(*at),
+            Target::Key(key) => {
+                let code = match key {
+                    '\n' => KeyCode::Enter,
+                    '\x1b' => KeyCode::Esc,
+                    key => KeyCode::Char(*key),
+                };
+                self.on_key(press(code));
+            }
+            Target::Override => self.open_override(),
+            Target::Back => self.back(),
+            Target::Tasks => self.screens.push(Screen::Tasks(0)),
+            Target::Input => self.stop_browsing(),
+        }
+    }
+
+    fn click_item(&mut self, at: usize) {
+        match &mut self.modal {
+            Some(
+                Modal::Override { chosen, .. } | Modal::Program { chosen, .. } | Modal::Pick { chosen, .. },
+            ) => {
+                // The second click on the same one takes it.
+                if *chosen == at {
+                    return self.modal_key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE));
+                }
+                *chosen = at;
+                return;
+            }
+            Some(_) => return,
+            None => {}
+        }
+        match self.screens.last_mut() {
+            Some(Screen::Run(screen)) => {
+                if let Some(scroll) = screen.scroll() {
+                    scroll.select(at);
+                    self.open_moment();
+                }
+            }
+            Some(Screen::Tasks(chosen)) => {
+                *chosen = at;
+                if let Some(id) = self.task_rows().get(at).cloned() {
+                    self.open_task(&id);
+                }
+            }
+            Some(Screen::Talk) => self.open_entry(at),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! The screens that lie on top of the conversation: a run, a text, the tasks, a program's terminal.
+
+use super::{App, Effect};
+use crate::line;
+use crate::list::Scroll;
+use crate::model::{Moment, Run, What};
+use althing_protocol::{AgentId, Op, TaskId};
+
+/// A screen.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Screen {
+    /// The conversation.
+    Talk,
+    /// A run.
+    Run(RunScreen),
+    /// A text to read.
+    Reader(Reader),
+    /// The tasks panel, with the chosen row.
+    Tasks(usize),
+    /// What a program said and did.
+    Task(TaskId, Scroll),
+    /// A program's terminal.
+    Attached(TaskId),
+}
+
+/// A run, opened.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunScreen {
+    /// Which.
+    pub id: TaskId,
+    /// The agent whose timeline is shown; one more than there are: the final answer.
+    pub tab: usize,
+    /// Where each tab is scrolled to.
+    pub scrolls: Vec<Scroll>,
+    /// What is searched for, while it is typed or gone through.
+    pub search: Option<String>,
+    /// Whether it is being typed.
+    pub typing: bool,
+}
+
+impl RunScreen {
+    /// Opens a run at its final answer if it has one, else at its first agent.
+    pub fn open(run: &Run) -> Self {
+        let tabs = run.agents.len() + 1;
+        let tab = if run.result.is_some() { run.agents.len() } else { 0 };
+        let mut scrolls = vec![Scroll::default(); tabs];
+        if let Some(last) = scrolls.last_mut() {
+            *last = Scroll::top();
+        }
+        Self { id: run.id.clone(), tab, scrolls, search: None, typing: false }
+    }
+
+    /// Where the shown tab is scrolled to.
+    pub fn scroll(&mut self) -> Option<&mut Scroll> {
+        self.scrolls.get_mut(self.tab)
+    }
+}
+
+/// What a reader shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReaderText {
+    /// Markdown, in its blocks.
+    Markdown(Vec<String>),
+    /// Lines as they are.
+    Plain(Vec<String>),
+    /// Lines of a diff.
+    Diff(Vec<String>),
+}
+
+/// A text to read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reader {
+    /// What it is.
+    pub title: String,
+    /// The text.
+    pub text: ReaderText,
+    /// Where it is scrolled to.
+    pub scroll: Scroll,
+    /// What is searched for.
+    pub search: Option<String>,
+    /// Whether it is being typed.
+    pub typing: bool,
+}
+
+impl Reader {
+    fn new(title: &str, text: ReaderText) -> Self {
+        Self { title: title.to_owned(), text, scroll: Scroll::top(), search: None, typing: false }
+    }
+
+    /// Reads markdown.
+    pub fn markdown(title: &str, text: &str) -> Self {
+        let mut blocks = Vec::new();
+        let mut rest = text;
+        while !rest.is_empty() {
+            let length = crate::markdown::settled(rest).unwrap_or(rest.len());
+            let (block, later) = rest.split_at_checked(length).unwrap_or((rest, ""));
+            blocks.push(block.to_owned());
+            rest = later;
+        }
+        Self::new(title, ReaderText::Markdown(blocks))
+    }
+
+    /// Reads lines as they are.
+    pub fn plain(title: &str, text: &str) -> Self {
+        Self::new(title, ReaderText::Plain(text.lines().map(str::to_owned).collect()))
+    }
+
+    /// Reads what changed between two texts.
+    pub fn diff(title: &str, old: &str, new: &str) -> Self {
+        let diff = similar::TextDiff::from_lines(old, new);
+        let mut lines = Vec::new();
+        for group in diff.grouped_ops(3) {
+            if !lines.is_empty() {
+                lines.push("@@".to_owned());
+            }
+            for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
+                let sign = match change.tag() {
+                    similar::ChangeTag::Delete => '-',
+                    similar::ChangeTag::Insert => '+',
+                    similar::ChangeTag::Equal => ' ',
+                };
+                lines.push(format!("{sign}{}", change.value().trim_end_matches('\n')));
+            }
+        }
+        if lines.is_empty() {
+            lines.push(" the two are the same".into());
+        }
+        Self::new(title, ReaderText::Diff(lines))
+    }
+
+    /// Its parts, as they scroll.
+    pub fn parts(&self) -> &[String] {
+        match &self.text {
+            ReaderText::Markdown(parts) | ReaderText::Plain(parts) | ReaderText::Diff(parts) => parts,
+        }
+    }
+
+    /// The whole text.
+    pub fn whole(&self) -> String {
+        match &self.text {
+            ReaderText::Markdown(parts) => parts.concat(),
+            ReaderText::Plain(parts) | ReaderText::Diff(parts) => parts.join("\n"),
+        }
+    }
+}
+
+/// The text of a moment, whole, with its title.
+pub fn moment_text(moment: &Moment) -> (String, String) {
+    match &moment.what {
+        What::Began(what) => ("began".into(), (*what).to_owned()),
+        What::Reasoning(text) => ("reasoning".into(), text.clone()),
+        What::Text(text) => ("text".into(), text.clone()),
+        What::Tool { name, arguments, result, .. } => {
+            let result = match result {
+                Some((text, _, true)) => format!("failed:\n\n{text}"),
+                Some((text, _, false)) => text.clone(),
+                None => "still running".into(),
+            };
+            (name.clone(), format!("{}\n\n{result}", pretty(arguments)))
+        }
+        What::Answer { label, content } => (label.to_string(), content.clone()),
+        What::Update(labels) => {
+            let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
+            ("update".into(), labels.join(", "))
+        }
+        What::Told(text) => ("told".into(), text.clone()),
+        What::Vote { target, reason, stale } => {
+            let stale = if *stale { " (not counted: newer answers had arrived)" } else { "" };
+            ("vote".into(), format!("for {target}{stale}\n\n{reason}"))
+        }
+        What::Files(writes) => {
+            let lines: Vec<String> = writes.iter().map(crate::view::file_word).collect();
+            ("files".into(), lines.join("\n"))
+        }
+        What::Presented(text) => ("final answer".into(), text.clone()),
+        What::Ended(text) => ("ended".into(), text.clone()),
+    }
+}
+
+/// A tool's arguments, a line for each.
+fn pretty(arguments: &str) -> String {
+    let Some(inner) = arguments.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else {
+        return arguments.to_owned();
+    };
+    if line::width(arguments) < 80 { arguments.to_owned() } else { inner.replace("\\n", "\n") }
+}
+
+impl App {
+    /// Opens a run.
+    pub(crate) fn open_run(&mut self, id: &TaskId) {
+        let Some(run) = self.model.runs.get(id) else { return };
+        let mut screen = RunScreen::open(run);
+        // In single-agent mode the chosen agent's tab is the one to see.
+        if let (None, Some(agent)) = (&run.result, &self.modes.selected_agent) {
+            if let Some(seat) = run.agents.iter().position(|other| other.member.id == *agent) {
+                screen.tab = seat;
+            }
+        }
+        self.screens.push(Screen::Run(screen));
+    }
+
+    /// Opens a program: its terminal if it has one, else what it said.
+    pub(crate) fn open_task(&mut self, id: &TaskId) {
+        if self.model.runs.contains_key(id) {
+            return self.open_run(id);
+        }
+        let Some(task) = self.model.task(id) else { return };
+        if task.has_terminal() && !task.status.is_final() {
+            let (cols, rows) = (self.size.width, self.size.height.saturating_sub(1));
+            let id = id.clone();
+            self.attached = None;
+            self.screens.push(Screen::Attached(id.clone()));
+            self.effects.push(Effect::Submit(Op::Resize { task: id, cols, rows }));
+        } else {
+            self.screens.push(Screen::Task(id.clone(), Scroll::default()));
+        }
+    }
+
+    /// Reads a text.
+    pub(crate) fn read(&mut self, reader: Reader) {
+        self.screens.push(Screen::Reader(reader));
+    }
+
+    /// Goes back to exactly where one was.
+    pub(crate) fn back(&mut self) {
+        if self.screens.len() > 1 {
+            self.screens.pop();
+        }
+    }
+
+    /// What changed from an agent's answer before to its newest; with a single answer, between it and another agent's.
+    pub(crate) fn diff_answers(&self, run: &Run, seat: usize) -> Option<Reader> {
+        let agent = run.agents.get(seat)?;
+        let mut own = agent.answers().rev();
+        let (label, newest) = own.next()?;
+        if let Some((before, text)) = own.next() {
+            return Some(Reader::diff(&format!("{before} to {label}"), text, newest));
+        }
+        let others = run.agents.iter().enumerate().filter(|(other, _)| *other != seat);
+        let (other, text) = others.filter_map(|(_, agent)| agent.answers().next_back()).next_back()?;
+        Some(Reader::diff(&format!("{other} to {label}"), text, newest))
+    }
+
+    /// The agent whose tab is shown in the run on top.
+    pub(crate) fn shown_agent(&self) -> Option<AgentId> {
+        let Some(Screen::Run(screen)) = self.screens.last() else { return None };
+        let run = self.model.runs.get(&screen.id)?;
+        run.agents.get(screen.tab).map(|agent| agent.member.id.clone())
+    }
+}

@@ -1,0 +1,409 @@
+//! Writing and sending messages, and moving through the conversation.
+
+use super::modal::wants_newline;
+use super::{App, Completion, Effect, Modal, ModeWord, Reader, Screen};
+use crate::app::command;
+use crate::line;
+use crate::model::Body;
+use crate::outside::TuiExit;
+use althing_protocol::{AgentMode, Op, Seq};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+/// The most completions that are offered at once.
+const MOST_OFFERS: usize = 50;
+
+impl App {
+    /// Enter in the input: takes a completion, keeps the winner, runs a command, or sends.
+    pub(crate) fn enter(&mut self) {
+        if let Some(completion) = self.completion.take() {
+            // An unfinished command is finished by what is chosen; a path stays as it was written.
+            if self.input.text().starts_with('/') && !self.input.text().contains(' ') {
+                if let Some((offer, _)) = completion.offers.get(completion.chosen) {
+                    self.input.set(offer);
+                }
+            }
+        }
+        if self.input.text().trim().is_empty() {
+            self.input.take();
+            if self.model.override_question().is_some() {
+                self.keep_winner();
+            }
+            return;
+        }
+        if self.input.before().ends_with('\\') {
+            self.input.key(crate::editor::Motion::Backspace);
+            self.input.insert("\n");
+            return;
+        }
+        let text = self.input.take();
+        self.recalled = None;
+        if self.history.last() != Some(&text) {
+            self.history.push(text.clone());
+            self.outside.remember(&text);
+        }
+        if let Some(line) = text.strip_prefix('/') {
+            if !line.starts_with('/') && text.lines().count() == 1 {
+                return self.command(line);
+            }
+        }
+        self.say(text.strip_prefix('/').filter(|rest| rest.starts_with('/')).unwrap_or(&text));
+    }
+
+    /// Says something in the conversation.
+    pub(crate) fn say(&mut self, text: &str) {
+        self.welcome = None;
+        self.scroll.to_end();
+        let modes = self.modes.choice();
+        self.submit(Op::SendMessage { text: text.trim().to_owned(), modes });
+    }
+
+    /// Any other key in the input.
+    pub(crate) fn write_key(&mut self, key: KeyEvent) {
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        let alt = key.modifiers.contains(KeyModifiers::ALT);
+        match key.code {
+            KeyCode::BackTab => return self.toggle_mode(ModeWord::Plan),
+            KeyCode::Tab => return self.complete_or_browse(),
+            KeyCode::Char('a') if alt => return self.toggle_mode(ModeWord::Agents),
+            KeyCode::Char('r') if alt => return self.toggle_mode(ModeWord::Refine),
+            KeyCode::Char(digit @ '1'..='9') if alt => {
+                return self.choose_agent(digit as usize - '1' as usize);
+            }
+            KeyCode::Char('d') if control && self.input.is_empty() => return self.leave(TuiExit::Quit),
+            KeyCode::Char('d') if control => {
+                self.input.key(crate::editor::Motion::Delete);
+            }
+            KeyCode::Char('x') if control => return self.effects.push(Effect::EditInput),
+            KeyCode::Char('r') if control => return self.open_newest_run(),
+            KeyCode::PageUp => return self.scroll.by(-self.page()),
+            KeyCode::PageDown => return self.scroll.by(self.page()),
+            KeyCode::Home if control => return self.scroll.to_top(),
+            KeyCode::End if control => return self.scroll.to_end(),
+            KeyCode::Delete if self.input.is_empty() => return self.unqueue_newest(),
+            KeyCode::Esc => {
+                if self.completion.take().is_none() {
+                    self.scroll.to_end();
+                }
+                return;
+            }
+            KeyCode::Up | KeyCode::Down if self.completion.is_some() => return self.choose_offer(key.code),
+            KeyCode::Up => {
+                if !self.input.vertical(-1, self.input_width()) {
+                    self.recall(-1);
+                }
+                return;
+            }
+            KeyCode::Down => {
+                if !self.input.vertical(1, self.input_width()) {
+                    self.recall(1);
+                }
+                return;
+            }
+            KeyCode::Enter if wants_newline(key) => self.input.insert("\n"),
+            _ => {
+                let width = self.input_width();
+                super::keys::edit(&mut self.input, key, width);
+            }
+        }
+        self.typed = self.now;
+        self.offer();
+    }
+
+    /// How wide the input's text is.
+    pub(crate) fn input_width(&self) -> usize {
+        usize::from(self.size.width.saturating_sub(4)).max(2)
+    }
+
+    pub(crate) fn on_paste(&mut self, text: &str) {
+        if let Some(Screen::Attached(task)) = self.screens.last() {
+            let task = task.clone();
+            let wrapped = self.attached.as_ref().is_some_and(|screen| screen.bracketed_paste);
+            let bytes = crate::attach::paste(text, wrapped);
+            return self.submit(Op::Input { task, bytes });
+        }
+        match &mut self.modal {
+            Some(Modal::Run { editor, field, .. }) if *field != super::Field::Buttons => editor.insert(text),
+            Some(Modal::Plan { instructions, field: super::Field::Instructions, .. }) => {
+                instructions.insert(text)
+            }
+            Some(Modal::Plan { changes, field: super::Field::Changes, .. }) => changes.insert(text),
+            Some(_) => {}
+            None => {
+                self.browsing = false;
+                self.input.insert(text);
+                self.typed = self.now;
+                self.completion = None;
+            }
+        }
+    }
+
+    /// Goes through earlier messages.
+    fn recall(&mut self, step: isize) {
+        let (at, draft) = match self.recalled.take() {
+            Some(recalled) => recalled,
+            None => (self.history.len(), self.input.text().to_owned()),
+        };
+        let Some(next) = at.checked_add_signed(step).filter(|next| *next <= self.history.len()) else {
+            self.recalled = Some((at, draft));
+            return;
+        };
+        match self.history.get(next) {
+            Some(text) => {
+                let text = text.clone();
+                self.input.set(&text);
+                self.recalled = Some((next, draft));
+            }
+            None => self.input.set(&draft),
+        }
+    }
+
+    /// Offers completions for the word before the cursor.
+    pub(crate) fn offer(&mut self) {
+        let before = self.input.before();
+        let from = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+        let word = before.get(from..).unwrap_or_default();
+        let offers: Vec<(String, String)> = if let Some(prefix) = word.strip_prefix('@') {
+            let paths = self.outside.paths(prefix);
+            paths.into_iter().take(MOST_OFFERS).map(|path| (format!("@{path}"), String::new())).collect()
+        } else if from == 0 && word.starts_with('/') && word.len() > 0 {
+            command::matching(word)
+        } else {
+            Vec::new()
+        };
+        let exact = offers.len() == 1 && offers.first().is_some_and(|(offer, _)| offer == word);
+        self.completion = (!offers.is_empty() && !exact).then_some(Completion { from, offers, chosen: 0 });
+    }
+
+    fn choose_offer(&mut self, code: KeyCode) {
+        if let Some(completion) = &mut self.completion {
+            let count = completion.offers.len().max(1);
+            let step = if code == KeyCode::Up { count - 1 } else { 1 };
+            completion.chosen = (completion.chosen + step) % count;
+        }
+    }
+
+    fn complete_or_browse(&mut self) {
+        if let Some(completion) = self.completion.take() {
+            if let Some((offer, _)) = completion.offers.get(completion.chosen) {
+                self.input.complete(completion.from, offer);
+                // A directory goes on; anything else is finished.
+                if offer.ends_with('/') {
+                    self.offer();
+                } else {
+                    self.input.insert(" ");
+                }
+            }
+            return;
+        }
+        if !self.model.entries.is_empty() {
+            self.browsing = true;
+            self.scroll.select(self.model.entries.len() - 1);
+        }
+    }
+
+    /// Toggles a word of the mode bar, unless agents are at work.
+    pub(crate) fn toggle_mode(&mut self, word: ModeWord) {
+        if self.model.is_busy() {
+            self.toast = Some("modes locked while agents work".into());
+            return;
+        }
+        match word {
+            ModeWord::Plan => self.modes.toggle_plan(),
+            ModeWord::Agents => {
+                let team = self.team_ids();
+                self.modes.toggle_agent_mode(&team);
+            }
+            ModeWord::Refine => self.modes.toggle_refinement(),
+            ModeWord::Interactive => {
+                let word = if self.modes.interactive_mode { "on" } else { "off" };
+                self.toast =
+                    Some(format!("interactive mode is {word}: set interactive_mode.enabled in the config"));
+            }
+        }
+    }
+
+    /// Chooses the agent that works in single-agent mode.
+    pub(crate) fn choose_agent(&mut self, seat: usize) {
+        if self.model.is_busy() {
+            self.toast = Some("modes locked while agents work".into());
+            return;
+        }
+        if let Some(member) = self.model.team.get(seat) {
+            let id = member.id.clone();
+            if self.modes.agent_mode == AgentMode::Multi {
+                self.modes.selected_agent = Some(id.clone());
+                let team = self.team_ids();
+                self.modes.toggle_agent_mode(&team);
+            }
+            self.modes.select_agent(&id);
+        }
+    }
+
+    /// Shows another tab of the run on top; in single-agent mode that also chooses who works.
+    pub(crate) fn choose_tab(&mut self, tab: usize) {
+        if let Some(Screen::Run(screen)) = self.screens.last_mut() {
+            screen.tab = tab;
+        }
+        if self.modes.agent_mode == AgentMode::Single && !self.model.is_busy() {
+            if let Some(agent) = self.shown_agent() {
+                self.modes.select_agent(&agent);
+            }
+        }
+    }
+
+    fn unqueue_newest(&mut self) {
+        let newest = self.model.entries.iter().rev().find_map(|entry| match entry.body {
+            Body::User { queued: true, .. } => Some(entry.seq),
+            _ => None,
+        });
+        if let Some(message) = newest {
+            self.submit(Op::Unqueue { message });
+        }
+    }
+
+    pub(crate) fn open_newest_run(&mut self) {
+        match self.model.newest_run().map(|run| run.id.clone()) {
+            Some(id) => self.open_run(&id),
+            None => self.toast = Some("there is no run yet".into()),
+        }
+    }
+
+    /// A key while the conversation is gone through.
+    pub(crate) fn browse_key(&mut self, key: KeyEvent) {
+        let last = self.model.entries.len().saturating_sub(1);
+        let at = self.scroll.selected.unwrap_or(last).min(last);
+        match key.code {
+            KeyCode::Up => self.scroll.select(at.saturating_sub(1)),
+            KeyCode::Down if at == last => self.stop_browsing(),
+            KeyCode::Down => self.scroll.select(at + 1),
+            KeyCode::Home => self.scroll.select(0),
+            KeyCode::End => self.scroll.select(last),
+            KeyCode::PageUp => self.scroll.by(-self.page()),
+            KeyCode::PageDown => self.scroll.by(self.page()),
+            KeyCode::Enter => self.open_entry(at),
+            KeyCode::Char('c') => {
+                if let Some(text) = self.entry_text(at) {
+                    self.copy(text);
+                }
+            }
+            KeyCode::Char('o') => {
+                if let Some(text) = self.entry_text(at) {
+                    self.effects.push(Effect::Page(text));
+                }
+            }
+            KeyCode::Char('p') => {
+                if let Some(entry) = self.model.entries.get(at) {
+                    self.submit(Op::Pin { message: Some(entry.seq) });
+                }
+            }
+            KeyCode::Char('x') => self.cancel_entry(at),
+            KeyCode::Char('a') => self.open_question(),
+            KeyCode::Char('u') => {
+                if let Some(Body::Final(run) | Body::Run(run)) =
+                    self.model.entries.get(at).map(|entry| &entry.body)
+                {
+                    self.effects.push(Effect::Undo(run.clone()));
+                }
+            }
+            KeyCode::Delete => {
+                let queued = self.model.entries.get(at).and_then(|entry| match entry.body {
+                    Body::User { queued: true, .. } => Some(entry.seq),
+                    _ => None,
+                });
+                if let Some(message) = queued {
+                    self.submit(Op::Unqueue { message });
+                }
+            }
+            KeyCode::Esc | KeyCode::Tab => self.stop_browsing(),
+            KeyCode::BackTab => self.toggle_mode(ModeWord::Plan),
+            // Any other letter is the beginning of a message.
+            KeyCode::Char(_) => {
+                self.stop_browsing();
+                self.write_key(key);
+            }
+            _ => {}
+        }
+    }
+
+    pub(crate) fn stop_browsing(&mut self) {
+        self.browsing = false;
+        self.scroll.selected = None;
+        self.scroll.to_end();
+    }
+
+    /// Opens an entry of the conversation.
+    pub(crate) fn open_entry(&mut self, at: usize) {
+        let Some(entry) = self.model.entries.get(at) else { return };
+        match &entry.body {
+            Body::Run(id) | Body::Final(id) => {
+                let id = id.clone();
+                self.open_run(&id);
+            }
+            Body::Program(id) => {
+                let id = id.clone();
+                self.open_task(&id);
+            }
+            Body::Tool { name, arguments, result, .. } => {
+                let result = result.as_ref().map_or("still running", |(text, _)| text);
+                let reader = Reader::plain(name, &format!("{arguments}\n\n{result}"));
+                self.read(reader);
+            }
+            Body::Agent { text } => {
+                let reader = Reader::markdown("Althing", text);
+                self.read(reader);
+            }
+            Body::User { text, .. } => {
+                let reader = Reader::plain("You", text);
+                self.read(reader);
+            }
+            Body::Notice { text, .. } => {
+                let reader = Reader::plain("Notice", text);
+                self.read(reader);
+            }
+            Body::Compacted { summary, .. } => {
+                let reader = Reader::markdown("Summary of the older conversation", summary);
+                self.read(reader);
+            }
+        }
+    }
+
+    pub(crate) fn entry_text(&self, at: usize) -> Option<String> {
+        let text = match &self.model.entries.get(at)?.body {
+            Body::User { text, .. } | Body::Agent { text } | Body::Notice { text, .. } => text.clone(),
+            Body::Tool { result, .. } => result.as_ref()?.0.clone(),
+            Body::Run(id) | Body::Final(id) => {
+                let run = self.model.runs.get(id)?;
+                let answer = run.result.as_ref().and_then(|result| result.final_answer.clone());
+                answer.unwrap_or_else(|| run.task.clone())
+            }
+            Body::Program(id) => self.model.task(id)?.output.clone(),
+            Body::Compacted { summary, .. } => summary.clone(),
+        };
+        Some(text)
+    }
+
+    /// Stops the run or program of an entry.
+    pub(crate) fn cancel_entry(&mut self, at: usize) {
+        let task = match self.model.entries.get(at).map(|entry| &entry.body) {
+            Some(Body::Run(id) | Body::Program(id)) => id.clone(),
+            _ => return,
+        };
+        self.submit(Op::Cancel { task });
+    }
+
+    /// The newest words of an agent: what `/copy` takes.
+    pub(crate) fn newest_words(&self) -> Option<String> {
+        let spoken = |body: &Body| matches!(body, Body::Agent { .. } | Body::Final(_));
+        let at = self.model.entries.iter().rposition(|entry| spoken(&entry.body))?;
+        self.entry_text(at)
+    }
+
+    /// A short name of a message, for what is said about it.
+    pub(crate) fn message_name(&self, seq: Seq) -> String {
+        let entry = self.model.entries.iter().find(|entry| entry.seq == seq);
+        match entry.map(|entry| &entry.body) {
+            Some(Body::User { text, .. } | Body::Agent { text }) => line::cut(line::first_line(text), 30),
+            _ => "message".into(),
+        }
+    }
+}

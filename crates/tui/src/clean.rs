@@ -1,0 +1,166 @@
+//! What may reach the terminal of a text that others wrote.
+//!
+//! Models, tools, programs and file names may hold anything: escape sequences, direction overrides, invisible
+//! characters. Here such text becomes harmless. It must never let through a character that a terminal acts on.
+
+use std::borrow::Cow;
+
+/// More marks than this on one letter reach into the lines above and below.
+const MOST_MARKS: usize = 3;
+
+/// What becomes of a character.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Keep,
+    Drop,
+    Show(char),
+    /// It may stay, a few at a time.
+    Mark,
+}
+
+fn fate(c: char) -> Fate {
+    match c {
+        ' '..='~' => Fate::Keep,
+        // A control character is shown as its picture, so that what was sent can be seen.
+        '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(c)).map_or(Fate::Drop, Fate::Show),
+        '\u{7f}' => Fate::Show('\u{2421}'),
+        '\u{80}'..='\u{9f}' => Fate::Show('\u{fffd}'),
+        // Line and paragraph separators: some terminals break the line.
+        '\u{2028}' | '\u{2029}' => Fate::Show(' '),
+        // Directions, joiners, selectors, annotations, tags: invisible, and terminals disagree about their width.
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' => Fate::Drop,
+        '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' => Fate::Drop,
+        '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' => Fate::Drop,
+        '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' => Fate::Drop,
+        '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}' => Fate::Drop,
+        _ if unicode_width::UnicodeWidthChar::width(c) == Some(0) => Fate::Mark,
+        _ => Fate::Keep,
+    }
+}
+
+/// One line of text, harmless. Line ends become spaces.
+pub fn line(text: &str) -> Cow<'_, str> {
+    if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(filter(text, |c, out| match c {
+        '\n' | '\t' => {
+            out.push(' ');
+            true
+        }
+        '\r' => true,
+        _ => false,
+    }))
+}
+
+/// Text of several lines, harmless. Tabs become spaces up to the next stop.
+pub fn text(text: &str) -> Cow<'_, str> {
+    if text.bytes().all(|byte| byte == b'\n' || (b' '..=b'~').contains(&byte)) {
+        return Cow::Borrowed(text);
+    }
+    let mut column = 0_usize;
+    Cow::Owned(filter(text, move |c, out| match c {
+        '\n' => {
+            column = 0;
+            out.push('\n');
+            true
+        }
+        '\r' => true,
+        '\t' => {
+            let spaces = 4 - column % 4;
+            out.extend(std::iter::repeat_n(' ', spaces));
+            column += spaces;
+            true
+        }
+        _ => {
+            column += 1;
+            false
+        }
+    }))
+}
+
+/// One cell's worth of text, harmless: at most one letter with its marks. Empty where nothing of it may be shown.
+pub fn cell(text: &str) -> Cow<'_, str> {
+    if let [b' '..=b'~'] = text.as_bytes() {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(filter(text, |_, _| false))
+}
+
+fn filter(text: &str, mut own: impl FnMut(char, &mut String) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut marks = 0;
+    for c in text.chars() {
+        if own(c, &mut out) {
+            marks = 0;
+            continue;
+        }
+        match fate(c) {
+            Fate::Keep => {
+                marks = 0;
+                out.push(c);
+            }
+            Fate::Drop => {}
+            Fate::Show(picture) => {
+                marks = 0;
+                out.push(picture);
+            }
+            Fate::Mark => {
+                marks += 1;
+                // A mark needs a letter to stand on.
+                if marks <= MOST_MARKS && out.chars().next_back().is_some_and(|last| !last.is_whitespace()) {
+                    out.push(c);
+                }
+            }
+        }
+    }
+    out
+}
+
+/// The nearest ASCII for a character, for terminals that know no other; as wide as the original.
+pub fn ascii(symbol: &str, width: usize) -> &'static str {
+    let one = match symbol {
+        "●" | "•" | "■" => "*",
+        "▸" | "▶" | "›" | "→" | "»" => ">",
+        "▾" | "▼" | "↓" => "v",
+        "▴" | "↑" | "⇧" => "^",
+        "‹" | "←" | "«" => "<",
+        "─" | "━" | "–" | "—" | "−" | "·" => "-",
+        "│" | "┃" | "▏" | "▎" => "|",
+        "┌" | "┐" | "└" | "┘" | "├" | "┤" | "┬" | "┴" | "┼" | "✓" => "+",
+        "✗" | "×" => "x",
+        "█" | "▓" => "#",
+        "░" | "▒" => ".",
+        "…" => "~",
+        "⏎" => "<",
+        "“" | "”" | "„" => "\"",
+        "‘" | "’" => "'",
+        _ => "?",
+    };
+    if width > 1 { "??" } else { one }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escape_sequences_are_shown_and_not_obeyed() {
+        assert_eq!(line("\x1b]52;c;aGk=\x07ok"), "␛]52;c;aGk=␇ok");
+        assert_eq!(line("\u{9b}31m"), "\u{fffd}31m");
+        assert_eq!(text("a\r\nb\tc\x1b[2J"), "a\nb   c␛[2J");
+    }
+
+    #[test]
+    fn invisible_and_direction_characters_are_dropped() {
+        assert_eq!(line("a\u{202e}b\u{2066}c\u{200b}d\u{feff}e\u{e0041}f"), "abcdef");
+        assert_eq!(line("שלום"), "שלום", "right-to-left text itself stays");
+    }
+
+    #[test]
+    fn a_letter_carries_only_a_few_marks() {
+        let tower = format!("e{}", "\u{301}".repeat(50));
+        assert_eq!(line(&tower).chars().count(), 1 + MOST_MARKS);
+        assert_eq!(line("\u{301}x"), "x", "a mark without a letter is dropped");
+    }
+}

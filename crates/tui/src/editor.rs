@@ -1,0 +1,284 @@
+//! A small editor for several lines of text: the message input and the fields of questions.
+
+use crate::clean;
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+/// More text than this is not a message.
+const MOST: usize = 4 << 20;
+
+/// Text with a cursor.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Editor {
+    text: String,
+    /// A byte position between two letters.
+    cursor: usize,
+}
+
+/// Text laid out for a width: its rows, and where the cursor is (row, column).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Laid {
+    /// The rows as they are shown.
+    pub rows: Vec<String>,
+    /// The cursor's row and column.
+    pub cursor: (usize, usize),
+    /// Where each row begins in the text.
+    starts: Vec<usize>,
+}
+
+impl Editor {
+    /// An editor with a text, the cursor at its end.
+    pub fn with(text: &str) -> Self {
+        let mut editor = Self::default();
+        editor.insert(text);
+        editor
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// Whether it is a single line.
+    pub fn is_single_line(&self) -> bool {
+        !self.text.contains('\n')
+    }
+
+    /// The text up to the cursor.
+    pub fn before(&self) -> &str {
+        self.text.get(..self.cursor).unwrap_or_default()
+    }
+
+    fn after(&self) -> &str {
+        self.text.get(self.cursor..).unwrap_or_default()
+    }
+
+    /// Takes the text out.
+    pub fn take(&mut self) -> String {
+        self.cursor = 0;
+        std::mem::take(&mut self.text)
+    }
+
+    /// Another text, the cursor at its end.
+    pub fn set(&mut self, text: &str) {
+        *self = Self::with(text);
+    }
+
+    /// Types or pastes. Line ends become newlines; other control characters are left out.
+    pub fn insert(&mut self, text: &str) {
+        let text = text.replace("\r\n", "\n").replace('\r', "\n");
+        let kept: String = text
+            .chars()
+            .filter(|c| !c.is_control() || matches!(c, '\n' | '\t'))
+            .map(|c| if c == '\t' { ' ' } else { c })
+            .collect();
+        if self.text.len() + kept.len() <= MOST {
+            self.text.insert_str(self.cursor, &kept);
+            self.cursor += kept.len();
+        }
+    }
+
+    /// Replaces what is before the cursor, from a position on.
+    pub fn complete(&mut self, from: usize, with: &str) {
+        if self.text.is_char_boundary(from) && from <= self.cursor {
+            self.text.replace_range(from..self.cursor, with);
+            self.cursor = from + with.len();
+        }
+    }
+
+    fn letter_before(&self) -> usize {
+        self.before().graphemes(true).next_back().map_or(0, str::len)
+    }
+
+    fn letter_after(&self) -> usize {
+        self.after().graphemes(true).next().map_or(0, str::len)
+    }
+
+    fn word_before(&self) -> usize {
+        let before = self.before();
+        let trimmed = before.trim_end();
+        let start = trimmed.rfind(char::is_whitespace).map_or(0, |at| {
+            at + trimmed.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)
+        });
+        before.len() - start
+    }
+
+    fn word_after(&self) -> usize {
+        let after = self.after();
+        let trimmed = after.trim_start();
+        let word = trimmed.find(char::is_whitespace).unwrap_or(trimmed.len());
+        after.len() - trimmed.len() + word
+    }
+
+    fn line_before(&self) -> usize {
+        self.before().len() - self.before().rfind('\n').map_or(0, |at| at + 1)
+    }
+
+    fn line_after(&self) -> usize {
+        self.after().find('\n').unwrap_or(self.after().len())
+    }
+
+    fn remove_before(&mut self, length: usize) {
+        let start = self.cursor - length;
+        self.text.replace_range(start..self.cursor, "");
+        self.cursor = start;
+    }
+
+    fn remove_after(&mut self, length: usize) {
+        self.text.replace_range(self.cursor..self.cursor + length, "");
+    }
+
+    /// Does what a key of an editor does. False if the key is none.
+    pub fn key(&mut self, key: Motion) -> bool {
+        let before = (self.cursor, self.text.len());
+        match key {
+            Motion::Left => self.cursor -= self.letter_before(),
+            Motion::Right => self.cursor += self.letter_after(),
+            Motion::WordLeft => self.cursor -= self.word_before(),
+            Motion::WordRight => self.cursor += self.word_after(),
+            Motion::LineStart => self.cursor -= self.line_before(),
+            Motion::LineEnd => self.cursor += self.line_after(),
+            Motion::Backspace => self.remove_before(self.letter_before()),
+            Motion::Delete => self.remove_after(self.letter_after()),
+            Motion::DeleteWord => self.remove_before(self.word_before()),
+            Motion::DeleteToStart => self.remove_before(self.line_before()),
+            Motion::DeleteToEnd => self.remove_after(self.line_after()),
+        }
+        before != (self.cursor, self.text.len())
+    }
+
+    /// Moves to the row above or below on a screen of this width. False at the edge.
+    pub fn vertical(&mut self, rows: isize, width: usize) -> bool {
+        let laid = self.lay(width);
+        let (row, column) = laid.cursor;
+        let Some(target) = row.checked_add_signed(rows).filter(|target| *target < laid.rows.len()) else {
+            return false;
+        };
+        let start = laid.starts.get(target).copied().unwrap_or_default();
+        let end = laid.starts.get(target + 1).copied().unwrap_or(self.text.len());
+        let mut at = start;
+        let mut used = 0;
+        for letter in self.text.get(start..end).unwrap_or_default().graphemes(true) {
+            let wide = clean::cell(letter).width();
+            if letter == "\n" || used + wide > column {
+                break;
+            }
+            used += wide;
+            at += letter.len();
+        }
+        self.cursor = at;
+        true
+    }
+
+    /// The text in rows of a width.
+    pub fn lay(&self, width: usize) -> Laid {
+        let width = width.max(2);
+        let mut rows = vec![String::new()];
+        let mut starts = vec![0];
+        let mut used = 0;
+        let mut cursor = (0, 0);
+        for (at, letter) in self.text.grapheme_indices(true) {
+            if at == self.cursor {
+                cursor = (rows.len() - 1, used);
+            }
+            if letter == "\n" {
+                rows.push(String::new());
+                starts.push(at + 1);
+                used = 0;
+                continue;
+            }
+            let shown = clean::cell(letter);
+            let wide = shown.width();
+            if used + wide > width {
+                rows.push(String::new());
+                starts.push(at);
+                used = 0;
+                if at == self.cursor {
+                    cursor = (rows.len() - 1, 0);
+                }
+            }
+            if let Some(row) = rows.last_mut() {
+                row.push_str(&shown);
+            }
+            used += wide;
+        }
+        if self.cursor == self.text.len() {
+            if used >= width {
+                rows.push(String::new());
+                starts.push(self.text.len());
+                used = 0;
+            }
+            cursor = (rows.len() - 1, used);
+        }
+        Laid { rows, cursor, starts }
+    }
+}
+
+/// What a key does to a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Motion {
+    /// One letter back.
+    Left,
+    /// One letter on.
+    Right,
+    /// One word back.
+    WordLeft,
+    /// One word on.
+    WordRight,
+    /// To the line's beginning.
+    LineStart,
+    /// To the line's end.
+    LineEnd,
+    /// Removes the letter before.
+    Backspace,
+    /// Removes the letter after.
+    Delete,
+    /// Removes the word before.
+    DeleteWord,
+    /// Removes what is before on the line.
+    DeleteToStart,
+    /// Removes what is after on the line.
+    DeleteToEnd,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_edit_by_whole_letters() {
+        let mut editor = Editor::with("a日👩‍👩‍👧e\u{301}");
+        for expected in ["a日👩‍👩‍👧", "a日", "a", ""] {
+            editor.key(Motion::Backspace);
+            assert_eq!(editor.text(), expected);
+        }
+        assert!(!editor.key(Motion::Backspace));
+        editor.insert("one two  three");
+        editor.key(Motion::DeleteWord);
+        assert_eq!(editor.text(), "one two  ");
+        editor.key(Motion::DeleteWord);
+        assert_eq!(editor.text(), "one ");
+    }
+
+    #[test]
+    fn long_lines_fold_and_the_cursor_moves_by_rows() {
+        let mut editor = Editor::with("abcdef\nxy");
+        let laid = editor.lay(4);
+        assert_eq!(laid.rows, ["abcd", "ef", "xy"]);
+        assert_eq!(laid.cursor, (2, 2));
+        assert!(editor.vertical(-1, 4) && editor.vertical(-1, 4));
+        assert_eq!(editor.before(), "ab");
+        assert!(!editor.vertical(-1, 4), "the top row is the edge");
+    }
+
+    #[test]
+    fn pasted_control_characters_are_left_out() {
+        let editor = Editor::with("a\x1b[31m\r\nb\x07");
+        assert_eq!(editor.text(), "a[31m\nb");
+    }
+}

@@ -1,0 +1,315 @@
+//! The loop: keys and the feed in, ops and frames out.
+//!
+//! At most sixty frames a second, none when nothing changed, and no wake-up when nothing happens.
+
+use crate::app::{App, Effect};
+use crate::outside::{Outside, TuiExit, TuiOptions};
+use crate::plain;
+use crate::terminal::{TerminalGuard, clipboard};
+use althing_protocol::{Engine, FeedItem, JournalError, Origin, Seq};
+use crossterm::event::{Event as TerminalEvent, EventStream};
+use crossterm::terminal::{BeginSynchronizedUpdate, EndSynchronizedUpdate};
+use crossterm::{execute, queue};
+use futures_util::{FutureExt, StreamExt};
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+/// The shortest time between two frames.
+const FRAME: Duration = Duration::from_micros(16_667);
+
+/// How often clocks on the screen move on.
+const TICK: Duration = Duration::from_secs(1);
+
+/// The most items that are folded between two frames, so that keys are never kept waiting by a long history.
+const MOST_AT_ONCE: usize = 4096;
+
+type Fed = Result<FeedItem, JournalError>;
+
+/// Shows a session until the user leaves it, or it is stopped.
+pub async fn run(
+    engine: Arc<dyn Engine>,
+    options: TuiOptions,
+    outside: Arc<dyn Outside>,
+) -> io::Result<TuiExit> {
+    if options.plain {
+        return plain::run(engine, options, outside).await;
+    }
+    let guard = TerminalGuard::take()?;
+    let terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+    let app = App::new(options, Arc::clone(&outside));
+    let mut screen = Loop {
+        engine,
+        outside,
+        app,
+        guard,
+        terminal,
+        keys: Some(EventStream::new()),
+        dirty: true,
+        drawn: None,
+        signals: Signals::listen()?,
+    };
+    let result = screen.run().await;
+    screen.guard.lend();
+    result
+}
+
+/// Reads the feed in a task of its own: a read that was begun is never given up half-way.
+pub(crate) fn follow(engine: &Arc<dyn Engine>) -> (mpsc::Receiver<Fed>, tokio::task::JoinHandle<()>) {
+    let (sender, receiver) = mpsc::channel(MOST_AT_ONCE);
+    let mut stream = engine.subscribe(Seq(0));
+    let pump = tokio::spawn(async move {
+        while let Some(item) = stream.next().await {
+            if sender.send(item).await.is_err() {
+                break;
+            }
+        }
+    });
+    (receiver, pump)
+}
+
+/// Signals that end or stop the screen.
+pub(crate) struct Signals {
+    term: Signal,
+    hup: Signal,
+    int: Signal,
+    stop: Signal,
+}
+
+pub(crate) enum Signalled {
+    End,
+    Stop,
+}
+
+impl Signals {
+    pub(crate) fn listen() -> io::Result<Self> {
+        Ok(Self {
+            term: signal(SignalKind::terminate())?,
+            hup: signal(SignalKind::hangup())?,
+            int: signal(SignalKind::interrupt())?,
+            stop: signal(SignalKind::from_raw(rustix::process::Signal::TSTP.as_raw()))?,
+        })
+    }
+
+    pub(crate) async fn next(&mut self) -> Signalled {
+        tokio::select! {
+            _ = self.term.recv() => Signalled::End,
+            _ = self.hup.recv() => Signalled::End,
+            _ = self.int.recv() => Signalled::End,
+            _ = self.stop.recv() => Signalled::Stop,
+        }
+    }
+}
+
+struct Loop {
+    engine: Arc<dyn Engine>,
+    outside: Arc<dyn Outside>,
+    app: App,
+    guard: TerminalGuard,
+    terminal: Terminal<CrosstermBackend<io::Stdout>>,
+    /// None while another program has the terminal: its keys are not ours.
+    keys: Option<EventStream>,
+    dirty: bool,
+    drawn: Option<Instant>,
+    signals: Signals,
+}
+
+enum Woken {
+    Key(Option<io::Result<TerminalEvent>>),
+    Feed(Option<Fed>),
+    Frame,
+    Tick,
+    Signal(Signalled),
+}
+
+impl Loop {
+    async fn run(&mut self) -> io::Result<TuiExit> {
+        let (mut feed, pump) = follow(&self.engine);
+        let mut live = true;
+        let first = self.app.take_effects();
+        if let Some(exit) = self.carry_out(first).await? {
+            return Ok(exit);
+        }
+        let result = loop {
+            if !self.guard.is_taken() {
+                break Err(io::Error::other("a part of Althing failed; the session can be resumed"));
+            }
+            if self.dirty && self.drawn.is_none_or(|drawn| drawn.elapsed() >= FRAME) {
+                self.draw()?;
+            }
+            let woken = self.wait(&mut feed, live).await;
+            let effects = match woken {
+                Woken::Key(None) => break Ok(TuiExit::Stopped),
+                Woken::Key(Some(event)) => self.on_keys(event?),
+                Woken::Feed(None) => {
+                    live = false;
+                    self.dirty = true;
+                    self.app.sync();
+                    Vec::new()
+                }
+                Woken::Feed(Some(item)) => self.on_feed(item, &mut feed),
+                Woken::Frame => Vec::new(),
+                Woken::Tick => {
+                    self.dirty = true;
+                    Vec::new()
+                }
+                Woken::Signal(Signalled::End) => break Ok(TuiExit::Stopped),
+                Woken::Signal(Signalled::Stop) => vec![Effect::Suspend],
+            };
+            if let Some(exit) = self.carry_out(effects).await? {
+                break Ok(exit);
+            }
+        };
+        pump.abort();
+        result
+    }
+
+    async fn wait(&mut self, feed: &mut mpsc::Receiver<Fed>, live: bool) -> Woken {
+        let ticking = self.app.is_ticking() && !self.app.options.replay;
+        let due = self.drawn.map_or_else(Instant::now, |drawn| drawn + FRAME);
+        let keys = self.keys.get_or_insert_with(EventStream::new);
+        let dirty = self.dirty;
+        tokio::select! {
+            biased;
+            event = keys.next() => Woken::Key(event),
+            signal = self.signals.next() => Woken::Signal(signal),
+            () = tokio::time::sleep_until(due), if dirty => Woken::Frame,
+            item = feed.recv(), if live => Woken::Feed(item),
+            () = tokio::time::sleep(TICK), if ticking => Woken::Tick,
+        }
+    }
+
+    fn draw(&mut self) -> io::Result<()> {
+        let now = if self.app.options.replay { self.app.model.at } else { self.outside.now() };
+        self.app.tick(now);
+        if let Some(task) = self.app.attached_task().cloned() {
+            self.app.show_attached(self.engine.screen(&task));
+        }
+        self.app.model.restless.clear();
+        let app = &mut self.app;
+        queue!(io::stdout(), BeginSynchronizedUpdate)?;
+        self.terminal.draw(|frame| {
+            if let Some(position) = app.draw(frame.buffer_mut()) {
+                frame.set_cursor_position(position);
+            }
+        })?;
+        execute!(io::stdout(), EndSynchronizedUpdate)?;
+        self.drawn = Some(Instant::now());
+        self.dirty = false;
+        Ok(())
+    }
+
+    fn on_keys(&mut self, first: TerminalEvent) -> Vec<Effect> {
+        let now = self.outside.now();
+        let mut effects = self.app.handle(&first, now);
+        // Keys that are already here are handled before the next frame.
+        while effects.is_empty() {
+            let next = self.keys.as_mut().and_then(|keys| keys.next().now_or_never());
+            let Some(Some(Ok(event))) = next else { break };
+            effects.extend(self.app.handle(&event, now));
+        }
+        self.dirty = true;
+        effects
+    }
+
+    fn on_feed(&mut self, first: Fed, feed: &mut mpsc::Receiver<Fed>) -> Vec<Effect> {
+        let mut next = Some(first);
+        let mut count = 0;
+        while let Some(item) = next {
+            match item {
+                Ok(item) => self.app.apply(&item),
+                Err(error) => self.app.notify(error.to_string()),
+            }
+            count += 1;
+            next = if count < MOST_AT_ONCE { feed.try_recv().ok() } else { None };
+        }
+        self.app.sync();
+        self.dirty = true;
+        self.app.take_effects()
+    }
+
+    async fn carry_out(&mut self, effects: Vec<Effect>) -> io::Result<Option<TuiExit>> {
+        for effect in effects {
+            match effect {
+                Effect::Submit(op) => {
+                    if !self.engine.submit(op, Origin::User) {
+                        self.app.notify("the session has ended: nothing more can be asked of it".into());
+                    }
+                }
+                Effect::Copy(text) => {
+                    let mut out = io::stdout();
+                    out.write_all(clipboard(&text).as_bytes())?;
+                    out.flush()?;
+                }
+                Effect::EditInput => {
+                    let text = self.app.input.text().to_owned();
+                    let edited = self.lent(move |outside| outside.edit(&text)).await?;
+                    self.app.edited(edited);
+                }
+                Effect::EditPlan(plan) => {
+                    if let Err(reason) = self.lent(move |outside| outside.edit_plan(&plan)).await? {
+                        self.app.notify(reason);
+                    }
+                }
+                Effect::Page(text) => {
+                    if let Err(reason) = self.lent(move |outside| outside.page(&text)).await? {
+                        self.app.notify(reason);
+                    }
+                }
+                Effect::WriteConfig => match self.outside.write_config() {
+                    Ok(path) if self.app.welcome.is_some() => {
+                        let _ = path;
+                        return Ok(Some(TuiExit::Reload));
+                    }
+                    Ok(path) => self.app.notify(format!("wrote {path}: the next session uses it")),
+                    Err(reason) => self.app.notify(reason),
+                },
+                Effect::Undo(run) => {
+                    let word = self.outside.undo(&run).unwrap_or_else(|reason| reason);
+                    self.app.notify(word);
+                }
+                Effect::Bell => {
+                    let mut out = io::stdout();
+                    out.write_all(b"\x07")?;
+                    out.flush()?;
+                }
+                Effect::Suspend => self.suspend()?,
+                Effect::Redraw => self.terminal.clear()?,
+                Effect::Leave(exit) => return Ok(Some(exit)),
+            }
+            self.dirty = true;
+        }
+        Ok(None)
+    }
+
+    /// Lends the terminal to another program for as long as it runs.
+    async fn lent<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&dyn Outside) -> T + Send + 'static,
+    ) -> io::Result<T> {
+        self.keys = None;
+        self.guard.lend();
+        let outside = Arc::clone(&self.outside);
+        let done = tokio::task::spawn_blocking(move || work(&*outside)).await;
+        self.guard.retake()?;
+        self.terminal.clear()?;
+        self.drawn = None;
+        done.map_err(io::Error::other)
+    }
+
+    /// Stops as Ctrl+Z does, and comes back to the same screen.
+    fn suspend(&mut self) -> io::Result<()> {
+        self.keys = None;
+        self.guard.lend();
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
+        self.guard.retake()?;
+        self.terminal.clear()?;
+        self.drawn = None;
+        Ok(())
+    }
+}

@@ -1,0 +1,31 @@
+//! The terminal UI: folds a session's events into screens, and turns keys into ops.
+//!
+//! It knows a session only through the port `Engine`: it folds what the feed says and submits what the user asks. It owns
+//! the terminal and nothing else: files, programs and the clock are asked of `Outside`.
+
+mod app;
+mod attach;
+mod clean;
+mod editor;
+mod event_loop;
+mod line;
+mod list;
+mod markdown;
+mod model;
+mod modes;
+mod outside;
+mod paint;
+mod plain;
+mod replay;
+mod terminal;
+mod theme;
+mod view;
+
+pub use app::{App, Effect};
+pub use event_loop::run;
+pub use model::Model;
+pub use modes::{OverrideState, PlanMode, TuiModeState};
+pub use outside::{Outside, ProjectEntry, SessionEntry, TuiExit, TuiOptions, Welcome};
+pub use replay::Replay;
+pub use terminal::{TerminalGuard, give_back};
+pub use theme::Theme;

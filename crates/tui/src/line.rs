@@ -1,0 +1,254 @@
+//! Lines of toned text, and how text is fitted to a width.
+//!
+//! Widths are counted in terminal cells, by whole letters (grapheme clusters), never by bytes or characters.
+
+use crate::clean;
+use crate::theme::Tone;
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+/// A line of text, each piece with its tone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Line {
+    /// The pieces, from the left. Boxed: a long transcript holds many.
+    pub pieces: Vec<(Tone, Box<str>)>,
+}
+
+impl Line {
+    /// A line of one piece.
+    pub fn of(tone: Tone, text: &str) -> Self {
+        let mut line = Self::default();
+        line.push(tone, text);
+        line
+    }
+
+    /// Adds a piece; joins it to the last one if the tone is the same.
+    pub fn push(&mut self, tone: Tone, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let text = clean::line(text);
+        match self.pieces.last_mut() {
+            Some((last, before)) if *last == tone => {
+                let mut joined = String::with_capacity(before.len() + text.len());
+                joined.push_str(before);
+                joined.push_str(&text);
+                *before = joined.into_boxed_str();
+            }
+            _ => self.pieces.push((tone, text.into())),
+        }
+    }
+
+    /// The same line with one more piece.
+    pub fn with(mut self, tone: Tone, text: &str) -> Self {
+        self.push(tone, text);
+        self
+    }
+
+    /// The line behind an indentation.
+    pub fn indented(self, columns: usize) -> Self {
+        let mut line = Self::of(Tone::Plain, &" ".repeat(columns));
+        for (tone, text) in self.pieces {
+            line.push(tone, &text);
+        }
+        line
+    }
+
+    /// How many columns it takes.
+    pub fn width(&self) -> usize {
+        self.pieces.iter().map(|(_, text)| text.width()).sum()
+    }
+
+    /// Its text.
+    pub fn text(&self) -> String {
+        self.pieces.iter().map(|(_, text)| &**text).collect()
+    }
+}
+
+/// How many columns a text takes.
+pub fn width(text: &str) -> usize {
+    clean::line(text).width()
+}
+
+/// The beginning of a text that fits, with `…` where something was cut.
+pub fn cut(text: &str, most: usize) -> String {
+    let text = clean::line(text);
+    if text.width() <= most {
+        return text.into_owned();
+    }
+    let mut out = String::new();
+    let mut used = 0;
+    for letter in text.graphemes(true) {
+        let wide = letter.width();
+        if used + wide + 1 > most {
+            break;
+        }
+        out.push_str(letter);
+        used += wide;
+    }
+    if most > 0 {
+        out.push('…');
+    }
+    out
+}
+
+/// A text in exactly that many columns.
+pub fn pad(text: &str, columns: usize) -> String {
+    let mut out = cut(text, columns);
+    let used = out.width();
+    out.extend(std::iter::repeat_n(' ', columns.saturating_sub(used)));
+    out
+}
+
+/// The first line of a text that says something.
+pub fn first_line(text: &str) -> &str {
+    text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default()
+}
+
+/// Breaks toned text into lines of at most `most` columns, at spaces where there are any.
+pub fn wrap(pieces: &[(Tone, &str)], most: usize) -> Vec<Line> {
+    let mut wrapper = Wrapper { most: most.max(1), ..Wrapper::default() };
+    for (tone, text) in pieces {
+        wrapper.add(*tone, &clean::text(text));
+    }
+    wrapper.finish()
+}
+
+/// Breaks plain text, keeping its own line ends and its indentation.
+pub fn wrap_text(tone: Tone, text: &str, most: usize) -> Vec<Line> {
+    let text = clean::text(text);
+    let mut out = Vec::new();
+    for line in text.lines() {
+        out.extend(wrap(&[(tone, line)], most));
+    }
+    out
+}
+
+#[derive(Default)]
+struct Wrapper {
+    most: usize,
+    done: Vec<Line>,
+    line: Line,
+    used: usize,
+    /// A word that may still grow: pieces of it in different tones, and its width.
+    word: Vec<(Tone, String)>,
+    word_width: usize,
+    /// Spaces before the word; not carried over to a new line.
+    space: Option<(Tone, usize)>,
+}
+
+impl Wrapper {
+    fn add(&mut self, tone: Tone, text: &str) {
+        for part in text.split_inclusive(' ') {
+            let (word, has_space) = part.strip_suffix(' ').map_or((part, false), |word| (word, true));
+            for (n, segment) in word.split('\n').enumerate() {
+                if n > 0 {
+                    self.end_word();
+                    self.break_line();
+                }
+                self.grow(tone, segment);
+            }
+            if has_space {
+                self.end_word();
+                let before = self.space.map_or(0, |(_, count)| count);
+                self.space = Some((tone, before + 1));
+            }
+        }
+    }
+
+    fn grow(&mut self, tone: Tone, segment: &str) {
+        if segment.is_empty() {
+            return;
+        }
+        match self.word.last_mut() {
+            Some((last, text)) if *last == tone => text.push_str(segment),
+            _ => self.word.push((tone, segment.to_owned())),
+        }
+        self.word_width += segment.width();
+    }
+
+    fn end_word(&mut self) {
+        if self.word.is_empty() {
+            return;
+        }
+        let (space_tone, spaces) = self.space.take().unwrap_or((Tone::Plain, 0));
+        let fresh = self.used == 0 && self.done.is_empty();
+        if self.used > 0 && self.used + spaces + self.word_width > self.most {
+            self.break_line();
+        } else if self.used > 0 || fresh {
+            // The indentation of the text's first line stays; after a break, spaces do not lead a line.
+            let spaces = spaces.min(self.most.saturating_sub(1));
+            self.line.push(space_tone, &" ".repeat(spaces));
+            self.used += spaces;
+        }
+        let word = std::mem::take(&mut self.word);
+        self.word_width = 0;
+        for (tone, text) in word {
+            if self.used + text.width() <= self.most {
+                self.line.push(tone, &text);
+                self.used += text.width();
+            } else {
+                self.split(tone, &text);
+            }
+        }
+    }
+
+    /// A word that is wider than a line is broken between letters.
+    fn split(&mut self, tone: Tone, text: &str) {
+        let mut part = String::new();
+        for letter in text.graphemes(true) {
+            let wide = letter.width();
+            if self.used + wide > self.most && self.used > 0 {
+                self.line.push(tone, &std::mem::take(&mut part));
+                self.break_line();
+            }
+            part.push_str(letter);
+            self.used += wide;
+        }
+        self.line.push(tone, &part);
+    }
+
+    fn break_line(&mut self) {
+        self.done.push(std::mem::take(&mut self.line));
+        self.used = 0;
+        self.space = None;
+    }
+
+    fn finish(mut self) -> Vec<Line> {
+        self.end_word();
+        if !self.line.pieces.is_empty() || self.done.is_empty() {
+            self.done.push(self.line);
+        }
+        self.done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(lines: &[Line]) -> Vec<String> {
+        lines.iter().map(Line::text).collect()
+    }
+
+    #[test]
+    fn text_breaks_at_spaces_and_only_long_words_break_inside() {
+        assert_eq!(texts(&wrap_text(Tone::Plain, "one two three", 7)), ["one two", "three"]);
+        assert_eq!(texts(&wrap_text(Tone::Plain, "abcdefghij", 4)), ["abcd", "efgh", "ij"]);
+        assert_eq!(texts(&wrap_text(Tone::Plain, "a\n\nb", 4)), ["a", "", "b"]);
+        assert_eq!(texts(&wrap_text(Tone::Plain, "  indented", 20)), ["  indented"]);
+    }
+
+    #[test]
+    fn wide_letters_count_twice_and_are_never_halved() {
+        assert_eq!(texts(&wrap_text(Tone::Plain, "日本語日本語", 5)), ["日本", "語日", "本語"]);
+        assert_eq!(cut("日本語", 4), "日…");
+        assert_eq!(pad("日本", 6), "日本  ");
+    }
+
+    #[test]
+    fn a_word_of_two_tones_stays_together() {
+        let lines = wrap(&[(Tone::Plain, "see "), (Tone::Bold, "bold"), (Tone::Plain, ", then")], 6);
+        assert_eq!(texts(&lines), ["see", "bold,", "then"]);
+    }
+}

@@ -1,0 +1,321 @@
+//! A scrolling list that only ever looks at what is on the screen.
+//!
+//! Items are laid out when they come into view and kept for as long as they are near it; the time of a frame and the memory
+//! of the layouts do not depend on how long the list is.
+
+use crate::line::Line;
+use crate::markdown;
+use crate::paint::Canvas;
+use crate::theme::Tone;
+use ratatui::layout::Rect;
+use std::collections::HashMap;
+
+/// When more lines than this are held, those out of view are let go.
+const MOST_LINES: usize = 4_000;
+
+/// Which list an item belongs to.
+pub type Space = u64;
+
+/// What a list shows.
+pub trait Items {
+    /// How many there are.
+    fn len(&self) -> usize;
+
+    /// Changes whenever the item looks different at the same width. None: laid out for every frame.
+    fn version(&self, at: usize) -> Option<u64>;
+
+    /// The item's lines.
+    fn layout(&self, at: usize, width: usize) -> Vec<Line>;
+
+    /// Markdown that only ever grows at its end, if that is what the item is, with the lines above it.
+    fn grows(&self, _at: usize) -> Option<(&str, Line)> {
+        None
+    }
+}
+
+struct Held {
+    version: Option<u64>,
+    width: usize,
+    lines: Vec<Line>,
+    /// For growing text: how much of it is laid out for good, and in how many lines.
+    settled: (usize, usize),
+    frame: u64,
+}
+
+/// Layouts of items in view.
+#[derive(Default)]
+pub struct Layouts {
+    held: HashMap<(Space, usize), Held>,
+    frame: u64,
+}
+
+impl std::fmt::Debug for Layouts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Layouts").field("items", &self.held.len()).finish_non_exhaustive()
+    }
+}
+
+impl Layouts {
+    /// A new frame begins.
+    pub fn begin(&mut self) {
+        self.frame += 1;
+        let lines: usize = self.held.values().map(|held| held.lines.len()).sum();
+        if lines > MOST_LINES {
+            let last = self.frame - 1;
+            self.held.retain(|_, held| held.frame >= last);
+        }
+    }
+
+    fn lines(&mut self, space: Space, items: &dyn Items, at: usize, width: usize) -> &[Line] {
+        let frame = self.frame;
+        let fresh = || Held { version: None, width, lines: Vec::new(), settled: (0, 0), frame: 0 };
+        let held = self.held.entry((space, at)).or_insert_with(fresh);
+        if let Some((text, head)) = items.grows(at) {
+            if held.frame != frame {
+                held.grow(text, head, width);
+            }
+        } else {
+            let version = items.version(at);
+            let stale =
+                held.width != width || held.version != version || (version.is_none() && held.frame != frame);
+            if stale || held.lines.is_empty() {
+                held.lines = items.layout(at, width);
+                held.version = version;
+                held.settled = (0, 0);
+            }
+        }
+        held.width = width;
+        held.frame = frame;
+        &held.lines
+    }
+}
+
+impl Held {
+    /// Lays out what is new of a growing text: only its last block can look different.
+    fn grow(&mut self, text: &str, head: Line, width: usize) {
+        let (done, _) = self.settled;
+        if self.width != width || done > text.len() || self.version.is_some() || self.lines.is_empty() {
+            self.lines = vec![Line::default(), head];
+            self.settled = (0, 2);
+            self.version = None;
+        }
+        self.lines.truncate(self.settled.1);
+        while let Some(length) = text.get(self.settled.0..).and_then(markdown::settled) {
+            let end = self.settled.0 + length;
+            self.block(text.get(self.settled.0..end).unwrap_or_default(), width);
+            self.settled = (end, self.lines.len());
+        }
+        self.block(text.get(self.settled.0..).unwrap_or_default(), width);
+    }
+
+    fn block(&mut self, text: &str, width: usize) {
+        let mut lines = Vec::new();
+        markdown::block(text, width.saturating_sub(3), &mut lines);
+        if self.lines.len() > 2 && !lines.is_empty() {
+            self.lines.push(Line::default());
+        }
+        self.lines.extend(lines.into_iter().map(|line| line.indented(3)));
+    }
+}
+
+/// Where a list is scrolled to, and what is selected in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scroll {
+    /// The first item and the first of its lines in view. None: the end is in view and stays so.
+    top: Option<(usize, usize)>,
+    /// Lines to move by at the next frame, when heights are known.
+    pending: isize,
+    /// How many items there were when the user left the end.
+    left_at: usize,
+    /// The selected item.
+    pub selected: Option<usize>,
+    /// Bring the selected item into view at the next frame.
+    reveal: bool,
+}
+
+impl Scroll {
+    /// At the beginning.
+    pub fn top() -> Self {
+        Self { top: Some((0, 0)), ..Self::default() }
+    }
+
+    /// Moves by lines; down is positive.
+    pub fn by(&mut self, lines: isize) {
+        self.pending = self.pending.saturating_add(lines);
+    }
+
+    /// Goes to the beginning.
+    pub fn to_top(&mut self) {
+        self.top = Some((0, 0));
+        self.pending = 0;
+    }
+
+    /// Goes to the end, and stays there.
+    pub fn to_end(&mut self) {
+        self.top = None;
+        self.pending = 0;
+    }
+
+    /// Whether the end is in view.
+    pub fn is_at_end(&self) -> bool {
+        self.top.is_none()
+    }
+
+    /// Goes to an item.
+    pub fn to(&mut self, item: usize) {
+        self.top = Some((item, 0));
+        self.pending = 0;
+    }
+
+    /// Selects an item and brings it into view.
+    pub fn select(&mut self, item: usize) {
+        self.selected = Some(item);
+        self.reveal = true;
+    }
+}
+
+/// What a list put where: rows of the screen and the items in them.
+pub type Placed = Vec<(u16, usize)>;
+
+/// Draws a list. Gives which item is in which row.
+pub fn draw(
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    space: Space,
+    items: &dyn Items,
+    scroll: &mut Scroll,
+    layouts: &mut Layouts,
+) -> Placed {
+    let mut placed = Vec::new();
+    if area.height == 0 || area.width == 0 || items.len() == 0 {
+        return placed;
+    }
+    let view = View { space, items, width: area.width.into(), height: area.height.into() };
+    let (mut item, mut line) = view.settle(scroll, layouts);
+    let mut y = area.top();
+    while y < area.bottom() && item < items.len() {
+        let lines = layouts.lines(space, items, item, view.width);
+        let marked = scroll.selected == Some(item);
+        for shown in lines.iter().skip(line) {
+            if y >= area.bottom() {
+                break;
+            }
+            canvas.line(area.left(), y, area.width, shown);
+            if marked {
+                canvas.text(area.left(), y, 1, Tone::AccentBold, "▎");
+            }
+            placed.push((y, item));
+            y += 1;
+        }
+        line = 0;
+        item += 1;
+    }
+    if let (Some(_), true) = (scroll.top, area.height > 2) {
+        let new = items.len().saturating_sub(scroll.left_at);
+        let label = if new > 0 { format!(" ↓ {new} new ") } else { " ↓ more ".to_owned() };
+        if scroll.left_at > 0 {
+            canvas.right(area.right().saturating_sub(1), area.bottom() - 1, 16, Tone::Accent, &label);
+        }
+    }
+    placed
+}
+
+struct View<'a> {
+    space: Space,
+    items: &'a dyn Items,
+    width: usize,
+    height: usize,
+}
+
+impl View<'_> {
+    fn tall(&self, layouts: &mut Layouts, item: usize) -> usize {
+        layouts.lines(self.space, self.items, item, self.width).len()
+    }
+
+    /// The first item and line in view, the user's scrolling done.
+    fn settle(&self, scroll: &mut Scroll, layouts: &mut Layouts) -> (usize, usize) {
+        if std::mem::take(&mut scroll.reveal) {
+            self.reveal(scroll, layouts);
+        }
+        let end = self.end(layouts);
+        let pending = std::mem::take(&mut scroll.pending);
+        let was_at_end = scroll.top.is_none();
+        let start = scroll.top.unwrap_or(end);
+        let moved = if pending < 0 {
+            self.up(layouts, start, pending.unsigned_abs())
+        } else {
+            self.down(layouts, start, pending.unsigned_abs())
+        };
+        // Where the whole list fits there is nothing to scroll.
+        if moved >= end {
+            scroll.top = None;
+            scroll.left_at = 0;
+            return end;
+        }
+        if was_at_end {
+            scroll.left_at = self.items.len();
+        }
+        scroll.top = Some(moved);
+        moved
+    }
+
+    /// The place from which the rest of the list fills the view.
+    fn end(&self, layouts: &mut Layouts) -> (usize, usize) {
+        let mut room = self.height;
+        for item in (0..self.items.len()).rev() {
+            let tall = self.tall(layouts, item);
+            if tall >= room {
+                return (item, tall - room);
+            }
+            room -= tall;
+        }
+        (0, 0)
+    }
+
+    fn up(&self, layouts: &mut Layouts, from: (usize, usize), lines: usize) -> (usize, usize) {
+        let (mut item, mut line) = from;
+        let mut left = lines;
+        while left > line {
+            left -= line;
+            if item == 0 {
+                return (0, 0);
+            }
+            item -= 1;
+            line = self.tall(layouts, item);
+        }
+        (item, line - left)
+    }
+
+    fn down(&self, layouts: &mut Layouts, from: (usize, usize), lines: usize) -> (usize, usize) {
+        let (mut item, mut line) = from;
+        let mut left = lines;
+        while item < self.items.len() {
+            let tall = self.tall(layouts, item);
+            if line + left < tall {
+                return (item, line + left);
+            }
+            left = (line + left) - tall;
+            line = 0;
+            item += 1;
+        }
+        (item, 0)
+    }
+
+    fn reveal(&self, scroll: &mut Scroll, layouts: &mut Layouts) {
+        let Some(selected) = scroll.selected.filter(|at| *at < self.items.len()) else { return };
+        let start = scroll.top.unwrap_or_else(|| self.end(layouts));
+        if (selected, 0) < start {
+            scroll.left_at = if scroll.top.is_none() { self.items.len() } else { scroll.left_at };
+            scroll.top = Some((selected, 0));
+            return;
+        }
+        let bottom = self.down(layouts, start, self.height.saturating_sub(1));
+        let tall = self.tall(layouts, selected);
+        if (selected, tall.saturating_sub(1)) > bottom {
+            let last = (selected, tall.saturating_sub(1));
+            let top = self.up(layouts, last, self.height.saturating_sub(1));
+            scroll.left_at = if scroll.top.is_none() { self.items.len() } else { scroll.left_at };
+            scroll.top = Some(top.min((selected, 0)));
+        }
+    }
+}

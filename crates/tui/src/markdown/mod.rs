@@ -1,0 +1,316 @@
+//! Markdown as agents write it, as toned lines of a width.
+//!
+//! A text is cut into blocks that do not depend on what follows, so that a streaming text looks the same while it grows
+//! as it does when it is whole, and only its last block is laid out anew.
+
+mod highlight;
+mod table;
+
+use crate::clean;
+use crate::line::{self, Line};
+use crate::theme::Tone;
+use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use table::Table;
+
+/// The lines of a whole text.
+pub fn lines(text: &str, width: usize) -> Vec<Line> {
+    let mut out = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let length = settled(rest).unwrap_or(rest.len());
+        let (now, later) = rest.split_at_checked(length).unwrap_or((rest, ""));
+        block(now, width, &mut out);
+        rest = later;
+    }
+    out
+}
+
+/// How much at the beginning of a text will look the same whatever is added to the text: one block. None if nothing of it is
+/// settled yet.
+pub fn settled(text: &str) -> Option<usize> {
+    let mut at = 0;
+    let mut fence: Option<&str> = None;
+    let mut blank = false;
+    let mut seen = false;
+    for line in text.split_inclusive('\n') {
+        let trimmed = line.trim_start();
+        let marker = ["```", "~~~"].into_iter().find(|mark| trimmed.starts_with(mark));
+        if let Some(open) = fence {
+            if marker == Some(open) {
+                fence = None;
+            }
+        } else if line.trim().is_empty() {
+            blank = true;
+        } else {
+            let first = line.chars().next().unwrap_or(' ');
+            // A list, a quote or an indented part may belong to what came before.
+            let own = !first.is_whitespace()
+                && !matches!(first, '-' | '*' | '+' | '>' | '|')
+                && !first.is_ascii_digit();
+            if blank && seen && own && line.ends_with('\n') {
+                return Some(at);
+            }
+            blank = false;
+            seen = true;
+            fence = marker;
+        }
+        at += line.len();
+    }
+    None
+}
+
+/// The lines of one block, with an empty line before it if it is not the first.
+pub fn block(text: &str, width: usize, out: &mut Vec<Line>) {
+    let text = clean::text(text);
+    let mut renderer = Renderer { width: width.max(8), out: Vec::new(), ..Renderer::default() };
+    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
+    for event in Parser::new_ext(&text, options) {
+        renderer.take(event);
+    }
+    renderer.flush();
+    while renderer.out.last().is_some_and(|line| line.pieces.is_empty()) {
+        renderer.out.pop();
+    }
+    if !out.is_empty() && !renderer.out.is_empty() {
+        out.push(Line::default());
+    }
+    out.append(&mut renderer.out);
+}
+
+/// What leads the lines of a list item or a quote.
+#[derive(Debug)]
+struct Lead {
+    first: Option<String>,
+    rest: String,
+}
+
+#[derive(Default)]
+struct Renderer {
+    width: usize,
+    out: Vec<Line>,
+    inline: Vec<(Tone, String)>,
+    tones: Vec<Tone>,
+    leads: Vec<Lead>,
+    /// The next number of each open list; None for bullets.
+    lists: Vec<Option<u64>>,
+    code: Option<(String, String)>,
+    table: Option<Table>,
+    links: Vec<String>,
+}
+
+impl Renderer {
+    fn take(&mut self, event: Event<'_>) {
+        match event {
+            Event::Start(tag) => self.start(tag),
+            Event::End(tag) => self.end(tag),
+            Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => self.text(&text),
+            Event::Code(text) => self.say(Tone::Code, &text),
+            Event::InlineMath(text) | Event::DisplayMath(text) => self.say(Tone::Code, &text),
+            Event::FootnoteReference(text) => self.say(Tone::Dim, &format!("[{text}]")),
+            Event::SoftBreak | Event::HardBreak => self.say(Tone::Plain, "\n"),
+            Event::Rule => {
+                self.flush();
+                self.gap();
+                let rule = "─".repeat(self.room());
+                self.emit(Line::of(Tone::Dim, &rule));
+            }
+            Event::TaskListMarker(done) => self.say(Tone::Plain, if done { "[x] " } else { "[ ] " }),
+        }
+    }
+
+    fn tone(&self) -> Tone {
+        self.tones.last().copied().unwrap_or_default()
+    }
+
+    fn say(&mut self, tone: Tone, text: &str) {
+        if let Some(cell) =
+            self.table.as_mut().and_then(|table| table.rows.last_mut()).and_then(|row| row.last_mut())
+        {
+            cell.push_str(text);
+        } else {
+            self.inline.push((tone, text.to_owned()));
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        if let Some((_, code)) = &mut self.code {
+            code.push_str(text);
+        } else {
+            self.say(self.tone(), text);
+        }
+    }
+
+    fn start(&mut self, tag: Tag<'_>) {
+        match tag {
+            Tag::Paragraph => {
+                if self.leads.is_empty() {
+                    self.gap();
+                }
+            }
+            Tag::Heading { level, .. } => {
+                self.gap();
+                self.tones.push(if level == HeadingLevel::H1 { Tone::AccentBold } else { Tone::Bold });
+            }
+            Tag::BlockQuote(_) => {
+                self.flush();
+                self.gap();
+                self.leads.push(Lead { first: None, rest: "│ ".into() });
+                self.tones.push(Tone::Dim);
+            }
+            Tag::CodeBlock(kind) => {
+                self.flush();
+                let language = match kind {
+                    CodeBlockKind::Fenced(info) => {
+                        info.split([' ', ',']).next().unwrap_or_default().to_lowercase()
+                    }
+                    CodeBlockKind::Indented => String::new(),
+                };
+                self.code = Some((language, String::new()));
+            }
+            Tag::List(start) => {
+                self.flush();
+                if self.lists.is_empty() {
+                    self.gap();
+                }
+                self.lists.push(start);
+            }
+            Tag::Item => {
+                let mark = match self.lists.last_mut() {
+                    Some(Some(number)) => {
+                        let mark = format!("{number}. ");
+                        *number += 1;
+                        mark
+                    }
+                    _ => "• ".to_owned(),
+                };
+                let rest = " ".repeat(line::width(&mark));
+                self.leads.push(Lead { first: Some(mark), rest });
+            }
+            Tag::Table(align) => {
+                self.flush();
+                self.gap();
+                self.table = Some(Table { align, rows: Vec::new() });
+            }
+            Tag::TableHead | Tag::TableRow => {
+                if let Some(table) = &mut self.table {
+                    table.rows.push(Vec::new());
+                }
+            }
+            Tag::TableCell => {
+                if let Some(row) = self.table.as_mut().and_then(|table| table.rows.last_mut()) {
+                    row.push(String::new());
+                }
+            }
+            Tag::Emphasis => self.tones.push(Tone::Italic),
+            Tag::Strong => self.tones.push(Tone::Bold),
+            Tag::Strikethrough => self.tones.push(Tone::Dim),
+            Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => {
+                self.tones.push(Tone::Link);
+                self.links.push(dest_url.into_string());
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Paragraph => self.flush(),
+            TagEnd::Heading(_) => {
+                self.flush();
+                self.tones.pop();
+            }
+            TagEnd::BlockQuote(_) => {
+                self.flush();
+                self.leads.pop();
+                self.tones.pop();
+            }
+            TagEnd::CodeBlock => self.end_code(),
+            TagEnd::List(_) => {
+                self.flush();
+                self.lists.pop();
+            }
+            TagEnd::Item => {
+                self.flush();
+                self.leads.pop();
+            }
+            TagEnd::Table => {
+                if let Some(table) = self.table.take() {
+                    for line in table.lines(self.room()) {
+                        self.emit(line);
+                    }
+                }
+            }
+            TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => {
+                self.tones.pop();
+            }
+            TagEnd::Link | TagEnd::Image => {
+                self.tones.pop();
+                // Where a link leads is said in words: a link that shows one address and opens another deceives.
+                let url = self.links.pop().unwrap_or_default();
+                let said = self.inline.iter().any(|(_, text)| *text == url);
+                if !url.is_empty() && !said {
+                    self.say(Tone::Dim, &format!(" ({url})"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn end_code(&mut self) {
+        let Some((language, code)) = self.code.take() else { return };
+        if self.leads.is_empty() {
+            self.gap();
+        }
+        let room = self.room().saturating_sub(2).max(1);
+        for text in code.lines() {
+            let whole = highlight::code(&language, text);
+            let pieces: Vec<(Tone, &str)> =
+                whole.pieces.iter().map(|(tone, text)| (*tone, &**text)).collect();
+            for line in line::wrap(&pieces, room) {
+                self.emit(line.indented(2));
+            }
+        }
+    }
+
+    /// The columns left beside what leads the line.
+    fn room(&self) -> usize {
+        let lead: usize = self.leads.iter().map(|lead| line::width(&lead.rest)).sum();
+        self.width.saturating_sub(lead).max(4)
+    }
+
+    /// An empty line between blocks.
+    fn gap(&mut self) {
+        if !self.out.is_empty() && self.out.last().is_some_and(|line| !line.pieces.is_empty()) {
+            self.out.push(Line::default());
+        }
+    }
+
+    fn emit(&mut self, line: Line) {
+        let mut whole = Line::default();
+        for lead in &mut self.leads {
+            match lead.first.take() {
+                Some(mark) => whole.push(Tone::Accent, &mark),
+                None => whole.push(Tone::Dim, &lead.rest),
+            }
+        }
+        for (tone, text) in line.pieces {
+            whole.push(tone, &text);
+        }
+        self.out.push(whole);
+    }
+
+    fn flush(&mut self) {
+        if self.inline.iter().all(|(_, text)| text.trim().is_empty()) {
+            self.inline.clear();
+            return;
+        }
+        let inline = std::mem::take(&mut self.inline);
+        let pieces: Vec<(Tone, &str)> = inline.iter().map(|(tone, text)| (*tone, text.as_str())).collect();
+        for line in line::wrap(&pieces, self.room()) {
+            self.emit(line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

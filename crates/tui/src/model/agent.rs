@@ -1,0 +1,271 @@
+//! One agent's part in a run: what it did, in order, and where it stands.
+
+use super::growing::Growing;
+use althing_protocol::{
+    AgentId, AnswerLabel, AttemptOutcome, Fact, FileWrite, Item, Member, Purpose, TaskStatus, Timestamp,
+    Usage,
+};
+
+/// Something an agent did or was told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Moment {
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub what: What,
+}
+
+/// What an agent did or was told.
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    /// It began to answer, judge or present.
+    Began(&'static str),
+    /// It thought.
+    Reasoning(String),
+    /// It said something.
+    Text(String),
+    /// It used a tool.
+    Tool {
+        /// Its own id for the call.
+        call: String,
+        /// Which tool.
+        name: String,
+        /// With what.
+        arguments: String,
+        /// What came back, when, and whether it failed.
+        result: Option<(String, Timestamp, bool)>,
+    },
+    /// It answered.
+    Answer {
+        /// The answer's name.
+        label: AnswerLabel,
+        /// The answer.
+        content: String,
+    },
+    /// It was told of others' answers.
+    Update(Vec<AnswerLabel>),
+    /// It was told something else.
+    Told(String),
+    /// It voted.
+    Vote {
+        /// For whom.
+        target: AgentId,
+        /// Why.
+        reason: String,
+        /// Whether it came too late to count.
+        stale: bool,
+    },
+    /// It changed files in context paths.
+    Files(Vec<FileWrite>),
+    /// It presented the final answer.
+    Presented(String),
+    /// It failed, or was stopped.
+    Ended(String),
+}
+
+/// One agent's part in a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Agent {
+    /// Who it is.
+    pub member: Member,
+    /// What it is at, for people.
+    pub doing: String,
+    /// Which round it is in.
+    pub round: u32,
+    /// What it has cost.
+    pub usage: Usage,
+    /// What it did.
+    pub timeline: Vec<Moment>,
+    /// What it is saying.
+    pub growing: Growing,
+    /// For whom it voted, as far as that still counts.
+    pub vote: Option<AgentId>,
+    /// Whether it waits for the user.
+    pub waits: bool,
+    /// Whether it dropped out.
+    pub out: bool,
+}
+
+impl Agent {
+    /// A member that has not begun.
+    pub fn new(member: Member) -> Self {
+        Self {
+            member,
+            doing: "waiting".into(),
+            round: 0,
+            usage: Usage::default(),
+            timeline: Vec::new(),
+            growing: Growing::default(),
+            vote: None,
+            waits: false,
+            out: false,
+        }
+    }
+
+    /// What it is at now, streaming included.
+    pub fn doing(&self) -> String {
+        self.growing.doing().unwrap_or_else(|| self.doing.clone())
+    }
+
+    /// Its answers, newest last.
+    pub fn answers(&self) -> impl DoubleEndedIterator<Item = (AnswerLabel, &str)> {
+        self.timeline.iter().filter_map(|moment| match &moment.what {
+            What::Answer { label, content } => Some((*label, content.as_str())),
+            _ => None,
+        })
+    }
+
+    fn add(&mut self, at: Timestamp, what: What) {
+        self.timeline.push(Moment { at, what });
+    }
+
+    /// Folds one fact about its work.
+    pub fn apply(&mut self, at: Timestamp, fact: &Fact) {
+        match fact {
+            Fact::AttemptStarted { purpose, continues, .. } => {
+                self.growing = Growing::default();
+                let (doing, counts) = match purpose {
+                    Purpose::Answer => ("answering", true),
+                    Purpose::Judge { may_answer: true, .. } => ("judging", true),
+                    Purpose::Judge { may_answer: false, .. } => ("voting", true),
+                    Purpose::Present { .. } => ("presenting", false),
+                    Purpose::Carry => ("working", false),
+                    Purpose::Converse => ("talking", false),
+                    Purpose::Compact => ("summing up", false),
+                };
+                doing.clone_into(&mut self.doing);
+                self.round += u32::from(counts && continues.is_none());
+                self.add(at, What::Began(doing));
+            }
+            Fact::AttemptEnded { outcome, usage, .. } => {
+                self.usage += *usage;
+                self.growing = Growing::default();
+                self.end(at, outcome);
+            }
+            Fact::ItemAdded { item, .. } => self.item(at, item),
+            Fact::StatusChanged { status, why } => {
+                self.waits = *status == TaskStatus::WaitingForUser;
+                if *status == TaskStatus::Failed {
+                    self.out = true;
+                    self.doing = why.as_ref().map_or("dropped out".into(), |why| format!("out: {why}"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, at: Timestamp, outcome: &AttemptOutcome) {
+        let said = match outcome {
+            AttemptOutcome::Answered => return,
+            AttemptOutcome::Voted => {
+                "voted".clone_into(&mut self.doing);
+                return;
+            }
+            AttemptOutcome::Presented { text } => {
+                "presented".clone_into(&mut self.doing);
+                self.add(at, What::Presented(text.clone()));
+                return;
+            }
+            AttemptOutcome::Said | AttemptOutcome::Exited { ok: true, .. } => {
+                "done".clone_into(&mut self.doing);
+                return;
+            }
+            AttemptOutcome::Exited { error, .. } => {
+                format!("failed: {}", error.as_deref().unwrap_or("it did not succeed"))
+            }
+            AttemptOutcome::GaveUp { reason } => format!("gave up: {reason}"),
+            AttemptOutcome::Failed { error, hint } => match hint {
+                Some(hint) => format!("failed: {error}. {hint}"),
+                None => format!("failed: {error}"),
+            },
+            AttemptOutcome::TimedOut => "timed out".into(),
+            AttemptOutcome::Cancelled => "stopped".into(),
+            AttemptOutcome::Interrupted => "interrupted".into(),
+        };
+        self.doing.clone_from(&said);
+        // Being stopped because newer answers came is no news.
+        if !matches!(outcome, AttemptOutcome::Cancelled) {
+            self.add(at, What::Ended(said));
+        }
+    }
+
+    fn item(&mut self, at: Timestamp, item: &Item) {
+        match item {
+            Item::Reply(reply) => {
+                self.growing = Growing::default();
+                self.usage += reply.usage;
+                if !reply.reasoning.is_empty() {
+                    self.add(at, What::Reasoning(reply.reasoning.clone()));
+                }
+                if !reply.text.trim().is_empty() {
+                    self.add(at, What::Text(reply.text.clone()));
+                }
+                for call in &reply.tool_calls {
+                    // What the run's own tools say comes again as an answer or a vote.
+                    if !matches!(call.name.as_str(), "new_answer" | "vote") {
+                        self.doing = format!("running {}", call.name);
+                        self.add(
+                            at,
+                            What::Tool {
+                                call: call.id.clone(),
+                                name: call.name.clone(),
+                                arguments: call.arguments.clone(),
+                                result: None,
+                            },
+                        );
+                    }
+                }
+            }
+            Item::ToolResult { call, content, is_error } => self.result(at, call, content, *is_error),
+            Item::Reminder { text, .. } => {
+                "reminded to finish its turn".clone_into(&mut self.doing);
+                self.add(at, What::Told(text.clone()));
+            }
+            Item::TimeWarning => self.add(at, What::Told("its time is nearly up".into())),
+            Item::ContextClosed { writes, error } => {
+                if let Some(error) = error {
+                    self.add(at, What::Told(error.clone()));
+                }
+                if !writes.is_empty() {
+                    self.add(at, What::Files(writes.clone()));
+                }
+            }
+            Item::Answer(answer) => {
+                self.doing = format!("answered ({})", answer.label);
+                self.add(at, What::Answer { label: answer.label, content: answer.content.clone() });
+            }
+            Item::Vote(ballot) | Item::StaleVote(ballot) => {
+                let stale = matches!(item, Item::StaleVote(_));
+                if !stale {
+                    self.vote = Some(ballot.target.clone());
+                }
+                let (target, reason) = (ballot.target.clone(), ballot.reason.clone());
+                self.add(at, What::Vote { target, reason, stale });
+            }
+            Item::Said { text } => self.add(at, What::Text(text.clone())),
+            Item::Did { tool, detail, result, is_error } => self.add(
+                at,
+                What::Tool {
+                    call: String::new(),
+                    name: tool.clone(),
+                    arguments: detail.clone(),
+                    result: result.as_ref().map(|text| (text.clone(), at, *is_error)),
+                },
+            ),
+            Item::ContextOpened { error: Some(error) } | Item::PromptSent { error: Some(error), .. } => {
+                self.add(at, What::Told(error.clone()));
+            }
+            _ => {}
+        }
+    }
+
+    fn result(&mut self, at: Timestamp, id: &str, content: &str, is_error: bool) {
+        let open = self.timeline.iter_mut().rev().find_map(|moment| match &mut moment.what {
+            What::Tool { call, result: result @ None, .. } if call == id => Some(result),
+            _ => None,
+        });
+        if let Some(result) = open {
+            *result = Some((content.to_owned(), at, is_error));
+        }
+    }
+}

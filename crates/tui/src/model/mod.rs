@@ -1,0 +1,520 @@
+//! What the screen knows of a session: a pure fold of its feed.
+//!
+//! No clock, no I/O, no decision about what happens next. The same items give the same model, live or replayed.
+
+mod agent;
+mod growing;
+mod run;
+mod task;
+
+pub use agent::{Agent, Moment, What};
+pub use growing::Growing;
+pub use run::Run;
+pub use task::{Task, TaskKind};
+
+use althing_protocol::{
+    AttemptOutcome, ChatSpec, ChatState, Decision, Event, Fact, FeedItem, Interaction, InteractionId,
+    InteractionKind, Item, Member, ModeChoice, NoticeLevel, Op, Phase, PlanRef, Progress, Purpose, Seq,
+    SessionId, SessionKind, TaskId, TaskSpec, TaskStatus, Timestamp, Usage, Verdict,
+};
+use std::collections::BTreeMap;
+
+/// One entry of the conversation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The fact that brought it.
+    pub seq: Seq,
+    /// When.
+    pub at: Timestamp,
+    /// What it is.
+    pub body: Body,
+    /// Whether it is kept word for word.
+    pub pinned: bool,
+}
+
+/// What an entry of the conversation is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Body {
+    /// The user's words.
+    User {
+        /// What.
+        text: String,
+        /// Whether they wait for their turn.
+        queued: bool,
+    },
+    /// The agent's words.
+    Agent {
+        /// What.
+        text: String,
+    },
+    /// A tool that the agent used itself.
+    Tool {
+        /// Its own id for the call.
+        call: String,
+        /// Which.
+        name: String,
+        /// With what.
+        arguments: String,
+        /// What came back, and whether it failed.
+        result: Option<(String, bool)>,
+    },
+    /// A run's card.
+    Run(TaskId),
+    /// A program's card.
+    Program(TaskId),
+    /// A run's final answer, where nobody sums it up.
+    Final(TaskId),
+    /// Something people should know.
+    Notice {
+        /// How serious.
+        level: NoticeLevel,
+        /// What.
+        text: String,
+    },
+    /// The older part was summed up.
+    Compacted {
+        /// The summary.
+        summary: String,
+        /// The size before and after.
+        tokens: (u64, u64),
+    },
+}
+
+/// A question that is open to the user.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// What is asked.
+    pub interaction: Interaction,
+    /// By which task.
+    pub task: Option<TaskId>,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+impl Question {
+    /// The whole seconds left before the default is taken.
+    pub fn seconds_left(&self, now: Timestamp) -> Option<u64> {
+        let countdown = self.interaction.countdown?;
+        Some(countdown.minus(now.since(self.since)).0.div_ceil(1000))
+    }
+}
+
+/// What is known of the session.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Model {
+    /// Which session.
+    pub session: Option<SessionId>,
+    /// What kind.
+    pub kind: Option<SessionKind>,
+    /// What it is for.
+    pub goal: String,
+    /// The agent that is talked to, if one is.
+    pub interlocutor: Option<Member>,
+    /// Everyone who may take part in runs.
+    pub team: Vec<Member>,
+    /// The project workspace.
+    pub project: Option<String>,
+    /// What the conversation may cost.
+    pub budget_micro_usd: Option<u64>,
+    /// The modes as the log last said them.
+    pub choice: ModeChoice,
+    /// Where the conversation stands.
+    pub state: ChatState,
+    /// The conversation, oldest first.
+    pub entries: Vec<Entry>,
+    /// What the agent is saying.
+    pub growing: Growing,
+    /// The runs.
+    pub runs: BTreeMap<TaskId, Run>,
+    /// Everything in the tasks panel, in the order it came.
+    pub tasks: Vec<Task>,
+    /// What is open to the user, oldest first.
+    pub questions: Vec<Question>,
+    /// What the conversation itself has cost.
+    pub talk: Usage,
+    /// The disk takes nothing: why, and what to do.
+    pub stalled: Option<(String, Option<String>)>,
+    /// The stage a workflow is in.
+    pub stage: Option<u32>,
+    /// Programs whose screens changed since they were last drawn.
+    pub restless: Vec<TaskId>,
+    /// Whether the session came to its end.
+    pub closed: bool,
+    /// The last fact folded.
+    pub last: Seq,
+    /// When it was recorded.
+    pub at: Timestamp,
+    /// A plan that the next run will carry out.
+    pub pending_plan: Option<PlanRef>,
+    /// Whose work a task is: its run, and its place in it.
+    works: BTreeMap<TaskId, (TaskId, usize)>,
+    /// Everything that happened changes this, so that layouts know when they are stale.
+    pub changes: u64,
+}
+
+impl Model {
+    /// Folds one item of the feed.
+    pub fn apply(&mut self, item: &FeedItem) {
+        self.changes += 1;
+        match item {
+            FeedItem::Event(event) => self.fact(event),
+            FeedItem::Progress(progress) => self.pass(progress),
+        }
+    }
+
+    /// The run that is under way, the newest if there are several.
+    pub fn live_run(&self) -> Option<&Run> {
+        self.runs.values().rfind(|run| run.is_live())
+    }
+
+    /// The newest run, live or not: by the order in which they began.
+    pub fn newest_run(&self) -> Option<&Run> {
+        let id = self.tasks.iter().rfind(|task| task.kind == TaskKind::Run).map(|task| &task.id)?;
+        self.runs.get(id)
+    }
+
+    /// A task by its id.
+    pub fn task(&self, id: &TaskId) -> Option<&Task> {
+        self.tasks.iter().find(|task| task.id == *id)
+    }
+
+    /// Whether agents are at work, so that modes must not change.
+    pub fn is_busy(&self) -> bool {
+        let chatting = !matches!(self.state, ChatState::Idle);
+        chatting
+            || self.live_run().is_some()
+            || self.tasks.iter().any(|task| task.status == TaskStatus::Running)
+    }
+
+    /// What everything has cost.
+    pub fn usage(&self) -> Usage {
+        let mut sum = self.talk;
+        for run in self.runs.values() {
+            sum += run.usage();
+        }
+        for task in &self.tasks {
+            sum += task.part.usage;
+        }
+        sum
+    }
+
+    /// How many tasks wait for the user.
+    pub fn waiting(&self) -> usize {
+        let tasks = self.tasks.iter().filter(|task| task.status == TaskStatus::WaitingForUser);
+        let agents = self.runs.values().flat_map(|run| &run.agents).filter(|agent| agent.waits);
+        tasks.filter(|task| task.kind != TaskKind::Run && task.kind != TaskKind::Chat).count()
+            + agents.count()
+    }
+
+    /// The open question of a task.
+    pub fn question_of(&self, task: &TaskId) -> Option<&Question> {
+        self.questions.iter().find(|question| question.task.as_ref() == Some(task))
+    }
+
+    /// The open question about who presents.
+    pub fn override_question(&self) -> Option<&Question> {
+        self.questions
+            .iter()
+            .find(|question| matches!(question.interaction.kind, InteractionKind::WinnerOverride { .. }))
+    }
+
+    /// Whether the offline model takes part.
+    pub fn is_offline(&self) -> bool {
+        self.interlocutor.iter().chain(&self.team).any(|member| member.offline)
+            || self.runs.values().flat_map(|run| &run.agents).any(|agent| agent.member.offline)
+    }
+
+    fn enter(&mut self, event: &Event, body: Body) {
+        self.entries.push(Entry { seq: event.seq, at: event.at, body, pinned: false });
+    }
+
+    fn fact(&mut self, event: &Event) {
+        if event.seq <= self.last {
+            return;
+        }
+        self.last = event.seq;
+        self.at = event.at;
+        self.stalled = None;
+        match &event.fact {
+            Fact::SessionOpened(opened) => {
+                self.session = Some(opened.session.clone());
+                self.kind = Some(opened.kind);
+                self.goal.clone_from(&opened.goal);
+            }
+            Fact::SessionClosed {} => self.closed = true,
+            Fact::OpAccepted { op, .. } => self.asked(event, op),
+            Fact::TaskCreated { id, parent, spec } => self.created(event, id, parent.as_ref(), spec),
+            Fact::InteractionOpened(interaction) => {
+                let question =
+                    Question { interaction: interaction.clone(), task: event.task.clone(), since: event.at };
+                self.questions.push(question);
+            }
+            Fact::InteractionClosed { id, decision } => self.answered(id, decision),
+            Fact::Notice(notice) => {
+                let hint = notice.hint.as_ref().map(|hint| format!(" {hint}")).unwrap_or_default();
+                let text = format!("{}{hint}", notice.text);
+                self.enter(event, Body::Notice { level: notice.level, text });
+            }
+            Fact::Decided(Verdict::Compacted { summary, tokens, .. }) => {
+                self.enter(event, Body::Compacted { summary: summary.clone(), tokens: *tokens });
+            }
+            fact => {
+                if event.task.as_ref() == Some(&TaskId::chat()) {
+                    self.talked(event, fact);
+                } else {
+                    self.worked(event, fact);
+                }
+            }
+        }
+    }
+
+    fn asked(&mut self, event: &Event, op: &Op) {
+        match op {
+            Op::SendMessage { text, modes } => {
+                self.choice = modes.clone();
+                self.enter(event, Body::User { text: text.clone(), queued: true });
+            }
+            Op::StartRun { spec } => {
+                self.enter(event, Body::User { text: spec.task.clone(), queued: false });
+            }
+            Op::StartChat { spec } => self.meet(spec),
+            Op::Unqueue { message } => {
+                let taken = |entry: &Entry| {
+                    entry.seq == *message && matches!(entry.body, Body::User { queued: true, .. })
+                };
+                self.entries.retain(|entry| !taken(entry));
+            }
+            Op::Pin { message } => {
+                let entry = match message {
+                    Some(seq) => self.entries.iter_mut().find(|entry| entry.seq == *seq),
+                    None => self
+                        .entries
+                        .iter_mut()
+                        .rfind(|entry| matches!(entry.body, Body::User { .. } | Body::Agent { .. })),
+                };
+                if let Some(entry) = entry {
+                    entry.pinned = true;
+                }
+            }
+            Op::SetModes { modes } => self.choice = modes.clone(),
+            _ => {}
+        }
+    }
+
+    fn meet(&mut self, spec: &ChatSpec) {
+        self.interlocutor = spec.agent.as_ref().map(|agent| agent.member.clone());
+        self.budget_micro_usd = spec.agent.as_ref().and_then(|agent| agent.budget_micro_usd);
+        self.team.clone_from(&spec.team.members);
+        self.project.clone_from(&spec.project);
+        self.choice = spec.modes.clone();
+    }
+
+    fn created(&mut self, event: &Event, id: &TaskId, parent: Option<&TaskId>, spec: &TaskSpec) {
+        let (kind, name) = match spec {
+            TaskSpec::Work { agent } => {
+                let found = parent.and_then(|run| self.runs.get(run)).and_then(|run| {
+                    let seat = run.agents.iter().position(|other| other.member.id == *agent)?;
+                    Some((run.id.clone(), seat))
+                });
+                if let Some(place) = found {
+                    self.works.insert(id.clone(), place);
+                }
+                return;
+            }
+            TaskSpec::Run(spec) => {
+                let mut run = Run::new(id.clone(), spec, event.at);
+                if !spec.modes.planning {
+                    run.plan = self.pending_plan.take();
+                }
+                if self.team.is_empty() {
+                    self.team.clone_from(&spec.members);
+                }
+                self.runs.insert(id.clone(), run);
+                self.deliver(event.cause);
+                self.enter(event, Body::Run(id.clone()));
+                (TaskKind::Run, spec.task.clone())
+            }
+            TaskSpec::Program(spec) => {
+                self.enter(event, Body::Program(id.clone()));
+                (Task::program(spec), String::new())
+            }
+            TaskSpec::Workflow(spec) => (Task::workflow(spec), spec.name.clone()),
+            TaskSpec::Chat(spec) => {
+                self.meet(spec);
+                (TaskKind::Chat, "conversation".to_owned())
+            }
+        };
+        let short = parent.and_then(|parent| id.as_str().strip_prefix(parent.as_str()));
+        let short = short.map_or(id.as_str(), |rest| rest.trim_start_matches('.'));
+        let name = if name.is_empty() { short.to_owned() } else { name };
+        let mut task = Task::new(id.clone(), parent.cloned(), kind, name, event.at);
+        task.stage = self.tasks.iter().find_map(|other| match &other.kind {
+            TaskKind::Workflow(stages) if Some(&other.id) == parent => {
+                let holds = |(_, tasks): &&(String, Vec<String>)| tasks.iter().any(|name| name == short);
+                stages.iter().find(holds).map(|(stage, _)| stage.clone())
+            }
+            _ => None,
+        });
+        if task.kind == TaskKind::Run {
+            task.status = TaskStatus::Running;
+        }
+        self.tasks.push(task);
+    }
+
+    /// The turn of queued messages came: of all of them, or of those up to the one that brought it about.
+    fn deliver(&mut self, cause: Option<Seq>) {
+        let is_message = |entry: &Entry| matches!(entry.body, Body::User { .. });
+        let up_to =
+            cause.filter(|seq| self.entries.iter().any(|entry| entry.seq == *seq && is_message(entry)));
+        for entry in &mut self.entries {
+            if let Body::User { queued, .. } = &mut entry.body {
+                *queued = *queued && up_to.is_some_and(|last| entry.seq > last);
+            }
+        }
+    }
+
+    fn answered(&mut self, id: &InteractionId, decision: &Decision) {
+        let Some(at) = self.questions.iter().position(|question| question.interaction.id == *id) else {
+            return;
+        };
+        let question = self.questions.remove(at);
+        if let (InteractionKind::PlanApproval { plan, .. }, Decision::Approve { .. } | Decision::Continue) =
+            (question.interaction.kind, decision)
+        {
+            self.pending_plan = Some(plan);
+        }
+    }
+
+    /// A fact about the conversation itself.
+    fn talked(&mut self, event: &Event, fact: &Fact) {
+        match fact {
+            Fact::PhaseChanged { phase: Phase::Chat(state) } => self.state = *state,
+            Fact::AttemptStarted { purpose: Purpose::Converse, .. } => {
+                self.growing = Growing::default();
+                self.deliver(event.cause);
+            }
+            Fact::AttemptStarted { .. } => self.growing = Growing::default(),
+            Fact::AttemptEnded { outcome, usage, .. } => {
+                self.growing = Growing::default();
+                self.talk += *usage;
+                if let AttemptOutcome::Failed { error, hint } = outcome {
+                    let hint = hint.as_ref().map(|hint| format!(" {hint}")).unwrap_or_default();
+                    let text = format!("{error}{hint}");
+                    self.enter(event, Body::Notice { level: NoticeLevel::Error, text });
+                }
+            }
+            Fact::ItemAdded { item: Item::Reply(reply), .. } => {
+                self.growing = Growing::default();
+                self.talk += reply.usage;
+                if !reply.text.trim().is_empty() {
+                    self.enter(event, Body::Agent { text: reply.text.clone() });
+                }
+                // A run shows itself by its card.
+                for call in reply.tool_calls.iter().filter(|call| call.name != "launch_run") {
+                    let (name, arguments) = (call.name.clone(), call.arguments.clone());
+                    self.enter(event, Body::Tool { call: call.id.clone(), name, arguments, result: None });
+                }
+            }
+            Fact::ItemAdded { item: Item::ToolResult { call: id, content, is_error }, .. } => {
+                let open = self.entries.iter_mut().rev().find_map(|entry| match &mut entry.body {
+                    Body::Tool { call, result: result @ None, .. } if call == id => Some(result),
+                    _ => None,
+                });
+                if let Some(result) = open {
+                    *result = Some((content.clone(), *is_error));
+                }
+            }
+            Fact::StatusChanged { .. } => self.task_fact(event, fact),
+            _ => {}
+        }
+    }
+
+    /// A fact about a run, a program or an agent's work.
+    fn worked(&mut self, event: &Event, fact: &Fact) {
+        let Some(id) = &event.task else { return };
+        if let Some((run, seat)) = self.works.get(id) {
+            if let Some(run) = self.runs.get_mut(run) {
+                run.apply_work(*seat, event.at, fact);
+            }
+            return;
+        }
+        if let Fact::PhaseChanged { phase: Phase::Stage(stage) } = fact {
+            self.stage = Some(*stage);
+        }
+        self.task_fact(event, fact);
+        let Some(run) = self.runs.get_mut(id) else { return };
+        run.apply(event.at, fact);
+        if let Fact::Decided(Verdict::Finished { result, .. }) = fact {
+            let status = run.status;
+            if result.follow_up.is_some() {
+                self.pending_plan.clone_from(&result.plan);
+            }
+            if let Some(task) = self.tasks.iter_mut().find(|task| task.id == *id) {
+                task.status = status;
+                task.ended = Some(event.at);
+            }
+            // Where an agent is talked to, it says what came of the run.
+            if self.interlocutor.is_none() {
+                self.enter(event, Body::Final(id.clone()));
+            }
+        }
+    }
+
+    fn task_fact(&mut self, event: &Event, fact: &Fact) {
+        let id = event.task.as_ref();
+        if let Some(task) = self.tasks.iter_mut().find(|task| Some(&task.id) == id) {
+            task.apply(event.at, fact);
+        }
+    }
+
+    fn pass(&mut self, progress: &Progress) {
+        match progress {
+            Progress::Delta { after, task, kind, text } => {
+                // What streamed before a fact that is already folded is in that fact.
+                if *after < self.last && self.is_settled(task, *after) {
+                    return;
+                }
+                if *task == TaskId::chat() {
+                    self.growing.add(*kind, text);
+                } else if let Some((run, seat)) = self.works.get(task) {
+                    let agent = self.runs.get_mut(run).and_then(|run| run.agents.get_mut(*seat));
+                    if let Some(agent) = agent {
+                        agent.growing.add(*kind, text);
+                    }
+                } else if let Some(held) = self.tasks.iter_mut().find(|held| held.id == *task) {
+                    held.part.growing.add(*kind, text);
+                }
+            }
+            Progress::Gap { .. } => self.growing = Growing::default(),
+            Progress::Output { task, clean, .. } => {
+                if let Some(task) = self.tasks.iter_mut().find(|held| held.id == *task) {
+                    task.print(clean);
+                }
+            }
+            Progress::ScreenChanged { task, .. } => {
+                if !self.restless.contains(task) {
+                    self.restless.push(task.clone());
+                }
+            }
+            Progress::Stalled { reason, hint, .. } => {
+                self.stalled = Some((reason.clone(), hint.clone()));
+            }
+        }
+    }
+
+    /// Whether a task has had its finished piece since a fact. Deltas carry the number of the fact before them; the feed
+    /// keeps their order, so only a late straggler after a gap is older than what was folded.
+    fn is_settled(&self, task: &TaskId, after: Seq) -> bool {
+        *task == TaskId::chat()
+            && self.growing.is_empty()
+            && self
+                .entries
+                .iter()
+                .rev()
+                .take_while(|entry| entry.seq > after)
+                .any(|entry| matches!(entry.body, Body::Agent { .. }))
+    }
+}
+
+#[cfg(test)]
+mod tests;

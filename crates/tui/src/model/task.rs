@@ -1,0 +1,168 @@
+//! Tasks of the session, for the tasks panel: workflows, programs and runs.
+
+use super::agent::{Agent, Moment};
+use althing_protocol::{
+    AttemptOutcome, ExecutionMode, Fact, Member, ProgramSpec, TaskId, TaskStatus, Timestamp, WorkflowSpec,
+};
+
+/// How much of a program's output is kept here; the whole is in the session's files.
+const MOST_OUTPUT: usize = 256 * 1024;
+
+/// What a task is, as far as the panel cares.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TaskKind {
+    /// A coordination run.
+    Run,
+    /// A conversation.
+    Chat,
+    /// A workflow: its stages' names, each with the names of its tasks.
+    Workflow(Vec<(String, Vec<String>)>),
+    /// A program.
+    Program {
+        /// Which.
+        adapter: String,
+        /// Whether it has a terminal to attach to.
+        interactive: bool,
+    },
+}
+
+/// A task of the session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// Which.
+    pub id: TaskId,
+    /// Its parent in the tree.
+    pub parent: Option<TaskId>,
+    /// What it is.
+    pub kind: TaskKind,
+    /// What people call it.
+    pub name: String,
+    /// The stage it belongs to.
+    pub stage: Option<String>,
+    /// Where it stands.
+    pub status: TaskStatus,
+    /// Why, or what it waits for.
+    pub why: Option<String>,
+    /// When it began and ended.
+    pub started: Timestamp,
+    /// When it ended.
+    pub ended: Option<Timestamp>,
+    /// What it said and did, and its newest output as clean text.
+    pub part: Agent,
+    /// Its output so far, cut at the front.
+    pub output: String,
+}
+
+impl Task {
+    /// A task that just came into being.
+    pub fn new(id: TaskId, parent: Option<TaskId>, kind: TaskKind, name: String, at: Timestamp) -> Self {
+        let backend = match &kind {
+            TaskKind::Program { adapter, .. } => adapter.clone(),
+            TaskKind::Run | TaskKind::Chat | TaskKind::Workflow(_) => String::new(),
+        };
+        let member = Member {
+            id: name.as_str().into(),
+            backend,
+            model: String::new(),
+            offline: false,
+            system_message: None,
+            hands: false,
+            voting_sensitivity: None,
+        };
+        Self {
+            id,
+            parent,
+            kind,
+            name,
+            stage: None,
+            status: TaskStatus::Pending,
+            why: None,
+            started: at,
+            ended: None,
+            part: Agent::new(member),
+            output: String::new(),
+        }
+    }
+
+    /// The kind of a program.
+    pub fn program(spec: &ProgramSpec) -> TaskKind {
+        TaskKind::Program {
+            adapter: spec.adapter.clone(),
+            interactive: spec.mode == ExecutionMode::Interactive,
+        }
+    }
+
+    /// The kind of a workflow.
+    pub fn workflow(spec: &WorkflowSpec) -> TaskKind {
+        let names = |stage: &althing_protocol::StageSpec| {
+            (stage.name.clone(), stage.tasks.iter().map(|task| task.id.clone()).collect())
+        };
+        TaskKind::Workflow(spec.stages.iter().map(names).collect())
+    }
+
+    /// Whether one can attach to it.
+    pub fn has_terminal(&self) -> bool {
+        matches!(self.kind, TaskKind::Program { interactive: true, .. })
+    }
+
+    /// Its status in a word.
+    pub fn standing(&self) -> &'static str {
+        match self.status {
+            TaskStatus::Pending => "pending",
+            TaskStatus::Running => "running",
+            TaskStatus::WaitingForUser => "waits for you",
+            TaskStatus::Done => "done ✓",
+            TaskStatus::Failed => "failed ✗",
+            TaskStatus::Cancelled => "cancelled",
+            TaskStatus::Interrupted => "interrupted",
+        }
+    }
+
+    /// What it did.
+    pub fn timeline(&self) -> &[Moment] {
+        &self.part.timeline
+    }
+
+    /// Folds one fact about it.
+    pub fn apply(&mut self, at: Timestamp, fact: &Fact) {
+        match fact {
+            Fact::StatusChanged { status, why } => {
+                if self.status == TaskStatus::Pending {
+                    self.started = at;
+                }
+                self.status = *status;
+                self.why.clone_from(why);
+                self.ended = status.is_final().then_some(at);
+            }
+            Fact::AttemptStarted { .. } if self.status == TaskStatus::Pending => {
+                self.started = at;
+                self.status = TaskStatus::Running;
+            }
+            Fact::AttemptEnded { outcome: AttemptOutcome::Exited { output, error, hint, .. }, .. } => {
+                if let Some(error) = error {
+                    let hint = hint.as_ref().map(|hint| format!(". {hint}")).unwrap_or_default();
+                    self.why = Some(format!("{error}{hint}"));
+                }
+                if self.output.trim().is_empty() {
+                    self.print(output);
+                }
+            }
+            _ => {}
+        }
+        if matches!(self.kind, TaskKind::Program { .. }) {
+            self.part.apply(at, fact);
+        }
+    }
+
+    /// Takes more of its output.
+    pub fn print(&mut self, clean: &str) {
+        self.output.push_str(clean);
+        if self.output.len() > MOST_OUTPUT {
+            let least = self.output.len() - MOST_OUTPUT / 2;
+            let cut =
+                self.output.get(least..).and_then(|rest| rest.find('\n')).map_or(least, |at| least + at + 1);
+            let cut = (cut..=self.output.len()).find(|at| self.output.is_char_boundary(*at)).unwrap_or(0);
+            self.output.drain(..cut);
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Folds of hand-made events.

@@ -1,0 +1,180 @@
+//! The modes as the user sets them on the mode bar.
+//!
+//! What they change about a run is not decided here: that is `Modes::overrides`, the one place for all front ends.
+
+use crate::model::Model;
+use althing_protocol::{
+    AgentId, AgentMode, InteractionKind, ModeChoice, Modes, RunOverrides, SessionId, SessionKind, TaskId,
+};
+
+/// Whether queries are planned first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PlanMode {
+    /// They are carried out.
+    #[default]
+    Normal,
+    /// They become plans for approval.
+    Plan,
+    /// An approved plan is being carried out.
+    Execute,
+}
+
+/// Where the choice of another presenter stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum OverrideState {
+    /// There is nothing to override.
+    #[default]
+    None,
+    /// The vote is over and may be overridden.
+    Available,
+    /// The user chose who presents.
+    Chosen(AgentId),
+}
+
+/// The centralised mode state of the terminal UI.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TuiModeState {
+    /// Whether queries are planned first.
+    pub plan_mode: PlanMode,
+    /// One agent or several.
+    pub agent_mode: AgentMode,
+    /// The agent that works in single-agent mode: the chosen tab.
+    pub selected_agent: Option<AgentId>,
+    /// Whether agents refine and vote.
+    pub refinement: bool,
+    /// Where the choice of another presenter stands.
+    pub override_state: OverrideState,
+    /// Whether the user talks to an agent that launches runs.
+    pub interactive_mode: bool,
+    /// The conversation's session.
+    pub interactive_session: Option<SessionId>,
+    /// The run that is under way.
+    pub current_run_id: Option<TaskId>,
+    /// Whether a run waits for the user's approval.
+    pub pending_run_approval: bool,
+    /// What the user toggled, and nothing else.
+    choice: ModeChoice,
+}
+
+impl Default for TuiModeState {
+    fn default() -> Self {
+        let modes = Modes::default();
+        Self {
+            plan_mode: PlanMode::Normal,
+            agent_mode: modes.agent_mode,
+            selected_agent: None,
+            refinement: modes.refinement,
+            override_state: OverrideState::None,
+            interactive_mode: false,
+            interactive_session: None,
+            current_run_id: None,
+            pending_run_approval: false,
+            choice: ModeChoice::default(),
+        }
+    }
+}
+
+impl TuiModeState {
+    /// The state a session starts with.
+    pub fn new(interactive: bool, choice: &ModeChoice) -> Self {
+        let mut state = Self { interactive_mode: interactive, ..Self::default() };
+        state.adopt(choice);
+        state
+    }
+
+    /// Takes over what was toggled before.
+    pub fn adopt(&mut self, choice: &ModeChoice) {
+        self.choice = choice.clone();
+        self.agent_mode = choice.agent_mode.unwrap_or_default();
+        self.refinement = choice.refinement.unwrap_or(true);
+        self.plan_mode = if choice.planning == Some(true) { PlanMode::Plan } else { PlanMode::Normal };
+        self.selected_agent.clone_from(&choice.agent);
+    }
+
+    /// The modes in force.
+    pub fn modes(&self) -> Modes {
+        Modes {
+            agent_mode: self.agent_mode,
+            refinement: self.refinement,
+            planning: self.plan_mode == PlanMode::Plan,
+        }
+    }
+
+    /// What they change about a run's rules.
+    pub fn overrides(&self) -> RunOverrides {
+        self.modes().overrides()
+    }
+
+    /// What the user toggled: it goes with each message.
+    pub fn choice(&self) -> ModeChoice {
+        self.choice.clone()
+    }
+
+    /// Plan first, or not.
+    pub fn toggle_plan(&mut self) {
+        let planning = self.plan_mode != PlanMode::Plan;
+        self.plan_mode = if planning { PlanMode::Plan } else { PlanMode::Normal };
+        self.choice.planning = Some(planning);
+    }
+
+    /// One agent, or several. One: the agent whose tab is chosen, the first if none is.
+    pub fn toggle_agent_mode(&mut self, team: &[AgentId]) {
+        self.agent_mode = match self.agent_mode {
+            AgentMode::Multi => AgentMode::Single,
+            AgentMode::Single => AgentMode::Multi,
+        };
+        self.choice.agent_mode = Some(self.agent_mode);
+        if self.agent_mode == AgentMode::Single {
+            let chosen = self.selected_agent.clone().or_else(|| team.first().cloned());
+            self.choice.agent.clone_from(&chosen);
+            self.selected_agent = chosen;
+        } else {
+            self.choice.agent = None;
+        }
+    }
+
+    /// In single-agent mode, this agent works from now on.
+    pub fn select_agent(&mut self, agent: &AgentId) {
+        self.selected_agent = Some(agent.clone());
+        if self.agent_mode == AgentMode::Single {
+            self.choice.agent = Some(agent.clone());
+        }
+    }
+
+    /// Refine, or be quick.
+    pub fn toggle_refinement(&mut self) {
+        self.refinement = !self.refinement;
+        self.choice.refinement = Some(self.refinement);
+    }
+
+    /// Keeps up with what happened in the session.
+    pub fn follow(&mut self, model: &Model) {
+        self.interactive_mode = match model.kind {
+            Some(SessionKind::Chat) if !model.team.is_empty() => model.interlocutor.is_some(),
+            Some(SessionKind::Run | SessionKind::Workflow) => false,
+            _ => self.interactive_mode,
+        };
+        if self.interactive_mode {
+            self.interactive_session.clone_from(&model.session);
+        }
+        let live = model.live_run();
+        self.current_run_id = live.map(|run| run.id.clone());
+        let asks = |kind: &InteractionKind| matches!(kind, InteractionKind::RunApproval { .. });
+        self.pending_run_approval = model.questions.iter().any(|question| asks(&question.interaction.kind));
+        self.override_state = match (model.override_question(), live.and_then(|run| run.chosen.clone())) {
+            (Some(_), _) => OverrideState::Available,
+            (None, Some(agent)) => OverrideState::Chosen(agent),
+            (None, None) => OverrideState::None,
+        };
+        let executing = model.pending_plan.is_some() || live.is_some_and(|run| run.plan.is_some());
+        match (executing, self.plan_mode) {
+            (true, _) => {
+                // The plan is approved: what the user asks next is not planned again unless they say so.
+                self.plan_mode = PlanMode::Execute;
+                self.choice.planning = None;
+            }
+            (false, PlanMode::Execute) => self.plan_mode = PlanMode::Normal,
+            (false, PlanMode::Normal | PlanMode::Plan) => {}
+        }
+    }
+}

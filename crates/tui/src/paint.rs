@@ -1,0 +1,201 @@
+//! The one door to the screen's cells.
+//!
+//! Every text passes here, and here it is made harmless once more, whatever was forgotten before. Nothing else may set a
+//! cell: the buffer would pass a clipboard sequence or a direction override straight on to the terminal.
+
+use crate::clean;
+use crate::line::Line;
+use crate::theme::{Theme, Tone};
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::style::Style;
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+/// A screen to draw on.
+#[derive(Debug)]
+pub struct Canvas<'a> {
+    buffer: &'a mut Buffer,
+    theme: Theme,
+    ascii: bool,
+    cursor: Option<Position>,
+}
+
+impl<'a> Canvas<'a> {
+    /// Draws on this buffer.
+    pub fn new(buffer: &'a mut Buffer, theme: Theme, ascii: bool) -> Self {
+        Self { buffer, theme, ascii, cursor: None }
+    }
+
+    /// Everything there is to draw on.
+    pub fn area(&self) -> Rect {
+        self.buffer.area
+    }
+
+    /// Where the terminal's cursor goes, if it shows.
+    pub fn cursor(&self) -> Option<Position> {
+        self.cursor
+    }
+
+    /// Puts the cursor somewhere.
+    pub fn set_cursor(&mut self, x: u16, y: u16) {
+        if self.buffer.area.contains(Position { x, y }) {
+            self.cursor = Some(Position { x, y });
+        }
+    }
+
+    /// Shows no cursor.
+    pub fn hide_cursor(&mut self) {
+        self.cursor = None;
+    }
+
+    /// Writes a text, at most `most` columns of it. Gives the columns used.
+    pub fn text(&mut self, x: u16, y: u16, most: u16, tone: Tone, text: &str) -> u16 {
+        let style = self.theme.style(tone);
+        self.styled(x, y, most, style, text)
+    }
+
+    /// Writes a line.
+    pub fn line(&mut self, x: u16, y: u16, most: u16, line: &Line) -> u16 {
+        let mut used = 0;
+        for (tone, text) in &line.pieces {
+            used += self.text(x.saturating_add(used), y, most.saturating_sub(used), *tone, text);
+        }
+        used
+    }
+
+    /// Writes a text that ends at a column.
+    pub fn right(&mut self, end: u16, y: u16, most: u16, tone: Tone, text: &str) -> u16 {
+        let text = crate::line::cut(text, most.into());
+        let wide = u16::try_from(text.width()).unwrap_or(u16::MAX).min(most);
+        self.text(end.saturating_sub(wide), y, wide, tone, &text)
+    }
+
+    /// Draws a rule across.
+    pub fn rule(&mut self, area: Rect, y: u16) {
+        for x in area.left()..area.right() {
+            self.text(x, y, 1, Tone::Dim, "─");
+        }
+    }
+
+    /// Makes an area blank.
+    pub fn clear(&mut self, area: Rect) {
+        let area = area.intersection(self.buffer.area);
+        for y in area.top()..area.bottom() {
+            for x in area.left()..area.right() {
+                self.halve_left(x, y);
+                if let Some(cell) = self.buffer.cell_mut(Position { x, y }) {
+                    cell.reset();
+                }
+            }
+            self.unhide(area.right(), y);
+        }
+    }
+
+    /// Gives an area another look, its letters as they are.
+    pub fn tone(&mut self, area: Rect, tone: Tone) {
+        let style = self.theme.style(tone);
+        self.buffer.set_style(area.intersection(self.buffer.area), style);
+    }
+
+    /// A frame with a title; gives what is inside. The area is cleared first.
+    pub fn frame(&mut self, area: Rect, title: &str, tone: Tone) -> Rect {
+        self.clear(area);
+        if area.width < 2 || area.height < 2 {
+            return Rect::new(area.x, area.y, 0, 0);
+        }
+        let (right, bottom) = (area.right() - 1, area.bottom() - 1);
+        for x in area.left() + 1..right {
+            self.text(x, area.top(), 1, tone, "─");
+            self.text(x, bottom, 1, tone, "─");
+        }
+        for y in area.top() + 1..bottom {
+            self.text(area.left(), y, 1, tone, "│");
+            self.text(right, y, 1, tone, "│");
+        }
+        for (x, y, corner) in [
+            (area.left(), area.top(), "┌"),
+            (right, area.top(), "┐"),
+            (area.left(), bottom, "└"),
+            (right, bottom, "┘"),
+        ] {
+            self.text(x, y, 1, tone, corner);
+        }
+        if !title.is_empty() && area.width > 6 {
+            let title = crate::line::cut(title, usize::from(area.width) - 6);
+            self.text(area.left() + 1, area.top(), area.width - 3, Tone::Bold, &format!(" {title} "));
+        }
+        Rect::new(area.x + 1, area.y + 1, area.width - 2, area.height - 2)
+    }
+
+    /// Writes one cell of a program's screen, with the program's own look. Gives the columns used.
+    pub fn styled(&mut self, x: u16, y: u16, most: u16, style: Style, text: &str) -> u16 {
+        let area = self.buffer.area;
+        if y < area.top() || y >= area.bottom() || x >= area.right() {
+            return 0;
+        }
+        let end = x.saturating_add(most).min(area.right());
+        let mut at = x;
+        for letter in text.graphemes(true) {
+            let safe = clean::cell(letter);
+            let wide = u16::try_from(safe.width()).unwrap_or(0);
+            if wide == 0 {
+                continue;
+            }
+            if at + wide > end {
+                break;
+            }
+            if wide > 2 {
+                // A cluster that became several letters: one cell each.
+                for c in safe.chars() {
+                    at += self.styled(at, y, end - at, style, c.encode_utf8(&mut [0; 4]));
+                }
+                continue;
+            }
+            let shown =
+                if self.ascii && !safe.is_ascii() { clean::ascii(&safe, wide.into()) } else { &*safe };
+            self.halve_left(at, y);
+            if let Some(cell) = self.buffer.cell_mut(Position { x: at, y }) {
+                cell.set_symbol(shown).set_style(style);
+            }
+            for hidden in 1..wide {
+                if let Some(cell) = self.buffer.cell_mut(Position { x: at + hidden, y }) {
+                    cell.reset();
+                    // In ASCII, two question marks stand for a wide letter.
+                    if self.ascii {
+                        cell.set_symbol("?").set_style(style);
+                    }
+                }
+            }
+            if self.ascii && wide > 1 && !safe.is_ascii() {
+                if let Some(cell) = self.buffer.cell_mut(Position { x: at, y }) {
+                    cell.set_symbol("?").set_style(style);
+                }
+            }
+            at += wide;
+            self.unhide(at, y);
+        }
+        at - x
+    }
+
+    /// A wide letter whose right half is about to be overwritten becomes a space: half a letter cannot be drawn.
+    fn halve_left(&mut self, x: u16, y: u16) {
+        if x == 0 {
+            return;
+        }
+        if let Some(left) = self.buffer.cell_mut(Position { x: x - 1, y }) {
+            if left.symbol().width() > 1 {
+                left.set_symbol(" ");
+            }
+        }
+    }
+
+    /// The cell behind what was written shows something of its own.
+    fn unhide(&mut self, x: u16, y: u16) {
+        if let Some(cell) = self.buffer.cell_mut(Position { x, y }) {
+            if cell.symbol().is_empty() {
+                cell.set_symbol(" ");
+            }
+        }
+    }
+}

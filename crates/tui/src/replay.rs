@@ -1,0 +1,75 @@
+//! A recorded log as an engine: the same screen shows what happened, at a chosen speed.
+
+use althing_protocol::{
+    BoxFuture, Engine, Event, EventStream, FeedItem, JournalError, Op, Origin, Screen, Seq, TaskId,
+};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Nobody wants to watch a pause longer than this.
+const LONGEST: Duration = Duration::from_secs(3);
+
+/// A recording.
+#[derive(Debug)]
+pub struct Replay {
+    events: Arc<[Arc<Event>]>,
+    speed: f64,
+}
+
+impl Replay {
+    /// Plays these events so many times as fast as they happened; a speed of 0 shows them all at once.
+    pub fn new(events: impl IntoIterator<Item = Event>, speed: f64) -> Self {
+        Self { events: events.into_iter().map(Arc::new).collect(), speed }
+    }
+}
+
+impl Engine for Replay {
+    fn submit(&self, _: Op, _: Origin) -> bool {
+        false
+    }
+
+    fn subscribe(&self, from: Seq) -> Box<dyn EventStream> {
+        let next = self.events.partition_point(|event| event.seq <= from);
+        Box::new(Playing { events: Arc::clone(&self.events), next, speed: self.speed })
+    }
+
+    fn screen(&self, _: &TaskId) -> Option<Screen> {
+        None
+    }
+}
+
+struct Playing {
+    events: Arc<[Arc<Event>]>,
+    next: usize,
+    speed: f64,
+}
+
+impl Playing {
+    /// How long to wait before the next event.
+    fn pause(&self) -> Duration {
+        let at = |n: usize| self.events.get(n).map(|event| event.at);
+        let (Some(before), Some(now)) = (self.next.checked_sub(1).and_then(at), at(self.next)) else {
+            return Duration::ZERO;
+        };
+        if self.speed <= 0.0 {
+            return Duration::ZERO;
+        }
+        Duration::try_from_secs_f64(now.since(before).0 as f64 / 1000.0 / self.speed)
+            .unwrap_or(LONGEST)
+            .min(LONGEST)
+    }
+}
+
+impl EventStream for Playing {
+    fn next(&mut self) -> BoxFuture<'_, Option<Result<FeedItem, JournalError>>> {
+        Box::pin(async move {
+            let pause = self.pause();
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
+            let event = self.events.get(self.next).cloned()?;
+            self.next += 1;
+            Some(Ok(FeedItem::Event(event)))
+        })
+    }
+}

@@ -1,0 +1,120 @@
+//! The user's terminal: taken over, and always given back.
+//!
+//! Given back when the guard is dropped, when any thread panics, when a signal asks us to stop, and while another program
+//! has the terminal. Giving it back twice does no harm.
+
+use crossterm::{cursor, event, execute, terminal};
+use std::io::{self, Write};
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether the terminal is ours at the moment.
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+static HOOK: Once = Once::new();
+
+/// Holds the terminal.
+#[derive(Debug)]
+pub struct TerminalGuard {
+    _private: (),
+}
+
+impl TerminalGuard {
+    /// Takes the terminal over: raw keys, the alternate screen, the mouse, pastes as a whole.
+    pub fn take() -> io::Result<Self> {
+        HOOK.call_once(|| {
+            let before = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |info| {
+                // First the terminal, so that the message can be read.
+                give_back();
+                before(info);
+            }));
+        });
+        let guard = Self { _private: () };
+        guard.retake()?;
+        Ok(guard)
+    }
+
+    /// Takes the terminal again after it was lent.
+    pub fn retake(&self) -> io::Result<()> {
+        TAKEN.store(true, Ordering::SeqCst);
+        terminal::enable_raw_mode()?;
+        execute!(
+            io::stdout(),
+            terminal::EnterAlternateScreen,
+            event::EnableMouseCapture,
+            event::EnableBracketedPaste,
+            cursor::Hide
+        )
+    }
+
+    /// Gives the terminal back for a while.
+    pub fn lend(&self) {
+        give_back();
+    }
+
+    /// Whether the terminal is still ours: a panic anywhere gives it back.
+    pub fn is_taken(&self) -> bool {
+        TAKEN.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for TerminalGuard {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+/// Gives the terminal back if it is ours. Each step is tried, whatever becomes of the others.
+pub fn give_back() {
+    if !TAKEN.swap(false, Ordering::SeqCst) {
+        return;
+    }
+    let mut out = io::stdout();
+    let _ = execute!(out, event::DisableBracketedPaste);
+    let _ = execute!(out, event::DisableMouseCapture);
+    let _ = execute!(out, terminal::LeaveAlternateScreen);
+    let _ = execute!(out, cursor::Show);
+    let _ = terminal::disable_raw_mode();
+    let _ = out.flush();
+}
+
+/// The sequence that puts a text on the clipboard. Only ever for what the user asked to copy.
+pub fn clipboard(text: &str) -> String {
+    /// Terminals refuse more than this.
+    const MOST: usize = 74_000;
+    let mut end = text.len().min(MOST);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("\x1b]52;c;{}\x07", base64(text.get(..end).unwrap_or_default().as_bytes()))
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or_default());
+        let word = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for place in 0..4_usize {
+            let index = (word >> (18 - 6 * place)) & 63;
+            let letter = LETTERS.get(index as usize).copied().unwrap_or(b'=');
+            out.push(if place <= chunk.len() { char::from(letter) } else { '=' });
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clipboard_gets_base64_and_nothing_else() {
+        assert_eq!(base64(b""), "");
+        assert_eq!(base64(b"f"), "Zg==");
+        assert_eq!(base64(b"fo"), "Zm8=");
+        assert_eq!(base64(b"foobar"), "Zm9vYmFy");
+        assert_eq!(clipboard("\x1b]0;x\x07"), "\x1b]52;c;G10wO3gH\x07");
+    }
+}

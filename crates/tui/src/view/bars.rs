@@ -1,0 +1,176 @@
+//! The context bar at the top, the tabs of the team, and the mode bar above the input.
+
+use super::{count, micro_money, money};
+use crate::app::{App, ModeWord, Target};
+use crate::line;
+use crate::modes::PlanMode;
+use crate::paint::Canvas;
+use crate::theme::Tone;
+use althing_protocol::{AgentMode, ChatState, SessionKind, TaskStatus};
+use ratatui::layout::Rect;
+
+/// Where the session stands, in a few words.
+pub fn status(app: &App) -> &'static str {
+    let model = &app.model;
+    if model.stalled.is_some() {
+        return "Waiting for the disk";
+    }
+    if app.modes.plan_mode == PlanMode::Execute {
+        return "Executing Plan";
+    }
+    if model.kind.is_none() || model.kind == Some(SessionKind::Chat) {
+        return match model.state {
+            ChatState::Idle => "Idle",
+            ChatState::Chatting => "Chatting",
+            ChatState::AwaitingApproval => "Awaiting approval",
+            ChatState::Running => "Running",
+            ChatState::ProcessingResults => "Processing results",
+            ChatState::ProcessingPartial => "Processing partial results",
+            ChatState::ProcessingCancelled => "Processing a cancelled run",
+        };
+    }
+    let has = |status: TaskStatus| model.tasks.iter().any(|task| task.status == status);
+    if has(TaskStatus::WaitingForUser) {
+        "Waiting for you"
+    } else if model.is_busy() {
+        "Running"
+    } else if has(TaskStatus::Failed) {
+        "Failed"
+    } else if has(TaskStatus::Cancelled) {
+        "Cancelled"
+    } else if model.tasks.is_empty() {
+        "Idle"
+    } else {
+        "Done"
+    }
+}
+
+/// The context bar: project, status, mode, what it costs, who waits.
+pub fn context(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
+    let model = &app.model;
+    let project = model.project.as_deref().unwrap_or("none");
+    let project = project.trim_end_matches('/').rsplit('/').next().unwrap_or(project);
+    let mode = if app.options.replay {
+        "Replay"
+    } else if app.modes.interactive_mode {
+        "Interactive"
+    } else {
+        "Direct"
+    };
+    let waiting = model.waiting();
+    let usage = model.usage();
+    let mut pieces: Vec<(Tone, String, u8)> = Vec::new();
+    pieces.push((Tone::AccentBold, "Althing".into(), 6));
+    pieces.push((Tone::Plain, format!("Project: {}", line::cut(project, 24)), 1));
+    pieces.push((Tone::Bold, format!("Status: {}", status(app)), 0));
+    if waiting > 0 {
+        let word = if waiting == 1 { "1 waits for you".into() } else { format!("{waiting} wait for you") };
+        pieces.push((Tone::Warn, word, 0));
+    }
+    if model.is_offline() {
+        pieces.push((Tone::Warn, "offline".into(), 2));
+    }
+    if !model.team.is_empty() {
+        pieces.push((Tone::Dim, count(model.team.len(), "agent"), 5));
+    }
+    if usage.cost_usd > 0.0 || model.budget_micro_usd.is_some() {
+        let of = model.budget_micro_usd.map(|budget| format!(" of {}", micro_money(budget)));
+        pieces.push((Tone::Dim, format!("{}{}", money(usage.cost_usd), of.unwrap_or_default()), 4));
+    }
+    // The least important go first where there is no room.
+    let room = usize::from(area.width).saturating_sub(2 + mode.len());
+    let gap = if area.width < 60 { 1 } else { 3 };
+    let needs = |pieces: &[(Tone, String, u8)]| {
+        pieces.iter().map(|(_, text, _)| line::width(text) + gap).sum::<usize>()
+    };
+    while needs(&pieces) > room {
+        let Some(least) = pieces.iter().map(|(_, _, rank)| *rank).max().filter(|rank| *rank > 0) else {
+            break;
+        };
+        pieces.retain(|(_, _, rank)| *rank != least);
+    }
+    let mut x = area.x + 1;
+    let end = area.right().saturating_sub(mode.len() as u16 + 2);
+    for (tone, text, _) in &pieces {
+        let used = canvas.text(x, area.y, end.saturating_sub(x), *tone, text);
+        if text.ends_with("for you") {
+            app.targets.push((Rect::new(x, area.y, used, 1), Target::Tasks));
+        }
+        x = x.saturating_add(used + gap as u16);
+    }
+    canvas.right(area.right().saturating_sub(1), area.y, mode.len() as u16, Tone::Accent, mode);
+    canvas.rule(area, area.y + 1);
+}
+
+/// The team's tabs: who works in single-agent mode. The others are greyed, and a click chooses them.
+pub fn tabs(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
+    let locked = app.model.is_busy();
+    let chosen = app.modes.selected_agent.clone();
+    let mut x = area.x + 1;
+    for (seat, member) in app.model.team.iter().enumerate() {
+        let active = chosen.as_ref() == Some(&member.id);
+        let tone = match (active, locked) {
+            (true, false) => Tone::AccentBold,
+            (true, true) => Tone::Bold,
+            (false, _) => Tone::Dim,
+        };
+        let mark = if active { " works" } else { "" };
+        let text = format!("{} {}{mark}", seat + 1, line::cut(member.id.as_str(), 20));
+        let used = canvas.text(x, area.y, area.right().saturating_sub(x), tone, &text);
+        app.targets.push((Rect::new(x, area.y, used, 1), Target::Tab(seat)));
+        x = x.saturating_add(used + 3);
+        if x >= area.right() {
+            break;
+        }
+    }
+}
+
+/// The mode bar: its words are the toggles.
+pub fn modes(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, hint: &str) {
+    if app.modes.plan_mode == PlanMode::Execute {
+        let plan = app.model.live_run().and_then(|run| run.plan.as_ref()).or(app.model.pending_plan.as_ref());
+        let path = plan.map(|plan| plan.path.clone()).unwrap_or_default();
+        let used = canvas.text(area.x + 1, area.y, area.width - 1, Tone::AccentBold, "Executing Plan");
+        let room = area.width.saturating_sub(used + 4);
+        canvas.text(area.x + 3 + used, area.y, room, Tone::Plain, &line::cut(&path, room.into()));
+        return;
+    }
+    let modes = &app.modes;
+    let single = modes.agent_mode == AgentMode::Single;
+    let planning = modes.plan_mode == PlanMode::Plan;
+    let words = [
+        (ModeWord::Plan, if planning { "Plan on" } else { "Plan" }, planning),
+        (ModeWord::Agents, if single { "Single" } else { "Multi" }, true),
+        (ModeWord::Refine, if modes.refinement { "Refine" } else { "Refine off" }, modes.refinement),
+        (
+            ModeWord::Interactive,
+            if modes.interactive_mode { "Interactive" } else { "Interactive off" },
+            modes.interactive_mode,
+        ),
+    ];
+    let short = area.width < 60;
+    let locked = app.model.is_busy();
+    let mut x = area.x + 1;
+    for (n, (word, text, active)) in words.into_iter().enumerate() {
+        if n > 0 {
+            x += canvas.text(x, area.y, 3, Tone::Dim, if short { " " } else { " · " });
+        }
+        let tone = match (locked, active, word) {
+            (true, _, _) | (false, false, _) => Tone::Dim,
+            (false, true, ModeWord::Plan) => Tone::AccentBold,
+            (false, true, _) => Tone::Bold,
+        };
+        // On a small screen a letter says it: a capital is on.
+        let first = text.chars().next().unwrap_or(' ');
+        let letter = if active { first.to_string() } else { first.to_lowercase().to_string() };
+        let shown = if short { letter.as_str() } else { text };
+        let used = canvas.text(x, area.y, area.right().saturating_sub(x), tone, shown);
+        app.targets.push((Rect::new(x, area.y, used, 1), Target::Mode(word)));
+        x += used;
+    }
+    let room = area.right().saturating_sub(x + 3);
+    match &app.toast {
+        Some(word) => canvas.right(area.right().saturating_sub(1), area.y, room, Tone::Warn, word),
+        None => canvas.right(area.right().saturating_sub(1), area.y, room, Tone::Dim, hint),
+    };
+}

@@ -1,0 +1,190 @@
+//! Cards of runs and programs, and the final answer.
+
+use super::{count, money, spread, tokens};
+use crate::line::{self, Line};
+use crate::markdown;
+use crate::model::{Model, Run, Task};
+use crate::theme::Tone;
+use althing_protocol::{FileChange, RunResult, RunStatus, TaskStatus, Timestamp};
+
+/// Below this width a card is one line.
+const NARROW: usize = 60;
+
+/// How many files are listed one by one.
+const MOST_FILES: usize = 5;
+
+/// A run's card.
+pub fn run(run: &Run, model: &Model, now: Timestamp, width: usize, lines: &mut Vec<Line>) {
+    let live = run.is_live();
+    let mark = if live && width >= NARROW { " ▾ " } else { " ▸ " };
+    let left =
+        Line::of(Tone::Accent, mark).with(Tone::Bold, &format!("Run: {}", line::first_line(&run.task)));
+    let tone = match run.result.as_ref().map(|result| result.status) {
+        Some(RunStatus::Completed) => Tone::Good,
+        Some(RunStatus::Failed) => Tone::Bad,
+        Some(RunStatus::Partial | RunStatus::Cancelled) => Tone::Warn,
+        None => Tone::Accent,
+    };
+    lines.push(spread(&left, &Line::of(tone, &format!("{} ", run.standing())), width));
+    if width < NARROW {
+        return;
+    }
+    lines.push(Line::of(Tone::Dim, &line::cut(&format!("   {}", facts(run, now)), width)));
+    if live {
+        let names = run.agents.iter().map(|agent| line::width(agent.member.id.as_str())).max();
+        let names = names.unwrap_or_default().clamp(4, 16);
+        for agent in &run.agents {
+            let waits = agent.waits;
+            let asked = run_question(model, run, agent.member.id.as_str());
+            let doing = match (&asked, waits) {
+                (Some(question), _) => format!("waits for you: {question}"),
+                (None, true) => "waits for you".into(),
+                (None, false) => agent.doing(),
+            };
+            let numbers = format!(
+                "round {}  {:>7}  {:>11} ",
+                agent.round.max(1),
+                tokens(&agent.usage),
+                money(agent.usage.cost_usd)
+            );
+            let left = Line::of(Tone::Plain, &format!("   {}  ", line::pad(agent.member.id.as_str(), names)))
+                .with(if waits { Tone::Warn } else { Tone::Dim }, line::first_line(&doing));
+            lines.push(spread(&left, &Line::of(Tone::Dim, &numbers), width));
+        }
+    }
+}
+
+/// What an agent of a run asks, in a line.
+fn run_question(model: &Model, run: &Run, agent: &str) -> Option<String> {
+    let seat = run.agents.iter().position(|other| other.member.id.as_str() == agent)?;
+    let question = model.question_of(&run.id.work(seat as u32 + 1))?;
+    match &question.interaction.kind {
+        althing_protocol::InteractionKind::Program(ask) => Some(line::first_line(&ask.text).to_owned()),
+        _ => None,
+    }
+}
+
+/// `3 agents · 2 rounds · 4m12s` and what else is known.
+pub fn facts(run: &Run, now: Timestamp) -> String {
+    let mut facts = vec![count(run.agents.len(), "agent")];
+    let rounds = run.rounds();
+    if run.is_live() {
+        facts.push(format!("round {}", rounds.max(1)));
+    } else {
+        facts.push(count(rounds as usize, "round"));
+    }
+    facts.push(elapsed(run, now));
+    let cost = run.usage().cost_usd;
+    if cost > 0.0 {
+        facts.push(money(cost));
+    }
+    if let (Some(vote), false) = (&run.vote, run.is_live()) {
+        let all: u32 = vote.votes.values().sum();
+        let own = vote.votes.get(&vote.winner).copied().unwrap_or_default();
+        if all > 0 {
+            facts.push(format!("winner {}, {own} of {all} votes", vote.winner));
+        }
+    }
+    if let Some(result) = &run.result {
+        let written =
+            result.context_path_writes.iter().filter(|write| write.change != FileChange::Deleted).count();
+        if written > 0 {
+            facts.push(format!("{} written", count(written, "file")));
+        }
+        if let Some(error) = &result.error {
+            facts.push(line::first_line(error).to_owned());
+        }
+    }
+    facts.join(" · ")
+}
+
+/// How long a run has taken: whole seconds while it goes on, so that nothing flickers.
+pub fn elapsed(run: &Run, now: Timestamp) -> String {
+    let millis = run.elapsed(now);
+    if run.is_live() && millis.0 < 60_000 { format!("{}s", millis.0 / 1000) } else { millis.to_string() }
+}
+
+/// A run's final answer with the files that it wrote.
+pub fn final_answer(run: &Run, width: usize, lines: &mut Vec<Line>) {
+    let Some(result) = &run.result else { return };
+    let presenter = result.coordination_summary.presenter.as_ref();
+    let who = presenter.map_or("Althing".to_owned(), |agent| format!("{agent} presents"));
+    let mut left = Line::of(Tone::Accent, " ● ").with(Tone::Bold, &who);
+    if run.agents.iter().any(|agent| agent.member.offline) {
+        left.push(Tone::Dim, " (offline, not an AI)");
+    }
+    let mut right = elapsed(run, Timestamp(0));
+    if result.usage.cost_usd > 0.0 {
+        right = format!("{right} · {}", money(result.usage.cost_usd));
+    }
+    lines.push(spread(&left, &Line::of(Tone::Dim, &format!("{right} ")), width));
+    if let Some(answer) = &result.final_answer {
+        let words = markdown::lines(answer, width.saturating_sub(3));
+        lines.extend(words.into_iter().map(|line| line.indented(3)));
+    }
+    if let Some(error) = &result.error {
+        let wrapped = line::wrap_text(Tone::Bad, error, width.saturating_sub(4));
+        lines.extend(wrapped.into_iter().map(|line| line.indented(3)));
+    }
+    footer(result, width, lines);
+}
+
+/// The files written to context paths: listed if they are few, counted if they are many, not mentioned if there are none.
+pub fn footer(result: &RunResult, width: usize, lines: &mut Vec<Line>) {
+    let (deleted, written): (Vec<_>, Vec<_>) =
+        result.context_path_writes.iter().partition(|write| write.change == FileChange::Deleted);
+    if written.is_empty() && deleted.is_empty() {
+        return;
+    }
+    lines.push(Line::default());
+    let keys = Line::of(Tone::Dim, "d diff · u undo ");
+    let list = |writes: &[&althing_protocol::FileWrite]| {
+        let words: Vec<String> = writes.iter().map(|write| super::file_word(write)).collect();
+        words.join(" · ")
+    };
+    if written.len() > MOST_FILES {
+        let head = Line::of(Tone::Bold, &format!("   {} files written to context paths", written.len()));
+        lines.push(spread(&head, &keys, width));
+        let path = format!("{}/context_path_writes.txt", result.log_dir.trim_end_matches('/'));
+        let wrapped = line::wrap_text(Tone::Dim, &path, width.saturating_sub(6));
+        lines.extend(wrapped.into_iter().map(|line| line.indented(5)));
+    } else if !written.is_empty() {
+        let head = Line::of(Tone::Bold, "   Files written to context paths:");
+        lines.push(spread(&head, &keys, width));
+        let wrapped = line::wrap_text(Tone::Plain, &list(&written), width.saturating_sub(6));
+        lines.extend(wrapped.into_iter().map(|line| line.indented(5)));
+    }
+    if !deleted.is_empty() {
+        let text = if deleted.len() > MOST_FILES {
+            format!("{} files deleted", deleted.len())
+        } else {
+            format!("deleted: {}", list(&deleted))
+        };
+        let wrapped = line::wrap_text(Tone::Dim, &text, width.saturating_sub(4));
+        lines.extend(wrapped.into_iter().map(|line| line.indented(3)));
+    }
+}
+
+/// A program's card.
+pub fn program(task: &Task, model: &Model, now: Timestamp, width: usize, lines: &mut Vec<Line>) {
+    let tone = match task.status {
+        TaskStatus::Done => Tone::Good,
+        TaskStatus::Failed => Tone::Bad,
+        TaskStatus::WaitingForUser => Tone::Warn,
+        TaskStatus::Pending | TaskStatus::Cancelled | TaskStatus::Interrupted => Tone::Dim,
+        TaskStatus::Running => Tone::Accent,
+    };
+    let mut name = format!("Task: {}", task.name);
+    if !task.part.member.backend.is_empty() {
+        name = format!("{name} ({})", task.part.member.backend);
+    }
+    let left = Line::of(Tone::Accent, " ▸ ").with(Tone::Bold, &name);
+    lines.push(spread(&left, &Line::of(tone, &format!("{} ", task.standing())), width));
+    if width < NARROW {
+        return;
+    }
+    let what = super::tasks::waits_for(task, model, now);
+    if !what.is_empty() {
+        lines.push(Line::of(Tone::Dim, &line::cut(&format!("   {what}"), width)));
+    }
+}

@@ -1,0 +1,159 @@
+//! Entries of the conversation: the agent's words and cards on the left, the user's on the right.
+
+use super::card;
+use crate::line::{self, Line};
+use crate::list::Items;
+use crate::markdown;
+use crate::model::{Body, Entry, Model};
+use crate::theme::Tone;
+use althing_protocol::{ChatState, NoticeLevel, Timestamp};
+
+/// The conversation as a list.
+pub struct Talk<'a> {
+    /// What is known.
+    pub model: &'a Model,
+    /// Now.
+    pub now: Timestamp,
+}
+
+impl Talk<'_> {
+    /// Whether the agent is at it, so that its words or its thinking show at the end.
+    fn is_talking(&self) -> bool {
+        let busy = match self.model.state {
+            ChatState::Chatting
+            | ChatState::ProcessingResults
+            | ChatState::ProcessingPartial
+            | ChatState::ProcessingCancelled => true,
+            ChatState::Idle | ChatState::AwaitingApproval | ChatState::Running => false,
+        };
+        !self.model.growing.is_empty() || (busy && self.model.interlocutor.is_some())
+    }
+
+    fn head(&self, pinned: bool) -> Line {
+        let mut head = Line::of(Tone::Accent, " ● ").with(Tone::Bold, "Althing");
+        if self.model.interlocutor.as_ref().is_some_and(|member| member.offline) {
+            head.push(Tone::Dim, " (offline, not an AI)");
+        }
+        if pinned {
+            head.push(Tone::Dim, " · pinned");
+        }
+        head
+    }
+}
+
+impl Items for Talk<'_> {
+    fn len(&self) -> usize {
+        self.model.entries.len() + usize::from(self.is_talking())
+    }
+
+    fn version(&self, at: usize) -> Option<u64> {
+        let entry = self.model.entries.get(at)?;
+        let pinned = u64::from(entry.pinned);
+        match &entry.body {
+            Body::User { queued, .. } => Some(2 + pinned + 4 * u64::from(*queued)),
+            Body::Agent { .. } | Body::Notice { .. } | Body::Compacted { .. } => Some(2 + pinned),
+            Body::Tool { result, .. } => Some(2 + u64::from(result.is_some())),
+            Body::Run(id) => self.model.runs.get(id).filter(|run| !run.is_live()).map(|_| 1),
+            Body::Final(_) => Some(1),
+            Body::Program(_) => None,
+        }
+    }
+
+    fn layout(&self, at: usize, width: usize) -> Vec<Line> {
+        let mut lines = vec![Line::default()];
+        match self.model.entries.get(at) {
+            Some(entry) => self.entry(entry, width, &mut lines),
+            None => {
+                let doing = self.model.growing.doing().unwrap_or_else(|| "thinking".into());
+                lines.push(self.head(false).with(Tone::Dim, &format!("  {doing}…")));
+            }
+        }
+        lines
+    }
+
+    fn grows(&self, at: usize) -> Option<(&str, Line)> {
+        let text = &self.model.growing.text;
+        (at == self.model.entries.len() && !text.is_empty()).then(|| (text.as_str(), self.head(false)))
+    }
+}
+
+impl Talk<'_> {
+    fn entry(&self, entry: &Entry, width: usize, lines: &mut Vec<Line>) {
+        match &entry.body {
+            Body::User { text, queued } => user(text, *queued, entry.pinned, width, lines),
+            Body::Agent { text } => {
+                lines.push(self.head(entry.pinned));
+                let words = markdown::lines(text, width.saturating_sub(3));
+                lines.extend(words.into_iter().map(|line| line.indented(3)));
+            }
+            Body::Tool { name, arguments, result, .. } => {
+                let mut line = Line::of(Tone::Dim, " ▸ ").with(Tone::Plain, name);
+                let about = line::first_line(arguments).to_owned();
+                let state = match result {
+                    None => ("running", Tone::Dim),
+                    Some((_, true)) => ("failed ✗", Tone::Bad),
+                    Some((_, false)) => ("done ✓", Tone::Dim),
+                };
+                line.push(Tone::Dim, &format!("  {about}"));
+                lines.push(super::spread(&line, &Line::of(state.1, &format!("{} ", state.0)), width));
+            }
+            Body::Run(id) => {
+                if let Some(run) = self.model.runs.get(id) {
+                    card::run(run, self.model, self.now, width, lines);
+                }
+            }
+            Body::Final(id) => {
+                if let Some(run) = self.model.runs.get(id) {
+                    card::final_answer(run, width, lines);
+                }
+            }
+            Body::Program(id) => {
+                if let Some(task) = self.model.task(id) {
+                    card::program(task, self.model, self.now, width, lines);
+                }
+            }
+            Body::Notice { level, text } => {
+                let (word, tone) = match level {
+                    NoticeLevel::Info => ("note", Tone::Dim),
+                    NoticeLevel::Warning => ("warning", Tone::Warn),
+                    NoticeLevel::Error => ("error", Tone::Bad),
+                };
+                let wrapped =
+                    line::wrap(&[(tone, word), (Tone::Plain, &format!(": {text}"))], width.saturating_sub(4));
+                lines.extend(wrapped.into_iter().map(|line| line.indented(3)));
+            }
+            Body::Compacted { tokens, .. } => {
+                let text =
+                    format!("   the older conversation was summed up: {} to {} tokens", tokens.0, tokens.1);
+                lines.push(Line::of(Tone::Dim, &line::cut(&text, width)));
+            }
+        }
+    }
+}
+
+/// The user's words: on the right, their left edge together.
+fn user(text: &str, queued: bool, pinned: bool, width: usize, lines: &mut Vec<Line>) {
+    let room = (width * 3 / 5).max(width.saturating_sub(24).min(40)).min(width.saturating_sub(7)).max(4);
+    let mut words = line::wrap_text(Tone::Plain, text, room);
+    let mut note = String::new();
+    if queued {
+        note.push_str("queued, delivered after this run · del removes");
+    }
+    if pinned {
+        note.push_str(if note.is_empty() { "pinned" } else { " · pinned" });
+    }
+    if !note.is_empty() {
+        words.push(Line::of(Tone::Dim, &line::cut(&note, width.saturating_sub(7))));
+    }
+    let widest = words.iter().map(Line::width).max().unwrap_or_default();
+    let left = width.saturating_sub(widest + 6);
+    for (n, line) in words.into_iter().enumerate() {
+        let used = line.width();
+        let mut line = line.indented(left);
+        if n == 0 {
+            line.push(Tone::Plain, &" ".repeat(widest - used + 2));
+            line.push(Tone::Bold, "You");
+        }
+        lines.push(line);
+    }
+}

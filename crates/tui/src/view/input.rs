@@ -1,0 +1,73 @@
+//! The input, always at the bottom, with what completes it.
+
+use crate::app::{App, Screen, Target};
+use crate::line;
+use crate::modes::PlanMode;
+use crate::paint::Canvas;
+use crate::theme::Tone;
+use ratatui::layout::Rect;
+
+/// The most rows the input grows to.
+const MOST_ROWS: u16 = 8;
+
+/// The most completions in view.
+const MOST_OFFERS: usize = 8;
+
+/// How many rows the input takes.
+pub fn rows(app: &App, area: Rect) -> u16 {
+    let width = usize::from(area.width.saturating_sub(4));
+    let most = MOST_ROWS.min(area.height / 3).max(1);
+    u16::try_from(app.input.lay(width).rows.len()).unwrap_or(most).clamp(1, most)
+}
+
+/// Draws the input.
+pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
+    let width = usize::from(area.width.saturating_sub(4));
+    canvas.text(area.x + 1, area.y, 1, Tone::AccentBold, "›");
+    app.targets.push((area, Target::Input));
+    let focused = !app.browsing && matches!(app.screens.last(), Some(Screen::Talk) | None);
+    if app.input.is_empty() {
+        let words = match app.modes.plan_mode {
+            PlanMode::Plan => "Describe what to plan...",
+            PlanMode::Normal | PlanMode::Execute => "Type a message...",
+        };
+        canvas.text(area.x + 3, area.y, area.width.saturating_sub(4), Tone::Dim, words);
+        if focused {
+            canvas.set_cursor(area.x + 3, area.y);
+        }
+    } else {
+        let laid = app.input.lay(width);
+        let (row, column) = laid.cursor;
+        let first = (row + 1).saturating_sub(area.height.into());
+        for (n, text) in laid.rows.iter().skip(first).take(area.height.into()).enumerate() {
+            canvas.text(area.x + 3, area.y + n as u16, area.width.saturating_sub(3), Tone::Plain, text);
+        }
+        if focused {
+            canvas.set_cursor(area.x + 3 + column as u16, area.y + (row - first) as u16);
+        }
+    }
+    offers(app, canvas, area);
+}
+
+/// The completions, in a list that ends just above the mode bar.
+fn offers(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
+    let Some(completion) = &app.completion else { return };
+    let bottom = area.y.saturating_sub(1);
+    let room = usize::from(bottom.saturating_sub(2)).min(MOST_OFFERS);
+    let first = (completion.chosen + 1).saturating_sub(room);
+    let shown: Vec<&(String, String)> = completion.offers.iter().skip(first).take(room).collect();
+    let wide =
+        shown.iter().map(|(offer, about)| line::width(offer) + line::width(about) + 6).max().unwrap_or(0);
+    let wide = u16::try_from(wide).unwrap_or(u16::MAX).min(area.width.saturating_sub(2));
+    let top = bottom.saturating_sub(shown.len() as u16);
+    let block = Rect { x: area.x + 1, y: top, width: wide, height: shown.len() as u16 };
+    canvas.clear(block);
+    for (n, (offer, about)) in shown.into_iter().enumerate() {
+        let y = top + n as u16;
+        let used = canvas.text(block.x + 1, y, wide.saturating_sub(2), Tone::Plain, offer);
+        canvas.text(block.x + used + 3, y, wide.saturating_sub(used + 4), Tone::Dim, about);
+        if first + n == completion.chosen {
+            canvas.tone(Rect { y, height: 1, ..block }, Tone::Selected);
+        }
+    }
+}

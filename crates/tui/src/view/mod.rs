@@ -1,0 +1,141 @@
+//! The views: pure functions from what is known to what is drawn.
+
+mod attached;
+mod bars;
+mod card;
+mod entry;
+mod input;
+mod modal;
+mod picker;
+mod question;
+mod reader;
+mod run;
+mod talk;
+mod tasks;
+mod timeline;
+mod welcome;
+
+use crate::app::{App, Screen};
+use crate::line::{self, Line};
+use crate::paint::Canvas;
+use crate::theme::Tone;
+use althing_protocol::{FileChange, FileWrite, Usage};
+use ratatui::layout::Rect;
+
+/// From this width on, an opened run stands beside the conversation.
+const WIDE: u16 = 150;
+
+/// Below this there is no room for anything.
+const LEAST: (u16, u16) = (12, 4);
+
+/// Draws everything.
+pub fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
+    let area = canvas.area();
+    if area.width < LEAST.0 || area.height < LEAST.1 {
+        canvas.text(area.x, area.y, area.width, Tone::Plain, "Althing: make the window larger");
+        return;
+    }
+    let top = app.screens.last().cloned().unwrap_or(Screen::Talk);
+    match top {
+        Screen::Talk => talk::draw(app, canvas, area),
+        Screen::Run(screen) => {
+            let split = area.width >= WIDE;
+            let left = if split { area.width * 2 / 5 } else { 0 };
+            if split {
+                talk::draw(app, canvas, Rect { width: left, ..area });
+                canvas.hide_cursor();
+                app.targets.clear();
+                for y in area.top()..area.bottom() {
+                    canvas.text(left, y, 1, Tone::Dim, "│");
+                }
+            }
+            let offset = if split { left + 1 } else { 0 };
+            let right = Rect { x: area.x + offset, width: area.width - offset, ..area };
+            run::draw(app, canvas, right, &screen);
+        }
+        Screen::Reader(_) => reader::draw(app, canvas, area),
+        Screen::Tasks(chosen) => tasks::panel(app, canvas, area, chosen),
+        Screen::Task(id, _) => tasks::task(app, canvas, area, &id),
+        Screen::Attached(id) => attached::draw(app, canvas, area, &id),
+    }
+    modal::draw(app, canvas, area);
+}
+
+/// The bottom line: what the next key may be, or a word to the user.
+pub(crate) fn hints(app: &App, canvas: &mut Canvas<'_>, area: Rect, y: u16, hints: &str) {
+    match &app.toast {
+        Some(word) => canvas.text(area.x + 1, y, area.width.saturating_sub(2), Tone::Warn, word),
+        None => canvas.text(area.x + 1, y, area.width.saturating_sub(2), Tone::Dim, hints),
+    };
+}
+
+/// Two texts at the two ends of a line; the left one is cut where there is no room.
+pub(crate) fn spread(left: &Line, right: &Line, width: usize) -> Line {
+    let room = width.saturating_sub(right.width() + usize::from(!right.pieces.is_empty()));
+    let mut whole = Line::default();
+    let mut used = 0;
+    for (tone, text) in &left.pieces {
+        let shown = line::cut(text, room.saturating_sub(used));
+        used += line::width(&shown);
+        whole.push(*tone, &shown);
+        if shown.ends_with('…') {
+            break;
+        }
+    }
+    let gap = width.saturating_sub(used + right.width());
+    whole.push(Tone::Plain, &" ".repeat(gap));
+    for (tone, text) in &right.pieces {
+        whole.push(*tone, text);
+    }
+    whole
+}
+
+/// An amount of money, as short as it can be read.
+pub(crate) fn money(usd: f64) -> String {
+    if usd >= 0.01 {
+        format!("${usd:.2}")
+    } else if usd > 0.0 {
+        "under $0.01".into()
+    } else {
+        "$0".into()
+    }
+}
+
+/// An amount of money in millionths.
+pub(crate) fn micro_money(micro: u64) -> String {
+    let usd = micro as f64 / 1e6;
+    if (usd.fract()).abs() < f64::EPSILON { format!("${usd:.0}") } else { money(usd) }
+}
+
+/// A number of tokens, as short as it can be read.
+pub(crate) fn tokens(usage: &Usage) -> String {
+    let count = usage.input_tokens + usage.output_tokens;
+    match count {
+        0..1000 => format!("{count}"),
+        1000..1_000_000 => format!("{}.{}k", count / 1000, count % 1000 / 100),
+        _ => format!("{}.{}M", count / 1_000_000, count % 1_000_000 / 100_000),
+    }
+}
+
+/// A number of things, with its word.
+pub(crate) fn count(number: usize, one: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+}
+
+/// A file that a run changed, in a few words.
+pub fn file_word(write: &FileWrite) -> String {
+    let change = match write.change {
+        FileChange::New => "new",
+        FileChange::Modified => "modified",
+        FileChange::Deleted => "deleted",
+    };
+    format!("{} ({change})", write.path)
+}
+
+/// A number for a text, so that lists of different things do not share layouts.
+pub(crate) fn space(parts: &[&str]) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    parts.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,173 @@
+//! Frames for what lies on top, and the modals that only tell something.
+
+use super::{count, micro_money, money, picker, question, tokens};
+use crate::app::{App, COMMANDS, Modal, Target};
+use crate::line::{self, Line};
+use crate::paint::Canvas;
+use crate::theme::Tone;
+use ratatui::layout::Rect;
+
+/// The keys, as help lists them.
+const KEYS: &[(&str, &str)] = &[
+    ("Enter", "send; in a question: approve"),
+    ("Alt+Enter, Ctrl+J", "new line"),
+    ("Shift+Tab", "plan mode"),
+    ("Alt+A · Alt+R", "one agent or several · refine or not"),
+    ("Alt+1 … 9", "the agent that works alone"),
+    ("Tab", "go through the conversation; complete @path and /command"),
+    ("Ctrl+R", "open the newest run"),
+    ("Ctrl+T", "tasks; Ctrl+] detaches from a program"),
+    ("Ctrl+O", "override the vote"),
+    ("Ctrl+X", "write in your editor"),
+    ("↑ ↓", "earlier messages"),
+    ("PgUp PgDn", "scroll"),
+    ("Del", "take back the newest queued message"),
+    ("Ctrl+C", "clear, then stop the run, twice leave"),
+    ("Ctrl+D", "leave"),
+];
+
+/// Draws what lies on top.
+pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
+    let Some(modal) = app.modal.clone() else { return };
+    // What is below can be seen, not clicked.
+    app.targets.clear();
+    canvas.hide_cursor();
+    match &modal {
+        Modal::Run { .. } | Modal::Plan { .. } | Modal::Override { .. } => {
+            question::draw(app, canvas, area, &modal)
+        }
+        Modal::Program { .. } | Modal::Interrupted { .. } | Modal::Budget { .. } => {
+            question::draw_small(app, canvas, area, &modal);
+        }
+        Modal::Pick { picker, chosen } => picker::draw(app, canvas, area, picker, *chosen),
+        Modal::Problems => {
+            let lines: Vec<Line> = app
+                .options
+                .problems
+                .iter()
+                .flat_map(|problem| {
+                    problem.lines().map(|text| Line::of(Tone::Plain, text)).collect::<Vec<_>>()
+                })
+                .collect();
+            tell(app, canvas, area, "Problems of the config", &lines);
+        }
+        Modal::Cost => {
+            let lines = cost(app);
+            tell(app, canvas, area, "What it has cost", &lines);
+        }
+        Modal::Agents => {
+            let lines = agents(app);
+            tell(app, canvas, area, "Agents", &lines);
+        }
+        Modal::Help => {
+            let mut lines: Vec<Line> = KEYS.iter().map(|(key, about)| pair(key, about)).collect();
+            lines.push(Line::default());
+            lines.extend(COMMANDS.iter().map(|(name, about)| pair(name, about)));
+            lines.push(Line::default());
+            lines.push(pair("@path", "a file or directory in your message"));
+            tell(app, canvas, area, "Help", &lines);
+        }
+    }
+}
+
+fn pair(left: &str, right: &str) -> Line {
+    Line::of(Tone::Accent, &line::pad(left, 19)).with(Tone::Plain, right)
+}
+
+/// A frame in the middle of the screen for so many lines; gives what is inside, with a margin.
+pub fn boxed(canvas: &mut Canvas<'_>, area: Rect, title: &str, lines: usize) -> Rect {
+    let width = area.width.saturating_sub(2).min(96);
+    let height =
+        u16::try_from(lines).unwrap_or(u16::MAX).saturating_add(2).min(area.height.saturating_sub(1));
+    let x = area.x + (area.width - width) / 2;
+    let y = area.y + (area.height - height) / 2;
+    let inside = canvas.frame(Rect { x, y, width, height }, title, Tone::Accent);
+    Rect { x: inside.x + 1, width: inside.width.saturating_sub(2), ..inside }
+}
+
+/// Buttons in a row, each with its key.
+pub fn buttons(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, y: u16, buttons: &[(&str, &str, char)]) {
+    let gap = if area.width < 60 { 2 } else { 6 };
+    let mut x = area.x + if area.width < 60 { 0 } else { 2 };
+    for (n, (word, key, press)) in buttons.iter().enumerate() {
+        let tone = if n == 0 { Tone::AccentBold } else { Tone::Bold };
+        let start = x;
+        x += canvas.text(x, y, area.right().saturating_sub(x), tone, word);
+        x += 1 + canvas.text(x + 1, y, area.right().saturating_sub(x + 1), Tone::Dim, key);
+        app.targets.push((Rect::new(start, y, x - start, 1), Target::Key(*press)));
+        x += gap;
+    }
+}
+
+/// A modal that only tells something. In two columns where it is too long for one.
+fn tell(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, title: &str, lines: &[Line]) {
+    let room = usize::from(area.height.saturating_sub(5)).max(1);
+    let columns = if lines.len() > room && area.width >= 78 { 2 } else { 1 };
+    let rows = lines.len().div_ceil(columns);
+    let inside = boxed(canvas, area, title, rows + 2);
+    let shown = usize::from(inside.height.saturating_sub(2));
+    let wide = inside.width / columns as u16;
+    for column in 0..columns {
+        let part = lines.iter().skip(column * rows).take(rows.min(shown));
+        for (y, line) in (inside.top()..).zip(part) {
+            let x = inside.x + wide * column as u16;
+            canvas.line(x, y, wide.saturating_sub(u16::from(columns > 1)), line);
+        }
+    }
+    if rows > shown {
+        let more = format!("{} more: make the window larger", rows - shown);
+        canvas.text(inside.x, inside.bottom().saturating_sub(2), inside.width, Tone::Dim, &more);
+    }
+    canvas.text(inside.x, inside.bottom().saturating_sub(1), inside.width, Tone::Dim, "esc close");
+    app.targets.push((inside, Target::Key('\x1b')));
+}
+
+fn cost(app: &App) -> Vec<Line> {
+    let model = &app.model;
+    let row = |name: &str, usage: &althing_protocol::Usage| {
+        let numbers =
+            format!("{:>9} tokens  {:>4} calls  {:>11}", tokens(usage), usage.calls, money(usage.cost_usd));
+        Line::of(Tone::Plain, &line::pad(name, 34)).with(Tone::Plain, &numbers)
+    };
+    let mut lines = Vec::new();
+    if model.interlocutor.is_some() {
+        lines.push(row("the conversation", &model.talk));
+    }
+    for task in &model.tasks {
+        if let Some(run) = model.runs.get(&task.id) {
+            lines.push(row(&format!("Run: {}", line::first_line(&run.task)), &run.usage()));
+        } else if task.part.usage.calls > 0 {
+            lines.push(row(&task.name, &task.part.usage));
+        }
+    }
+    lines.push(Line::default());
+    lines.push(row("everything", &model.usage()));
+    if let Some(budget) = model.budget_micro_usd {
+        lines.push(Line::of(Tone::Dim, &format!("budget {}", micro_money(budget))));
+    }
+    lines
+}
+
+fn agents(app: &App) -> Vec<Line> {
+    let mut lines = Vec::new();
+    if let Some(member) = &app.model.interlocutor {
+        lines.push(Line::of(Tone::Dim, &format!("you talk to {} ({})", member.id, member.model)));
+        lines.push(Line::default());
+    }
+    for (seat, member) in app.model.team.iter().enumerate() {
+        let works = app.modes.selected_agent.as_ref() == Some(&member.id);
+        let mut line = Line::of(if works { Tone::AccentBold } else { Tone::Bold }, &format!("{} ", seat + 1))
+            .with(Tone::Bold, &line::pad(member.id.as_str(), 16))
+            .with(Tone::Plain, &format!(" {} · {}", member.backend, member.model));
+        if member.offline {
+            line.push(Tone::Warn, " · offline, not an AI");
+        }
+        if member.hands {
+            line.push(Tone::Dim, " · files and commands");
+        }
+        lines.push(line);
+    }
+    lines.push(Line::default());
+    lines.push(Line::of(Tone::Dim, &format!("{} in runs", count(app.model.team.len(), "agent"))));
+    lines
+}

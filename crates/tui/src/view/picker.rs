@@ -1,0 +1,66 @@
+//! Pickers: sessions, projects, themes.
+
+use super::modal::boxed;
+use super::spread;
+use crate::app::{App, Picker, Target};
+use crate::line::{self, Line};
+use crate::paint::Canvas;
+use crate::theme::{Theme, Tone};
+use althing_protocol::Timestamp;
+use ratatui::layout::Rect;
+
+/// Draws a picker.
+pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, picker: &Picker, chosen: usize) {
+    let (title, keys) = match picker {
+        Picker::Sessions(_) => ("Sessions", "↑↓ choose · enter go on with it · esc stay"),
+        Picker::Projects(_) => ("Projects", "↑↓ choose · enter go there · esc stay"),
+        Picker::Themes(_) => ("Theme", "↑↓ try · enter keep · esc as before"),
+    };
+    let inside = boxed(canvas, area, title, picker.len() + 2);
+    let room = usize::from(inside.height.saturating_sub(2)).max(1);
+    let first = (chosen + 1).saturating_sub(room);
+    let width = usize::from(inside.width.saturating_sub(2));
+    for (row, at) in (first..picker.len()).take(room).enumerate() {
+        let y = inside.y + row as u16;
+        let (left, right) = offer(app, picker, at);
+        let mark = if at == chosen { "› " } else { "  " };
+        canvas.text(inside.x, y, 2, Tone::AccentBold, mark);
+        let tone = if at == chosen { Tone::Bold } else { Tone::Plain };
+        let line = spread(&Line::of(tone, &left), &Line::of(Tone::Dim, &right), width);
+        canvas.line(inside.x + 2, y, inside.width.saturating_sub(2), &line);
+        app.targets.push((Rect { y, height: 1, ..inside }, Target::Item(at)));
+    }
+    canvas.text(inside.x, inside.bottom().saturating_sub(1), inside.width, Tone::Dim, keys);
+}
+
+fn offer(app: &App, picker: &Picker, at: usize) -> (String, String) {
+    match picker {
+        Picker::Sessions(entries) => entries.get(at).map_or_else(Default::default, |entry| {
+            let goal = line::first_line(&entry.goal);
+            let goal = if goal.is_empty() { entry.id.as_str() } else { goal };
+            (goal.to_owned(), format!("{} · {}", entry.state, ago(app.now, entry.updated)))
+        }),
+        Picker::Projects(entries) => entries.get(at).map_or_else(Default::default, |entry| {
+            (format!("{}  {}", entry.name, line::first_line(&entry.about)), entry.path.clone())
+        }),
+        Picker::Themes(_) => Theme::ALL.get(at).map_or_else(Default::default, |theme| {
+            let about = match theme {
+                Theme::Dark => "light text on dark ground",
+                Theme::Light => "dark text on light ground",
+                Theme::Mono => "weight only, no colour",
+            };
+            (theme.name().to_owned(), about.to_owned())
+        }),
+    }
+}
+
+/// How long ago something was.
+fn ago(now: Timestamp, then: Timestamp) -> String {
+    let minutes = now.since(then).0 / 60_000;
+    match minutes {
+        0 => "just now".into(),
+        1..60 => format!("{minutes} min ago"),
+        60..1440 => format!("{} h ago", minutes / 60),
+        _ => format!("{} d ago", minutes / 1440),
+    }
+}

@@ -1,0 +1,330 @@
+//! Questions: may this run be launched, may this plan be carried out, who presents, what a program asks.
+
+use super::micro_money;
+use super::modal::{boxed, buttons};
+use super::spread;
+use crate::app::{App, Field, Modal, Target};
+use crate::editor::Editor;
+use crate::line::{self, Line};
+use crate::paint::Canvas;
+use crate::theme::Tone;
+use althing_protocol::{AgentMode, AskKind, LaunchRun, Proposal};
+use ratatui::layout::Rect;
+
+/// The width of the words before the values.
+const LABEL: usize = 10;
+
+/// Draws a large question.
+pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
+    match modal {
+        Modal::Run { proposal, edited, field, editor, .. } => {
+            run(app, canvas, area, (proposal, edited), *field, editor);
+        }
+        Modal::Plan { preview, field, instructions, changes, top, plan, .. } => {
+            let title = format!("Plan: {} · {}", plan.id, super::count(preview.len(), "task"));
+            let editor = if *field == Field::Changes { changes } else { instructions };
+            plan_question(app, canvas, area, &title, (preview, *top), *field, editor);
+        }
+        Modal::Override { candidates, chosen, .. } => {
+            let inside = boxed(canvas, area, "Choose who presents", candidates.len() + 2);
+            let names =
+                candidates.iter().map(|one| line::width(one.agent.as_str())).max().unwrap_or(4).min(16);
+            let winner =
+                app.model.override_question().and_then(|question| match &question.interaction.kind {
+                    althing_protocol::InteractionKind::WinnerOverride { winner, .. } => {
+                        Some(winner.to_string())
+                    }
+                    _ => None,
+                });
+            let room = usize::from(inside.height.saturating_sub(2)).max(1);
+            let first = (chosen + 1).saturating_sub(room);
+            for (row, (at, one)) in candidates.iter().enumerate().skip(first).take(room).enumerate() {
+                let y = inside.y + row as u16;
+                let mark = if at == *chosen { "› " } else { "  " };
+                let votes = if one.votes == 1 { "1 vote ".into() } else { format!("{} votes", one.votes) };
+                let text = line::first_line(&one.preview);
+                let line = Line::of(Tone::AccentBold, mark)
+                    .with(
+                        if at == *chosen { Tone::Bold } else { Tone::Plain },
+                        &line::pad(one.agent.as_str(), names),
+                    )
+                    .with(Tone::Plain, &format!("  {votes}  "))
+                    .with(Tone::Dim, text);
+                canvas.line(inside.x, y, inside.width, &spread(&line, &Line::default(), inside.width.into()));
+                app.targets.push((Rect { y, height: 1, ..inside }, Target::Item(at)));
+            }
+            let keep = winner.map(|name| format!("esc keep {name}")).unwrap_or_default();
+            let keys = format!("↑↓ choose · space read whole · enter let this one present · {keep}");
+            let keys = line::cut(&keys, inside.width.into());
+            canvas.text(inside.x, inside.bottom().saturating_sub(1), inside.width, Tone::Dim, &keys);
+        }
+        _ => {}
+    }
+}
+
+/// A labelled value, wrapped to at most so many rows.
+fn value(label: &str, text: &str, width: usize, most: usize) -> Vec<Line> {
+    let wrapped = line::wrap_text(Tone::Plain, text, width.saturating_sub(LABEL).max(8));
+    let more = wrapped.len().saturating_sub(most);
+    let mut lines: Vec<Line> = wrapped
+        .into_iter()
+        .take(most)
+        .enumerate()
+        .map(|(n, line)| {
+            let mut whole = Line::of(Tone::Dim, &line::pad(if n == 0 { label } else { "" }, LABEL));
+            for (tone, text) in line.pieces {
+                whole.push(tone, &text);
+            }
+            whole
+        })
+        .collect();
+    if lines.is_empty() {
+        lines.push(Line::of(Tone::Dim, label));
+    }
+    if more > 0 {
+        if let Some(last) = lines.pop() {
+            lines.push(spread(&last, &Line::of(Tone::Dim, &format!("+ {more} lines")), width));
+        }
+    }
+    lines
+}
+
+fn run(
+    app: &mut App,
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    (proposal, edited): (&Proposal, &LaunchRun),
+    field: Field,
+    editor: &Editor,
+) {
+    let width = usize::from(area.width.saturating_sub(6).min(92));
+    let most = usize::from(area.height / 6).max(1);
+    let mut lines = Vec::new();
+    let mut cursor = None;
+    let mut put = |lines: &mut Vec<Line>, label: &str, text: &str, editing: bool| {
+        if editing {
+            let laid = editor.lay(width.saturating_sub(LABEL).max(8));
+            cursor = Some((lines.len() + laid.cursor.0, LABEL + laid.cursor.1));
+            for (n, row) in laid.rows.iter().enumerate() {
+                let label = line::pad(if n == 0 { label } else { "" }, LABEL);
+                lines.push(Line::of(Tone::Accent, &label).with(Tone::Plain, row));
+            }
+        } else {
+            lines.extend(value(label, text, width, most));
+        }
+    };
+    put(&mut lines, "Task", &edited.task, field == Field::Task);
+    let context = edited.context.as_deref().unwrap_or_default();
+    if !context.is_empty() || field == Field::Context {
+        put(&mut lines, "Context", context, field == Field::Context);
+    }
+    let agents: Vec<String> =
+        proposal.members.iter().map(|member| format!("{} {}", member.id, member.model)).collect();
+    lines.extend(value("Agents", &agents.join(" · "), width, 3));
+    lines.extend(value("Modes", &modes(proposal, edited), width, 2));
+    let writes = if proposal.may_write.is_empty() {
+        "nothing outside its workspaces".to_owned()
+    } else {
+        format!("{}, by the presenter after the vote", proposal.may_write.join(", "))
+    };
+    lines.extend(value("May write", &writes, width, 3));
+    let inside = boxed(canvas, area, "Launch this run?", lines.len() + 2);
+    let room = usize::from(inside.height.saturating_sub(2));
+    for (y, line) in (inside.top()..).zip(lines.iter().take(room)) {
+        canvas.line(inside.x, y, inside.width, line);
+    }
+    if let Some((row, column)) = cursor {
+        canvas.set_cursor(inside.x + column as u16, inside.y + row as u16);
+    }
+    let y = inside.bottom().saturating_sub(1);
+    if field == Field::Buttons {
+        buttons(
+            app,
+            canvas,
+            inside,
+            y,
+            &[("Approve", "⏎", '\n'), ("Edit", "e", 'e'), ("Cancel", "esc", '\x1b')],
+        );
+        let hint = "m agents · r refine";
+        canvas.right(
+            inside.right(),
+            y,
+            (hint.len() as u16).min(inside.width.saturating_sub(46)),
+            Tone::Dim,
+            hint,
+        );
+    } else {
+        canvas.text(inside.x, y, inside.width, Tone::Dim, "enter done · alt+enter new line · tab next field");
+    }
+    if app.is_typing() {
+        let word = "you are typing: pause, then answer";
+        canvas.right(inside.right(), y, inside.width.saturating_sub(40), Tone::Warn, word);
+    }
+}
+
+fn modes(proposal: &Proposal, edited: &LaunchRun) -> String {
+    let single = edited.agent_mode.unwrap_or(proposal.modes.agent_mode) == AgentMode::Single;
+    let refine = edited.refinement.unwrap_or(proposal.modes.refinement);
+    let mut words = vec![if single { "Single" } else { "Multi" }, if refine { "Refine" } else { "Quick" }];
+    if proposal.modes.planning {
+        words.insert(0, "Plan");
+    }
+    if edited.execute_after_planning {
+        words.push("then execute");
+    }
+    let chosen: Vec<&str> = proposal
+        .chosen
+        .iter()
+        .filter_map(|name| match name.as_str() {
+            "agent_mode" => Some(if single { "Single" } else { "Multi" }),
+            "refinement" => Some(if refine { "Refine" } else { "Quick" }),
+            "planning" => Some("Plan"),
+            _ => None,
+        })
+        .collect();
+    let mut text = words.join(" · ");
+    if !chosen.is_empty() {
+        text.push_str(&format!("   ({}: your choice)", chosen.join(", ")));
+    }
+    text
+}
+
+fn plan_question(
+    app: &mut App,
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    title: &str,
+    (preview, top): (&[String], usize),
+    field: Field,
+    editor: &Editor,
+) {
+    let width = usize::from(area.width.saturating_sub(6).min(92));
+    let laid = editor.lay(width.saturating_sub(2).max(8));
+    let room = usize::from(area.height.saturating_sub(8)).saturating_sub(laid.rows.len()).max(1);
+    let rows = preview.len().min(room);
+    let inside = boxed(canvas, area, title, rows + laid.rows.len() + 4);
+    let mut y = inside.y;
+    for (n, text) in preview.iter().enumerate().skip(top).take(rows) {
+        let numbered = format!("{} {}", n + 1, line::first_line(text));
+        canvas.text(inside.x, y, inside.width, Tone::Plain, &line::cut(&numbered, inside.width.into()));
+        y += 1;
+    }
+    if preview.len() > top + rows {
+        let more = format!("… {} more, ↑↓ scrolls", preview.len() - top - rows);
+        canvas.text(inside.x, y, inside.width, Tone::Dim, &more);
+    }
+    y += 1;
+    let (label, tone) = match field {
+        Field::Changes => ("What should change:", Tone::Accent),
+        Field::Instructions => ("Add instructions (optional):", Tone::Accent),
+        _ => ("Add instructions (optional): tab", Tone::Dim),
+    };
+    canvas.text(inside.x, y, inside.width, tone, label);
+    y += 1;
+    for (n, row) in laid.rows.iter().enumerate() {
+        canvas.text(inside.x, y + n as u16, 1, tone, if n == 0 { "›" } else { " " });
+        canvas.text(inside.x + 2, y + n as u16, inside.width.saturating_sub(2), Tone::Plain, row);
+    }
+    if field != Field::Buttons {
+        canvas.set_cursor(inside.x + 2 + laid.cursor.1 as u16, y + laid.cursor.0 as u16);
+    }
+    let bottom = inside.bottom().saturating_sub(1);
+    match field {
+        Field::Changes => {
+            canvas.text(inside.x, bottom, inside.width, Tone::Dim, "enter ask for these changes · esc back");
+        }
+        Field::Instructions => {
+            canvas.text(inside.x, bottom, inside.width, Tone::Dim, "enter approve with these · tab back");
+        }
+        _ => buttons(
+            app,
+            canvas,
+            inside,
+            bottom,
+            &[
+                ("Approve", "⏎", '\n'),
+                ("Ask for changes", "c", 'c'),
+                ("Edit", "e", 'e'),
+                ("Cancel", "esc", '\x1b'),
+            ],
+        ),
+    }
+}
+
+/// Draws a small question.
+pub fn draw_small(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
+    let width = usize::from(area.width.saturating_sub(6).min(92));
+    match modal {
+        Modal::Budget { spent, budget, .. } => {
+            let text = format!(
+                "The session has cost {} of its {}. Going on may cost more.",
+                micro_money(*spent),
+                micro_money(*budget)
+            );
+            let lines = line::wrap_text(Tone::Plain, &text, width);
+            let inside = boxed(canvas, area, "The budget is used up", lines.len() + 2);
+            put_lines(canvas, inside, &lines);
+            let bottom = inside.bottom().saturating_sub(1);
+            buttons(app, canvas, inside, bottom, &[("Approve", "⏎", '\n'), ("Cancel", "esc", '\x1b')]);
+        }
+        Modal::Interrupted { task, .. } => {
+            let name = task.as_ref().and_then(|id| app.model.task(id)).map_or("A task", |task| &task.name);
+            let text = format!("{name} was cut off. Start it over, or count it as failed?");
+            let lines = line::wrap_text(Tone::Plain, &text, width);
+            let inside = boxed(canvas, area, "It was interrupted", lines.len() + 2);
+            put_lines(canvas, inside, &lines);
+            let bottom = inside.bottom().saturating_sub(1);
+            let choices = [("Start over", "⏎", '\n'), ("Failed", "f", 'f'), ("Later", "esc", '\x1b')];
+            buttons(app, canvas, inside, bottom, &choices);
+        }
+        Modal::Program { ask, task, chosen, .. } => {
+            let name = task
+                .as_ref()
+                .map_or("A program", |id| app.model.task(id).map_or(id.as_str(), |task| task.name.as_str()));
+            let what = match ask.about {
+                AskKind::Permission => "asks for permission",
+                AskKind::Question => "asks",
+                AskKind::Auth => "wants you to sign in",
+                AskKind::Other => "waits for you",
+            };
+            let title = format!("{name} {what}");
+            let mut lines = line::wrap_text(Tone::Plain, &ask.text, width);
+            lines.truncate(
+                usize::from(area.height.saturating_sub(8)).saturating_sub(ask.options.len()).max(1),
+            );
+            let inside = boxed(canvas, area, &title, lines.len() + ask.options.len() + 3);
+            put_lines(canvas, inside, &lines);
+            let top = inside.y + lines.len() as u16 + 1;
+            for (n, option) in ask.options.iter().enumerate() {
+                let y = top + n as u16;
+                if y + 1 >= inside.bottom() {
+                    break;
+                }
+                let mark = if n == *chosen { "›" } else { " " };
+                let tone = if n == *chosen { Tone::Bold } else { Tone::Plain };
+                canvas.text(inside.x, y, 1, Tone::AccentBold, mark);
+                canvas.text(
+                    inside.x + 2,
+                    y,
+                    inside.width.saturating_sub(2),
+                    tone,
+                    &format!("{} {}", n + 1, option.label),
+                );
+                app.targets.push((Rect { y, height: 1, ..inside }, Target::Item(n)));
+            }
+            let keys = if ask.options.is_empty() {
+                "enter open it and answer there · esc later"
+            } else {
+                "↑↓ choose · enter answer · esc later"
+            };
+            canvas.text(inside.x, inside.bottom().saturating_sub(1), inside.width, Tone::Dim, keys);
+        }
+        _ => {}
+    }
+}
+
+fn put_lines(canvas: &mut Canvas<'_>, inside: Rect, lines: &[Line]) {
+    for (y, line) in (inside.top()..inside.bottom()).zip(lines) {
+        canvas.line(inside.x, y, inside.width, line);
+    }
+}

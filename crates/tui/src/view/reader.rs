@@ -1,0 +1,70 @@
+//! A text, whole: an answer, a tool's result, a diff.
+
+use super::{hints, spread};
+use crate::app::{App, Reader, ReaderText, Screen, Target};
+use crate::line::{self, Line};
+use crate::list::{self, Items};
+use crate::markdown;
+use crate::paint::Canvas;
+use crate::theme::Tone;
+use ratatui::layout::Rect;
+
+struct Parts<'a>(&'a Reader);
+
+impl Items for Parts<'_> {
+    fn len(&self) -> usize {
+        self.0.parts().len()
+    }
+
+    fn version(&self, _: usize) -> Option<u64> {
+        Some(1)
+    }
+
+    fn layout(&self, at: usize, width: usize) -> Vec<Line> {
+        let part = self.0.parts().get(at).map_or("", String::as_str);
+        let room = width.saturating_sub(2);
+        let lines = match &self.0.text {
+            ReaderText::Markdown(_) => {
+                let mut lines = markdown::lines(part, room);
+                lines.push(Line::default());
+                lines
+            }
+            ReaderText::Plain(_) => line::wrap_text(Tone::Plain, part, room),
+            ReaderText::Diff(_) => {
+                let tone = match part.as_bytes().first() {
+                    Some(b'+') => Tone::Added,
+                    Some(b'-') => Tone::Removed,
+                    Some(b'@') => Tone::Accent,
+                    _ => Tone::Plain,
+                };
+                line::wrap_text(tone, part, room)
+            }
+        };
+        let lines = if lines.is_empty() { vec![Line::default()] } else { lines };
+        lines.into_iter().map(|line| line.indented(1)).collect()
+    }
+}
+
+/// Draws the text on top.
+pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
+    let Some(Screen::Reader(reader)) = app.screens.last_mut() else { return };
+    let left = Line::of(Tone::Dim, " ‹ esc   ").with(Tone::Bold, &reader.title);
+    canvas.line(area.x, area.y, area.width, &spread(&left, &Line::default(), area.width.into()));
+    canvas.rule(area, area.y + 1);
+    let body = Rect { y: area.y + 2, height: area.height.saturating_sub(4), ..area };
+    let depth = "reader".to_owned() + &reader.title + &reader.parts().len().to_string();
+    let space = super::space(&[&depth]);
+    let mut scroll = std::mem::take(&mut reader.scroll);
+    list::draw(canvas, body, space, &Parts(reader), &mut scroll, &mut app.layouts);
+    reader.scroll = scroll;
+    let typing = reader.typing.then(|| reader.search.clone().unwrap_or_default());
+    canvas.rule(area, area.bottom() - 2);
+    app.targets.push((Rect { height: 1, width: 8.min(area.width), ..area }, Target::Back));
+    let bottom = area.bottom() - 1;
+    if let Some(search) = typing {
+        canvas.text(area.x + 1, bottom, area.width.saturating_sub(2), Tone::Plain, &format!("/ {search}"));
+        canvas.set_cursor(area.x + 3 + line::width(&search) as u16, bottom);
+        return;
+    }
+    hints(app, canvas, area, bottom, "↑↓ scroll · / search · c copy · o open in pager");
+}

@@ -1,0 +1,211 @@
+//! A run, opened: its agents in tabs, who voted for whom, what each one did, the final answer.
+
+use super::{card, hints, money, spread, timeline::Timeline, tokens};
+use crate::app::{App, RunScreen, Target};
+use crate::line::{self, Line};
+use crate::list::{self, Items};
+use crate::model::Run;
+use crate::paint::Canvas;
+use crate::theme::Tone;
+use althing_protocol::{AgentMode, Timestamp};
+use ratatui::layout::Rect;
+
+/// Draws a run.
+pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, screen: &RunScreen) {
+    let Some(run) = app.model.runs.get(&screen.id) else { return };
+    head(app, canvas, area, run);
+    let mut y = area.y + 1;
+    let mut targets = Vec::new();
+    y += tabs(app, canvas, Rect { y, height: 2, ..area }, run, screen, &mut targets);
+    canvas.rule(area, y);
+    y += 1;
+    let about = run.agents.get(screen.tab).map(|agent| {
+        let member = &agent.member;
+        let mut facts =
+            vec![member.id.to_string(), member.model.clone(), format!("round {}", agent.round.max(1))];
+        facts.push(format!("{} tokens", tokens(&agent.usage)));
+        if agent.usage.cost_usd > 0.0 {
+            facts.push(money(agent.usage.cost_usd));
+        }
+        if member.offline {
+            facts.push("offline, not an AI".into());
+        }
+        facts.join(" · ")
+    });
+    if let Some(about) = about {
+        canvas.text(area.x + 1, y, area.width.saturating_sub(2), Tone::Dim, &about);
+        y += 1;
+    }
+    let live = run.is_live();
+    let last = run.agents.len();
+    let body = Rect { y, height: area.bottom().saturating_sub(y + 2), ..area };
+    let placed = timeline(app, canvas, body, screen);
+    targets.extend(placed.into_iter().map(|(y, item)| (Rect { y, height: 1, ..body }, Target::Item(item))));
+    let back = Rect { height: 1, width: 8.min(area.width), ..area };
+    targets.push((back, Target::Back));
+    if live {
+        let cancel = Rect { x: area.right().saturating_sub(10), width: 10, height: 1, ..area };
+        targets.push((cancel, Target::Key('x')));
+    }
+    app.targets.extend(targets);
+    canvas.rule(area, area.bottom().saturating_sub(2));
+    let bottom = area.bottom().saturating_sub(1);
+    if let (true, Some(search)) = (screen.typing, &screen.search) {
+        canvas.text(area.x + 1, bottom, area.width.saturating_sub(2), Tone::Plain, &format!("/ {search}"));
+        canvas.set_cursor(area.x + 3 + line::width(search) as u16, bottom);
+        return;
+    }
+    let words = if screen.tab == last {
+        "↑↓ scroll · d diff · u undo · c copy"
+    } else {
+        "↑↓ move · enter open · tab next agent · d diff answers · / search"
+    };
+    hints(app, canvas, area, bottom, words);
+}
+
+fn head(app: &App, canvas: &mut Canvas<'_>, area: Rect, run: &Run) {
+    let state = if run.is_live() {
+        format!("{} · round {} · {}", run.phase_word(), run.rounds().max(1), card::elapsed(run, app.now))
+    } else {
+        format!("{} · {}", run.standing(), card::elapsed(run, app.now))
+    };
+    let cost = run.usage().cost_usd;
+    let cost = if cost > 0.0 { format!(" · {}", money(cost)) } else { String::new() };
+    let cancel = if run.is_live() { "   x cancel " } else { " " };
+    let right = Line::of(Tone::Plain, &format!("{state}{cost}")).with(Tone::Dim, cancel);
+    let task = format!("Run: {}", line::first_line(&run.task));
+    let left = Line::of(Tone::Dim, " ‹ esc   ").with(Tone::Bold, &task);
+    canvas.line(area.x, area.y, area.width, &spread(&left, &right, area.width.into()));
+}
+
+/// The agents' tabs and the consensus strip. Gives the rows used.
+fn tabs(
+    app: &App,
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    run: &Run,
+    screen: &RunScreen,
+    targets: &mut Vec<(Rect, Target)>,
+) -> u16 {
+    let strip = strip(run);
+    let single = app.modes.agent_mode == AgentMode::Single;
+    let mut labels: Vec<(String, String)> = run
+        .agents
+        .iter()
+        .enumerate()
+        .map(|(seat, agent)| {
+            let doing = line::cut(line::first_line(&agent.doing()), 24);
+            (format!("{} {}", seat + 1, line::cut(agent.member.id.as_str(), 16)), doing)
+        })
+        .collect();
+    if run.result.is_some() {
+        labels.push(("f final answer".into(), String::new()));
+    }
+    let whole: usize = labels.iter().map(|(name, doing)| line::width(name) + line::width(doing) + 4).sum();
+    let beside = whole + strip.width() + 2 <= area.width.into();
+    let roomy = whole <= area.width.into();
+    let mut x = area.x + 1;
+    for (seat, (name, doing)) in labels.iter().enumerate() {
+        let shown = seat == screen.tab;
+        let works = app.modes.selected_agent.as_ref() == run.agents.get(seat).map(|agent| &agent.member.id);
+        let tone = match (shown, single && !works) {
+            (true, _) => Tone::AccentBold,
+            (false, true) => Tone::Dim,
+            (false, false) => Tone::Bold,
+        };
+        let room = |x: u16| area.right().saturating_sub(x);
+        let mut used = canvas.text(x, area.y, room(x), tone, name);
+        if roomy || shown {
+            used += 1 + canvas.text(x + used + 1, area.y, room(x + used + 1), Tone::Dim, doing);
+        }
+        targets.push((Rect::new(x, area.y, used, 1), Target::Tab(seat)));
+        x = x.saturating_add(used + 2);
+    }
+    if strip.pieces.is_empty() {
+        return 1;
+    }
+    let wide = (strip.width() as u16).min(area.width);
+    let y = if beside { area.y } else { area.y + 1 };
+    canvas.line(area.right().saturating_sub(wide + 1), y, wide, &strip);
+    if beside { 1 } else { 2 }
+}
+
+/// Who has how many votes, and who is waited for.
+fn strip(run: &Run) -> Line {
+    let mut strip = Line::default();
+    let tally = run.tally();
+    if tally.iter().all(|(_, votes)| *votes == 0) {
+        let answered = run.agents.iter().filter(|agent| agent.answers().next().is_some()).count();
+        if run.is_live() {
+            strip.push(Tone::Dim, &format!("{answered} of {} answered", run.agents.len()));
+        }
+        return strip;
+    }
+    for (agent, votes) in tally.into_iter().filter(|(_, votes)| *votes > 0) {
+        strip.push(Tone::Plain, &format!("{} ", line::cut(agent.as_str(), 12)));
+        strip.push(Tone::Accent, &"█".repeat((votes as usize).min(12)));
+        strip.push(Tone::Plain, &format!(" {votes}  "));
+    }
+    let waiting: Vec<&str> = run
+        .agents
+        .iter()
+        .filter(|agent| agent.vote.is_none() && !agent.out && run.vote.is_none())
+        .map(|agent| agent.member.id.as_str())
+        .collect();
+    if !waiting.is_empty() && run.is_live() {
+        strip.push(Tone::Dim, &format!("waiting: {}", waiting.join(", ")));
+    }
+    strip
+}
+
+/// A final answer as a list of one.
+struct Final<'a>(&'a Run);
+
+impl Items for Final<'_> {
+    fn len(&self) -> usize {
+        1
+    }
+
+    fn version(&self, _: usize) -> Option<u64> {
+        Some(1)
+    }
+
+    fn layout(&self, _: usize, width: usize) -> Vec<Line> {
+        let mut lines = Vec::new();
+        card::final_answer(self.0, width, &mut lines);
+        lines.push(Line::default());
+        lines.push(Line::of(
+            Tone::Dim,
+            &line::cut(&format!("   {}", card::facts(self.0, Timestamp(0))), width),
+        ));
+        let summary = self.0.result.as_ref().map(|result| &result.coordination_summary);
+        for ballot in summary.into_iter().flat_map(|summary| &summary.ballots) {
+            let text =
+                format!("   {} → {}  \"{}\"", ballot.voter, ballot.target, line::first_line(&ballot.reason));
+            lines.push(Line::of(Tone::Dim, &line::cut(&text, width)));
+        }
+        lines
+    }
+}
+
+fn timeline(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, screen: &RunScreen) -> list::Placed {
+    let Some(run) = app.model.runs.get(&screen.id) else { return Vec::new() };
+    // The screen on top is the one that was handed in; its scrolling is kept there.
+    let Some(crate::app::Screen::Run(held)) = app.screens.last_mut() else { return Vec::new() };
+    let Some(scroll) = held.scrolls.get_mut(screen.tab) else { return Vec::new() };
+    let space = super::space(&["run", run.id.as_str(), &screen.tab.to_string()]);
+    match run.agents.get(screen.tab) {
+        Some(agent) => {
+            let items = Timeline { agent, start: run.started };
+            let count = agent.timeline.len();
+            let mut placed = list::draw(canvas, area, space, &items, scroll, &mut app.layouts);
+            placed.retain(|(_, item)| *item < count);
+            placed
+        }
+        None if run.result.is_some() => {
+            list::draw(canvas, area, space, &Final(run), scroll, &mut app.layouts);
+            Vec::new()
+        }
+        None => Vec::new(),
+    }
+}

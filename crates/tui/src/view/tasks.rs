@@ -1,0 +1,156 @@
+//! The tasks panel, and what a program without a terminal said and did.
+
+use super::{hints, spread, timeline::Timeline};
+use crate::app::{App, Screen, Target};
+use crate::line::{self, Line};
+use crate::list::{self, Items};
+use crate::model::{Model, Task, TaskKind};
+use crate::paint::Canvas;
+use crate::theme::Tone;
+use althing_protocol::{InteractionKind, TaskId, TaskStatus, Timestamp};
+use ratatui::layout::Rect;
+
+/// What a task waits for, or what became of it, in a line.
+pub fn waits_for(task: &Task, model: &Model, now: Timestamp) -> String {
+    if let Some(question) = model.question_of(&task.id) {
+        let text = match &question.interaction.kind {
+            InteractionKind::Program(ask) => line::first_line(&ask.text).to_owned(),
+            InteractionKind::Interrupted => "it was cut off: start it over?".into(),
+            InteractionKind::WinnerOverride { .. } => "the vote is over".into(),
+            InteractionKind::RunApproval { .. } => "may it be launched?".into(),
+            InteractionKind::PlanApproval { .. } => "may the plan be carried out?".into(),
+            InteractionKind::Budget { .. } => "the budget is used up".into(),
+        };
+        return if text.is_empty() { "waits for you".into() } else { text };
+    }
+    if let Some(why) = &task.why {
+        return line::first_line(why).to_owned();
+    }
+    match task.status {
+        TaskStatus::Running => {
+            let seconds = now.since(task.started).0 / 1000;
+            format!("{}m{:02}s", seconds / 60, seconds % 60)
+        }
+        TaskStatus::Done => task.ended.map(|end| end.since(task.started).to_string()).unwrap_or_default(),
+        _ => String::new(),
+    }
+}
+
+/// Draws the tasks panel.
+pub fn panel(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, chosen: usize) {
+    let left = Line::of(Tone::Dim, " ‹ esc   ").with(Tone::Bold, "Tasks");
+    let waiting = app.model.waiting();
+    let right = if waiting > 0 { format!("{waiting} waiting for you ") } else { String::new() };
+    canvas.line(area.x, area.y, area.width, &spread(&left, &Line::of(Tone::Warn, &right), area.width.into()));
+    canvas.rule(area, area.y + 1);
+    let body = Rect { y: area.y + 2, height: area.height.saturating_sub(4), ..area };
+    let rows = app.task_rows();
+    let chosen = chosen.min(rows.len().saturating_sub(1));
+    if rows.is_empty() {
+        canvas.text(body.x + 1, body.y, body.width, Tone::Dim, "There are no tasks yet.");
+    }
+    let mut shown: Vec<(Option<usize>, Line)> = Vec::new();
+    let mut stage = None;
+    for (n, id) in rows.iter().enumerate() {
+        let Some(task) = app.model.task(id) else { continue };
+        if task.stage != stage {
+            stage.clone_from(&task.stage);
+            if let Some(name) = &task.stage {
+                shown.push((None, Line::of(Tone::AccentBold, &format!(" Stage: {name}"))));
+            }
+        }
+        shown.push((Some(n), row(task, &app.model, app.now, body.width.into())));
+    }
+    let at = shown.iter().position(|(n, _)| *n == Some(chosen)).unwrap_or_default();
+    let first = (at + 1).saturating_sub(body.height.into());
+    for (y, (n, line)) in (body.top()..body.bottom()).zip(shown.iter().skip(first)) {
+        canvas.line(body.x, y, body.width, line);
+        if let Some(n) = n {
+            if *n == chosen {
+                canvas.text(body.x, y, 1, Tone::AccentBold, "›");
+            }
+            app.targets.push((Rect { y, height: 1, ..body }, Target::Item(*n)));
+        }
+    }
+    canvas.rule(area, area.bottom() - 2);
+    app.targets.push((Rect { height: 1, width: 8.min(area.width), ..area }, Target::Back));
+    hints(app, canvas, area, area.bottom() - 1, "↑↓ choose · enter open or attach · a answer · x cancel");
+}
+
+fn row(task: &Task, model: &Model, now: Timestamp, width: usize) -> Line {
+    let tone = match task.status {
+        TaskStatus::WaitingForUser => Tone::Warn,
+        TaskStatus::Failed => Tone::Bad,
+        TaskStatus::Done => Tone::Good,
+        TaskStatus::Pending | TaskStatus::Cancelled | TaskStatus::Interrupted => Tone::Dim,
+        TaskStatus::Running => Tone::Accent,
+    };
+    let kind = match &task.kind {
+        TaskKind::Run => "run".to_owned(),
+        TaskKind::Chat => "conversation".to_owned(),
+        TaskKind::Workflow(_) => "workflow".to_owned(),
+        TaskKind::Program { adapter, interactive: true } => format!("{adapter}, terminal"),
+        TaskKind::Program { adapter, interactive: false } => adapter.clone(),
+    };
+    let name = line::pad(line::first_line(&task.name), (width / 3).clamp(8, 40));
+    let left = Line::of(Tone::Plain, "   ")
+        .with(Tone::Bold, &name)
+        .with(tone, &format!("  {}  ", line::pad(task.standing(), 13)))
+        .with(Tone::Dim, &waits_for(task, model, now));
+    spread(&left, &Line::of(Tone::Dim, &format!("{kind} ")), width)
+}
+
+/// What a program did, and then its output.
+struct Work<'a> {
+    task: &'a Task,
+    timeline: Timeline<'a>,
+}
+
+impl Items for Work<'_> {
+    fn len(&self) -> usize {
+        self.timeline.len() + usize::from(!self.task.output.trim().is_empty())
+    }
+
+    fn version(&self, at: usize) -> Option<u64> {
+        if at < self.timeline.len() { self.timeline.version(at) } else { Some(self.task.output.len() as u64) }
+    }
+
+    fn layout(&self, at: usize, width: usize) -> Vec<Line> {
+        if at < self.timeline.len() {
+            return self.timeline.layout(at, width);
+        }
+        let mut lines = vec![Line::default(), Line::of(Tone::Bold, "   output")];
+        let output = line::wrap_text(Tone::Plain, self.task.output.trim_end(), width.saturating_sub(4));
+        lines.extend(output.into_iter().map(|line| line.indented(3)));
+        lines
+    }
+
+    fn grows(&self, at: usize) -> Option<(&str, Line)> {
+        if at < self.timeline.len() { self.timeline.grows(at) } else { None }
+    }
+}
+
+/// Draws a program without a terminal.
+pub fn task(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, id: &TaskId) {
+    let Some(task) = app.model.task(id) else { return };
+    let left = Line::of(Tone::Dim, " ‹ esc   ").with(Tone::Bold, &format!("Task: {}", task.name));
+    let right = format!("{} · {} ", task.standing(), task.part.member.backend);
+    canvas.line(
+        area.x,
+        area.y,
+        area.width,
+        &spread(&left, &Line::of(Tone::Plain, &right), area.width.into()),
+    );
+    canvas.rule(area, area.y + 1);
+    let body = Rect { y: area.y + 2, height: area.height.saturating_sub(4), ..area };
+    let work = Work { task, timeline: Timeline { agent: &task.part, start: task.started } };
+    if work.len() == 0 {
+        canvas.text(body.x + 1, body.y, body.width, Tone::Dim, "It has said nothing yet.");
+    }
+    if let Some(Screen::Task(_, scroll)) = app.screens.last_mut() {
+        list::draw(canvas, body, super::space(&["task", id.as_str()]), &work, scroll, &mut app.layouts);
+    }
+    app.targets.push((Rect { height: 1, width: 8.min(area.width), ..area }, Target::Back));
+    canvas.rule(area, area.bottom() - 2);
+    hints(app, canvas, area, area.bottom() - 1, "↑↓ scroll · a answer · o open in pager · x cancel");
+}

@@ -1,0 +1,123 @@
+//! An agent's timeline: one line for what it did, whole text for what it said.
+
+use super::spread;
+use crate::line::{self, Line};
+use crate::list::Items;
+use crate::markdown;
+use crate::model::{Agent, Moment, What};
+use crate::theme::Tone;
+use althing_protocol::Timestamp;
+
+/// A timeline as a list.
+pub struct Timeline<'a> {
+    /// Whose.
+    pub agent: &'a Agent,
+    /// When the clock of the timeline began.
+    pub start: Timestamp,
+}
+
+impl Items for Timeline<'_> {
+    fn len(&self) -> usize {
+        self.agent.timeline.len() + usize::from(!self.agent.growing.is_empty())
+    }
+
+    fn version(&self, at: usize) -> Option<u64> {
+        let moment = self.agent.timeline.get(at)?;
+        match &moment.what {
+            What::Tool { result, .. } => Some(2 + u64::from(result.is_some())),
+            _ => Some(1),
+        }
+    }
+
+    fn layout(&self, at: usize, width: usize) -> Vec<Line> {
+        match self.agent.timeline.get(at) {
+            Some(moment) => self.moment(moment, width),
+            None => vec![self.growing(width)],
+        }
+    }
+
+    fn grows(&self, at: usize) -> Option<(&str, Line)> {
+        let growing = &self.agent.growing;
+        let last = at == self.agent.timeline.len() && !growing.text.is_empty();
+        last.then(|| (growing.text.as_str(), Line::of(Tone::Dim, "          ").with(Tone::Accent, "text")))
+    }
+}
+
+impl Timeline<'_> {
+    fn clock(&self, at: Timestamp) -> String {
+        let seconds = at.since(self.start).0 / 1000;
+        format!(" {:>4}:{:02}  ", seconds / 60, seconds % 60)
+    }
+
+    fn growing(&self, width: usize) -> Line {
+        let growing = &self.agent.growing;
+        let doing = growing.doing().unwrap_or_default();
+        let last = growing.reasoning.lines().next_back().unwrap_or_default();
+        let line = Line::of(Tone::Dim, "          ").with(Tone::Accent, &line::pad(&doing, 12));
+        spread(&line.with(Tone::Dim, last), &Line::default(), width)
+    }
+
+    fn moment(&self, moment: &Moment, width: usize) -> Vec<Line> {
+        let clock = self.clock(moment.at);
+        let row = |word: &str, tone: Tone, text: &str, right: &str| {
+            let left = Line::of(Tone::Dim, &clock)
+                .with(Tone::Bold, &line::pad(word, 12))
+                .with(tone, line::first_line(text));
+            spread(&left, &Line::of(Tone::Dim, right), width.saturating_sub(1))
+        };
+        let lines_of = |text: &str| match text.lines().count() {
+            0 | 1 => String::new(),
+            count => format!("({count} lines)"),
+        };
+        match &moment.what {
+            What::Began(what) => vec![row("began", Tone::Dim, what, "")],
+            What::Reasoning(text) => vec![row("reasoning", Tone::Dim, text, &lines_of(text))],
+            What::Text(text) => {
+                let head = Line::of(Tone::Dim, "          ").with(Tone::Accent, "text");
+                let mut lines = vec![Line::default(), head];
+                let words = markdown::lines(text, width.saturating_sub(3));
+                lines.extend(words.into_iter().map(|line| line.indented(3)));
+                lines
+            }
+            What::Tool { name, arguments, result, .. } => {
+                let right = match result {
+                    None => "running".to_owned(),
+                    Some((_, at, true)) => format!("failed ✗  {}", at.since(moment.at)),
+                    Some((text, at, false)) => format!("{}  {}", lines_of(text), at.since(moment.at)),
+                };
+                let tone = if matches!(result, Some((_, _, true))) { Tone::Bad } else { Tone::Plain };
+                vec![row(name, tone, &brief(arguments), right.trim())]
+            }
+            What::Answer { label, content } => {
+                vec![row(
+                    "answer",
+                    Tone::Plain,
+                    &format!("{label}   {}", line::first_line(content)),
+                    &lines_of(content),
+                )]
+            }
+            What::Update(labels) => {
+                let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
+                vec![row("update", Tone::Dim, &format!("{} arrived", labels.join(" and ")), "")]
+            }
+            What::Told(text) => vec![row("told", Tone::Dim, text, "")],
+            What::Vote { target, reason, stale } => {
+                let right = if *stale { "not counted: newer answers" } else { "" };
+                let tone = if *stale { Tone::Dim } else { Tone::Plain };
+                vec![row("vote", tone, &format!("→ {target}   \"{}\"", line::first_line(reason)), right)]
+            }
+            What::Files(writes) => {
+                let words: Vec<String> = writes.iter().map(super::file_word).collect();
+                vec![row("files", Tone::Plain, &words.join(" · "), "")]
+            }
+            What::Presented(text) => vec![row("final", Tone::Good, text, &lines_of(text))],
+            What::Ended(text) => vec![row("ended", Tone::Bad, text, "")],
+        }
+    }
+}
+
+/// A tool's arguments in a line: their values, without the braces.
+fn brief(arguments: &str) -> String {
+    let inner = arguments.trim().trim_start_matches('{').trim_end_matches('}');
+    inner.replace("\\n", " ")
+}
