@@ -65,6 +65,12 @@ pub trait Workplace: Send + Sync {
     /// Its tools.
     fn host(&self) -> &dyn ToolHost;
 
+    /// What may be read, and what may be written, besides the workspace: for agents that bring tools of their own.
+    fn reach(&self, access: ContextAccess) -> (Vec<String>, Vec<String>) {
+        let _ = access;
+        (Vec::new(), Vec::new())
+    }
+
     /// What the agent should know of its place: paths, instructions found in them.
     fn briefing(&self, access: ContextAccess) -> String;
 

@@ -43,7 +43,7 @@ mod tests;
 
 pub use access::{EXCLUDED_NAMES, FilePolicy, ReadOnlyWhy, Refusal};
 pub use checkpoint::{CheckpointFold, rebuild_checkpoint};
-pub use confine::ConfinedDir;
+pub use confine::{Below, ConfinedDir, read_below};
 pub use context::{
     Content, ContextSnapshot, Reviewed, UndoError, UndoLimits, UndoReach, UndoReport, WRITES_FILE, footer,
     keep_list, review, undo,

@@ -134,10 +134,11 @@ impl Doers {
         self.spawn(key, Done::Added(outcome(&kind, Err("it broke off inside Althing".into()))), async move {
             let place = match way {
                 Some(way) => way.place().await,
-                None => Err("its agent has no hands".into()),
+                None => Ok(None),
             };
             let result = match place {
-                Ok(place) => carry_out(&*place, &kind, access).await,
+                Ok(Some(place)) => carry_out(&*place, &kind, access).await,
+                Ok(None) => Err("there is no such tool here".into()),
                 Err(error) => Err(error),
             };
             Done::Added(outcome(&kind, result))

@@ -3,15 +3,16 @@
 
 use super::Parts;
 use crate::coordination::Coordination;
+use crate::interactive::InteractiveSession;
 use althing_protocol::{
-    AnswerLabel, ContextAccess, Message, ModelRequest, RunSpec, TaskId, Workplace, Workplaces,
+    AnswerLabel, ChatSpec, ContextAccess, Message, ModelRequest, RunSpec, TaskId, Workplace, Workplaces,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 
-/// A place that is open, or why it could not be opened.
-type Opened = Result<Arc<dyn Workplace>, String>;
+/// A place that is open, None where there is none, or why it could not be opened.
+type Opened = Result<Option<Arc<dyn Workplace>>, String>;
 
 /// The places, by run and seat.
 #[derive(Default)]
@@ -23,11 +24,19 @@ pub(super) struct Places {
 #[derive(Clone)]
 pub(super) struct Way {
     workplaces: Option<Arc<dyn Workplaces>>,
-    run: TaskId,
-    run_dir: String,
-    spec: Arc<RunSpec>,
-    seat: usize,
+    /// Where the task's files are.
+    dir: String,
+    whose: Whose,
     cell: Arc<OnceCell<Opened>>,
+}
+
+/// Whose place it is.
+#[derive(Clone)]
+enum Whose {
+    /// A member's of a run.
+    Member { run: TaskId, spec: Arc<RunSpec>, seat: usize },
+    /// The interactive agent's.
+    Talker(Arc<ChatSpec>),
 }
 
 /// What an agent is to see from its place in one call.
@@ -45,12 +54,21 @@ impl Places {
         let cell = self.known.entry((run.task.clone(), seat)).or_default();
         Some(Way {
             workplaces: parts.workplaces.clone(),
-            run: run.task.clone(),
-            run_dir: (parts.task_dir)(&run.task),
-            spec: run.shared_spec(),
-            seat,
+            dir: (parts.task_dir)(&run.task),
+            whose: Whose::Member { run: run.task.clone(), spec: run.shared_spec(), seat },
             cell: cell.clone(),
         })
+    }
+
+    /// The way to the interactive agent's place.
+    pub(super) fn way_to_chat(&mut self, parts: &Parts, chat: &InteractiveSession) -> Way {
+        let cell = self.known.entry((chat.task().clone(), 0)).or_default();
+        Way {
+            workplaces: parts.workplaces.clone(),
+            dir: (parts.task_dir)(chat.task()),
+            whose: Whose::Talker(Arc::new(chat.spec().clone())),
+            cell: cell.clone(),
+        }
     }
 
     /// What a seat's agent is to see.
@@ -64,9 +82,13 @@ impl Way {
     /// The place itself.
     pub(super) async fn place(&self) -> Opened {
         let open = || async {
-            match &self.workplaces {
-                Some(workplaces) => workplaces.open(&self.run, &self.run_dir, &self.spec, self.seat).await,
-                None => Err("there is no place to work in".into()),
+            match (&self.workplaces, &self.whose) {
+                (Some(workplaces), Whose::Member { run, spec, seat }) => {
+                    workplaces.open(run, &self.dir, spec, *seat).await.map(Some)
+                }
+                (Some(workplaces), Whose::Talker(spec)) => workplaces.open_chat(&self.dir, spec).await,
+                (None, Whose::Member { .. }) => Err("there is no place to work in".into()),
+                (None, Whose::Talker(_)) => Ok(None),
             }
         };
         self.cell.get_or_init(open).await.clone()
@@ -74,12 +96,17 @@ impl Way {
 
     /// Makes a request one from this place: its tools, what there is to know of it, others' paths as they are seen here.
     pub(super) async fn dress(&self, request: &mut ModelRequest, sight: Sight) -> Result<(), String> {
-        let place = self.place().await?;
+        let Some(place) = self.place().await? else { return Ok(()) };
         place.show(sight.labels).await?;
         request.system = format!("{}\n\n{}", request.system, place.briefing(sight.access)).into();
         request.tools.extend(place.host().tools(sight.access));
-        for other in (0..self.spec.members.len()).filter(|other| *other != self.seat) {
-            let path = self.spec.workspace(&self.run_dir, other);
+        if let Some(desk) = &mut request.desk {
+            desk.workspace = Some(place.path().to_owned());
+            (desk.readable, desk.writable) = place.reach(sight.access);
+        }
+        let Whose::Member { spec, seat, .. } = &self.whose else { return Ok(()) };
+        for other in (0..spec.members.len()).filter(|other| other != seat) {
+            let path = spec.workspace(&self.dir, other);
             let seen = place.view_of(other as u32 + 1);
             for message in &mut request.messages {
                 if let Message::User(text) = message

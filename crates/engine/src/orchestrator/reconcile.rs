@@ -1,13 +1,13 @@
 //! Makes what is under way what is wanted: starts and stops doers and deadlines, and writes a session's last words.
 
 use super::doers::{Call, DoerKey, Job};
-use super::places::Places;
+use super::places::{Places, Sight};
 use super::session::Session;
 use super::{Input, Stopped};
 use crate::coordination::Coordination;
 use crate::workflow::WorkflowExecutor;
 use althing_protocol::{
-    Fact, Journal, JournalError, Millis, Notice, NoticeLevel, ProgramJob, RunEnd, TaskId, Timer,
+    ContextAccess, Fact, Journal, JournalError, Millis, Notice, NoticeLevel, ProgramJob, RunEnd, TaskId, Timer,
 };
 use std::fmt::Write;
 use std::sync::mpsc::Receiver;
@@ -23,6 +23,12 @@ impl Session {
         let runs: Vec<TaskId> = self.runs.keys().cloned().collect();
         for id in runs {
             let Some(wanted) = self.runs.get(&id).map(Coordination::wanted) else { continue };
+            let calls = wanted.calls.into_iter().map(Job::Call);
+            let jobs = calls.chain(wanted.chores.into_iter().map(Job::Chore)).collect();
+            self.make_so(&id, jobs, wanted.timers);
+        }
+        if let Some(chat) = &self.chat {
+            let (id, wanted) = (chat.task().clone(), chat.wanted());
             let calls = wanted.calls.into_iter().map(Job::Call);
             let jobs = calls.chain(wanted.chores.into_iter().map(Job::Chore)).collect();
             self.make_so(&id, jobs, wanted.timers);
@@ -47,6 +53,20 @@ impl Session {
 
     fn start(&mut self, key: DoerKey) {
         match key.job.clone() {
+            Job::Call(_) if self.is_chat(&key.owner) => {
+                let Some(chat) = &self.chat else { return };
+                let Some(request) = chat.request() else { return };
+                let agent = chat.spec().agent.as_ref().map(|agent| &agent.member.id);
+                let backend = agent.and_then(|agent| self.parts.backends.get(agent)).cloned();
+                let way = self.places.way_to_chat(&self.parts, chat);
+                let sight = Sight { access: ContextAccess::ReadOnly, labels: Vec::new() };
+                self.doers.call(key, Call { work: TaskId::chat(), request, backend, place: Some((way, sight)) });
+            }
+            Job::Chore(chore) if self.is_chat(&key.owner) => {
+                let Some(chat) = &self.chat else { return };
+                let way = self.places.way_to_chat(&self.parts, chat);
+                self.doers.chore(key, chore.kind, ContextAccess::ReadOnly, Some(way));
+            }
             Job::Call(call) => {
                 let Some(run) = self.runs.get(&key.owner) else { return };
                 let Some(request) = run.request(call.seat) else { return };
@@ -75,6 +95,26 @@ impl Session {
         }
     }
 
+    /// Writes the files of what has come to its end.
+    pub(super) fn keep_finished(&mut self) {
+        let mut errors = Vec::new();
+        for (id, run) in &self.runs {
+            if run.result().is_some() && self.kept.insert(id.clone()) {
+                errors.extend(keep_run(&mut *self.parts.journal, run).err());
+            }
+        }
+        if let Some(workflow) = self.workflow.as_ref().filter(|workflow| workflow.is_over())
+            && self.kept.insert(workflow.task.clone())
+        {
+            errors.extend(keep_workflow(&mut *self.parts.journal, workflow).err());
+        }
+        for error in errors {
+            let text = format!("the session's files could not be written: {error}");
+            let notice = Notice { level: NoticeLevel::Warning, text, hint: error.hint };
+            self.record(None, None, Fact::Notice(notice));
+        }
+    }
+
     /// The last words of a session.
     pub(super) fn stop(mut self, inbox: &Receiver<Input>) -> Stopped {
         self.doers.stop_all();
@@ -82,14 +122,6 @@ impl Session {
             self.feed.close();
             let runs = self.runs.values().filter(|run| self.is_top(&run.task));
             return Stopped::Halted(runs.map(|run| run.result_as_of_now(RunEnd::Cancelled)).collect());
-        }
-        let mut kept: Vec<Result<(), JournalError>> =
-            self.runs.values().map(|run| keep_run(&mut *self.parts.journal, run)).collect();
-        kept.extend(self.workflow.as_ref().map(|workflow| keep_workflow(&mut *self.parts.journal, workflow)));
-        for error in kept.into_iter().filter_map(Result::err) {
-            let text = format!("the session's files could not be written: {error}");
-            let notice = Notice { level: NoticeLevel::Warning, text, hint: error.hint };
-            self.record(None, None, Fact::Notice(notice));
         }
         let written = self.commit(inbox);
         self.feed.close();
@@ -101,7 +133,7 @@ impl Session {
 }
 
 /// Puts a run's answers and result beside the log, for people; the log stays the truth.
-pub(super) fn keep_run(journal: &mut dyn Journal, run: &Coordination) -> Result<(), JournalError> {
+fn keep_run(journal: &mut dyn Journal, run: &Coordination) -> Result<(), JournalError> {
     let Some(result) = run.result() else { return Ok(()) };
     // One file for all of them: hundreds of agents must not mean hundreds of files.
     let mut answers = String::new();

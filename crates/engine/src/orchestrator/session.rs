@@ -6,13 +6,14 @@ use super::places::Places;
 use super::timers::Timers;
 use super::{Input, Parts, Stopped};
 use crate::coordination::{Consequence, Coordination};
+use crate::interactive::InteractiveSession;
 use crate::workflow::{Told, WorkflowExecutor};
 use althing_protocol::{
     AttemptOutcome, BackendError, Decision, Event, Fact, InteractionId, Item, JournalError, Notice,
     NoticeLevel, Op, Origin, ProgramEnd, ProgramReport, Progress, RunSpec, Seq, SessionOpened, TaskId,
     TaskSpec,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
@@ -31,6 +32,9 @@ pub(super) struct Session {
     pub(super) places: Places,
     pub(super) runs: BTreeMap<TaskId, Coordination>,
     pub(super) workflow: Option<WorkflowExecutor>,
+    pub(super) chat: Option<InteractiveSession>,
+    /// Runs whose files are written.
+    pub(super) kept: BTreeSet<TaskId>,
     /// Who is whose child.
     parents: BTreeMap<TaskId, TaskId>,
     next_seq: Seq,
@@ -62,6 +66,8 @@ impl Session {
             places: Places::default(),
             runs: BTreeMap::new(),
             workflow: None,
+            chat: None,
+            kept: BTreeSet::new(),
             parents: BTreeMap::new(),
             pending: Vec::new(),
             to_tell: Vec::new(),
@@ -95,6 +101,7 @@ impl Session {
                 self.feed.close();
                 return Stopped::Disk(error);
             }
+            self.keep_finished();
             self.reconcile();
             if self.halting || self.is_over() {
                 return self.stop(inbox);
@@ -104,6 +111,10 @@ impl Session {
 
     /// Whether everything that was asked for is done.
     pub(super) fn is_over(&self) -> bool {
+        // A conversation goes on until it is left.
+        if self.chat.is_some() {
+            return false;
+        }
         if let Some(workflow) = &self.workflow {
             return workflow.is_over();
         }
@@ -184,8 +195,16 @@ impl Session {
         self.record(Some(task), None, fact);
     }
 
-    fn work(&self, run: &TaskId, seat: usize) -> Option<TaskId> {
-        self.runs.get(run).map(|run| run.work(seat))
+    fn work(&self, owner: &TaskId, seat: usize) -> Option<TaskId> {
+        if self.is_chat(owner) {
+            return Some(owner.clone());
+        }
+        self.runs.get(owner).map(|run| run.work(seat))
+    }
+
+    /// Whether a task is the conversation.
+    pub(super) fn is_chat(&self, task: &TaskId) -> bool {
+        self.chat.as_ref().is_some_and(|chat| chat.task() == task)
     }
 
     fn reported(&mut self, key: &DoerKey, report: ProgramReport) {
@@ -209,6 +228,20 @@ impl Session {
                 let spec = TaskSpec::Workflow(spec);
                 self.record(Some(id.clone()), None, Fact::TaskCreated { id, parent: None, spec });
             }
+            Op::StartChat { spec } if self.chat.is_none() => {
+                let id = TaskId::chat();
+                let spec = TaskSpec::Chat(spec);
+                self.record(Some(id.clone()), None, Fact::TaskCreated { id, parent: None, spec });
+            }
+            Op::SendMessage { .. }
+            | Op::Unqueue { .. }
+            | Op::Pin { .. }
+            | Op::Compact
+            | Op::SetModes { .. }
+                if self.chat.is_some() =>
+            {
+                self.record(Some(TaskId::chat()), None, Fact::OpAccepted { op, by });
+            }
             Op::Answer { interaction, decision } => self.answer(&interaction, &decision, by),
             Op::Cancel { .. } => {
                 self.record(None, None, Fact::OpAccepted { op, by });
@@ -216,7 +249,7 @@ impl Session {
             Op::Resume => {
                 self.record(None, None, Fact::OpAccepted { op, by });
                 // A crash may have come between the session's opening and what it was opened for.
-                if self.runs.is_empty() && self.workflow.is_none() {
+                if self.runs.is_empty() && self.workflow.is_none() && self.chat.is_none() {
                     let op = self.opened_for.clone();
                     self.begin(op);
                 }
@@ -237,8 +270,8 @@ impl Session {
                 }
             }
             Op::StartWorkflow { .. } => self.refuse("this session has a workflow already"),
-            Op::StartChat { .. }
-            | Op::SendMessage { .. }
+            Op::StartChat { .. } => self.refuse("this session is a conversation already"),
+            Op::SendMessage { .. }
             | Op::Unqueue { .. }
             | Op::Pin { .. }
             | Op::Compact
@@ -261,10 +294,11 @@ impl Session {
 
     fn answer(&mut self, interaction: &InteractionId, decision: &Decision, by: Origin) {
         let run = self.runs.values().find(|run| run.asks(interaction));
-        let verdict = match (run, &self.workflow) {
-            (Some(run), _) => run.answer_override(interaction, decision).map(|facts| (facts, None)),
-            (None, Some(workflow)) => workflow.answer(interaction, decision),
-            (None, None) => Err(format!("the interaction {interaction} is not open")),
+        let verdict = match (run, &self.workflow, &self.chat) {
+            (Some(run), ..) => run.answer_override(interaction, decision).map(|facts| (facts, None)),
+            (None, Some(workflow), _) => workflow.answer(interaction, decision),
+            (None, None, Some(chat)) => chat.answer(interaction, decision).map(|facts| (facts, None)),
+            (None, None, None) => Err(format!("the interaction {interaction} is not open")),
         };
         match verdict {
             Ok((facts, told)) => {
@@ -311,6 +345,9 @@ impl Session {
         if let Some(workflow) = &mut self.workflow {
             workflow.apply(event);
         }
+        if let Some(chat) = &mut self.chat {
+            chat.apply(event);
+        }
     }
 
     fn create(&mut self, id: &TaskId, spec: &TaskSpec) {
@@ -323,7 +360,11 @@ impl Session {
             TaskSpec::Workflow(spec) => {
                 self.workflow = Some(WorkflowExecutor::new(id.clone(), (**spec).clone()));
             }
-            TaskSpec::Chat(_) | TaskSpec::Program(_) | TaskSpec::Work { .. } => {}
+            TaskSpec::Chat(spec) => {
+                let session = self.parts.session.clone();
+                self.chat = Some(InteractiveSession::new(session, id.clone(), (**spec).clone()));
+            }
+            TaskSpec::Program(_) | TaskSpec::Work { .. } => {}
         }
     }
 
@@ -332,6 +373,7 @@ impl Session {
         loop {
             let mut facts: Vec<_> = self.runs.values().flat_map(Coordination::consequences).collect();
             facts.extend(self.workflow.iter().flat_map(WorkflowExecutor::consequences));
+            facts.extend(self.chat.iter().flat_map(InteractiveSession::consequences));
             if facts.is_empty() {
                 return;
             }

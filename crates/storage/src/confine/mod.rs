@@ -4,8 +4,11 @@
 //! link may be followed, its text is read and judged like any other path (see `access`). A directory that is swapped for
 //! a link between two steps therefore ends in an error, never somewhere else.
 
+mod below;
 mod found;
 mod tree;
+
+pub use below::{Below, read_below};
 
 pub(crate) use found::{Found, Kind, Stamp, TICK};
 pub(crate) use tree::{Leaf, TreeWalk, by_bytes, is_change, workers};

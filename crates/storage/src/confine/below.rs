@@ -1,0 +1,81 @@
+//! Reading one path below a directory for somebody outside: a text, or the names in a directory. Nothing leads out.
+
+use super::ConfinedDir;
+use std::ffi::OsStr;
+use std::io::{self, Read};
+use std::path::{Component, Path};
+
+/// What is at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Below {
+    /// A file's text.
+    Text(String),
+    /// A directory's names, sorted; those of directories end in a slash.
+    Names(Vec<String>),
+}
+
+/// Reads what is at `path` below `root`; the empty path is `root` itself. Files beyond `limit` bytes are refused, and so is
+/// what is no UTF-8 text.
+pub fn read_below(root: &Path, path: &str, limit: u64) -> io::Result<Below> {
+    let path = Path::new(path);
+    let plain = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    if !plain || path.is_absolute() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path leads out of its directory"));
+    }
+    let root = ConfinedDir::open(root)?;
+    let parts: Vec<&OsStr> = path
+        .components()
+        .filter_map(|part| match part {
+            Component::Normal(name) => Some(name),
+            _ => None,
+        })
+        .collect();
+    let Some((name, above)) = parts.split_last() else { return names(&root) };
+    let mut dir = root;
+    for part in above {
+        dir = dir.descend(part)?;
+    }
+    if let Ok(inner) = dir.descend(name) {
+        return names(&inner);
+    }
+    let (file, _) = dir.open_file(name)?;
+    let mut text = String::new();
+    file.take(limit + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > limit {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {limit} bytes")));
+    }
+    Ok(Below::Text(text))
+}
+
+fn names(dir: &ConfinedDir) -> io::Result<Below> {
+    let mut names = Vec::new();
+    for name in dir.names()? {
+        let slash = if dir.descend(&name).is_ok() { "/" } else { "" };
+        names.push(format!("{}{slash}", name.to_string_lossy()));
+    }
+    names.sort();
+    Ok(Below::Names(names))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_below_is_read_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("root");
+        std::fs::create_dir_all(root.join("sub")).unwrap();
+        std::fs::write(root.join("sub/a.txt"), "hello").unwrap();
+        std::fs::write(dir.path().join("secret"), "no").unwrap();
+        std::os::unix::fs::symlink("../secret", root.join("link")).unwrap();
+        std::os::unix::fs::symlink("..", root.join("up")).unwrap();
+        assert_eq!(read_below(&root, "sub/a.txt", 100).unwrap(), Below::Text("hello".into()));
+        assert_eq!(read_below(&root, "sub", 100).unwrap(), Below::Names(vec!["a.txt".into()]));
+        assert!(matches!(read_below(&root, "", 100).unwrap(), Below::Names(names) if names.contains(&"sub/".into())));
+        for out in ["../secret", "/etc/passwd", "link", "up/secret", "sub/../../secret", "absent"] {
+            assert!(read_below(&root, out, 100).is_err(), "{out}");
+        }
+        assert!(read_below(&root, "sub/a.txt", 3).is_err(), "too large");
+    }
+}
