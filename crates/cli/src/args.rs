@@ -24,7 +24,7 @@ pub struct Args {
 }
 
 /// Options work before or after a command.
-#[derive(Debug, ClapArgs)]
+#[derive(Clone, Debug, ClapArgs)]
 pub struct Options {
     /// YAML config; else ./althing.yaml, ./.althing/config.yaml, the user's config directory, else agents for the API
     /// keys found, else the offline model
@@ -83,6 +83,18 @@ pub struct Options {
     #[arg(long, global = true, value_name = "PATH[:ro|:rw]")]
     pub context_path: Vec<String>,
 
+    /// The project workspace: what is known, what was run and what came of it, beyond any conversation
+    #[arg(long, global = true, value_name = "DIR")]
+    pub project: Option<PathBuf>,
+
+    /// Go on in that conversation
+    #[arg(long, global = true, value_name = "ID", conflicts_with = "go_on")]
+    pub session: Option<String>,
+
+    /// Go on in the newest conversation here
+    #[arg(long = "continue", global = true)]
+    pub go_on: bool,
+
     /// Let commands run without a sandbox where none can be had
     #[arg(long, global = true)]
     pub unconfined: bool,
@@ -119,6 +131,17 @@ impl Single {
     }
 }
 
+/// Whether runs that an agent proposes are approved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Approve {
+    /// Each of them.
+    Always,
+    /// None of them.
+    Never,
+    /// The user is asked; where nobody answers, none.
+    Ask,
+}
+
 /// How much of the log is streamed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StreamEvents {
@@ -135,6 +158,17 @@ pub enum Command {
         /// Which session
         #[arg(value_name = "ID")]
         id: Option<String>,
+    },
+    /// The conversation without a screen: messages as lines on stdin, replies on stdout (--json: ops and events)
+    Chat {
+        /// Whether runs that the agent proposes are approved
+        #[arg(long, value_enum, default_value_t = Approve::Ask)]
+        approve: Approve,
+    },
+    /// Stages of programs and runs, from a file
+    Workflow {
+        #[command(subcommand)]
+        action: WorkflowAction,
     },
     /// Put back the context-path files that a run changed
     Undo {
@@ -184,6 +218,21 @@ pub enum SessionsAction {
         /// How many days without a change make a session old
         #[arg(long, value_name = "DAYS", default_value_t = 30)]
         older_than: u64,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum WorkflowAction {
+    /// Run a workflow to its end
+    Run {
+        /// The file
+        file: PathBuf,
+    },
+    /// Say everything that is wrong with workflow files
+    Check {
+        /// The files
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
     },
 }
 

@@ -203,7 +203,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    fn finish(mut self, stopped: Stopped, signalled: bool) -> Result<Exit, Failure> {
+    fn finish(self, stopped: Stopped, signalled: bool) -> Result<Exit, Failure> {
         match stopped {
             Stopped::Disk(error) => Err(Failure {
                 exit: if signalled { Exit::Interrupted } else { Exit::NoAnswer },
@@ -222,25 +222,31 @@ impl<'a> Follower<'a> {
                 show::say(&format!("interrupted; go on with `{}`", self.resume_command));
                 Ok(Exit::Interrupted)
             }
-            Stopped::Finished if self.workflow.is_some() => self.print_workflow(),
-            Stopped::Finished => match self.result.take() {
-                Some((end, result)) => {
-                    self.print(end, &result)?;
-                    match &self.lost {
-                        Some(error) => Err(self.lost_output("stdout", error, &result)),
-                        None => Ok(end.into()),
-                    }
+            Stopped::Finished => self.print_end(),
+        }
+    }
+
+    /// Prints what came of the session.
+    pub fn print_end(mut self) -> Result<Exit, Failure> {
+        if self.workflow.is_some() {
+            return self.print_workflow();
+        }
+        match self.result.take() {
+            Some((end, result)) => {
+                self.print(end, &result)?;
+                match &self.lost {
+                    Some(error) => Err(self.lost_output("stdout", error, &result)),
+                    None => Ok(end.into()),
                 }
-                None => Err(Failure {
-                    exit: Exit::NoAnswer,
-                    ..Failure::usage("the session ended without a result")
-                }),
-            },
+            }
+            None => {
+                Err(Failure { exit: Exit::NoAnswer, ..Failure::usage("the session ended without a result") })
+            }
         }
     }
 
     /// Prints a workflow's result where it was asked for.
-    pub fn print_workflow(&self) -> Result<Exit, Failure> {
+    fn print_workflow(&self) -> Result<Exit, Failure> {
         let Some(workflow) = &self.workflow else { return Ok(Exit::NoAnswer) };
         let report = workflow.report();
         let exit = match report.status {
@@ -295,7 +301,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Prints a result where it was asked for.
-    pub fn print(&self, end: RunEnd, result: &RunResult) -> Result<(), Failure> {
+    fn print(&self, end: RunEnd, result: &RunResult) -> Result<(), Failure> {
         if let Some(error) = result.error.as_ref().filter(|_| end != RunEnd::Answered) {
             show::say(&format!("althing: {error}"));
         }

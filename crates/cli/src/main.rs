@@ -10,9 +10,11 @@
 mod args;
 mod command;
 mod context;
+mod conversation;
 mod exit;
 mod follow;
 mod place;
+mod programs;
 mod secrets;
 mod session;
 mod show;
@@ -57,6 +59,10 @@ fn run(args: args::Args) -> Result<Exit, Failure> {
         None => command::run::run(&args.options, args.task.as_deref(), &surroundings),
         Some(args::Command::Resume { id }) => {
             command::resume::run(&args.options, id.as_deref(), &surroundings)
+        }
+        Some(args::Command::Chat { approve }) => command::chat::run(&args.options, approve, &surroundings),
+        Some(args::Command::Workflow { action }) => {
+            command::workflow::run(&args.options, action, &surroundings)
         }
         Some(args::Command::Undo { run }) => command::undo::run(&args.options, &run, &surroundings),
         Some(args::Command::Agents) => command::agents::run(&args.options, &surroundings),

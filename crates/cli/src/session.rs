@@ -11,16 +11,16 @@ use crate::team::Team;
 use althing_engine::{Backends, Orchestrator, Parts};
 use althing_llm::{HttpClient, HttpOptions, PriceTable};
 use althing_protocol::{
-    AgentId, Clock, ContextPath, Event, HandsConfig, LOG_SCHEMA, Member, Op, Programs, SessionId,
-    SessionKind, SessionOpened, TaskId,
+    AgentId, BackendConfig, Clock, ContextPath, Event, HandsConfig, LOG_SCHEMA, Member, Op, Programs,
+    SessionId, SessionKind, SessionOpened, TaskId,
 };
 use althing_runner::{AcceptedByUser, Confinement};
-use althing_storage::{Keeper, SessionWriter};
+use althing_storage::{Keeper, SessionSummary, SessionWriter};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 
 /// How long agents' programs and containers may take to end.
 const CLOSING: Duration = Duration::from_secs(2);
@@ -33,6 +33,8 @@ pub struct Cast {
     pub members: Vec<Member>,
     pub backends: Backends,
     pub hands: HashMap<AgentId, HandsConfig>,
+    /// How models are reached, and whether over TLS.
+    http: Option<(bool, HttpClient)>,
 }
 
 /// How to reach models from here: with the user's own certificate authorities besides the public ones.
@@ -51,36 +53,84 @@ pub fn cast(
     about: Option<&[ContextPath]>,
     surroundings: &Surroundings,
 ) -> Result<Cast, Failure> {
-    // Reading a system's certificates takes milliseconds; only those who use TLS pay for it.
-    let over_tls = |url: &String| url.starts_with("https:");
-    let tls = team.config.agents.iter().any(|agent| agent.backend.base_url.as_ref().is_some_and(over_tls));
-    let options = if tls { http_options(surroundings)? } else { HttpOptions::default() };
-    let http = HttpClient::new(&options)?;
-    let prices = PriceTable::new(&team.config.prices);
-    let mut cast = Cast { members: Vec::new(), backends: Backends::new(), hands: HashMap::new() };
+    let mut cast = Cast::default();
     for agent in &team.config.agents {
-        let backend = althing_llm::backend(&agent.backend, &http, &prices).map_err(|error| Failure {
-            message: format!("agent {}: {error}", agent.id),
-            ..Failure::from(error)
-        })?;
-        for warning in althing_llm::warnings(&agent.backend) {
-            show::say(&format!("agent {}: {warning}", agent.id));
-        }
-        let info = backend.info().clone();
-        cast.members.push(Member {
-            id: agent.id.clone(),
-            backend: info.kind,
-            model: info.model,
-            offline: info.offline,
+        let member = cast.add(&agent.id, &agent.backend, team, surroundings)?;
+        let member = Member {
             system_message: agent.system_message.clone(),
             // Who is to work on paths must be able to look at them.
             hands: agent.hands.any() || about.is_some_and(|paths| !paths.is_empty()),
             voting_sensitivity: agent.voting_sensitivity,
-        });
-        cast.backends.insert(agent.id.clone(), backend);
+            ..member
+        };
+        cast.members.push(member);
         cast.hands.insert(agent.id.clone(), agent.hands.clone());
     }
     Ok(cast)
+}
+
+impl Cast {
+    /// Gives an agent its backend; what is known of it as a member.
+    pub fn add(
+        &mut self,
+        id: &AgentId,
+        config: &BackendConfig,
+        team: &Team,
+        surroundings: &Surroundings,
+    ) -> Result<Member, Failure> {
+        // Reading a system's certificates takes milliseconds; only those who use TLS pay for it.
+        let tls = config.base_url.as_ref().is_some_and(|url| url.starts_with("https:"));
+        let http = match &self.http {
+            Some((with_tls, http)) if *with_tls || !tls => http.clone(),
+            _ => {
+                let options = if tls { http_options(surroundings)? } else { HttpOptions::default() };
+                let http = HttpClient::new(&options)?;
+                self.http = Some((tls, http.clone()));
+                http
+            }
+        };
+        let prices = PriceTable::new(&team.config.prices);
+        let backend = althing_llm::backend(config, &http, &prices)
+            .map_err(|error| Failure { message: format!("agent {id}: {error}"), ..Failure::from(error) })?;
+        for warning in althing_llm::warnings(config) {
+            show::say(&format!("agent {id}: {warning}"));
+        }
+        let info = backend.info().clone();
+        self.backends.insert(id.clone(), backend);
+        Ok(Member {
+            id: id.clone(),
+            backend: info.kind,
+            model: info.model,
+            offline: info.offline,
+            system_message: None,
+            hands: false,
+            voting_sensitivity: None,
+        })
+    }
+}
+
+/// The conversation that the options name, if they name one.
+pub fn to_go_on_with(options: &Options, surroundings: &Surroundings) -> Result<Option<SessionId>, Failure> {
+    if let Some(id) = &options.session {
+        return Ok(Some(SessionId::new(id.as_str())));
+    }
+    if !options.go_on {
+        return Ok(None);
+    }
+    let dir = surroundings.state_dir(options.state_dir.as_deref());
+    let sessions = match althing_storage::open_existing_state(&dir)? {
+        Some(state) => state.list()?,
+        None => Vec::new(),
+    };
+    let is_chat = |session: &SessionSummary| {
+        session.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.kind == SessionKind::Chat)
+    };
+    let newest = sessions.into_iter().find(|session| is_chat(session) && !session.locked_by_live_process);
+    let found = newest.map(|session| session.id);
+    found.map(Some).ok_or_else(|| {
+        Failure::usage(format!("there is no conversation to go on with in {}", dir.display()))
+            .hint("`althing sessions` lists what is there")
+    })
 }
 
 /// The runtime on which model calls run: one thread, since they mostly wait.
@@ -101,28 +151,24 @@ pub fn signals(runtime: &Runtime) -> Result<StopSignals, Failure> {
 }
 
 /// The places where a session's agents work, those of them that have hands.
-pub fn places(
+pub async fn places(
     id: &SessionId,
     hands: HashMap<AgentId, HandsConfig>,
     state_dir: &Path,
     options: &Options,
     surroundings: &Surroundings,
-    runtime: &Runtime,
 ) -> Arc<Places> {
     let tell: place::Tell = Arc::new(show::say);
-    let walls = runtime.block_on(async {
-        let mut walls = if place::runs_commands(&hands) {
-            let accepted = options.unconfined.then(AcceptedByUser::explicitly);
-            Walls::find(&std::env::temp_dir(), accepted).await
-        } else {
-            Walls::unneeded()
-        };
-        if place::needs_docker(&hands) {
-            let socket = place::docker_socket(surroundings.variable("DOCKER_HOST").as_deref());
-            walls.docker = place::docker(&tell, &socket).await;
-        }
-        walls
-    });
+    let mut walls = if place::runs_commands(&hands) {
+        let accepted = options.unconfined.then(AcceptedByUser::explicitly);
+        Walls::find(&std::env::temp_dir(), accepted).await
+    } else {
+        Walls::unneeded()
+    };
+    if place::needs_docker(&hands) {
+        let socket = place::docker_socket(surroundings.variable("DOCKER_HOST").as_deref());
+        walls.docker = place::docker(&tell, &socket).await;
+    }
     match &walls.local {
         Confinement::Unconfined(_) => {
             show::say("commands run unconfined, as you accepted: agents can do whatever you can")
@@ -162,14 +208,13 @@ pub struct Begun {
 }
 
 /// Begins a session: its directory, its places, its log, its first op.
-pub fn begin(
+pub async fn begin(
     new: NewSession,
     team: &Team,
     Cast { backends, hands, .. }: Cast,
     programs: Option<Arc<dyn Programs>>,
     options: &Options,
     surroundings: &Surroundings,
-    runtime: &Runtime,
 ) -> Result<Begun, Failure> {
     let state = althing_storage::open_state(&surroundings.state_dir(options.state_dir.as_deref())).map_err(
         |error| {
@@ -190,9 +235,9 @@ pub fn begin(
         config_digest: team.digest.clone(),
         op: Some(new.op),
     };
-    let places = places(&id, hands, state.state_dir(), options, surroundings, runtime);
+    let places = places(&id, hands, state.state_dir(), options, surroundings).await;
     let staff = Staff { backends, places: places.clone(), programs };
-    let orchestrator = open(id.clone(), writer, Vec::new(), staff, Some(opening), runtime)?;
+    let orchestrator = open(id.clone(), writer, Vec::new(), staff, Some(opening), &Handle::current())?;
     Ok(Begun { id, orchestrator, places })
 }
 
@@ -210,7 +255,7 @@ pub fn open(
     history: Vec<Arc<Event>>,
     staff: Staff,
     opening: Option<SessionOpened>,
-    runtime: &Runtime,
+    runtime: &Handle,
 ) -> Result<Orchestrator, Failure> {
     let dir = writer.dir().to_owned();
     let parts = Parts {
@@ -224,7 +269,7 @@ pub fn open(
         clock: Arc::new(SystemClock),
         mask: secrets::session_mask(),
         task_dir: Box::new(move |task: &TaskId| dir.join("tasks").join(task.as_str()).display().to_string()),
-        runtime: runtime.handle().clone(),
+        runtime: runtime.clone(),
         disk_patience: DISK_PATIENCE,
     };
     Orchestrator::open(parts, opening).map_err(|error| Failure {

@@ -7,7 +7,7 @@ use crate::show;
 use crate::surroundings::Surroundings;
 use crate::trust::Trust;
 use althing_config::{Purpose, Report, Source, Style};
-use althing_protocol::{Config, SessionOpened};
+use althing_protocol::{Config, InteractiveConfig, SessionOpened};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,14 @@ pub struct Team {
     pub notes: Vec<String>,
     /// Whether progress is to be plain lines, also on a terminal.
     pub plain: bool,
+}
+
+impl Team {
+    /// The conversation's settings. A config file that does not mention it has none; without a file it is on.
+    pub fn interactive(&self) -> Option<InteractiveConfig> {
+        let default = || (!Path::new(&self.source).is_absolute()).then(InteractiveConfig::default);
+        self.config.interactive.clone().or_else(default).filter(|config| config.enabled)
+    }
 }
 
 /// Who named the config decides whether it is trusted.

@@ -1,8 +1,10 @@
 //! What the program can be told to do, one file each.
 
 pub mod agents;
+pub mod chat;
 pub mod config;
 pub mod resume;
 pub mod run;
 pub mod sessions;
 pub mod undo;
+pub mod workflow;

@@ -1,22 +1,29 @@
 //! `althing resume [ID]`: goes on with an interrupted session where it stopped.
 
-use crate::args::Options;
+use crate::args::{Approve, Options};
+use crate::conversation;
 use crate::exit::{Exit, Failure};
 use crate::follow::Follower;
-use crate::session::{self, Cast, Staff};
+use crate::programs;
+use crate::session::{self, Begun, Cast, Staff};
 use crate::show;
 use crate::surroundings::Surroundings;
 use crate::team;
 use althing_protocol::{
-    Event, Fact, Op, Origin, RunEnd, RunResult, Seq, SessionId, SessionKind, SessionOpened, SessionState,
-    Verdict,
+    Event, Fact, Op, Origin, Seq, SessionId, SessionKind, SessionOpened, SessionState, StageBody,
+    WorkflowSpec,
 };
 use althing_storage::{Opened, SessionManager};
 use std::sync::Arc;
+use tokio::runtime::Runtime;
+
+/// A session that is opened again, and what had happened in it.
+pub struct Reopened {
+    pub begun: Begun,
+    pub events: Vec<Arc<Event>>,
+}
 
 pub fn run(options: &Options, id: Option<&str>, surroundings: &Surroundings) -> Result<Exit, Failure> {
-    let runtime = session::runtime()?;
-    let signals = session::signals(&runtime)?;
     let dir = surroundings.state_dir(options.state_dir.as_deref());
     let nothing = || {
         Failure::usage(format!("there is nothing to resume in {}", dir.display()))
@@ -27,41 +34,96 @@ pub fn run(options: &Options, id: Option<&str>, surroundings: &Surroundings) -> 
         Some(id) => SessionId::new(id),
         None => newest_open(&state)?.ok_or_else(nothing)?,
     };
-    let Opened { writer, events, notices } = state.open(&id)?;
-    let opened = opening(&events)?;
-    for notice in &notices {
-        show::say(&format!(
-            "{}{}",
-            notice.text,
-            notice.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default()
-        ));
+    let summary = state.list()?.into_iter().find(|session| session.id == id);
+    let kind = summary.and_then(|session| session.checkpoint).map(|checkpoint| checkpoint.kind);
+    if kind == Some(SessionKind::Chat) {
+        let options = Options { session: Some(id.to_string()), ..options.clone() };
+        return super::chat::run(&options, Approve::Ask, surroundings);
     }
+    let runtime = session::runtime()?;
+    let signals = session::signals(&runtime)?;
     let mut follower = Follower::new(id.clone(), options, surroundings, signals);
-    if opened.kind == SessionKind::Workflow && is_closed(&events) {
+    let opened = open(&state, &id)?;
+    if is_closed(&opened.events) {
         show::say(&format!("session {id} is complete; this is its result"));
-        for event in &events {
+        for event in &opened.events {
             follower.fold(event);
         }
-        return follower.print_workflow();
+        return follower.print_end();
     }
-    if let (Some((end, result)), true) = (finished(&events), is_closed(&events)) {
-        show::say(&format!("session {id} is complete; this is its result"));
-        follower.print(end, &result)?;
-        return Ok(end.into());
+    // Replayed from the start, so that the progress shown is whole.
+    let Reopened { begun, .. } = go_on(&state, opened, options, surroundings, &runtime)?;
+    let ended = follower.run(begun.orchestrator, Seq(0), &runtime);
+    session::close(&begun.places, &runtime);
+    ended
+}
+
+/// Opens a session of this state directory again, and lets it go on.
+pub fn reopen(
+    id: &SessionId,
+    options: &Options,
+    surroundings: &Surroundings,
+    runtime: &Runtime,
+) -> Result<Reopened, Failure> {
+    let dir = surroundings.state_dir(options.state_dir.as_deref());
+    let state = althing_storage::open_existing_state(&dir)?
+        .ok_or_else(|| Failure::usage(format!("there are no sessions in {}", dir.display())))?;
+    let opened = open(&state, id)?;
+    go_on(&state, opened, options, surroundings, runtime)
+}
+
+fn open(state: &SessionManager, id: &SessionId) -> Result<Opened, Failure> {
+    let opened = state.open(id)?;
+    for notice in &opened.notices {
+        let hint = notice.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        show::say(&format!("{}{hint}", notice.text));
     }
+    Ok(opened)
+}
+
+fn go_on(
+    state: &SessionManager,
+    Opened { writer, events, .. }: Opened,
+    options: &Options,
+    surroundings: &Surroundings,
+    runtime: &Runtime,
+) -> Result<Reopened, Failure> {
+    let opened = opening(&events)?;
     let team = team::recorded(&opened, surroundings)?;
     for note in &team.notes {
         show::say(note);
     }
-    let Cast { backends, hands, .. } = session::cast(&team, None, surroundings)?;
-    let places = session::places(&id, hands, state.state_dir(), options, surroundings, &runtime);
-    // Replayed from the start, so that the progress shown is whole.
-    let staff = Staff { backends, places: places.clone(), programs: None };
-    let orchestrator = session::open(id, writer, events, staff, None, &runtime)?;
+    let (cast, programs) = match &opened.op {
+        Some(Op::StartWorkflow { spec }) => {
+            let runs = spec.stages.iter().flat_map(|stage| &stage.tasks);
+            let any = runs.into_iter().any(|task| matches!(task.body, StageBody::Run(_)));
+            let cast = if any { session::cast(&team, None, surroundings)? } else { Cast::default() };
+            (cast, programs::assemble(spec.adapters.clone(), options, surroundings, runtime))
+        }
+        Some(Op::StartChat { spec }) => (conversation::recast(spec, &team, surroundings)?, None),
+        _ => (session::cast(&team, None, surroundings)?, None),
+    };
+    if let Some(Op::StartWorkflow { spec }) = &opened.op {
+        warn_of_changes(spec);
+    }
+    let id = opened.session;
+    let places = runtime.block_on(session::places(&id, cast.hands, state.state_dir(), options, surroundings));
+    let staff = Staff { backends: cast.backends, places: places.clone(), programs };
+    let history = events.clone();
+    let orchestrator = session::open(id.clone(), writer, events, staff, None, runtime.handle())?;
     let _ = orchestrator.submitter().submit(Op::Resume, Origin::User);
-    let ended = follower.run(orchestrator, Seq(0), &runtime);
-    session::close(&places, &runtime);
-    ended
+    Ok(Reopened { begun: Begun { id, orchestrator, places }, events: history })
+}
+
+/// A session goes on with the workflow as it was recorded.
+fn warn_of_changes(spec: &WorkflowSpec) {
+    let now = std::fs::read_to_string(&spec.source).map(|text| team::digest(&text));
+    let what = match now {
+        Ok(digest) if digest == spec.digest => return,
+        Ok(_) => "has changed",
+        Err(_) => "is not there any more",
+    };
+    show::say(&format!("{} {what}; the session goes on with the workflow it was started with", spec.source));
 }
 
 /// The newest session that is not over; else simply the newest.
@@ -83,13 +145,6 @@ fn opening(events: &[Arc<Event>]) -> Result<SessionOpened, Failure> {
         Some(Fact::SessionOpened(opened)) => Ok((**opened).clone()),
         _ => Err(Failure::usage("the session's log does not begin with its opening")),
     }
-}
-
-fn finished(events: &[Arc<Event>]) -> Option<(RunEnd, RunResult)> {
-    events.iter().rev().find_map(|event| match &event.fact {
-        Fact::Decided(Verdict::Finished { end, result }) => Some((*end, (**result).clone())),
-        _ => None,
-    })
 }
 
 fn is_closed(events: &[Arc<Event>]) -> bool {

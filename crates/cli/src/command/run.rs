@@ -40,7 +40,7 @@ pub fn run(options: &Options, task: Option<&str>, surroundings: &Surroundings) -
         goal: spec.task.clone(),
         op: Op::StartRun { spec: Box::new(spec) },
     };
-    let begun = session::begin(new, &team, cast, None, options, surroundings, &runtime)?;
+    let begun = runtime.block_on(session::begin(new, &team, cast, None, options, surroundings))?;
     let follower = Follower::new(begun.id, options, surroundings, signals);
     let follower = if team.plain { follower.plain() } else { follower };
     let ended = follower.run(begun.orchestrator, Seq(0), &runtime);

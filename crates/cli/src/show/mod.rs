@@ -11,7 +11,7 @@ pub use board::Board;
 pub use clean::{clean_line, clean_text};
 pub use live::Live;
 pub use plain::Plain;
-pub use words::{count, tokens};
+pub use words::{count, modes, tokens};
 
 use crate::exit::Failure;
 use crate::secrets::mask;
@@ -24,6 +24,11 @@ pub fn say(text: &str) {
     line.push('\n');
     // In one piece: stderr is not buffered, and lines of other programs may go there too.
     let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// One line on stderr that is a secret, for the one who asked for it.
+pub fn say_secret(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 /// Why the program ends.

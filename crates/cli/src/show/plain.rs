@@ -22,16 +22,21 @@ impl Plain {
     }
 
     pub fn take(&mut self, item: &FeedItem) {
+        if let Some((who, what)) = self.words(item) {
+            let width = self.board.width();
+            say(&format!("{who:width$}  {what}"));
+        }
+    }
+
+    /// Who did what, where something is worth a line.
+    pub fn words(&mut self, item: &FeedItem) -> Option<(String, String)> {
         self.board.take(item);
-        let line = match item {
+        let (who, what) = match item {
             FeedItem::Event(event) => self.line(event),
             FeedItem::Progress(progress) => self.passing(progress),
-        };
-        if let Some((who, what)) = line {
-            let short: String = what.chars().take(LINE_CHARS).collect();
-            let width = self.board.width();
-            say(&format!("{:width$}  {}", clean_line(&who), clean_line(&short)));
-        }
+        }?;
+        let short: String = what.chars().take(LINE_CHARS).collect();
+        Some((clean_line(&who), clean_line(&short)))
     }
 
     fn line(&self, event: &Event) -> Option<(String, String)> {

@@ -1,6 +1,6 @@
 //! Numbers as people read them.
 
-use althing_protocol::Usage;
+use althing_protocol::{AgentMode, Modes, Usage};
 
 /// `812`, `12.4k`, `3.1M`.
 fn short(n: u64) -> String {
@@ -14,6 +14,14 @@ fn short(n: u64) -> String {
 /// `1 round`, `2 rounds`.
 pub fn count(n: u64, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
+/// The modes of a run, as the mode bar names them.
+pub fn modes(modes: &Modes) -> String {
+    let agents = if modes.agent_mode == AgentMode::Multi { "Multi" } else { "Single" };
+    let refinement = if modes.refinement { "Refine" } else { "Quick" };
+    let plan = if modes.planning { "Plan · " } else { "" };
+    format!("{plan}{agents} · {refinement}")
 }
 
 /// Tokens and, where there is a price, money.

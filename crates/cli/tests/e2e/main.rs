@@ -33,6 +33,7 @@ mod secrets;
 mod sessions_commands;
 mod signals;
 mod support;
+mod workflows;
 
 /// A file that nobody declares compiles nowhere and tests nothing.
 #[test]

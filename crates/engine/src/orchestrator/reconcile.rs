@@ -7,7 +7,8 @@ use super::{Input, Stopped};
 use crate::coordination::Coordination;
 use crate::workflow::WorkflowExecutor;
 use althing_protocol::{
-    ContextAccess, Fact, Journal, JournalError, Millis, Notice, NoticeLevel, ProgramJob, RunEnd, TaskId, Timer,
+    ContextAccess, Fact, Journal, JournalError, Millis, Notice, NoticeLevel, ProgramJob, RunEnd, TaskId,
+    Timer,
 };
 use std::fmt::Write;
 use std::sync::mpsc::Receiver;
@@ -60,7 +61,8 @@ impl Session {
                 let backend = agent.and_then(|agent| self.parts.backends.get(agent)).cloned();
                 let way = self.places.way_to_chat(&self.parts, chat);
                 let sight = Sight { access: ContextAccess::ReadOnly, labels: Vec::new() };
-                self.doers.call(key, Call { work: TaskId::chat(), request, backend, place: Some((way, sight)) });
+                self.doers
+                    .call(key, Call { work: TaskId::chat(), request, backend, place: Some((way, sight)) });
             }
             Job::Chore(chore) if self.is_chat(&key.owner) => {
                 let Some(chat) = &self.chat else { return };

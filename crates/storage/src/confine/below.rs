@@ -72,7 +72,9 @@ mod tests {
         std::os::unix::fs::symlink("..", root.join("up")).unwrap();
         assert_eq!(read_below(&root, "sub/a.txt", 100).unwrap(), Below::Text("hello".into()));
         assert_eq!(read_below(&root, "sub", 100).unwrap(), Below::Names(vec!["a.txt".into()]));
-        assert!(matches!(read_below(&root, "", 100).unwrap(), Below::Names(names) if names.contains(&"sub/".into())));
+        assert!(
+            matches!(read_below(&root, "", 100).unwrap(), Below::Names(names) if names.contains(&"sub/".into()))
+        );
         for out in ["../secret", "/etc/passwd", "link", "up/secret", "sub/../../secret", "absent"] {
             assert!(read_below(&root, out, 100).is_err(), "{out}");
         }

@@ -1,0 +1,375 @@
+//! `althing chat`: the conversation without a screen. Messages are lines on stdin and replies go to stdout; with `--json`,
+//! ops and events do.
+
+use super::resume::Reopened;
+use crate::args::{Approve, Options};
+use crate::conversation::{self, Conversation};
+use crate::exit::{Exit, Failure};
+use crate::session::{self, Begun, NewSession};
+use crate::show;
+use crate::stop::StopSignals;
+use crate::surroundings::Surroundings;
+use crate::team;
+use althing_engine::{Interest, Stopped, Submitter, Subscription};
+use althing_protocol::{
+    AttemptOutcome, ChatState, Decision, Event, Fact, FeedItem, Interaction, InteractionKind, Item,
+    ModeChoice, NoticeLevel, Op, Origin, Phase, Proposal, RunResult, RunStatus, Seq, SessionKind, TaskId,
+    TaskSpec, Verdict,
+};
+use std::io::{BufRead, Write};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+pub fn run(options: &Options, approve: Approve, surroundings: &Surroundings) -> Result<Exit, Failure> {
+    let runtime = session::runtime()?;
+    let signals = session::signals(&runtime)?;
+    let (begun, history) = match session::to_go_on_with(options, surroundings)? {
+        Some(id) => {
+            let Reopened { begun, events } = super::resume::reopen(&id, options, surroundings, &runtime)?;
+            (begun, events)
+        }
+        None => {
+            let team = team::assemble(options, surroundings)?;
+            for note in &team.notes {
+                show::say(note);
+            }
+            let Conversation { spec, cast } = conversation::assemble(&team, options, false, surroundings)?;
+            let goal = "conversation".to_owned();
+            let new =
+                NewSession { kind: SessionKind::Chat, goal, op: Op::StartChat { spec: Box::new(spec) } };
+            (runtime.block_on(session::begin(new, &team, cast, None, options, surroundings))?, Vec::new())
+        }
+    };
+    let Begun { id, orchestrator, places } = begun;
+    let mut chat = Chat {
+        json: options.json,
+        approve,
+        submitter: orchestrator.submitter(),
+        lines: Some(lines()),
+        state: ChatState::Idle,
+        unheard: 0,
+        sent: 0,
+        asked: None,
+        failed: false,
+        leaving: false,
+        direct: false,
+    };
+    for event in &history {
+        chat.fold(event);
+    }
+    chat.consider();
+    let from = history.last().map_or(Seq(0), |event| event.seq);
+    let mut events = orchestrator.feed().subscribe(from, Interest::Facts);
+    let (signalled, failed) = runtime.block_on(chat.converse(&mut events, signals))?;
+    drop(events);
+    let stopped = orchestrator.join();
+    session::close(&places, &runtime);
+    match stopped {
+        Ok(Stopped::Disk(error)) => Err(Failure {
+            exit: Exit::NoAnswer,
+            ..Failure::usage(format!("nothing more can be saved: {}", error.message)).maybe_hint(error.hint)
+        }),
+        Ok(Stopped::Finished | Stopped::Halted(_)) => {
+            if signalled {
+                show::say(&format!("interrupted; go on with `althing chat --session {id}`"));
+                return Ok(Exit::Interrupted);
+            }
+            Ok(if failed { Exit::NoAnswer } else { Exit::Answered })
+        }
+        Err(_) => Err(Failure { exit: Exit::NoAnswer, ..Failure::usage("the session broke off") }),
+    }
+}
+
+/// What stdin says, line by line; it ends with stdin.
+fn lines() -> UnboundedReceiver<String> {
+    let (send, receive) = tokio::sync::mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines() {
+            let Ok(line) = line else { return };
+            if send.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receive
+}
+
+/// The conversation as a script sees it.
+struct Chat {
+    json: bool,
+    approve: Approve,
+    submitter: Submitter,
+    /// None once stdin has ended.
+    lines: Option<UnboundedReceiver<String>>,
+    state: ChatState,
+    /// Messages that were sent and are not yet answered.
+    unheard: usize,
+    /// Messages of ours that the session has not accepted yet.
+    sent: usize,
+    /// What waits for an answer of the user's.
+    asked: Option<Interaction>,
+    /// Whether the last turn came to nothing.
+    failed: bool,
+    leaving: bool,
+    /// Whether each message is a run, since there is no agent to talk to.
+    direct: bool,
+}
+
+impl Chat {
+    /// True if a signal ended it; and whether its last turn failed.
+    async fn converse(
+        mut self,
+        events: &mut Subscription,
+        mut signals: StopSignals,
+    ) -> Result<(bool, bool), Failure> {
+        let mut signalled = false;
+        loop {
+            if self.is_done() && !self.leaving {
+                self.leaving = true;
+                let _ = self.submitter.submit(Op::Shutdown, Origin::User);
+            }
+            let next_line = async {
+                match &mut self.lines {
+                    Some(lines) => lines.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                item = events.next() => match item {
+                    None => return Ok((signalled, self.failed)),
+                    Some(Ok(FeedItem::Event(event))) => self.take(&event),
+                    Some(Ok(FeedItem::Progress(_))) => {}
+                    Some(Err(error)) => return Err(Failure::usage(error.message).maybe_hint(error.hint)),
+                },
+                line = next_line => match line {
+                    Some(line) => self.hear(&line),
+                    None => {
+                        self.lines = None;
+                        self.nobody_answers();
+                    }
+                },
+                name = signals.next(), if !signalled => {
+                    signalled = true;
+                    self.leaving = true;
+                    show::say(&format!("{name}: stopping …"));
+                    let _ = self.submitter.submit(Op::Shutdown, Origin::Signal);
+                }
+            }
+        }
+    }
+
+    /// Whether everything that was said is answered, and nobody will say more.
+    fn is_done(&self) -> bool {
+        self.lines.is_none() && self.unheard == 0 && self.state == ChatState::Idle && self.asked.is_none()
+    }
+
+    fn submit(&mut self, op: Op) {
+        // Counted when it is sent: it must not look as if nothing were to come before it is accepted.
+        if let Op::SendMessage { .. } = &op {
+            self.unheard += 1;
+            self.sent += 1;
+        }
+        // A session that has ended says so itself.
+        let _ = self.submitter.submit(op, Origin::User);
+    }
+
+    /// Takes a line of stdin.
+    fn hear(&mut self, line: &str) {
+        if line.trim().is_empty() {
+            return;
+        }
+        if self.json {
+            match serde_json::from_str::<Op>(line) {
+                Ok(op @ (Op::StartRun { .. } | Op::StartChat { .. } | Op::StartWorkflow { .. })) => {
+                    show::say(&format!("not taken: this conversation is open already ({op:?})"));
+                }
+                Ok(op) => self.submit(op),
+                Err(error) => show::say(&format!("not an op: {error} (in: {line})")),
+            }
+            return;
+        }
+        if self.asked.is_some() {
+            self.answer(line);
+            return;
+        }
+        match line.trim() {
+            "/pin" => self.submit(Op::Pin { message: None }),
+            "/compact" => self.submit(Op::Compact),
+            "/cancel" => self.submit(Op::Cancel { task: TaskId::chat() }),
+            "/quit" => self.lines = None,
+            _ => self.submit(Op::SendMessage { text: line.to_owned(), modes: ModeChoice::default() }),
+        }
+    }
+
+    /// A line that answers what was asked.
+    fn answer(&mut self, line: &str) {
+        let Some(asked) = self.asked.take() else { return };
+        let decision = match line.trim().to_lowercase().as_str() {
+            "y" | "yes" | "a" | "approve" => approval(&asked.kind),
+            "n" | "no" | "c" | "cancel" => Decision::Reject { reason: None },
+            _ => match serde_json::from_str(line) {
+                // The changed values are what runs.
+                Ok(edited) => Decision::Approve { digest: None, edited: Some(edited), instructions: None },
+                Err(_) => {
+                    show::say("answer with y, n, or the changed run as JSON");
+                    self.asked = Some(asked);
+                    return;
+                }
+            },
+        };
+        self.submit(Op::Answer { interaction: asked.id, decision });
+    }
+
+    /// Stdin has ended: what waits for an answer gets none.
+    fn nobody_answers(&mut self) {
+        if let Some(asked) = self.asked.take() {
+            let reason = Some("nobody is there to approve it".to_owned());
+            self.submit(Op::Answer { interaction: asked.id, decision: Decision::Reject { reason } });
+        }
+    }
+
+    /// Takes note of where the conversation stands.
+    fn fold(&mut self, event: &Event) {
+        match &event.fact {
+            Fact::TaskCreated { spec: TaskSpec::Chat(spec), .. } => self.direct = spec.agent.is_none(),
+            Fact::OpAccepted { op: Op::SendMessage { .. }, .. } => match self.sent.checked_sub(1) {
+                Some(left) => self.sent = left,
+                None => self.unheard += 1,
+            },
+            Fact::OpAccepted { op: Op::Unqueue { .. }, .. } => self.unheard = self.unheard.saturating_sub(1),
+            Fact::PhaseChanged { phase: Phase::Chat(state) } => {
+                // A message is taken up by the step away from idle, in the order in which they were sent.
+                if self.state == ChatState::Idle && *state != ChatState::Idle {
+                    self.unheard = self.unheard.saturating_sub(1);
+                    self.failed = false;
+                }
+                self.state = *state;
+            }
+            Fact::InteractionOpened(interaction)
+                if !matches!(interaction.kind, InteractionKind::WinnerOverride { .. }) =>
+            {
+                self.asked = Some(interaction.clone());
+            }
+            Fact::InteractionClosed { id, .. } => {
+                self.asked.take_if(|asked| asked.id == *id);
+            }
+            _ => {}
+        }
+    }
+
+    fn take(&mut self, event: &Event) {
+        self.fold(event);
+        if self.json {
+            print(&event.to_json());
+        }
+        let of_chat = event.task.as_ref() == Some(&TaskId::chat());
+        match &event.fact {
+            Fact::InteractionOpened(_) => self.consider(),
+            Fact::AttemptEnded { outcome: AttemptOutcome::Failed { error, hint }, .. } if of_chat => {
+                self.failed = true;
+                let hint = hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+                show::say(&format!("no reply: {error}{hint}"));
+            }
+            Fact::Notice(notice) => {
+                let word = if notice.level == NoticeLevel::Info { "note" } else { "warning" };
+                show::say(&format!("{word}: {}", notice.text));
+            }
+            _ if self.json => {}
+            Fact::ItemAdded { item: Item::Reply(reply), .. } if of_chat && !reply.text.trim().is_empty() => {
+                print(&show::clean_text(reply.text.trim_end()));
+            }
+            Fact::TaskCreated { spec: TaskSpec::Run(spec), parent: Some(parent), .. }
+                if *parent == TaskId::chat() =>
+            {
+                show::say(&format!("Run: {}  Running...", first_line(&spec.task)));
+            }
+            Fact::Decided(Verdict::Finished { result, .. }) => self.finished(event, result),
+            _ => {}
+        }
+    }
+
+    fn finished(&self, event: &Event, result: &RunResult) {
+        if event.task.as_ref().is_none_or(|task| task.as_str().contains('.')) {
+            return;
+        }
+        let how = match result.status {
+            RunStatus::Completed => "Complete ✓",
+            RunStatus::Cancelled => "Cancelled",
+            RunStatus::Partial | RunStatus::Failed => "Failed ✗",
+        };
+        let summary = &result.coordination_summary;
+        let agents = show::count(summary.agents.len() as u64, "agent");
+        let rounds = show::count(summary.rounds.into(), "round");
+        show::say(&format!(
+            "Run: {}  {how}  {agents} · {rounds} · {}",
+            first_line(&result.task),
+            result.duration
+        ));
+        // Without an agent to talk about it, the answer itself is the reply.
+        if let Some(answer) = result.final_answer.as_ref().filter(|_| self.direct || result.modes.planning) {
+            print(&show::clean_text(answer.trim_end()));
+        }
+    }
+
+    /// Answers what is asked, or asks the user.
+    fn consider(&mut self) {
+        let Some(asked) = &self.asked else { return };
+        let (interaction, kind) = (asked.id.clone(), asked.kind.clone());
+        let decision = match self.approve {
+            Approve::Always => approval(&kind),
+            Approve::Never => Decision::Reject { reason: Some("not approved: --approve never".to_owned()) },
+            Approve::Ask if self.lines.is_none() => return self.nobody_answers(),
+            Approve::Ask if self.json => return,
+            Approve::Ask => return ask(&kind),
+        };
+        self.submit(Op::Answer { interaction, decision });
+    }
+}
+
+/// Yes, to exactly what was shown.
+fn approval(kind: &InteractionKind) -> Decision {
+    let digest = match kind {
+        InteractionKind::RunApproval { proposal } => Some(proposal.digest.clone()),
+        _ => None,
+    };
+    Decision::Approve { digest, edited: None, instructions: None }
+}
+
+fn ask(kind: &InteractionKind) {
+    match kind {
+        InteractionKind::RunApproval { proposal } => {
+            let Proposal { launch, members, modes, may_write, .. } = &**proposal;
+            let agents: Vec<&str> = members.iter().map(|member| member.id.as_str()).collect();
+            let context = launch.context.as_deref().unwrap_or("none");
+            show::say(&format!(
+                "Launch this run?\n  Task      {}\n  Context   {context}\n  Agents    {}\n  Modes     {}",
+                launch.task,
+                agents.join(", "),
+                show::modes(modes),
+            ));
+            if !may_write.is_empty() {
+                show::say(&format!("  May write {}", may_write.join(", ")));
+            }
+            show::say("  y approve, n cancel, or the changed run as JSON");
+        }
+        InteractionKind::Budget { spent_micro_usd, budget_micro_usd } => show::say(&format!(
+            "This session has cost ${:.2} and is about to pass its budget of ${:.2}. Go on? y or n",
+            *spent_micro_usd as f64 / 1e6,
+            *budget_micro_usd as f64 / 1e6
+        )),
+        InteractionKind::PlanApproval { plan, preview } => {
+            show::say(&format!("Execute the plan {}?\n  {}\n  y or n", plan.path, preview.join("\n  ")));
+        }
+        InteractionKind::Program(ask) => show::say(&format!("{} (y or n)", ask.text)),
+        InteractionKind::WinnerOverride { .. } | InteractionKind::Interrupted => {}
+    }
+}
+
+fn first_line(text: &str) -> String {
+    show::clean_line(text.lines().next().unwrap_or_default())
+}
+
+fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    // A reader that went away has enough.
+    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+}

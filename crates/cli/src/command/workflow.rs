@@ -1,0 +1,116 @@
+//! `althing workflow run FILE` and `workflow check FILE…`: stages of programs and runs.
+
+use crate::args::{Options, WorkflowAction};
+use crate::context;
+use crate::exit::{Exit, Failure};
+use crate::follow::Follower;
+use crate::session::{self, Cast, NewSession};
+use crate::show;
+use crate::surroundings::Surroundings;
+use crate::team::{self, Team};
+use crate::{programs, secrets};
+use althing_config::{Purpose, Report, Source, WorkflowFile, WorkflowSurroundings};
+use althing_engine::{Consent, resolve_launch};
+use althing_protocol::{LaunchRun, ModeChoice, Op, Seq, SessionKind, TeamSpec, WorkflowSpec};
+use std::path::{Path, PathBuf};
+
+pub fn run(options: &Options, action: WorkflowAction, surroundings: &Surroundings) -> Result<Exit, Failure> {
+    match action {
+        WorkflowAction::Run { file } => start(options, &file, surroundings),
+        WorkflowAction::Check { files } => check(options, &files, surroundings),
+    }
+}
+
+fn start(options: &Options, file: &Path, surroundings: &Surroundings) -> Result<Exit, Failure> {
+    let runtime = session::runtime()?;
+    let signals = session::signals(&runtime)?;
+    let team = team::assemble(options, surroundings)?;
+    let path = surroundings.cwd.join(file);
+    let text = team::read_config(&path)?;
+    let (workflow, report) = load(file, &text, &team, Purpose::Run, surroundings);
+    let Some(workflow) = workflow else {
+        show::problems(&report);
+        return Err(Failure::usage(format!("{} cannot be run; nothing was started", file.display())));
+    };
+    show::problems(&report);
+    let adapters = workflow.adapters.iter().chain(&team.config.adapters).cloned().collect();
+    let cast = if has_runs(&workflow) {
+        for note in &team.notes {
+            show::say(note);
+        }
+        session::cast(&team, Some(&team.config.context_paths), surroundings)?
+    } else {
+        Cast::default()
+    };
+    let spec = resolve(workflow, &path, &text, &team, &cast, options, surroundings)?;
+    let goal = if spec.goal.is_empty() { spec.name.clone() } else { spec.goal.clone() };
+    let new =
+        NewSession { kind: SessionKind::Workflow, goal, op: Op::StartWorkflow { spec: Box::new(spec) } };
+    let programs = programs::assemble(adapters, options, surroundings, &runtime);
+    let begun = runtime.block_on(session::begin(new, &team, cast, programs, options, surroundings))?;
+    let follower = Follower::new(begun.id, options, surroundings, signals);
+    let follower = if team.plain { follower.plain() } else { follower };
+    let ended = follower.run(begun.orchestrator, Seq(0), &runtime);
+    session::close(&begun.places, &runtime);
+    ended
+}
+
+fn has_runs(workflow: &WorkflowFile) -> bool {
+    let is_run =
+        |task: &althing_config::WorkflowTask| !matches!(task.body, althing_config::TaskBody::Program(_));
+    workflow.stages.iter().flat_map(|stage| &stage.tasks).any(is_run)
+}
+
+/// Gives a workflow's runs their members and rules.
+fn resolve(
+    workflow: WorkflowFile,
+    path: &Path,
+    text: &str,
+    team: &Team,
+    cast: &Cast,
+    options: &Options,
+    surroundings: &Surroundings,
+) -> Result<WorkflowSpec, Failure> {
+    let home = surroundings.variable("HOME").map(PathBuf::from);
+    let from = context::From { cwd: &surroundings.cwd, home: home.as_deref() };
+    let (context_paths, _) = context::gather(&team.config.context_paths, &options.context_path, "", &from)?;
+    let mut rules = team.config.rules.clone();
+    // Nobody is there to override a winner.
+    rules.override_window = None;
+    let team_spec = TeamSpec { members: cast.members.clone(), rules, context_paths };
+    let run = |launch: LaunchRun| {
+        // Whoever wrote the file stands for what it asks for.
+        resolve_launch(&team_spec, &launch, &ModeChoice::default(), Consent::Person, fastrand::u64(..))
+            .map(|launch| launch.spec)
+            .map_err(|why| Failure::usage(format!("{}: {why}", path.display())))
+    };
+    workflow.into_spec(&path.display().to_string(), &team::digest(text), run)
+}
+
+fn load(
+    file: &Path,
+    text: &str,
+    team: &Team,
+    purpose: Purpose,
+    surroundings: &Surroundings,
+) -> (Option<WorkflowFile>, Report) {
+    let name = file.display().to_string();
+    let agents = althing_config::workflow_agents(&team.config);
+    let around = WorkflowSurroundings {
+        purpose,
+        cwd: &surroundings.cwd.display().to_string(),
+        env: &|name| surroundings.variable(name),
+        adapters: &programs::BUILT_IN,
+        custom: &team.config.adapters,
+        agents: &agents,
+    };
+    let (workflow, report) = althing_config::load_workflow(Source { name: &name, text }, &around);
+    secrets::remember(report.secrets.clone());
+    (workflow, report)
+}
+
+fn check(options: &Options, files: &[PathBuf], surroundings: &Surroundings) -> Result<Exit, Failure> {
+    let team = team::assemble(options, surroundings)?;
+    let judge = |name: &str, text: &str| load(Path::new(name), text, &team, Purpose::Check, surroundings).1;
+    Ok(super::config::check(files, options.json, surroundings, &judge))
+}

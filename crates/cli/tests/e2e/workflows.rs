@@ -1,0 +1,262 @@
+//! Workflows of headless tasks: stages, templates, runs among the tasks, failures, and what survives a `kill -9`.
+
+use std::path::PathBuf;
+
+use althing_testkit::process::{Signal, newest_session, wait_for_event};
+use althing_testkit::{Althing, Script, wait};
+use serde_json::{Value, json};
+
+use super::support::{LIMIT, Scene, althing, run};
+
+/// A task that runs a shell script; the script is the user's own, so a shell is what they asked for.
+fn script(id: &str, script: &str) -> Value {
+    json!({"id": id, "agent": "command", "command": ["sh", "-c", script], "executionMode": "headless", "prompt": ""})
+}
+
+/// Writes a workflow of these stages.
+fn workflow(althing: &Althing, stages: &[Vec<Value>]) -> PathBuf {
+    let stages: Vec<Value> = stages
+        .iter()
+        .enumerate()
+        .map(|(n, tasks)| json!({"name": format!("stage-{n}"), "tasks": tasks}))
+        .collect();
+    let file = json!({"name": "release", "goal": "Ship 2.0", "stages": stages});
+    althing.file("flow.yaml", format!("{file:#}"))
+}
+
+fn report(althing: &Althing, code: i32) -> Value {
+    let output = run(althing, &["workflow", "run", "flow.yaml", "--offline", "--json"]).expect_code(code);
+    serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", output.stdout))
+}
+
+fn checkpoint(althing: &Althing) -> Value {
+    let session = newest_session(&althing.state_dir()).expect("a session");
+    serde_json::from_str(&std::fs::read_to_string(session.join("session.json")).unwrap()).unwrap()
+}
+
+// spec: core/session-context/goal-persistence
+// spec: core/centralized-workflow-management/component-separation
+#[test]
+fn stages_run_in_order_and_what_a_task_gave_goes_into_the_next_prompt() {
+    let althing = althing();
+    let mut second = script("use", "cat");
+    second["prompt"] = "got [{{count.output}}] for {{goal}}".into();
+    workflow(&althing, &[vec![script("count", "echo three"), script("other", "true")], vec![second]]);
+    let report = report(&althing, 0);
+    assert_eq!(report["status"], "DONE");
+    assert_eq!(report["goal"], "Ship 2.0");
+    assert_eq!(report["stages"][0]["tasks"][0]["output"], "three");
+    assert_eq!(report["stages"][1]["tasks"][0]["output"], "got [three] for Ship 2.0");
+    assert_eq!(report["stages"][1]["tasks"][0]["exitCode"], 0);
+    assert!(report["session_id"].is_string() && report["log_dir"].is_string());
+    // Kept beside the log, by the session's own files: what a restart needs.
+    let checkpoint = checkpoint(&althing);
+    assert_eq!(checkpoint["goal"], "Ship 2.0");
+    assert_eq!(checkpoint["kind"], "workflow");
+    assert_eq!(checkpoint["state"], "DONE");
+}
+
+// spec: core/session-persistence/checkpoint-saving
+#[test]
+fn the_checkpoint_follows_every_change_of_a_task() {
+    let althing = althing();
+    let go = althing.work_dir().join("go");
+    let wait = format!("while [ ! -e {} ]; do sleep 0.02; done", go.display());
+    workflow(
+        &althing,
+        &[vec![script("first", "true")], vec![script("second", &wait), script("third", "exit 7")]],
+    );
+    let running = althing.again().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
+    let of = |checkpoint: &Value, id: &str| {
+        let tasks = checkpoint["stages"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .flat_map(|stage| stage["tasks"].as_array().unwrap());
+        tasks.into_iter().find(|task| task["id"] == id).unwrap().clone()
+    };
+    wait::until(LIMIT, || {
+        newest_session(&althing.state_dir()).is_some_and(|session| session.join("session.json").exists()) && {
+            let now = checkpoint(&althing);
+            of(&now, "third")["status"] == "FAILED" && of(&now, "second")["status"] == "RUNNING"
+        }
+    });
+    let now = checkpoint(&althing);
+    assert_eq!(now["currentStageIndex"], 1);
+    assert_eq!(now["state"], "RUNNING");
+    assert_eq!(of(&now, "first")["status"], "DONE");
+    assert_eq!(of(&now, "third")["exitCode"], 7);
+    std::fs::write(go, "").unwrap();
+    running.wait(LIMIT).expect_code(2);
+    assert_eq!(checkpoint(&althing)["state"], "FAILED");
+}
+
+#[test]
+fn a_failed_task_stops_the_stages_after_it_unless_it_may_fail() {
+    let althing = althing();
+    let stages = |first: Value| [vec![first], vec![script("next", "echo on")]];
+    workflow(&althing, &stages(script("bad", "echo oh no >&2; exit 3")));
+    let failed = report(&althing, 2);
+    assert_eq!(failed["status"], "FAILED");
+    assert_eq!(failed["stages"][1]["tasks"][0]["status"], "PENDING");
+    assert!(failed["error"].as_str().unwrap().contains("bad"), "{failed}");
+    let mut may_fail = script("bad", "exit 3");
+    may_fail["continue_on_failure"] = true.into();
+    workflow(&althing, &stages(may_fail));
+    let went_on = report(&althing, 2);
+    assert_eq!(went_on["stages"][1]["tasks"][0]["output"], "on");
+}
+
+// spec: core/strict-output-isolation/silent-execution
+#[test]
+fn nothing_that_a_task_prints_reaches_our_own_output_and_all_of_it_is_in_the_events() {
+    let althing = althing();
+    let noisy = r"printf 'one\033[31mRED\033[0m\n'; echo canary-err >&2; sleep 0.05";
+    workflow(&althing, &[vec![script("noisy", noisy)], vec![script("quiet", "true")]]);
+    let output = run(&althing, &["workflow", "run", "flow.yaml", "--offline"]).expect_code(0);
+    assert!(!output.stdout.contains("RED") && !output.stderr.contains("RED"), "{output:?}");
+    assert!(!output.stderr.contains("canary-err"), "{output:?}");
+    let streamed =
+        run(&althing, &["workflow", "run", "flow.yaml", "--offline", "--stream-events=all"]).expect_code(0);
+    let lines: Vec<Value> = streamed.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let outputs: Vec<&Value> = lines.iter().filter(|line| line["type"] == "output").collect();
+    let joined = |field: &str| -> String { outputs.iter().filter_map(|line| line[field].as_str()).collect() };
+    assert!(joined("raw").contains("\u{1b}[31mRED"), "{outputs:?}");
+    assert!(joined("clean").contains("oneRED") && joined("clean").contains("canary-err"), "{outputs:?}");
+}
+
+#[test]
+fn a_run_of_agents_is_a_task_and_its_answer_goes_on() {
+    let scene = Scene::new(2, Script::parliament());
+    let mut after = script("after", "cat");
+    after["prompt"] = "<{{team.output}}>".into();
+    let team = json!({"id": "team", "run": {"task": "Write about {{before.output}}", "refinement": true}});
+    workflow(&scene.althing, &[vec![script("before", "echo the log")], vec![team], vec![after]]);
+    let output =
+        scene.command(&["workflow", "run", "flow.yaml", "--json"]).spawn().wait(LIMIT).expect_code(0);
+    let report: Value = serde_json::from_str(&output.stdout).unwrap();
+    let answer = report["stages"][1]["tasks"][0]["output"].as_str().unwrap().to_owned();
+    assert!(!answer.is_empty(), "{report}");
+    assert_eq!(report["stages"][2]["tasks"][0]["output"], format!("<{}>", answer.trim_end()));
+    assert_eq!(scene.server.requests().len(), 5, "2N + 1, as every run");
+    let first = &scene.server.requests()[0];
+    assert!(super::support::texts(first).contains("Write about the log"), "the template is filled in");
+}
+
+// spec: core/session-persistence/resume-capability
+#[test]
+fn after_kill_9_in_stage_two_nothing_is_left_running_and_resume_finishes_without_repeating_stage_one() {
+    let althing = althing();
+    let diary = althing.work_dir().join("diary");
+    let (go, pids) = (althing.work_dir().join("go"), althing.work_dir().join("pids"));
+    let write = |what: &str| format!("echo {what} >> {}", diary.display());
+    // A child that left the session and group must go as well.
+    let lives = format!(
+        "{}; echo $$ >> {pids}; setsid sh -c 'echo $$ >> {pids}; exec sleep 300' & sleep 300 & echo $! >> {pids}; \
+         while [ ! -e {go} ]; do sleep 0.02; done",
+        write("two"),
+        pids = pids.display(),
+        go = go.display()
+    );
+    workflow(
+        &althing,
+        &[
+            vec![script("one", &write("one"))],
+            vec![script("two", &lives)],
+            vec![script("three", &write("three"))],
+        ],
+    );
+    let running = althing.again().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
+    let started = || std::fs::read_to_string(&pids).unwrap_or_default().lines().count() >= 3;
+    wait::until(LIMIT, started);
+    running.signal(Signal::KILL);
+    running.wait(LIMIT);
+    let alive = || {
+        let all = std::fs::read_to_string(&pids).unwrap_or_default();
+        all.lines().filter(|pid| is_alive(pid)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    wait::until(std::time::Duration::from_secs(2), || alive().is_empty());
+    std::fs::write(&go, "").unwrap();
+    let resumed = run(&althing, &["resume", "--json"]).expect_code(0);
+    let report: Value = serde_json::from_str(&resumed.stdout).unwrap();
+    assert_eq!(report["status"], "DONE");
+    assert_eq!(
+        std::fs::read_to_string(&diary).unwrap(),
+        "one\ntwo\ntwo\nthree\n",
+        "only the cut task is repeated"
+    );
+    let stages: Vec<Value> = althing
+        .events()
+        .into_iter()
+        .filter(|event| event["type"] == "phase_changed")
+        .map(|event| event["data"]["phase"]["stage"].clone())
+        .collect();
+    assert_eq!(stages, [json!(0), json!(1), json!(2)], "the stage never goes back");
+}
+
+/// Whether a process still lives; one that only waits to be reaped does not.
+fn is_alive(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}
+
+#[test]
+fn a_signal_stops_the_tasks_and_the_workflow_can_be_resumed() {
+    let althing = althing();
+    let go = althing.work_dir().join("go");
+    let waits = format!("echo begun; while [ ! -e {} ]; do sleep 0.02; done; echo done", go.display());
+    workflow(&althing, &[vec![script("slow", &waits)]]);
+    let running = althing.again().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
+    wait_for_event(&althing.state_dir(), LIMIT, |event| event["type"] == "attempt_started");
+    running.signal(Signal::TERM);
+    let stopped = running.wait(std::time::Duration::from_secs(8)).expect_code(4);
+    assert!(stopped.stderr.contains("althing resume"), "{}", stopped.stderr);
+    std::fs::write(&go, "").unwrap();
+    run(&althing, &["resume"]).expect_code(0);
+    // A finished workflow says so again.
+    let again = run(&althing, &["resume", "--json"]).expect_code(0);
+    assert!(again.stdout.contains("\"DONE\""), "{}", again.stdout);
+}
+
+// spec: core/execution-modes/headless-prompt-requirement
+#[test]
+fn a_headless_task_without_a_prompt_is_refused_with_its_place_and_nothing_starts() {
+    let althing = althing();
+    althing.file(
+        "bad.yaml",
+        "name: n\ngoal: g\nstages:\n  - name: s\n    tasks:\n      - {id: a, agent: claude, executionMode: headless}\n",
+    );
+    for args in [["workflow", "run", "bad.yaml", "--offline"], ["workflow", "check", "bad.yaml", "--offline"]]
+    {
+        let output = run(&althing, &args).expect_code(1);
+        assert!(
+            output.stderr.contains("prompt") && output.stderr.contains("bad.yaml:6:"),
+            "{}",
+            output.stderr
+        );
+    }
+    assert!(newest_session(&althing.state_dir()).is_none(), "nothing was begun");
+    let json = run(&althing, &["workflow", "check", "bad.yaml", "--offline", "--json"]).expect_code(1);
+    let report: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(report["valid"], false);
+    assert_eq!(report["errors"][0]["line"], 6);
+}
+
+// spec: core/centralized-workflow-management/state-tracking
+// spec: core/event-driven-ui-interface/ui-notification
+#[test]
+fn running_and_every_change_of_a_tasks_status_are_events() {
+    let althing = althing();
+    workflow(&althing, &[vec![script("a", "true"), script("b", "exit 1")]]);
+    let streamed =
+        run(&althing, &["workflow", "run", "flow.yaml", "--offline", "--stream-events"]).expect_code(2);
+    let events: Vec<Value> =
+        streamed.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let statuses = |task: &str| -> Vec<String> {
+        let of = events.iter().filter(|event| event["type"] == "status_changed" && event["task"] == task);
+        of.map(|event| event["data"]["status"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(statuses("w1"), ["RUNNING", "FAILED"]);
+    assert_eq!(statuses("w1.a"), ["RUNNING", "DONE"]);
+    assert_eq!(statuses("w1.b"), ["RUNNING", "FAILED"]);
+}
