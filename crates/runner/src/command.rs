@@ -200,7 +200,7 @@ impl Drop for Scratch {
 /// Removing one opens the place again in every sandbox that holds it, so it is done only when no call is under way and
 /// none was cut off a moment ago. A crash may leave an empty `.git`: git ignores it, and we protect it like any other.
 #[derive(Debug, Default)]
-struct Placeholders(Mutex<Held>);
+pub(crate) struct Placeholders(Mutex<Held>);
 
 #[derive(Debug, Default)]
 struct Held {
@@ -209,7 +209,7 @@ struct Held {
 }
 
 impl Placeholders {
-    fn hold(&self, missing: &[PathBuf]) -> Hold<'_> {
+    pub(crate) fn hold(&self, missing: &[PathBuf]) -> Hold<'_> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         held.calls += 1;
         held.made.extend_from_slice(missing);
@@ -233,10 +233,10 @@ impl Drop for Placeholders {
 }
 
 /// One call that holds placeholders; the flag says whether it ended by itself.
-struct Hold<'a>(&'a Placeholders, bool);
+pub(crate) struct Hold<'a>(&'a Placeholders, bool);
 
 impl Hold<'_> {
-    fn done(mut self) {
+    pub(crate) fn done(mut self) {
         self.1 = true;
     }
 }

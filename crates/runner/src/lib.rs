@@ -7,6 +7,7 @@
 
 pub mod adapter;
 mod bubblewrap;
+mod clean;
 mod command;
 mod confinement;
 mod detect;
@@ -19,6 +20,7 @@ mod launch;
 mod output;
 mod passing;
 mod policy;
+mod program;
 mod sandbox;
 mod seccomp;
 mod terminal;
@@ -27,6 +29,7 @@ mod tree;
 mod view;
 
 pub use bubblewrap::Bubblewrap;
+pub use clean::{Cleaner, clean};
 pub use command::{CommandHost, RUN_COMMAND};
 pub use confinement::{AcceptedByUser, Confinement, ConfinementKind};
 pub use detect::{Availability, Available, Found, availability, detect};
@@ -34,4 +37,5 @@ pub use docker::{Container, ContainerSpec, Containers, DockerError, NetworkMode}
 pub use guarded::Launcher;
 pub use hidden::hidden_main;
 pub use policy::{CommandPolicy, ContextMount, Environment, Limits, PolicyError, Reach};
+pub use program::{ProgramLimits, ProgramRunner, Starter};
 pub use terminal::{AgentRunner, PatternTable};

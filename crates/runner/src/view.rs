@@ -104,6 +104,16 @@ impl View {
         Self { rules, missing }
     }
 
+    /// The same with more places to write to, none of them protected in any part.
+    pub(crate) fn with_writable(mut self, places: impl Iterator<Item = PathBuf>) -> Self {
+        for path in places {
+            self.rules.retain(|rule| rule.path != path);
+            self.rules.push(Rule { path, mode: Mode::Writable });
+        }
+        self.rules.sort_by_key(|rule| rule.path.components().count());
+        self
+    }
+
     /// The places, shallow ones first.
     pub(crate) fn rules(&self) -> &[Rule] {
         &self.rules

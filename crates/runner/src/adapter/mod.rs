@@ -5,8 +5,25 @@
 //! a shell, and a headless prompt goes to standard input, never among the arguments, so that no prompt is ever read as a
 //! flag.
 
+mod claude;
+mod codex;
+mod command;
+mod custom;
+mod events;
+mod find;
+mod gemini;
+mod opencode;
+mod registry;
 mod terminal;
 
+pub use claude::Claude;
+pub use codex::Codex;
+pub use command::Command;
+pub use custom::{CustomAdapter, CustomOutput};
+pub use find::{AgentFound, find_agents, find_program};
+pub use gemini::Gemini;
+pub use opencode::Opencode;
+pub use registry::Adapters;
 pub use terminal::{AskPattern, Pattern, TerminalTraits, Where};
 
 use althing_protocol::{Item, ProgramSpec, Secret, Usage};
@@ -83,6 +100,21 @@ pub struct MadeFile {
     pub text: String,
 }
 
+/// A file or directory that a program keeps for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnPlace {
+    /// Where it is, relative to the home directory.
+    pub in_home: String,
+    /// The variable that names another place for it, and what is below that.
+    pub unless: Option<(String, String)>,
+}
+
+impl OwnPlace {
+    fn new(in_home: &str, variable: &str, below: &str) -> Self {
+        Self { in_home: in_home.to_owned(), unless: Some((variable.to_owned(), below.to_owned())) }
+    }
+}
+
 /// Whether a program keeps conversations, and who names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conversations {
@@ -121,14 +153,14 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
         true
     }
 
-    /// Its own settings and conversations, relative to the home directory: writable inside a sandbox.
-    fn own_places(&self) -> &[&'static str] {
-        &[]
+    /// Its own settings and conversations: writable inside a sandbox.
+    fn own_places(&self) -> Vec<OwnPlace> {
+        Vec::new()
     }
 
     /// Names, or beginnings of names that end in `*`, of variables that it is passed from our environment.
-    fn own_variables(&self) -> &[&'static str] {
-        &[]
+    fn own_variables(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// How it behaves in a terminal.

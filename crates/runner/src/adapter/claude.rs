@@ -1,0 +1,226 @@
+//! Claude Code. Checked with 2.1.325.
+
+use super::events::{Complaint, Events, JsonLines, count, did, said, text};
+use super::{
+    AgentAdapter, Assignment, Conversations, Ending, Exit, Freedom, LaunchConfig, Meaning, OutputParser,
+    OwnPlace, SERVER, Spent, TOKEN_VARIABLE, Toolbox,
+};
+use althing_protocol::{Item, Usage};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+
+/// The program `claude`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Claude;
+
+impl Claude {
+    fn common(task: &Assignment<'_>, config: &mut LaunchConfig) {
+        let mut arg = |words: &[&str]| config.args.extend(words.iter().map(|word| (*word).to_owned()));
+        if let Some(model) = &task.spec.model {
+            arg(&["--model", model]);
+        }
+        match task.resume {
+            Some(id) => arg(&["--resume", id]),
+            None => arg(&["--session-id", task.fresh]),
+        }
+        if task.freedom == Freedom::Full && task.as_root {
+            config.env.push(("IS_SANDBOX".to_owned(), "1".to_owned()));
+        }
+    }
+
+    fn tools(tools: &Toolbox, config: &mut LaunchConfig) {
+        // `alwaysLoad`: else the tools hide behind a search.
+        let server = json!({
+            "type": "http",
+            "url": tools.url,
+            "headers": { "Authorization": format!("Bearer ${{{TOKEN_VARIABLE}}}") },
+            "alwaysLoad": true,
+            "timeout": 7_200_000,
+        });
+        let allowed: Vec<String> = tools.names.iter().map(|name| format!("mcp__{SERVER}__{name}")).collect();
+        config.args.extend([
+            "--mcp-config".to_owned(),
+            json!({ "mcpServers": { SERVER: server } }).to_string(),
+            "--strict-mcp-config".to_owned(),
+            "--allowedTools".to_owned(),
+            allowed.join(","),
+            "--include-partial-messages".to_owned(),
+        ]);
+        config.env.push((TOKEN_VARIABLE.to_owned(), tools.token.reveal().to_owned()));
+    }
+}
+
+impl AgentAdapter for Claude {
+    fn name(&self) -> &'static str {
+        "claude"
+    }
+
+    fn executable(&self) -> Option<&str> {
+        Some("claude")
+    }
+
+    fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig {
+        let mut config = LaunchConfig { program: "claude".to_owned(), ..LaunchConfig::default() };
+        Self::common(task, &mut config);
+        // Its own default decides by itself; this one asks.
+        config.args.extend(["--permission-mode", "manual"].map(str::to_owned));
+        config
+    }
+
+    fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
+        let args = ["-p", "--output-format", "stream-json", "--verbose"].map(str::to_owned).to_vec();
+        let mut config = LaunchConfig { program: "claude".to_owned(), args, ..LaunchConfig::default() };
+        let freedom: &[&str] = match task.freedom {
+            Freedom::Full => &["--dangerously-skip-permissions"],
+            Freedom::Workspace => &["--permission-mode", "acceptEdits", "--restricted"],
+            Freedom::ReadOnly | Freedom::Ask => {
+                &["--permission-mode", "dontAsk", "--tools", "Read,Grep,Glob"]
+            }
+        };
+        config.args.extend(freedom.iter().map(|word| (*word).to_owned()));
+        Self::common(task, &mut config);
+        if let Some(tools) = task.tools {
+            Self::tools(tools, &mut config);
+        }
+        Some(config)
+    }
+
+    fn parser(&self) -> Box<dyn OutputParser> {
+        Box::new(JsonLines::new(Run::default()))
+    }
+
+    fn conversations(&self) -> Conversations {
+        Conversations::Chosen
+    }
+
+    fn own_places(&self) -> Vec<OwnPlace> {
+        let dir = "CLAUDE_CONFIG_DIR";
+        vec![OwnPlace::new(".claude", dir, ""), OwnPlace::new(".claude.json", dir, "")]
+    }
+
+    fn own_variables(&self) -> Vec<String> {
+        ["ANTHROPIC_*", "CLAUDE_*", "AWS_*", "CLOUD_ML_REGION"].map(str::to_owned).to_vec()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Run {
+    session: Option<String>,
+    /// Tools under way, by its id for the call: name and input.
+    calls: HashMap<String, (String, Value)>,
+    /// The last message that counted as a call of the model.
+    message: String,
+    turns: u64,
+    result: Option<Value>,
+}
+
+impl Events for Run {
+    fn event(&mut self, event: &Value, tell: &mut dyn FnMut(Meaning)) {
+        if self.session.is_none() && text(event, "/subtype") == "init" {
+            let id = text(event, "/session_id").to_owned();
+            tell(Meaning::Item(Item::Conversation { id: id.clone() }));
+            self.session = Some(id);
+        }
+        match text(event, "/type") {
+            "assistant" => self.assistant(event, tell),
+            "user" => self.results(event, tell),
+            "stream_event" if text(event, "/event/delta/type") == "text_delta" => {
+                tell(Meaning::Saying(text(event, "/event/delta/text").to_owned()));
+            }
+            "result" => self.result = Some(event.clone()),
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, exit: Exit, complaint: &Complaint, _tell: &mut dyn FnMut(Meaning)) -> Ending {
+        let Some(result) = self.result.take() else {
+            let error = complaint.with(&format!("claude gave no result; {exit}"));
+            return Ending { error: Some(error), hint: hint(complaint), ..Ending::default() };
+        };
+        let message = text(&result, "/result");
+        let failed = result.pointer("/is_error").and_then(Value::as_bool).unwrap_or(true);
+        let ok = !failed && exit.is_success();
+        let error = (!ok).then(|| match (message, text(&result, "/errors/0")) {
+            ("", "") => complaint.with(&exit.to_string()),
+            ("", first) => first.to_owned(),
+            (message, _) if failed => message.to_owned(),
+            _ => complaint.with(&exit.to_string()),
+        });
+        let signed_out = text(&result, "/api_error_type") == "authentication_error";
+        let denied = result.pointer("/permission_denials").and_then(Value::as_array).map_or(0, Vec::len);
+        let hint = if signed_out {
+            Some("run `claude` once to sign in, or set ANTHROPIC_API_KEY".to_owned())
+        } else if denied > 0 {
+            Some(format!("claude was not allowed to use a tool {denied} times"))
+        } else {
+            hint(complaint).filter(|_| !ok)
+        };
+        Ending { ok, message: Some(message.to_owned()), error, hint, usage: self.usage(&result) }
+    }
+}
+
+impl Run {
+    fn assistant(&mut self, event: &Value, tell: &mut dyn FnMut(Meaning)) {
+        let id = text(event, "/message/id");
+        if text(event, "/message/model") == "<synthetic>" {
+            return;
+        }
+        if id != self.message {
+            id.clone_into(&mut self.message);
+            self.turns += 1;
+        }
+        for block in blocks(event) {
+            match text(block, "/type") {
+                "text" => said(text(block, "/text")).into_iter().for_each(&mut *tell),
+                "tool_use" => {
+                    let input = block.pointer("/input").cloned().unwrap_or_default();
+                    self.calls
+                        .insert(text(block, "/id").to_owned(), (text(block, "/name").to_owned(), input));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn results(&mut self, event: &Value, tell: &mut dyn FnMut(Meaning)) {
+        for block in blocks(event).filter(|block| text(block, "/type") == "tool_result") {
+            let Some((tool, input)) = self.calls.remove(text(block, "/tool_use_id")) else { continue };
+            let is_error = block.pointer("/is_error").and_then(Value::as_bool).unwrap_or_default();
+            let content = match block.pointer("/content") {
+                Some(Value::String(content)) => content.clone(),
+                Some(Value::Array(parts)) => {
+                    parts.iter().map(|part| text(part, "/text")).collect::<Vec<_>>().join("\n")
+                }
+                _ => String::new(),
+            };
+            tell(did(&tool, &input, Some(&content), is_error));
+        }
+    }
+
+    /// Tokens are this run's; the cost is that of the whole conversation.
+    fn usage(&self, result: &Value) -> Spent {
+        let cached = count(result, "/usage/cache_read_input_tokens");
+        let now = Usage {
+            input_tokens: count(result, "/usage/input_tokens")
+                + count(result, "/usage/cache_creation_input_tokens")
+                + cached,
+            output_tokens: count(result, "/usage/output_tokens"),
+            cached_input_tokens: cached,
+            reasoning_tokens: count(result, "/usage/output_tokens_details/thinking_tokens"),
+            cost_usd: 0.0,
+            calls: self.turns,
+        };
+        let cost_usd = result.pointer("/total_cost_usd").and_then(Value::as_f64).unwrap_or_default();
+        Spent { now, so_far: Usage { cost_usd, ..Usage::default() } }
+    }
+}
+
+fn blocks(event: &Value) -> impl Iterator<Item = &Value> {
+    event.pointer("/message/content").and_then(Value::as_array).into_iter().flatten()
+}
+
+fn hint(complaint: &Complaint) -> Option<String> {
+    complaint
+        .mentions(&["/login", "Invalid API key", "authentication"])
+        .then(|| "run `claude` once to sign in, or set ANTHROPIC_API_KEY".to_owned())
+}

@@ -1,0 +1,187 @@
+//! Codex. Checked with 0.166.0.
+
+use super::events::{Complaint, Events, JsonLines, count, did, said, text};
+use super::{
+    AgentAdapter, Assignment, Conversations, Ending, Exit, Freedom, LaunchConfig, Meaning, OutputParser,
+    OwnPlace, SERVER, Spent, TOKEN_VARIABLE, Toolbox,
+};
+use althing_protocol::{Item, Usage};
+use serde_json::Value;
+
+/// The program `codex`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Codex;
+
+impl Codex {
+    fn tools(tools: &Toolbox, config: &mut LaunchConfig) {
+        // `required`: else it does not wait for the tools; `deferred`: else they hide behind a search.
+        let server = format!(
+            "mcp_servers.{SERVER}={{url={},bearer_token_env_var=\"{TOKEN_VARIABLE}\",required=true,\
+             omit_tools_from=[\"deferred\"],default_tools_approval_mode=\"approve\",enabled_tools=[{}],\
+             tool_timeout_sec=7200}}",
+            quoted(&tools.url),
+            tools.names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(","),
+        );
+        // The token is for the program, not for what it runs.
+        let hidden = "shell_environment_policy.exclude=[\"ALTHING_*\"]".to_owned();
+        config.args.extend(["-c".to_owned(), server, "-c".to_owned(), hidden]);
+        config.env.push((TOKEN_VARIABLE.to_owned(), tools.token.reveal().to_owned()));
+    }
+}
+
+/// A string as its settings write it: TOML's basic strings are JSON's.
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+impl AgentAdapter for Codex {
+    fn name(&self) -> &'static str {
+        "codex"
+    }
+
+    fn executable(&self) -> Option<&str> {
+        Some("codex")
+    }
+
+    fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig {
+        // Its daemon would outlive it, and us.
+        let mut args = vec!["--no-daemon".to_owned()];
+        let trust = format!("projects.{}.trust_level=\"trusted\"", quoted(&task.spec.cwd));
+        args.extend(["-c".to_owned(), trust]);
+        if let Some(model) = &task.spec.model {
+            args.extend(["-m".to_owned(), model.clone()]);
+        }
+        if let Some(id) = task.resume {
+            args.extend(["resume".to_owned(), id.to_owned()]);
+        }
+        LaunchConfig { program: "codex".to_owned(), args, ..LaunchConfig::default() }
+    }
+
+    fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
+        let args = ["exec", "--json", "--skip-git-repo-check"].map(str::to_owned).to_vec();
+        let mut config = LaunchConfig { program: "codex".to_owned(), args, ..LaunchConfig::default() };
+        let freedom: &[&str] = match task.freedom {
+            Freedom::Full => &["--dangerously-bypass-approvals-and-sandbox"],
+            // Without these two, all of /tmp would be writable.
+            Freedom::Workspace => &[
+                "-s",
+                "workspace-write",
+                "-c",
+                "sandbox_workspace_write.exclude_slash_tmp=true",
+                "-c",
+                "sandbox_workspace_write.exclude_tmpdir_env_var=true",
+            ],
+            Freedom::ReadOnly | Freedom::Ask => &["-s", "read-only"],
+        };
+        config.args.extend(freedom.iter().map(|word| (*word).to_owned()));
+        if let Some(model) = &task.spec.model {
+            config.args.extend(["-m".to_owned(), model.clone()]);
+        }
+        if let Some(tools) = task.tools {
+            Self::tools(tools, &mut config);
+        }
+        config.args.extend(["-C".to_owned(), task.spec.cwd.clone()]);
+        if let Some(id) = task.resume {
+            config.args.extend(["resume".to_owned(), id.to_owned()]);
+        }
+        // The prompt comes over standard input.
+        config.args.push("-".to_owned());
+        Some(config)
+    }
+
+    fn parser(&self) -> Box<dyn OutputParser> {
+        Box::new(JsonLines::new(Run::default()))
+    }
+
+    fn conversations(&self) -> Conversations {
+        Conversations::Learnt
+    }
+
+    fn own_places(&self) -> Vec<OwnPlace> {
+        vec![OwnPlace::new(".codex", "CODEX_HOME", "")]
+    }
+
+    fn own_variables(&self) -> Vec<String> {
+        ["OPENAI_*", "CODEX_*"].map(str::to_owned).to_vec()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Run {
+    message: String,
+    turns: u64,
+    completed: Option<Value>,
+    failed: Option<String>,
+    last_error: Option<String>,
+}
+
+impl Events for Run {
+    fn event(&mut self, event: &Value, tell: &mut dyn FnMut(Meaning)) {
+        match text(event, "/type") {
+            "thread.started" => {
+                tell(Meaning::Item(Item::Conversation { id: text(event, "/thread_id").to_owned() }));
+            }
+            "item.completed" => self.item(event.pointer("/item").unwrap_or(&Value::Null), tell),
+            "turn.completed" => self.completed = Some(event.clone()),
+            "turn.failed" => self.failed = Some(text(event, "/error/message").to_owned()),
+            // "Reconnecting…" is not the end; only kept in case nothing better is said.
+            "error" => self.last_error = Some(text(event, "/message").to_owned()),
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, exit: Exit, complaint: &Complaint, _tell: &mut dyn FnMut(Meaning)) -> Ending {
+        let usage = self.completed.as_ref().map(|event| self.usage(event)).unwrap_or_default();
+        let ok = self.completed.is_some() && self.failed.is_none() && exit.is_success();
+        let error = (!ok).then(|| {
+            let told = self.failed.take().or_else(|| self.last_error.take());
+            told.unwrap_or_else(|| complaint.with(&format!("codex did not complete its turn; {exit}")))
+        });
+        let signed_out = error.as_deref().is_some_and(|error| error.contains("401"));
+        let hint = signed_out.then(|| "run `codex login`, or set OPENAI_API_KEY".to_owned());
+        Ending { ok, message: Some(std::mem::take(&mut self.message)), error, hint, usage }
+    }
+}
+
+impl Run {
+    fn item(&mut self, item: &Value, tell: &mut dyn FnMut(Meaning)) {
+        let output = text(item, "/aggregated_output");
+        let failed = text(item, "/status") == "failed";
+        match text(item, "/type") {
+            "agent_message" => {
+                text(item, "/text").clone_into(&mut self.message);
+                self.turns += 1;
+                said(&self.message).into_iter().for_each(tell);
+            }
+            "command_execution" => {
+                self.turns += 1;
+                let wrong = item.pointer("/exit_code").and_then(Value::as_i64) != Some(0);
+                tell(did("shell", item, Some(output), failed || wrong));
+            }
+            "file_change" => {
+                let changes = item.pointer("/changes").and_then(Value::as_array).into_iter().flatten();
+                let paths: Vec<&str> = changes.map(|change| text(change, "/path")).collect();
+                tell(did("edit", &Value::from(paths.join(" ")), None, failed));
+            }
+            "mcp_tool_call" => {
+                let result = item.pointer("/result/content/0/text").and_then(Value::as_str);
+                let input = item.pointer("/arguments").unwrap_or(&Value::Null);
+                tell(did(text(item, "/tool"), input, result, failed));
+            }
+            "web_search" => tell(did("web_search", item, None, failed)),
+            _ => {}
+        }
+    }
+
+    /// It counts the whole conversation, and knows no prices.
+    fn usage(&self, event: &Value) -> Spent {
+        let so_far = Usage {
+            input_tokens: count(event, "/usage/input_tokens"),
+            output_tokens: count(event, "/usage/output_tokens"),
+            cached_input_tokens: count(event, "/usage/cached_input_tokens"),
+            reasoning_tokens: count(event, "/usage/reasoning_output_tokens"),
+            ..Usage::default()
+        };
+        Spent { now: Usage { calls: self.turns, ..Usage::default() }, so_far }
+    }
+}

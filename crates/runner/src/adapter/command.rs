@@ -1,0 +1,54 @@
+//! `command`: the user's own program, whatever it is. Its prompt is its input, its output is its answer, its exit code
+//! decides.
+
+use super::events::Complaint;
+use super::{AgentAdapter, Assignment, Ending, Exit, LaunchConfig, Meaning, OutputParser, Stream};
+
+/// Any program, named by the task itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Command;
+
+impl AgentAdapter for Command {
+    fn name(&self) -> &'static str {
+        "command"
+    }
+
+    fn executable(&self) -> Option<&str> {
+        None
+    }
+
+    fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig {
+        let mut words = task.spec.command.iter().cloned();
+        let program = words.next().unwrap_or_default();
+        LaunchConfig { program, args: words.collect(), ..LaunchConfig::default() }
+    }
+
+    fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
+        Some(self.launch_config(task))
+    }
+
+    fn parser(&self) -> Box<dyn OutputParser> {
+        Box::new(Plain::default())
+    }
+
+    fn is_agent(&self) -> bool {
+        false
+    }
+}
+
+/// Output that is nothing but itself.
+#[derive(Debug, Default)]
+pub(super) struct Plain(Complaint);
+
+impl OutputParser for Plain {
+    fn output(&mut self, stream: Stream, _raw: &[u8], clean: &str, _tell: &mut dyn FnMut(Meaning)) {
+        if stream == Stream::Err {
+            self.0.push(clean);
+        }
+    }
+
+    fn end(&mut self, exit: Exit, _tell: &mut dyn FnMut(Meaning)) -> Ending {
+        let ok = exit.is_success();
+        Ending { ok, error: (!ok).then(|| self.0.with(&exit.to_string())), ..Ending::default() }
+    }
+}

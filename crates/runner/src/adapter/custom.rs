@@ -1,0 +1,124 @@
+//! Programs that a user describes: data instead of code.
+
+use super::command::Plain;
+use super::{
+    AgentAdapter, Assignment, Conversations, LaunchConfig, OutputParser, OwnPlace, TerminalTraits, claude,
+    codex, gemini, opencode,
+};
+
+/// A program as a user describes it.
+///
+/// In arguments `{session}`, `{model}` and `{cwd}` stand for what the task says; an argument that would need one which
+/// the task does not have is left out. There is no word for the prompt on purpose: it goes to standard input, or is
+/// typed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CustomAdapter {
+    /// What workflows call it.
+    pub name: String,
+    /// What is executed.
+    pub program: String,
+    /// Its arguments in a terminal.
+    pub args: Vec<String>,
+    /// Its arguments on pipes; None: it works only in a terminal.
+    pub headless_args: Option<Vec<String>>,
+    /// Arguments that make it go on with the conversation `{session}`; None: it keeps none.
+    pub resume_args: Option<Vec<String>>,
+    /// More environment.
+    pub env: Vec<(String, String)>,
+    /// Variables that are passed on to it; a `*` at the end stands for any rest.
+    pub variables: Vec<String>,
+    /// What it keeps for itself below the home directory.
+    pub own_places: Vec<String>,
+    /// Whose way of writing its headless output has.
+    pub output: CustomOutput,
+    /// How it behaves in a terminal.
+    pub terminal: TerminalTraits,
+}
+
+/// How the output of a program that a user describes is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CustomOutput {
+    /// As text: all of it is the answer, and the exit code decides.
+    #[default]
+    Text,
+    /// As `claude` writes it.
+    Claude,
+    /// As `codex` writes it.
+    Codex,
+    /// As `gemini` writes it.
+    Gemini,
+    /// As `opencode` writes it.
+    Opencode,
+}
+
+impl CustomAdapter {
+    fn filled(&self, args: &[String], task: &Assignment<'_>) -> LaunchConfig {
+        let resume = self.resume_args.as_deref().filter(|_| task.resume.is_some()).unwrap_or_default();
+        let args = args.iter().chain(resume).filter_map(|arg| fill(arg, task)).collect();
+        LaunchConfig { program: self.program.clone(), args, env: self.env.clone(), files: Vec::new() }
+    }
+}
+
+fn fill(arg: &str, task: &Assignment<'_>) -> Option<String> {
+    let session = Some(task.resume.unwrap_or(task.fresh));
+    let words =
+        [("{session}", session), ("{model}", task.spec.model.as_deref()), ("{cwd}", Some(&task.spec.cwd))];
+    let mut filled = arg.to_owned();
+    for (word, value) in words {
+        if arg.contains(word) {
+            filled = filled.replace(word, value?);
+        }
+    }
+    Some(filled)
+}
+
+impl AgentAdapter for CustomAdapter {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn executable(&self) -> Option<&str> {
+        Some(&self.program)
+    }
+
+    fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig {
+        self.filled(&self.args, task)
+    }
+
+    fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
+        Some(self.filled(self.headless_args.as_deref()?, task))
+    }
+
+    fn parser(&self) -> Box<dyn OutputParser> {
+        match self.output {
+            CustomOutput::Text => Box::new(Plain::default()),
+            CustomOutput::Claude => claude::Claude.parser(),
+            CustomOutput::Codex => codex::Codex.parser(),
+            CustomOutput::Gemini => gemini::Gemini.parser(),
+            CustomOutput::Opencode => opencode::Opencode.parser(),
+        }
+    }
+
+    fn conversations(&self) -> Conversations {
+        let chooses = |args: &[String]| args.iter().any(|arg| arg.contains("{session}"));
+        match &self.resume_args {
+            None => Conversations::None,
+            Some(_) if self.headless_args.as_deref().is_some_and(chooses) || chooses(&self.args) => {
+                Conversations::Chosen
+            }
+            Some(_) => Conversations::Learnt,
+        }
+    }
+
+    fn own_places(&self) -> Vec<OwnPlace> {
+        self.own_places.iter().map(|place| OwnPlace { in_home: place.clone(), unless: None }).collect()
+    }
+
+    fn own_variables(&self) -> Vec<String> {
+        self.variables.clone()
+    }
+
+    fn terminal(&self) -> TerminalTraits {
+        self.terminal.clone()
+    }
+}

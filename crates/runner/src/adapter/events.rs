@@ -1,0 +1,192 @@
+//! What the parsers of programs that write one JSON object per line share: finding the lines, remembering complaints,
+//! telling in a line what a tool was used on.
+
+use super::{Ending, Exit, Meaning, OutputParser, Stream};
+use althing_protocol::Item;
+use serde_json::Value;
+
+/// A line that is longer is left out: no event is worth that much memory.
+const LONGEST_LINE: usize = 8 * 1024 * 1024;
+/// How much of what a program complains about is remembered.
+const COMPLAINT: usize = 4 * 1024;
+/// How much of a tool's result is kept.
+const RESULT: usize = 2 * 1024;
+/// How much of what a tool was used on is kept.
+const DETAIL: usize = 200;
+
+/// What one program's events mean.
+pub(super) trait Events: Send {
+    /// Takes in one event.
+    fn event(&mut self, event: &Value, tell: &mut dyn FnMut(Meaning));
+
+    /// Judges the run; `complaint` is what it wrote beside its events.
+    fn end(&mut self, exit: Exit, complaint: &Complaint, tell: &mut dyn FnMut(Meaning)) -> Ending;
+}
+
+/// A parser for lines of JSON.
+#[derive(Debug)]
+pub(super) struct JsonLines<E> {
+    events: E,
+    line: Vec<u8>,
+    /// The line is too long and is being left out.
+    skipping: bool,
+    complaint: Complaint,
+}
+
+impl<E: Events> JsonLines<E> {
+    pub(super) fn new(events: E) -> Self {
+        Self { events, line: Vec::new(), skipping: false, complaint: Complaint::default() }
+    }
+
+    fn take_line(&mut self, line: &[u8], tell: &mut dyn FnMut(Meaning)) {
+        match serde_json::from_slice::<Value>(line) {
+            Ok(event @ Value::Object(_)) => self.events.event(&event, tell),
+            // Not an event, so it is for people.
+            Ok(_) | Err(_) => self.complaint.push(&crate::clean(&String::from_utf8_lossy(line))),
+        }
+    }
+
+    fn end_line(&mut self, tell: &mut dyn FnMut(Meaning)) {
+        if std::mem::take(&mut self.skipping) {
+            self.complaint.push("a line of its output was too long to be read\n");
+        } else {
+            let mut line = std::mem::take(&mut self.line);
+            if !line.trim_ascii().is_empty() {
+                self.take_line(&line, tell);
+            }
+            line.clear();
+            // One huge event must not cost its memory for the rest of the run.
+            line.shrink_to(64 * 1024);
+            self.line = line;
+        }
+    }
+}
+
+impl<E: Events> OutputParser for JsonLines<E> {
+    fn output(&mut self, stream: Stream, raw: &[u8], clean: &str, tell: &mut dyn FnMut(Meaning)) {
+        if stream == Stream::Err {
+            self.complaint.push(clean);
+            return;
+        }
+        let mut rest = raw;
+        while let Some(at) = memchr::memchr(b'\n', rest) {
+            let (line, after) = rest.split_at(at);
+            self.append(line);
+            self.end_line(tell);
+            rest = after.get(1..).unwrap_or_default();
+        }
+        self.append(rest);
+    }
+
+    fn end(&mut self, exit: Exit, tell: &mut dyn FnMut(Meaning)) -> Ending {
+        self.end_line(tell);
+        self.events.end(exit, &self.complaint, tell)
+    }
+}
+
+impl<E> JsonLines<E> {
+    fn append(&mut self, bytes: &[u8]) {
+        if self.skipping || self.line.len() + bytes.len() > LONGEST_LINE {
+            self.skipping = true;
+            self.line = Vec::new();
+        } else {
+            self.line.extend_from_slice(bytes);
+        }
+    }
+}
+
+/// The end of what a program wrote for people.
+#[derive(Debug, Default)]
+pub(super) struct Complaint(String);
+
+impl Complaint {
+    pub(super) fn push(&mut self, text: &str) {
+        let mut start = text.len().saturating_sub(COMPLAINT);
+        while !text.is_char_boundary(start) {
+            start += 1;
+        }
+        self.0.push_str(text.get(start..).unwrap_or_default());
+        if !text.ends_with('\n') {
+            self.0.push('\n');
+        }
+        if self.0.len() > 2 * COMPLAINT {
+            let mut from = self.0.len() - COMPLAINT;
+            while !self.0.is_char_boundary(from) {
+                from += 1;
+            }
+            self.0.drain(..from);
+        }
+    }
+
+    /// Its most telling line: the last that speaks of an error, else the last.
+    pub(super) fn line(&self) -> Option<&str> {
+        let lines = || self.0.lines().map(str::trim).filter(|line| !line.is_empty());
+        let telling = |line: &&str| line.contains("rror") || line.contains("ailed");
+        lines().rfind(telling).or_else(|| lines().next_back())
+    }
+
+    /// A failure, with what the program said about it.
+    pub(super) fn with(&self, failure: &str) -> String {
+        match self.line() {
+            Some(line) => format!("{failure}: {}", cut(line, 500)),
+            None => failure.to_owned(),
+        }
+    }
+
+    /// Whether any of these words was written.
+    pub(super) fn mentions(&self, words: &[&str]) -> bool {
+        words.iter().any(|word| self.0.contains(word))
+    }
+}
+
+/// A message that a program said.
+pub(super) fn said(text: &str) -> Option<Meaning> {
+    let text = crate::clean(text);
+    (!text.trim().is_empty()).then_some(Meaning::Item(Item::Said { text }))
+}
+
+/// A tool that a program used.
+pub(super) fn did(tool: &str, input: &Value, result: Option<&str>, is_error: bool) -> Meaning {
+    Meaning::Item(Item::Did {
+        tool: crate::clean(tool),
+        detail: detail(input),
+        result: result.filter(|text| !text.is_empty()).map(|text| cut(&crate::clean(text), RESULT)),
+        is_error,
+    })
+}
+
+/// What a tool was used on, in a line.
+fn detail(input: &Value) -> String {
+    const TELLING: [&str; 8] =
+        ["command", "file_path", "filePath", "path", "pattern", "url", "query", "description"];
+    let telling = TELLING.iter().find_map(|key| input.get(key)?.as_str());
+    let text = match (telling, input) {
+        (Some(text), _) => text.to_owned(),
+        (None, Value::String(text)) => text.clone(),
+        (None, Value::Null) => String::new(),
+        (None, other) => other.to_string(),
+    };
+    cut(crate::clean(&text).lines().next().unwrap_or_default(), DETAIL)
+}
+
+/// At most so many bytes, whole characters, with a mark where something is missing.
+pub(super) fn cut(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let mut end = most;
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", text.get(..end).unwrap_or_default())
+}
+
+/// A text inside an event.
+pub(super) fn text<'a>(event: &'a Value, pointer: &str) -> &'a str {
+    event.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A count inside an event.
+pub(super) fn count(event: &Value, pointer: &str) -> u64 {
+    event.pointer(pointer).and_then(Value::as_u64).unwrap_or_default()
+}

@@ -1,0 +1,194 @@
+//! Gemini CLI. Checked with 0.61.0.
+
+use super::events::{Complaint, Events, JsonLines, count, did, said, text};
+use super::{
+    AgentAdapter, Assignment, Conversations, Ending, Exit, Freedom, LaunchConfig, MadeFile, Meaning,
+    OutputParser, OwnPlace, SERVER, Spent, TOKEN_VARIABLE, Toolbox,
+};
+use althing_protocol::{Item, Usage};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// The program `gemini`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Gemini;
+
+/// The variable that holds the endpoint's address.
+const URL_VARIABLE: &str = "ALTHING_URL";
+/// Its settings for one project, inside the directory it works in.
+const SETTINGS: &str = ".gemini/settings.json";
+
+impl Gemini {
+    fn common(task: &Assignment<'_>, config: &mut LaunchConfig) {
+        let mut arg = |words: &[&str]| config.args.extend(words.iter().map(|word| (*word).to_owned()));
+        if let Some(model) = &task.spec.model {
+            arg(&["-m", model]);
+        }
+        match task.resume {
+            Some(id) => arg(&["--resume", id]),
+            None => arg(&["--session-id", task.fresh]),
+        }
+        config.env.push(("GEMINI_CLI_TRUST_WORKSPACE".to_owned(), "true".to_owned()));
+    }
+
+    /// It reads servers from settings only: those of the directory it works in. No secret is in them.
+    fn tools(task: &Assignment<'_>, tools: &Toolbox, config: &mut LaunchConfig) {
+        let server = json!({
+            "httpUrl": format!("${URL_VARIABLE}"),
+            "headers": { "Authorization": format!("Bearer ${TOKEN_VARIABLE}") },
+            "timeout": 7_200_000,
+        });
+        let names = tools.names.iter().map(|name| Value::from(name.as_str()).to_string());
+        let policy = format!(
+            "[[rule]]\nmcpName = \"{SERVER}\"\ntoolName = [{}]\ndecision = \"allow\"\npriority = 100\n",
+            names.collect::<Vec<_>>().join(", ")
+        );
+        let policy_file = task.dir.join("gemini-policy.toml");
+        config.args.extend([
+            "--policy".to_owned(),
+            policy_file.to_string_lossy().into_owned(),
+            "--allowed-mcp-server-names".to_owned(),
+            SERVER.to_owned(),
+        ]);
+        config.files.extend([
+            MadeFile { path: policy_file, text: policy },
+            MadeFile {
+                path: Path::new(&task.spec.cwd).join(SETTINGS),
+                text: json!({ "mcpServers": { SERVER: server } }).to_string(),
+            },
+        ]);
+        config.env.extend([
+            (URL_VARIABLE.to_owned(), tools.url.clone()),
+            (TOKEN_VARIABLE.to_owned(), tools.token.reveal().to_owned()),
+        ]);
+    }
+}
+
+impl AgentAdapter for Gemini {
+    fn name(&self) -> &'static str {
+        "gemini"
+    }
+
+    fn executable(&self) -> Option<&str> {
+        Some("gemini")
+    }
+
+    fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig {
+        let mut config = LaunchConfig { program: "gemini".to_owned(), ..LaunchConfig::default() };
+        Self::common(task, &mut config);
+        config
+    }
+
+    fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
+        let mode = match task.freedom {
+            Freedom::Full => "yolo",
+            Freedom::Workspace => "auto_edit",
+            // Tools that write or run something are not even offered.
+            Freedom::ReadOnly | Freedom::Ask => "default",
+        };
+        let args = ["-o", "stream-json", "--approval-mode", mode].map(str::to_owned).to_vec();
+        let mut config = LaunchConfig { program: "gemini".to_owned(), args, ..LaunchConfig::default() };
+        Self::common(task, &mut config);
+        if let Some(tools) = task.tools {
+            Self::tools(task, tools, &mut config);
+        }
+        Some(config)
+    }
+
+    fn parser(&self) -> Box<dyn OutputParser> {
+        Box::new(JsonLines::new(Run::default()))
+    }
+
+    fn conversations(&self) -> Conversations {
+        Conversations::Chosen
+    }
+
+    fn own_places(&self) -> Vec<OwnPlace> {
+        vec![OwnPlace::new(".gemini", "GEMINI_CLI_HOME", ".gemini")]
+    }
+
+    fn own_variables(&self) -> Vec<String> {
+        ["GEMINI_*", "GOOGLE_*"].map(str::to_owned).to_vec()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Run {
+    /// The message being said, then the last one.
+    message: String,
+    /// Whether `message` is whole.
+    whole: bool,
+    /// Tools under way, by its id for the call: name and input.
+    calls: HashMap<String, (String, Value)>,
+    turns: u64,
+    result: Option<Value>,
+}
+
+impl Events for Run {
+    fn event(&mut self, event: &Value, tell: &mut dyn FnMut(Meaning)) {
+        match text(event, "/type") {
+            "init" => tell(Meaning::Item(Item::Conversation { id: text(event, "/session_id").to_owned() })),
+            "message" if text(event, "/role") == "assistant" => {
+                if std::mem::take(&mut self.whole) {
+                    self.message.clear();
+                }
+                let piece = text(event, "/content");
+                self.message.push_str(piece);
+                tell(Meaning::Saying(piece.to_owned()));
+            }
+            "tool_use" => {
+                self.end_message(tell);
+                let input = event.pointer("/parameters").cloned().unwrap_or_default();
+                let call = (text(event, "/tool_name").to_owned(), input);
+                self.calls.insert(text(event, "/tool_id").to_owned(), call);
+            }
+            "tool_result" => {
+                if let Some((tool, input)) = self.calls.remove(text(event, "/tool_id")) {
+                    let is_error = text(event, "/status") != "success";
+                    tell(did(&tool, &input, Some(text(event, "/output")), is_error));
+                }
+            }
+            "result" => self.result = Some(event.clone()),
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, exit: Exit, complaint: &Complaint, tell: &mut dyn FnMut(Meaning)) -> Ending {
+        self.end_message(tell);
+        let message = std::mem::take(&mut self.message);
+        let Some(result) = self.result.take() else {
+            let error = complaint.with(&format!("gemini gave no result; {exit}"));
+            let hint = match exit.code {
+                Some(41) => Some("run `gemini` once to sign in, or set GEMINI_API_KEY".to_owned()),
+                Some(42) => Some("its conversation can only be resumed in the same directory".to_owned()),
+                _ => None,
+            };
+            return Ending { error: Some(error), hint, message: Some(message), ..Ending::default() };
+        };
+        let ok = text(&result, "/status") == "success" && exit.is_success();
+        let error = (!ok).then(|| match text(&result, "/error/message") {
+            "" => complaint.with(&exit.to_string()),
+            told => told.to_owned(),
+        });
+        let signed_out = error.as_deref().is_some_and(|error| error.contains("UNAUTHENTICATED"));
+        let hint = signed_out.then(|| "run `gemini` once to sign in, or set GEMINI_API_KEY".to_owned());
+        let now = Usage {
+            input_tokens: count(&result, "/stats/input_tokens"),
+            output_tokens: count(&result, "/stats/output_tokens"),
+            cached_input_tokens: count(&result, "/stats/cached"),
+            calls: self.turns,
+            ..Usage::default()
+        };
+        Ending { ok, message: Some(message), error, hint, usage: Spent { now, so_far: Usage::default() } }
+    }
+}
+
+impl Run {
+    fn end_message(&mut self, tell: &mut dyn FnMut(Meaning)) {
+        self.turns += 1;
+        if !std::mem::replace(&mut self.whole, true) {
+            said(&self.message).into_iter().for_each(tell);
+        }
+    }
+}

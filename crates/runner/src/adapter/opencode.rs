@@ -1,0 +1,208 @@
+//! opencode. Checked with 1.18.33.
+
+use super::events::{Complaint, Events, JsonLines, count, did, said, text};
+use super::{
+    AgentAdapter, Assignment, Conversations, Ending, Exit, Freedom, LaunchConfig, Meaning, OutputParser,
+    OwnPlace, SERVER, Spent, TOKEN_VARIABLE, Toolbox,
+};
+use althing_protocol::{Item, Usage};
+use serde_json::{Map, Value, json};
+
+/// The program `opencode`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Opencode;
+
+/// Its settings for one run.
+const SETTINGS_VARIABLE: &str = "OPENCODE_CONFIG_CONTENT";
+
+impl Opencode {
+    /// Each by name: a project's own settings win over a rule for all.
+    fn permissions(freedom: Freedom) -> Option<Value> {
+        let edit = match freedom {
+            Freedom::Full => return None,
+            Freedom::Workspace => "allow",
+            Freedom::ReadOnly | Freedom::Ask => "deny",
+        };
+        Some(json!({
+            "*": "deny", "bash": "deny", "edit": edit, "task": "deny", "webfetch": "deny", "skill": "deny",
+            "external_directory": "deny", "read": "allow", "grep": "allow", "glob": "allow", "list": "allow",
+            format!("{SERVER}_*"): "allow",
+        }))
+    }
+
+    fn server(tools: &Toolbox) -> Value {
+        json!({
+            "type": "remote",
+            "url": tools.url,
+            "headers": { "Authorization": format!("Bearer {{env:{TOKEN_VARIABLE}}}") },
+            "oauth": false,
+            "timeout": 7_200_000,
+        })
+    }
+}
+
+impl AgentAdapter for Opencode {
+    fn name(&self) -> &'static str {
+        "opencode"
+    }
+
+    fn executable(&self) -> Option<&str> {
+        Some("opencode")
+    }
+
+    fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig {
+        let mut args = Vec::new();
+        if let Some(model) = &task.spec.model {
+            args.extend(["--model".to_owned(), model.clone()]);
+        }
+        if let Some(id) = task.resume {
+            args.extend(["-s".to_owned(), id.to_owned()]);
+        }
+        LaunchConfig { program: "opencode".to_owned(), args, ..LaunchConfig::default() }
+    }
+
+    fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
+        let args = ["run", "--format", "json"].map(str::to_owned).to_vec();
+        let mut config = LaunchConfig { program: "opencode".to_owned(), args, ..LaunchConfig::default() };
+        if task.freedom == Freedom::Full {
+            config.args.push("--auto".to_owned());
+        }
+        config.args.extend(["--dir".to_owned(), task.spec.cwd.clone()]);
+        if let Some(model) = &task.spec.model {
+            config.args.extend(["--model".to_owned(), model.clone()]);
+        }
+        if let Some(id) = task.resume {
+            config.args.extend(["--session".to_owned(), id.to_owned()]);
+        }
+        let mut settings = Map::new();
+        settings.extend(
+            Self::permissions(task.freedom).map(|permissions| ("permission".to_owned(), permissions)),
+        );
+        if let Some(tools) = task.tools {
+            settings.insert("mcp".to_owned(), json!({ SERVER: Self::server(tools) }));
+            config.env.push((TOKEN_VARIABLE.to_owned(), tools.token.reveal().to_owned()));
+        }
+        if !settings.is_empty() {
+            config.env.push((SETTINGS_VARIABLE.to_owned(), Value::Object(settings).to_string()));
+        }
+        Some(config)
+    }
+
+    fn parser(&self) -> Box<dyn OutputParser> {
+        Box::new(JsonLines::new(Run::default()))
+    }
+
+    fn conversations(&self) -> Conversations {
+        Conversations::Learnt
+    }
+
+    fn own_places(&self) -> Vec<OwnPlace> {
+        vec![
+            OwnPlace::new(".config/opencode", "XDG_CONFIG_HOME", "opencode"),
+            OwnPlace::new(".local/share/opencode", "XDG_DATA_HOME", "opencode"),
+            OwnPlace::new(".local/state/opencode", "XDG_STATE_HOME", "opencode"),
+            OwnPlace::new(".cache/opencode", "XDG_CACHE_HOME", "opencode"),
+        ]
+    }
+
+    fn own_variables(&self) -> Vec<String> {
+        // It speaks to any provider, with that provider's key.
+        let names = [
+            "OPENCODE_*",
+            "ANTHROPIC_*",
+            "OPENAI_*",
+            "GEMINI_*",
+            "GOOGLE_*",
+            "OPENROUTER_*",
+            "GROQ_*",
+            "XAI_*",
+            "DEEPSEEK_*",
+            "MISTRAL_*",
+            "AWS_*",
+        ];
+        names.map(str::to_owned).to_vec()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Run {
+    known: bool,
+    /// What it said since it last used a tool.
+    message: String,
+    /// How its last step ended.
+    reason: String,
+    error: Option<String>,
+    status: u64,
+    usage: Usage,
+}
+
+impl Events for Run {
+    fn event(&mut self, event: &Value, tell: &mut dyn FnMut(Meaning)) {
+        let id = text(event, "/sessionID");
+        if !self.known && !id.is_empty() {
+            self.known = true;
+            tell(Meaning::Item(Item::Conversation { id: id.to_owned() }));
+        }
+        match text(event, "/type") {
+            "text" => {
+                let piece = text(event, "/part/text");
+                if !self.message.is_empty() {
+                    self.message.push('\n');
+                }
+                self.message.push_str(piece);
+                said(piece).into_iter().for_each(tell);
+            }
+            "tool_use" => {
+                self.message.clear();
+                let state = event.pointer("/part/state").unwrap_or(&Value::Null);
+                let failed = text(state, "/status") == "error";
+                let result = if failed { text(state, "/error") } else { text(state, "/output") };
+                let input = state.pointer("/input").unwrap_or(&Value::Null);
+                tell(did(text(event, "/part/tool"), input, Some(result), failed));
+            }
+            "step_finish" => self.step(event),
+            "error" => {
+                let message = text(event, "/error/data/message");
+                let message = if message.is_empty() { text(event, "/error/name") } else { message };
+                self.status = count(event, "/error/data/statusCode");
+                self.error = Some(message.to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    /// It has no event for its end: the end of the process is it, if the last step came to its own end.
+    fn end(&mut self, exit: Exit, complaint: &Complaint, _tell: &mut dyn FnMut(Meaning)) -> Ending {
+        let ok = self.reason == "stop" && self.error.is_none() && exit.is_success();
+        let hint = if self.status == 401 {
+            Some("run `opencode auth login`, or set the provider's key".to_owned())
+        } else if complaint.mentions(&["auto-rejecting"]) {
+            Some("opencode was not allowed to use a tool".to_owned())
+        } else {
+            None
+        };
+        let error = (!ok).then(|| match self.error.take() {
+            Some(error) => error,
+            None => complaint.with(&format!("opencode did not come to an end of its own; {exit}")),
+        });
+        let usage = Spent { now: self.usage, so_far: Usage::default() };
+        Ending { ok, message: Some(std::mem::take(&mut self.message)), error, hint, usage }
+    }
+}
+
+impl Run {
+    fn step(&mut self, event: &Value) {
+        text(event, "/part/reason").clone_into(&mut self.reason);
+        let cached = count(event, "/part/tokens/cache/read");
+        let reasoning = count(event, "/part/tokens/reasoning");
+        let fresh = count(event, "/part/tokens/input") + count(event, "/part/tokens/cache/write");
+        self.usage += Usage {
+            input_tokens: fresh + cached,
+            output_tokens: count(event, "/part/tokens/output") + reasoning,
+            cached_input_tokens: cached,
+            reasoning_tokens: reasoning,
+            cost_usd: event.pointer("/part/cost").and_then(Value::as_f64).unwrap_or_default(),
+            calls: 1,
+        };
+    }
+}

@@ -1,0 +1,338 @@
+//! Turns what a program writes for a terminal into plain text, piece by piece.
+//!
+//! Escape sequences vanish (also ones that are cut in two by a read), a line that is drawn again and again comes out once,
+//! what was backspaced is gone, bytes that are no text become `�`. The line that is being written is held back until it
+//! ends, because only then is it known what it says. Never keeps more than one line and one read; plain text is copied, not
+//! looked at byte by byte.
+
+mod scan;
+
+use scan::{Step, plain_length, skip_string};
+
+/// A line longer than this is handed out before it ends.
+const LONGEST_LINE: usize = 64 * 1024;
+/// A string sequence that does not end within this many bytes was none.
+const LONGEST_STRING: usize = 1024 * 1024;
+/// A cursor that moves further is not writing spaces.
+const MOST_SPACES: u32 = 500;
+
+/// A stream being cleaned.
+#[derive(Debug, Default)]
+pub struct Cleaner {
+    /// What was cleaned but not handed out, then what was handed out last: up to `given`.
+    text: String,
+    /// How much of `text` the last call handed out.
+    given: usize,
+    state: State,
+    /// The beginning of a character whose rest has not come yet.
+    cut: Vec<u8>,
+    /// A carriage return came: whatever is printed next replaces the line.
+    returned: bool,
+    /// The beginning of this line was handed out already, so that it cannot be taken back.
+    begun: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Text,
+    /// After ESC.
+    Escape,
+    /// In a control sequence: its first number, and whether that is complete.
+    Control { number: u32, more: bool },
+    /// In an operating system command: bytes so far.
+    Command(usize),
+    /// In another string: bytes so far.
+    String(usize),
+    /// After ESC in a string.
+    Ending,
+}
+
+impl Cleaner {
+    /// Takes in some more and gives what became of it: whole lines.
+    pub fn push<'a>(&'a mut self, bytes: &[u8]) -> &'a str {
+        self.forget();
+        let mut rest = self.finish_cut(bytes);
+        while !rest.is_empty() {
+            rest = match self.state {
+                State::Text => self.plain(rest),
+                State::Escape => self.escape(rest),
+                State::Control { number, more } => self.control(rest, number, more),
+                State::Command(length) => self.string(rest, length, true),
+                State::String(length) => self.string(rest, length, false),
+                State::Ending => self.ending(rest),
+            };
+        }
+        let held = memchr::memrchr(b'\n', self.text.as_bytes()).map_or(0, |at| at + 1);
+        self.given = if self.text.len() - held > LONGEST_LINE { self.text.len() } else { held };
+        self.give()
+    }
+
+    /// Gives the line that is being written, too: for when nothing more comes for a while, and at the end.
+    pub fn flush(&mut self) -> &str {
+        self.forget();
+        self.given = self.text.len();
+        self.give()
+    }
+
+    /// Whether a line is held back.
+    pub fn holds(&self) -> bool {
+        self.text.len() > self.given
+    }
+
+    fn give(&mut self) -> &str {
+        if self.given > 0 {
+            self.begun = !self.text.get(..self.given).is_some_and(|text| text.ends_with('\n'));
+        }
+        self.text.get(..self.given).unwrap_or_default()
+    }
+
+    /// Drops what was handed out.
+    fn forget(&mut self) {
+        if self.given >= self.text.len() {
+            self.text.clear();
+        } else {
+            self.text.drain(..self.given);
+        }
+        self.given = 0;
+    }
+
+    /// Text up to the next byte that means something.
+    fn plain<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        let length = plain_length(bytes);
+        if length > 0 {
+            return self.print(bytes, length);
+        }
+        let Some((byte, rest)) = bytes.split_first() else { return bytes };
+        match byte {
+            b'\x1b' => self.state = State::Escape,
+            b'\r' => self.returned = true,
+            b'\x08' => self.erase_character(),
+            // The beginning of U+0080 to U+00BF: control characters are among them.
+            0xc2 => match rest.split_first() {
+                None => self.cut.push(*byte),
+                Some((control @ 0x80..=0x9f, rest)) => {
+                    self.eight_bit(*control);
+                    return rest;
+                }
+                Some((0xa0..=0xbf, _)) => return self.print(bytes, 2),
+                Some(_) => self.mark(),
+            },
+            _ => {}
+        }
+        rest
+    }
+
+    /// Prints the first bytes, which hold no control characters but newlines and tabs. Gives what is left to look at.
+    fn print<'b>(&mut self, bytes: &'b [u8], length: usize) -> &'b [u8] {
+        let (run, rest) = bytes.split_at(length);
+        if run.first() == Some(&b'\n') {
+            // A newline right after a carriage return only ends the line.
+            self.returned = false;
+        }
+        self.begin_printing();
+        let mut run = run;
+        loop {
+            match std::str::from_utf8(run) {
+                Ok(text) => {
+                    self.text.push_str(text);
+                    return rest;
+                }
+                Err(error) => {
+                    let (good, bad) = run.split_at(error.valid_up_to());
+                    self.text.push_str(std::str::from_utf8(good).unwrap_or_default());
+                    let Some(length) = error.error_len() else {
+                        // Only at the end of the read may the rest still come.
+                        if rest.is_empty() {
+                            self.cut.extend_from_slice(bad);
+                        } else {
+                            self.text.push(char::REPLACEMENT_CHARACTER);
+                        }
+                        return rest;
+                    };
+                    let (wrong, after) = bad.split_at(length);
+                    match wrong {
+                        // Never text at this place, so it is what it says: a control character of one byte.
+                        [control @ 0x80..=0x9f] => {
+                            self.eight_bit(*control);
+                            let left = after.len() + rest.len();
+                            return bytes.get(bytes.len() - left..).unwrap_or_default();
+                        }
+                        _ => self.text.push(char::REPLACEMENT_CHARACTER),
+                    }
+                    run = after;
+                }
+            }
+        }
+    }
+
+    /// Puts a character together that a read cut in two.
+    fn finish_cut<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        let mut rest = bytes;
+        while !self.cut.is_empty() {
+            let Some((byte, after)) = rest.split_first() else { return rest };
+            let mut whole = std::mem::take(&mut self.cut);
+            whole.push(*byte);
+            match (std::str::from_utf8(&whole), whole.as_slice()) {
+                (Ok(_), [0xc2, control @ 0x80..=0x9f]) => self.eight_bit(*control),
+                (Ok(text), _) => {
+                    self.begin_printing();
+                    self.text.push_str(text);
+                }
+                (Err(error), _) if error.error_len().is_none() => self.cut = whole,
+                // The rest did not come; the byte that came instead is looked at by itself.
+                (Err(_), _) => {
+                    self.mark();
+                    return rest;
+                }
+            }
+            rest = after;
+        }
+        rest
+    }
+
+    fn eight_bit(&mut self, control: u8) {
+        self.state = match control {
+            0x9b => State::Control { number: 0, more: true },
+            0x9d => State::Command(0),
+            0x90 | 0x98 | 0x9e | 0x9f => State::String(0),
+            _ => State::Text,
+        };
+    }
+
+    fn escape<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        let Some((byte, rest)) = bytes.split_first() else { return bytes };
+        self.state = match byte {
+            b'[' => State::Control { number: 0, more: true },
+            b']' => State::Command(0),
+            b'P' | b'X' | b'^' | b'_' => State::String(0),
+            // Intermediate bytes, and one escape after another.
+            0x20..=0x2f | 0x1b => State::Escape,
+            0x30..=0x7e => State::Text,
+            // What does not belong to an escape sequence means what it always means.
+            _ => {
+                self.state = State::Text;
+                return bytes;
+            }
+        };
+        rest
+    }
+
+    fn control<'b>(&mut self, bytes: &'b [u8], mut number: u32, mut more: bool) -> &'b [u8] {
+        for (at, byte) in bytes.iter().enumerate() {
+            match byte {
+                b'0'..=b'9' if more => {
+                    number = number.saturating_mul(10).saturating_add(u32::from(byte - b'0'));
+                }
+                b';' | b':' => more = false,
+                0x20..=0x3f => {}
+                0x40..=0x7e => {
+                    self.state = State::Text;
+                    self.act(*byte, number);
+                    return bytes.get(at + 1..).unwrap_or_default();
+                }
+                // It is broken off.
+                _ => {
+                    self.state = State::Text;
+                    return bytes.get(at..).unwrap_or_default();
+                }
+            }
+        }
+        self.state = State::Control { number, more };
+        &[]
+    }
+
+    /// What a control sequence does to the text.
+    fn act(&mut self, what: u8, number: u32) {
+        match what {
+            // Programs that draw write spaces as moves to the right.
+            b'C' => {
+                self.begin_printing();
+                let spaces = number.clamp(1, MOST_SPACES);
+                self.text.extend(std::iter::repeat_n(' ', spaces as usize));
+            }
+            b'G' if number <= 1 => self.returned = true,
+            b'K' if number == 2 || self.returned => {
+                self.erase_line();
+                self.returned = false;
+            }
+            // Elsewhere on the screen: what comes does not belong to this line.
+            b'A' | b'B' | b'E' | b'F' | b'H' | b'd' | b'f' | b'J' if !self.line().is_empty() => {
+                self.text.push('\n');
+                self.returned = false;
+            }
+            _ => {}
+        }
+    }
+
+    fn string<'b>(&mut self, bytes: &'b [u8], length: usize, is_command: bool) -> &'b [u8] {
+        let (step, skipped) = skip_string(bytes, is_command);
+        let length = length + skipped;
+        self.state = match step {
+            Step::Ends => State::Text,
+            Step::Escape => State::Ending,
+            Step::Inside if length > LONGEST_STRING => State::Text,
+            Step::Inside if is_command => State::Command(length),
+            Step::Inside => State::String(length),
+        };
+        bytes.get(skipped..).unwrap_or_default()
+    }
+
+    /// After ESC in a string: a backslash ends it, anything else is the next sequence.
+    fn ending<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        if let Some((b'\\', rest)) = bytes.split_first() {
+            self.state = State::Text;
+            rest
+        } else {
+            self.state = State::Escape;
+            bytes
+        }
+    }
+
+    /// Marks bytes that are no text.
+    fn mark(&mut self) {
+        self.begin_printing();
+        self.text.push(char::REPLACEMENT_CHARACTER);
+    }
+
+    /// What is printed after a carriage return replaces the line.
+    fn begin_printing(&mut self) {
+        if std::mem::take(&mut self.returned) {
+            self.erase_line();
+        }
+    }
+
+    /// The line being written, as far as it is still ours.
+    fn line(&self) -> &str {
+        let start = memchr::memrchr(b'\n', self.text.as_bytes()).map_or(0, |at| at + 1);
+        self.text.get(start..).unwrap_or_default()
+    }
+
+    fn erase_line(&mut self) {
+        let length = self.line().len();
+        let starts_here = length == self.text.len();
+        self.text.truncate(self.text.len() - length);
+        if starts_here && self.begun {
+            // Its beginning was handed out: what is drawn over it begins a line of its own.
+            self.text.push('\n');
+            self.begun = false;
+        }
+    }
+
+    fn erase_character(&mut self) {
+        if !self.line().is_empty() {
+            self.text.pop();
+        }
+    }
+}
+
+/// A whole text, cleaned.
+pub fn clean(text: &str) -> String {
+    let mut cleaner = Cleaner::default();
+    let mut clean = cleaner.push(text.as_bytes()).to_owned();
+    clean.push_str(cleaner.flush());
+    clean
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+//! A text of bounded size made of a program's whole output: its beginning and its end.
+
+/// The most that is handed on; what is longer is looked up in the file.
+pub(crate) const LONGEST: usize = 64 * 1024;
+const HALF: usize = LONGEST / 2;
+
+/// An output being summed up.
+#[derive(Debug, Default)]
+pub(crate) struct Digest {
+    head: String,
+    tail: String,
+    total: usize,
+}
+
+impl Digest {
+    /// Takes in some more.
+    pub(crate) fn push(&mut self, text: &str) {
+        self.total += text.len();
+        let room = floor(text, HALF.saturating_sub(self.head.len()));
+        // Once something went to the tail, the head is closed, however much room a wide character left.
+        let (first, rest) = text.split_at(if self.tail.is_empty() { room } else { 0 });
+        self.head.push_str(first);
+        let from = ceil(rest, rest.len().saturating_sub(HALF));
+        self.tail.push_str(rest.get(from..).unwrap_or_default());
+        // Trimmed only now and then, so that many small pieces stay cheap.
+        if self.tail.len() > 2 * HALF {
+            self.trim();
+        }
+    }
+
+    fn trim(&mut self) {
+        let from = ceil(&self.tail, self.tail.len().saturating_sub(HALF));
+        self.tail.drain(..from);
+    }
+
+    /// The text, with a mark where something was left out that says where it is.
+    pub(crate) fn finish(mut self, whole: &str) -> String {
+        if self.head.len() + self.tail.len() == self.total && self.total <= LONGEST {
+            self.head.push_str(&self.tail);
+            return self.head;
+        }
+        self.trim();
+        let left_out = self.total - self.head.len() - self.tail.len();
+        let total = self.total;
+        format!("{}\n[… {left_out} of {total} bytes left out here; {whole} …]\n{}", self.head, self.tail)
+    }
+}
+
+/// The last boundary of a character that is not behind `at`.
+fn floor(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// The first boundary of a character that is not before `at`.
+fn ceil(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at += 1;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Digest, LONGEST};
+
+    #[test]
+    fn what_fits_stays_whole_and_of_more_both_ends_are_kept() {
+        let mut digest = Digest::default();
+        digest.push("ä".repeat(LONGEST / 2).as_str());
+        assert_eq!(digest.finish("x"), "ä".repeat(LONGEST / 2));
+        for size in [1, 3, 1000, 300_000] {
+            let text: String = (0..30_000).map(|n| format!("é{n:08}\n")).collect();
+            let mut digest = Digest::default();
+            let mut rest = text.as_str();
+            while !rest.is_empty() {
+                let (piece, after) = rest.split_at(super::ceil(rest, size));
+                digest.push(piece);
+                rest = after;
+            }
+            let short = digest.finish("the whole is in FILE");
+            assert!(short.len() < LONGEST + 200);
+            assert!(short.starts_with("é00000000\né00000001\n") && short.ends_with("é00029999\n"));
+            assert!(short.contains("bytes left out here; the whole is in FILE …]"));
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Files that are made for one start of a program, and are gone, or as they were, when it ended.
+
+use crate::adapter::MadeFile;
+use serde_json::Value;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Files that were made, with what was there before.
+#[derive(Debug, Default)]
+pub(crate) struct MadeFiles(Vec<(PathBuf, Option<Vec<u8>>)>);
+
+impl MadeFiles {
+    /// Makes them. Settings in JSON that are there already are added to.
+    pub(crate) fn make(files: &[MadeFile]) -> Result<Self, String> {
+        let mut made = Self::default();
+        for file in files {
+            made.add(file).map_err(|error| format!("{} cannot be written: {error}", file.path.display()))?;
+        }
+        Ok(made)
+    }
+
+    fn add(&mut self, file: &MadeFile) -> io::Result<()> {
+        if let Some(parent) = file.path.parent() {
+            std::fs::create_dir_all(parent)?;
+        }
+        let before = match file.path.symlink_metadata() {
+            Ok(data) if data.is_file() => Some(std::fs::read(&file.path)?),
+            Ok(_) => return Err(io::Error::other("it is not a file")),
+            Err(_) => None,
+        };
+        let text = match &before {
+            Some(before) => added(before, &file.text)?,
+            None => file.text.clone(),
+        };
+        write(&file.path, text.as_bytes())?;
+        self.0.push((file.path.clone(), before));
+        Ok(())
+    }
+}
+
+impl Drop for MadeFiles {
+    fn drop(&mut self) {
+        for (path, before) in self.0.drain(..).rev() {
+            let _ = match before {
+                Some(before) => write(&path, &before),
+                None => std::fs::remove_file(&path),
+            };
+            // Only if it is empty, so only if we made it or nobody misses it.
+            let _ = path.parent().map(std::fs::remove_dir);
+        }
+    }
+}
+
+/// As a new file in place of the old, so that nothing is written through a link.
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let _ = std::fs::remove_file(path);
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(bytes)
+}
+
+/// What was there, with our keys in it.
+fn added(before: &[u8], ours: &str) -> io::Result<String> {
+    let Ok(mut settings) = serde_json::from_slice::<Value>(before) else { return Ok(ours.to_owned()) };
+    merge(&mut settings, serde_json::from_str(ours)?);
+    Ok(settings.to_string())
+}
+
+fn merge(into: &mut Value, from: Value) {
+    match (into, from) {
+        (Value::Object(into), Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, from) => *into = from,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MadeFiles;
+    use crate::adapter::MadeFile;
+
+    #[test]
+    fn files_are_as_they_were_afterwards_and_what_was_there_is_kept_meanwhile() {
+        let dir = tempfile::tempdir().unwrap();
+        let (old, new) = (dir.path().join("a/settings.json"), dir.path().join("b/policy.toml"));
+        std::fs::create_dir(dir.path().join("a")).unwrap();
+        std::fs::write(&old, r#"{"theme":"dark","servers":{"x":1}}"#).unwrap();
+        let files = [
+            MadeFile { path: old.clone(), text: r#"{"servers":{"y":2}}"#.to_owned() },
+            MadeFile { path: new.clone(), text: "rule".to_owned() },
+        ];
+        let made = MadeFiles::make(&files).unwrap();
+        assert_eq!(std::fs::read_to_string(&old).unwrap(), r#"{"theme":"dark","servers":{"x":1,"y":2}}"#);
+        assert_eq!(std::fs::read_to_string(&new).unwrap(), "rule");
+        drop(made);
+        assert_eq!(std::fs::read_to_string(&old).unwrap(), r#"{"theme":"dark","servers":{"x":1}}"#);
+        assert!(!dir.path().join("b").exists());
+    }
+}

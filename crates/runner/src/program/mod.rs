@@ -1,0 +1,228 @@
+//! Runs programs for tasks: the port `Programs`.
+//!
+//! Headless programs are driven here, over pipes; those in terminals by whoever was given for that. Knows which adapter
+//! a task means, on which terms it may run, and what came of it; nothing here knows what a workflow is.
+
+mod digest;
+mod files;
+mod headless;
+mod raw;
+mod spending;
+mod start;
+mod walls;
+
+pub use start::{ProgramLimits, Starter};
+
+use crate::adapter::{Freedom, Meaning, Stream};
+use crate::command::Placeholders;
+use althing_protocol::{
+    BoxFuture, ExecutionMode, Item, ProgramEnd, ProgramJob, ProgramReport, Programs, ReportSink, Screen,
+    TaskId,
+};
+use digest::Digest;
+use headless::{Done, Headless, Heard};
+use raw::RawFile;
+use spending::Spending;
+use start::{Start, Want};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The name of the file that holds a program's output as it came.
+const RAW_OUTPUT: &str = "output.raw";
+
+/// Runs the programs of tasks.
+pub struct ProgramRunner {
+    starter: Arc<Starter>,
+    terminals: Option<Arc<dyn Programs>>,
+    spending: Spending,
+    placeholders: Placeholders,
+}
+
+impl std::fmt::Debug for ProgramRunner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ProgramRunner").field("starter", &self.starter).finish_non_exhaustive()
+    }
+}
+
+impl ProgramRunner {
+    /// For headless programs only.
+    pub fn new(starter: Arc<Starter>) -> Self {
+        Self {
+            starter,
+            terminals: None,
+            spending: Spending::default(),
+            placeholders: Placeholders::default(),
+        }
+    }
+
+    /// With someone for those in terminals.
+    pub fn with_terminals(mut self, terminals: Arc<dyn Programs>) -> Self {
+        self.terminals = Some(terminals);
+        self
+    }
+
+    async fn headless(&self, job: &ProgramJob, reports: &ReportSink) -> ProgramEnd {
+        let end = self.attempt(job, job.resume.as_deref(), reports).await;
+        match end {
+            // Nothing of it was done: it begins anew.
+            Attempt::Lost => match self.attempt(job, None, reports).await {
+                Attempt::Ended(end) => end,
+                Attempt::Lost => failed("the program lost its conversation twice".to_owned(), None),
+            },
+            Attempt::Ended(end) => end,
+        }
+    }
+
+    async fn attempt(&self, job: &ProgramJob, resume: Option<&str>, reports: &ReportSink) -> Attempt {
+        let want = Want::headless(job, resume);
+        let start = match self.starter.start(&want) {
+            Ok(start) => start,
+            Err((error, hint)) => return Attempt::Ended(failed(error, hint)),
+        };
+        let mut raw = RawFile::new(Path::new(&job.dir).join(RAW_OUTPUT));
+        let mut heard =
+            Listener { job, resume, reports, digest: Digest::default(), conversation: None, acted: false };
+        let held = self.placeholders.hold(&start.prepared.placeholders);
+        let idle =
+            job.spec.idle_timeout.map_or(self.starter.limits.idle, |limit| Duration::from_millis(limit.0));
+        let run = Headless {
+            launch: &start.prepared.launch,
+            prompt: &job.spec.prompt,
+            idle,
+            parser: start.adapter.parser(),
+            raw: &mut raw,
+        };
+        let done = run.run(&self.starter.launcher, &mut |what| heard.hear(what)).await;
+        held.done();
+        match done {
+            Ok(done) if resume.is_some() && !heard.acted && lost(&done) => Attempt::Lost,
+            Ok(done) => Attempt::Ended(self.end(&start, done, idle, heard, raw.path())),
+            Err(error) => Attempt::Ended(failed(format!("the program could not be run: {error}"), None)),
+        }
+    }
+
+    fn end(&self, start: &Start, done: Done, idle: Duration, heard: Listener<'_>, raw: &Path) -> ProgramEnd {
+        let Done { exit, ending, idle: was_idle } = done;
+        let whole = format!("all of it, as it came, is in {}", raw.display());
+        let output = match ending.message {
+            Some(message) => {
+                let mut digest = Digest::default();
+                digest.push(&message);
+                digest.finish(&whole)
+            }
+            None => heard.digest.finish(&whole),
+        };
+        let conversation = heard.conversation.as_deref().or(heard.resume);
+        let usage = self.spending.settle(conversation, ending.usage);
+        let ok = ending.ok && !was_idle;
+        let error = if was_idle {
+            Some(format!("it said nothing for {} s and was ended", idle.as_secs_f32()))
+        } else {
+            ending.error
+        };
+        let bound = (start.freedom == Freedom::ReadOnly && !ok).then(|| {
+            format!(
+                "{} could only read, because no sandbox works here; `--unconfined` gives it all your rights",
+                start.adapter.name()
+            )
+        });
+        ProgramEnd {
+            ok,
+            exit_code: exit.code,
+            signal: exit.signal,
+            output,
+            error,
+            hint: ending.hint.or(bound),
+            usage,
+        }
+    }
+}
+
+enum Attempt {
+    Ended(ProgramEnd),
+    /// The conversation to go on with is not there (any more), and nothing was done.
+    Lost,
+}
+
+/// Whether a run failed because its conversation is not there.
+fn lost(done: &Done) -> bool {
+    const WORDS: [&str; 4] =
+        ["No conversation found", "no rollout found", "Invalid session identifier", "Session not found"];
+    let error = done.ending.error.as_deref().unwrap_or_default();
+    !done.ending.ok && WORDS.iter().any(|word| error.contains(word))
+}
+
+fn failed(error: String, hint: Option<String>) -> ProgramEnd {
+    ProgramEnd { error: Some(error), hint, ..ProgramEnd::default() }
+}
+
+/// Passes on what is heard of a program.
+struct Listener<'a> {
+    job: &'a ProgramJob,
+    resume: Option<&'a str>,
+    reports: &'a ReportSink,
+    digest: Digest,
+    conversation: Option<String>,
+    /// Whether it said or did something.
+    acted: bool,
+}
+
+impl Listener<'_> {
+    fn hear(&mut self, what: Heard<'_>) {
+        match what {
+            Heard::Output(stream, raw, clean) => {
+                if stream == Stream::Out {
+                    self.digest.push(clean);
+                }
+                (self.reports)(ProgramReport::Output { raw: raw.to_vec(), clean: clean.to_owned() });
+            }
+            Heard::Meaning(Meaning::Saying(_)) => {}
+            Heard::Meaning(Meaning::Item(item)) => {
+                if let Item::Conversation { id } = &item {
+                    self.conversation = Some(id.clone());
+                    if self.resume == Some(id) {
+                        return;
+                    }
+                } else {
+                    self.acted = true;
+                }
+                (self.reports)(ProgramReport::Item(item));
+            }
+            Heard::PromptSent(result) => {
+                let sent = Item::PromptSent { text: self.job.spec.prompt.clone(), error: result.err() };
+                (self.reports)(ProgramReport::Item(sent));
+            }
+        }
+    }
+}
+
+impl Programs for ProgramRunner {
+    fn run<'a>(&'a self, job: &'a ProgramJob, reports: ReportSink) -> BoxFuture<'a, ProgramEnd> {
+        match (job.spec.mode, &self.terminals) {
+            (ExecutionMode::Headless, _) => Box::pin(async move { self.headless(job, &reports).await }),
+            (ExecutionMode::Interactive, Some(terminals)) => terminals.run(job, reports),
+            (ExecutionMode::Interactive, None) => Box::pin(async {
+                failed("this task needs a terminal, and there is none here".to_owned(), None)
+            }),
+        }
+    }
+
+    fn input(&self, task: &TaskId, bytes: &[u8]) -> bool {
+        self.terminals.as_ref().is_some_and(|terminals| terminals.input(task, bytes))
+    }
+
+    fn resize(&self, task: &TaskId, cols: u16, rows: u16) {
+        if let Some(terminals) = &self.terminals {
+            terminals.resize(task, cols, rows);
+        }
+    }
+
+    fn answer(&self, task: &TaskId, native: &str, option: &str) -> bool {
+        self.terminals.as_ref().is_some_and(|terminals| terminals.answer(task, native, option))
+    }
+
+    fn screen(&self, task: &TaskId) -> Option<Screen> {
+        self.terminals.as_ref()?.screen(task)
+    }
+}

@@ -1,0 +1,140 @@
+//! Keeps what a program wrote, as it came, in one file of bounded size.
+//!
+//! The beginning goes to the file at once; once that is full, the end is held in memory until the program's end, and the
+//! file says how much is missing between them. A disk that refuses never stops the program.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// How much of the beginning is kept.
+const HEAD: u64 = 15 * 1024 * 1024;
+/// How much of the end is kept, when that is not all. With the mark it all stays below 16 MiB.
+const TAIL: usize = 1024 * 1024 - 4096;
+
+/// A program's raw output.
+#[derive(Debug)]
+pub(crate) struct RawFile {
+    path: PathBuf,
+    /// Made when there is something to keep; None once it failed, too.
+    file: Option<File>,
+    failed: bool,
+    total: u64,
+    /// The last bytes beyond the head, as a ring whose oldest byte is at `oldest`.
+    tail: Vec<u8>,
+    oldest: usize,
+}
+
+impl RawFile {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path, file: None, failed: false, total: 0, tail: Vec::new(), oldest: 0 }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes in some more.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let room = usize::try_from(HEAD.saturating_sub(self.total)).unwrap_or(usize::MAX);
+        self.total += bytes.len() as u64;
+        let (head, rest) = bytes.split_at(bytes.len().min(room));
+        if !head.is_empty() {
+            self.write(head);
+        }
+        self.keep_last(rest);
+    }
+
+    fn keep_last(&mut self, bytes: &[u8]) {
+        let bytes = bytes.get(bytes.len().saturating_sub(TAIL)..).unwrap_or_default();
+        let grow = bytes.len().min(TAIL - self.tail.len());
+        let (first, rest) = bytes.split_at(grow);
+        self.tail.extend_from_slice(first);
+        // The ring is full: the oldest give way, in at most two pieces.
+        let (fits, wraps) = rest.split_at(rest.len().min(self.tail.len() - self.oldest));
+        self.overwrite(fits);
+        self.overwrite(wraps);
+    }
+
+    fn overwrite(&mut self, bytes: &[u8]) {
+        if let Some(place) = self.tail.get_mut(self.oldest..self.oldest + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+        self.oldest += bytes.len();
+        if self.oldest >= self.tail.len() {
+            self.oldest = 0;
+        }
+    }
+
+    /// Writes the end. Whether something was kept at all.
+    pub(crate) fn finish(&mut self) -> bool {
+        let left_out = self.total.saturating_sub(HEAD).saturating_sub(self.tail.len() as u64);
+        let tail = std::mem::take(&mut self.tail);
+        if left_out > 0 {
+            self.write(format!("\n[… {left_out} of {} bytes left out here …]\n", self.total).as_bytes());
+        }
+        let (newest, oldest) = tail.split_at(self.oldest.min(tail.len()));
+        self.write(oldest);
+        self.write(newest);
+        self.file.take().is_some()
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        if bytes.is_empty() || self.failed {
+            return;
+        }
+        if self.open().and_then(|file| file.write_all(bytes)).is_err() {
+            self.failed = true;
+            self.file = None;
+        }
+    }
+
+    fn open(&mut self) -> io::Result<&mut File> {
+        let file = if let Some(file) = self.file.take() {
+            file
+        } else {
+            // A new file in place of whatever an earlier try left, so that nothing is written through a link.
+            let _ = std::fs::remove_file(&self.path);
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.path)?
+        };
+        Ok(self.file.insert(file))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HEAD, RawFile, TAIL};
+
+    fn kept(pieces: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("output.raw");
+        let mut file = RawFile::new(path.clone());
+        for piece in pieces {
+            file.push(&piece);
+        }
+        assert!(file.finish());
+        std::fs::read(path).unwrap()
+    }
+
+    #[test]
+    fn what_fits_is_kept_byte_for_byte() {
+        let pieces = || (0..40_u8).map(|n| vec![n; 400_000]);
+        assert_eq!(kept(pieces()), pieces().flatten().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn of_a_flood_the_beginning_and_the_end_are_kept_and_the_gap_is_marked() {
+        let line = |n: u32| format!("{n:09}\n").into_bytes();
+        for size in [1_u32, 7, 30_000, 200_000] {
+            let all: Vec<u8> = (0..4_000_000).flat_map(line).collect();
+            let kept = kept(all.chunks(size as usize * 10).map(<[u8]>::to_vec));
+            let mark =
+                format!("\n[… {} of 40000000 bytes left out here …]\n", 40_000_000 - HEAD - TAIL as u64);
+            assert!(kept.len() <= 16 * 1024 * 1024, "{}", kept.len());
+            assert_eq!(kept[..HEAD as usize], all[..HEAD as usize]);
+            assert!(kept[HEAD as usize..].starts_with(mark.as_bytes()));
+            assert_eq!(kept[kept.len() - TAIL..], all[all.len() - TAIL..], "in pieces of {size}");
+        }
+    }
+}

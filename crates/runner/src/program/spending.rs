@@ -1,0 +1,36 @@
+//! What each try cost, also for programs that count their whole conversation every time.
+
+use crate::adapter::Spent;
+use althing_protocol::Usage;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// What conversations had cost when they were last heard of, by their ids.
+#[derive(Debug, Default)]
+pub(crate) struct Spending(Mutex<HashMap<String, Usage>>);
+
+impl Spending {
+    /// What this try cost. Of a conversation that was never heard of, all that was spent counts: whoever spent it was
+    /// cut off before it could say so.
+    pub(crate) fn settle(&self, conversation: Option<&str>, spent: Spent) -> Usage {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = conversation.and_then(|id| known.get(id)).copied().unwrap_or_default();
+        let mut usage = spent.now;
+        usage += less(spent.so_far, before);
+        if let Some(id) = conversation {
+            known.insert(id.to_owned(), spent.so_far);
+        }
+        usage
+    }
+}
+
+fn less(total: Usage, before: Usage) -> Usage {
+    Usage {
+        input_tokens: total.input_tokens.saturating_sub(before.input_tokens),
+        output_tokens: total.output_tokens.saturating_sub(before.output_tokens),
+        cached_input_tokens: total.cached_input_tokens.saturating_sub(before.cached_input_tokens),
+        reasoning_tokens: total.reasoning_tokens.saturating_sub(before.reasoning_tokens),
+        cost_usd: (total.cost_usd - before.cost_usd).max(0.0),
+        calls: total.calls.saturating_sub(before.calls),
+    }
+}

@@ -1,0 +1,168 @@
+//! Everything that must be known to start a program for a task, in a terminal or on pipes.
+
+use super::files::MadeFiles;
+use super::walls::{Ground, Inside, Prepared, Terms, prepare, terms};
+use crate::adapter::{Adapters, AgentAdapter, Assignment, Freedom, Toolbox};
+use crate::confinement::Confinement;
+use crate::guarded::Launcher;
+use crate::launch::Input;
+use althing_protocol::{ExecutionMode, ProgramJob, ProgramSpec};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How programs are started on this machine.
+#[derive(Debug)]
+pub struct Starter {
+    /// What is known of programs.
+    pub adapters: Adapters,
+    /// How guards are started.
+    pub launcher: Launcher,
+    /// Inside what agents run that are given their bypass flag. Where it is `Refused`, they run in their own strictest
+    /// mode; where it is `Unconfined`, with the user's rights.
+    pub confinement: Confinement,
+    /// Our own state, which no confined program may see.
+    pub state_dir: Option<PathBuf>,
+    /// Times.
+    pub limits: ProgramLimits,
+}
+
+/// Times of programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProgramLimits {
+    /// How long a program may say nothing, where its task does not say.
+    pub idle: Duration,
+    /// From TERM to KILL.
+    pub grace: Duration,
+}
+
+impl Default for ProgramLimits {
+    fn default() -> Self {
+        Self { idle: Duration::from_secs(600), grace: Duration::from_secs(2) }
+    }
+}
+
+/// A start that is wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Want<'a> {
+    pub(crate) spec: &'a ProgramSpec,
+    pub(crate) resume: Option<&'a str>,
+    pub(crate) dir: &'a Path,
+    pub(crate) tools: Option<&'a Toolbox>,
+    /// Whether the directory it works in is its own.
+    pub(crate) private: bool,
+    pub(crate) readable: &'a [PathBuf],
+    pub(crate) writable: &'a [PathBuf],
+    /// What an agent may do where there are no walls and the user waived nothing.
+    pub(crate) at_least: Freedom,
+}
+
+impl<'a> Want<'a> {
+    /// A task's program, on pipes or in a terminal as its mode says.
+    pub(crate) fn headless(job: &'a ProgramJob, resume: Option<&'a str>) -> Self {
+        Self {
+            spec: &job.spec,
+            resume,
+            dir: Path::new(&job.dir),
+            tools: None,
+            private: false,
+            readable: &[],
+            writable: &[],
+            at_least: Freedom::ReadOnly,
+        }
+    }
+}
+
+/// A program that is ready to be started.
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub(crate) adapter: Arc<dyn AgentAdapter>,
+    pub(crate) prepared: Prepared,
+    pub(crate) freedom: Freedom,
+    /// There as long as this is.
+    _files: MadeFiles,
+}
+
+/// Why a program cannot be started, and what a person can do about it.
+type Refusal = (String, Option<String>);
+
+impl Starter {
+    /// Makes everything ready.
+    pub(crate) fn start(&self, want: &Want<'_>) -> Result<Start, Refusal> {
+        let spec = want.spec;
+        let adapter = self.adapters.get(&spec.adapter).ok_or_else(|| {
+            let known: Vec<&str> = self.adapters.names().collect();
+            let error = format!("there is no adapter named `{}`", spec.adapter);
+            (error, Some(format!("the known ones are: {}", known.join(", "))))
+        })?;
+        let interactive = spec.mode == ExecutionMode::Interactive;
+        let Terms { inside, freedom } = if interactive && spec.sandbox != Some(true) {
+            // In a terminal a person is asked.
+            Terms { inside: Inside::Nothing, freedom: Freedom::Ask }
+        } else {
+            terms(&**adapter, spec, &self.confinement).map_err(|error| (error, None))?
+        };
+        let freedom = if freedom == Freedom::ReadOnly { want.at_least } else { freedom };
+        std::fs::create_dir_all(want.dir)
+            .map_err(|error| (format!("{} cannot be made: {error}", want.dir.display()), None))?;
+        let fresh = uuid();
+        let task = Assignment {
+            spec,
+            resume: want.resume,
+            fresh: &fresh,
+            freedom,
+            dir: want.dir,
+            tools: want.tools,
+            as_root: rustix::process::geteuid().is_root(),
+        };
+        let config = if interactive {
+            adapter.launch_config(&task)
+        } else {
+            adapter.headless_launch_config(&task).ok_or_else(|| {
+                let error = format!("`{}` cannot run headless", adapter.name());
+                (error, Some("give its adapter `headless_args`, or run it interactive".to_owned()))
+            })?
+        };
+        let ground = Ground {
+            cwd: Path::new(&spec.cwd),
+            private: want.private,
+            readable: want.readable,
+            writable: want.writable,
+            dir: want.dir,
+            state: self.state_dir.as_deref(),
+        };
+        let input = if interactive { Input::Terminal } else { Input::Passed };
+        let grace = u64::try_from(self.limits.grace.as_millis()).unwrap_or(u64::MAX);
+        let prepared = prepare(&**adapter, &config, &spec.env, &inside, ground, input, grace)
+            .map_err(|error| (error, Some("install it, or correct the task".to_owned())))?;
+        let files = MadeFiles::make(&config.files).map_err(|error| (error, None))?;
+        Ok(Start { adapter: Arc::clone(adapter), prepared, freedom, _files: files })
+    }
+}
+
+/// A random UUID. It names a conversation and keeps no secret.
+fn uuid() -> String {
+    let bits = (fastrand::u128(..) & !(0xf << 76 | 0x3 << 62)) | 0x4 << 76 | 0x2 << 62;
+    let hex = format!("{bits:032x}");
+    let mut text = String::with_capacity(36);
+    for (at, digit) in hex.chars().enumerate() {
+        if matches!(at, 8 | 12 | 16 | 20) {
+            text.push('-');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn ids_of_conversations_are_random_uuids() {
+        let (one, two) = (super::uuid(), super::uuid());
+        assert_ne!(one, two);
+        let parts: Vec<usize> = one.split('-').map(str::len).collect();
+        assert_eq!(parts, [8, 4, 4, 4, 12]);
+        assert_eq!(one.as_bytes()[14], b'4');
+        assert!(b"89ab".contains(&one.as_bytes()[19]), "{one}");
+    }
+}

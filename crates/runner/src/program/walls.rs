@@ -1,0 +1,289 @@
+//! Turns what an adapter wants started into what a guard is told to start: which program exactly, with which
+//! environment, inside which walls.
+//!
+//! A program never runs in weaker walls than it was given its freedom for: what cannot be confined is refused or, for an
+//! agent, started in its own strictest mode.
+
+use crate::adapter::{AgentAdapter, Freedom, LaunchConfig, find_program};
+use crate::confinement::Confinement;
+use crate::landlocked;
+use crate::launch::{Input, Launch, Restrict};
+use crate::policy::{ContextMount, Reach};
+use crate::view::View;
+use althing_protocol::{ContextAccess, ProgramSpec};
+use std::collections::BTreeMap;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// Passed on from our environment to every program; a `*` at the end stands for any rest.
+const PASSED: [&str; 27] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "TERM",
+    "COLORTERM",
+    "NO_COLOR",
+    "TZ",
+    "TMPDIR",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_STATE_HOME",
+    "XDG_CACHE_HOME",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "NODE_EXTRA_CA_CERTS",
+    "EDITOR",
+];
+
+/// Words in the names of variables that hold secrets: the user's own command is not passed these unasked either.
+const SECRET_WORDS: [&str; 7] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "ALTHING_"];
+
+/// Tool chains that people keep in their home; no secrets are in them.
+const TOOL_CHAINS: [&str; 8] =
+    [".rustup", ".cargo/bin", ".nvm", ".volta", ".pyenv", ".rbenv", ".local/bin", "go/bin"];
+
+/// How a program is confined.
+pub(super) enum Inside<'a> {
+    /// With the user's own rights.
+    Nothing,
+    /// Inside these walls.
+    Walls(&'a Confinement),
+}
+
+/// What to do about a program's freedom on this machine.
+pub(super) struct Terms<'a> {
+    pub(super) inside: Inside<'a>,
+    pub(super) freedom: Freedom,
+}
+
+/// The terms on which a program of a task runs, or why it may not.
+pub(super) fn terms<'a>(
+    adapter: &dyn AgentAdapter,
+    spec: &ProgramSpec,
+    confinement: &'a Confinement,
+) -> Result<Terms<'a>, String> {
+    let walls = matches!(confinement, Confinement::Bubblewrap(_) | Confinement::Landlock);
+    let accepted = matches!(confinement, Confinement::Unconfined(_));
+    let why = match confinement {
+        Confinement::Refused { why } => why.as_str(),
+        _ => "no sandbox for programs works on this machine",
+    };
+    let (inside, freedom) = match (adapter.is_agent(), spec.sandbox) {
+        (false, Some(true)) | (true, None | Some(true)) if walls => {
+            (Inside::Walls(confinement), Freedom::Full)
+        }
+        (_, Some(true)) => return Err(format!("the task asks for a sandbox, but {why}")),
+        (false, _) => (Inside::Nothing, Freedom::Full),
+        (true, _) if accepted => (Inside::Nothing, Freedom::Full),
+        // Neither walls nor the user's word: it may look, by its own rules.
+        (true, _) => (Inside::Nothing, Freedom::ReadOnly),
+    };
+    Ok(Terms { inside, freedom })
+}
+
+/// The files that a program may touch inside its walls.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ground<'a> {
+    /// Where it works: writable.
+    pub(super) cwd: &'a Path,
+    /// Whether `cwd` is the program's own; else it is the user's, and its `.git` is protected.
+    pub(super) private: bool,
+    /// What it may read besides.
+    pub(super) readable: &'a [PathBuf],
+    /// What it may write besides.
+    pub(super) writable: &'a [PathBuf],
+    /// The task's own directory: readable.
+    pub(super) dir: &'a Path,
+    /// Our state: never visible.
+    pub(super) state: Option<&'a Path>,
+}
+
+/// What is to be started, and what must be removed afterwards.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) launch: Launch,
+    /// Empty directories that the sandbox makes where a protected place is missing.
+    pub(crate) placeholders: Vec<PathBuf>,
+}
+
+/// Puts a start together. The error is for people.
+pub(super) fn prepare(
+    adapter: &dyn AgentAdapter,
+    config: &LaunchConfig,
+    spec_env: &BTreeMap<String, String>,
+    inside: &Inside<'_>,
+    ground: Ground<'_>,
+    input: Input,
+    grace_ms: u64,
+) -> Result<Prepared, String> {
+    let mut env = environment(adapter, &config.env, spec_env);
+    let search = value(&env, "PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned();
+    let found = find_program(&in_dir(&config.program, ground.cwd), &search).ok_or_else(|| {
+        let place = if config.program.contains('/') { "" } else { " in PATH" };
+        format!("the program `{}` was not found{place}", config.program)
+    })?;
+    if !ground.cwd.is_dir() {
+        return Err(format!("the directory {} does not exist", ground.cwd.display()));
+    }
+    let mut launch = Launch {
+        program: found.clone(),
+        args: config.args.clone(),
+        env: Vec::new(),
+        cwd: ground.cwd.to_owned(),
+        input,
+        restrict: None,
+        spare: false,
+        grace_ms,
+    };
+    let mut placeholders = Vec::new();
+    if let Inside::Walls(confinement) = inside {
+        let view = view(adapter, &env, &found, &search, ground)?;
+        placeholders = view.missing().to_vec();
+        let scratch = ground.dir.join(SCRATCH);
+        let tmp = if matches!(confinement, Confinement::Landlock) { &*scratch } else { Path::new("/tmp") };
+        set(&mut env, "TMPDIR", &tmp.to_string_lossy());
+        let cwd = real(ground.cwd);
+        if let Confinement::Bubblewrap(bubblewrap) = confinement {
+            let program = real(&found);
+            let program = program.to_string_lossy();
+            let argv: Vec<&str> =
+                [&*program].into_iter().chain(config.args.iter().map(String::as_str)).collect();
+            launch.args = bubblewrap.args(&view, &cwd, true, &argv);
+            launch.program.clone_from(&bubblewrap.program);
+            launch.cwd = PathBuf::from("/");
+            launch.restrict = Some(Restrict::BeforeBubblewrap { network: true });
+            launch.spare = true;
+        } else {
+            let grants = landlocked::grants(&view, &scratch).map_err(|error| error.to_string())?;
+            launch.restrict = Some(Restrict::Landlock { grants, network: true });
+        }
+    }
+    launch.env = env;
+    Ok(Prepared { launch, placeholders })
+}
+
+/// A directory of its own for a confined program's temporary files.
+const SCRATCH: &str = "scratch";
+
+fn view(
+    adapter: &dyn AgentAdapter,
+    env: &[(String, String)],
+    program: &Path,
+    search: &str,
+    ground: Ground<'_>,
+) -> Result<View, String> {
+    let scratch = ground.dir.join(SCRATCH);
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&scratch);
+    made.map_err(|error| format!("{} cannot be made: {error}", scratch.display()))?;
+    let home = value(env, "HOME").map(PathBuf::from).unwrap_or_default();
+    let mut readable = programs(program, search, &home);
+    readable.extend_from_slice(ground.readable);
+    let mut writable = own_places(adapter, env, &home);
+    writable.extend_from_slice(ground.writable);
+    let context = if ground.private {
+        writable.push(ground.cwd.to_owned());
+        Vec::new()
+    } else {
+        vec![ContextMount { path: ground.cwd.to_owned(), writable: true, protected: Vec::new() }]
+    };
+    let reach = Reach {
+        workspace: scratch,
+        readable,
+        context,
+        state_dir: ground.state.map(Path::to_owned),
+        output_dir: ground.dir.to_owned(),
+    };
+    let reach = reach.checked().map_err(|error| format!("{error}; {}", error.hint()))?;
+    let writable = writable.iter().filter_map(|path| path.canonicalize().ok());
+    Ok(View::new(&reach, ContextAccess::Writable).with_writable(writable))
+}
+
+/// Where the program and the interpreter it may need are, and tool chains: read-only.
+fn programs(program: &Path, search: &str, home: &Path) -> Vec<PathBuf> {
+    let mut places: Vec<PathBuf> = TOOL_CHAINS.iter().map(|place| home.join(place)).collect();
+    for found in [Some(program.to_owned()), find_program("node", search)].into_iter().flatten() {
+        places.extend(found.parent().map(Path::to_owned));
+        let real = real(&found);
+        // A package may use its neighbours.
+        let modules = real.ancestors().filter(|above| above.ends_with("node_modules")).last();
+        places.extend(modules.or_else(|| real.parent()).map(Path::to_owned));
+    }
+    let machine = ["/usr", "/bin", "/sbin", "/lib"];
+    places.retain(|place| place.is_absolute() && place.exists());
+    places.retain(|place| !machine.iter().any(|known| place.starts_with(known)) && place != home);
+    places
+}
+
+/// What the program keeps for itself, made where missing.
+fn own_places(adapter: &dyn AgentAdapter, env: &[(String, String)], home: &Path) -> Vec<PathBuf> {
+    let place = |own: crate::adapter::OwnPlace| {
+        let named =
+            own.unless.and_then(|(variable, below)| Some(Path::new(value(env, &variable)?).join(below)));
+        let is_file = Path::new(&own.in_home).extension().is_some() && named.is_none();
+        let path = named.unwrap_or_else(|| home.join(own.in_home));
+        if !is_file {
+            // If it cannot be made, the program says better than we what it lacks.
+            let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
+        }
+        path
+    };
+    adapter.own_places().into_iter().map(place).filter(|path| path.is_absolute()).collect()
+}
+
+/// The environment of a program: an allow-list for agents; for the user's own command all but secrets.
+fn environment(
+    adapter: &dyn AgentAdapter,
+    config: &[(String, String)],
+    spec: &BTreeMap<String, String>,
+) -> Vec<(String, String)> {
+    let own = adapter.own_variables();
+    let passed = |name: &str| {
+        let allowed = PASSED.iter().copied().chain(own.iter().map(String::as_str));
+        let by_name = allowed.into_iter().any(|pattern| matches(pattern, name));
+        let secret = SECRET_WORDS.iter().any(|word| name.to_ascii_uppercase().contains(word));
+        by_name || (!adapter.is_agent() && !secret)
+    };
+    let ours = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
+    let ours = ours.filter(|(name, _)| passed(name));
+    let mut env: Vec<(String, String)> =
+        ours.filter_map(|(name, value)| Some((name, value.into_string().ok()?))).collect();
+    let given = spec.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    // What the adapter needs wins: it is what makes the program work at all.
+    for (name, value) in given.chain(config.iter().map(|(name, value)| (name.as_str(), value.as_str()))) {
+        set(&mut env, name, value);
+    }
+    env
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    pattern.strip_suffix('*').map_or(pattern == name, |beginning| name.starts_with(beginning))
+}
+
+fn value<'a>(env: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    env.iter().find(|(known, value)| known == name && !value.is_empty()).map(|(_, value)| value.as_str())
+}
+
+fn set(env: &mut Vec<(String, String)>, name: &str, value: &str) {
+    env.retain(|(known, _)| known != name);
+    env.push((name.to_owned(), value.to_owned()));
+}
+
+/// A program named by a relative path is meant from where it works.
+fn in_dir(program: &str, cwd: &Path) -> String {
+    if program.contains('/') { cwd.join(program).to_string_lossy().into_owned() } else { program.to_owned() }
+}
+
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
