@@ -17,7 +17,9 @@ mod suite {
     mod docker;
     mod escapes;
     mod guard;
+    mod headless;
     mod policy;
+    mod programs;
     mod support;
     mod terminals;
     mod terminals_flooded;

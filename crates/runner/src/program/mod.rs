@@ -1,7 +1,7 @@
 //! Runs programs for tasks: the port `Programs`.
 //!
-//! Headless programs are driven here, over pipes; those in terminals by whoever was given for that. Knows which adapter
-//! a task means, on which terms it may run, and what came of it; nothing here knows what a workflow is.
+//! Headless programs are driven here, over pipes; those in terminals by the terminals' runner. Knows which adapter a task
+//! means, on which terms it may run, and what came of it; nothing here knows what a workflow is.
 
 mod digest;
 mod files;
@@ -13,8 +13,9 @@ mod walls;
 
 pub use start::{ProgramLimits, Starter};
 
-use crate::adapter::{Freedom, Meaning, Stream};
+use crate::adapter::{Freedom, Meaning, Stream, TerminalTraits};
 use crate::command::Placeholders;
+use crate::terminal::{AgentRunner, PatternTable};
 use althing_protocol::{
     BoxFuture, ExecutionMode, Item, ProgramEnd, ProgramJob, ProgramReport, Programs, ReportSink, Screen,
     TaskId,
@@ -34,7 +35,8 @@ const RAW_OUTPUT: &str = "output.raw";
 /// Runs the programs of tasks.
 pub struct ProgramRunner {
     starter: Arc<Starter>,
-    terminals: Option<Arc<dyn Programs>>,
+    terminals: AgentRunner,
+    patterns: PatternTable,
     spending: Spending,
     placeholders: Placeholders,
 }
@@ -46,20 +48,26 @@ impl std::fmt::Debug for ProgramRunner {
 }
 
 impl ProgramRunner {
-    /// For headless programs only.
-    pub fn new(starter: Arc<Starter>) -> Self {
-        Self {
-            starter,
-            terminals: None,
-            spending: Spending::default(),
-            placeholders: Placeholders::default(),
-        }
+    /// Starts programs with this starter, and reads their screens by these patterns.
+    pub fn new(starter: Arc<Starter>, patterns: PatternTable) -> Self {
+        let terminals = AgentRunner::new(starter.launcher.clone());
+        let (spending, placeholders) = (Spending::default(), Placeholders::default());
+        Self { starter, terminals, patterns, spending, placeholders }
     }
 
-    /// With someone for those in terminals.
-    pub fn with_terminals(mut self, terminals: Arc<dyn Programs>) -> Self {
-        self.terminals = Some(terminals);
-        self
+    async fn in_terminal(&self, job: &ProgramJob, reports: ReportSink) -> ProgramEnd {
+        let start = match self.starter.start(&Want::of(job, job.resume.as_deref())) {
+            Ok(start) => start,
+            Err((error, hint)) => return failed(error, hint),
+        };
+        let own = start.adapter.terminal();
+        let known = self.patterns.traits(start.adapter.name());
+        // A user's own adapter says itself how it behaves.
+        let traits = if own == TerminalTraits::default() { known } else { own };
+        let held = self.placeholders.hold(&start.prepared.placeholders);
+        let end = self.terminals.run_launch(job, start.prepared.launch, &traits, reports).await;
+        held.done();
+        end
     }
 
     async fn headless(&self, job: &ProgramJob, reports: &ReportSink) -> ProgramEnd {
@@ -75,7 +83,7 @@ impl ProgramRunner {
     }
 
     async fn attempt(&self, job: &ProgramJob, resume: Option<&str>, reports: &ReportSink) -> Attempt {
-        let want = Want::headless(job, resume);
+        let want = Want::of(job, resume);
         let start = match self.starter.start(&want) {
             Ok(start) => start,
             Err((error, hint)) => return Attempt::Ended(failed(error, hint)),
@@ -199,30 +207,25 @@ impl Listener<'_> {
 
 impl Programs for ProgramRunner {
     fn run<'a>(&'a self, job: &'a ProgramJob, reports: ReportSink) -> BoxFuture<'a, ProgramEnd> {
-        match (job.spec.mode, &self.terminals) {
-            (ExecutionMode::Headless, _) => Box::pin(async move { self.headless(job, &reports).await }),
-            (ExecutionMode::Interactive, Some(terminals)) => terminals.run(job, reports),
-            (ExecutionMode::Interactive, None) => Box::pin(async {
-                failed("this task needs a terminal, and there is none here".to_owned(), None)
-            }),
+        match job.spec.mode {
+            ExecutionMode::Headless => Box::pin(async move { self.headless(job, &reports).await }),
+            ExecutionMode::Interactive => Box::pin(self.in_terminal(job, reports)),
         }
     }
 
     fn input(&self, task: &TaskId, bytes: &[u8]) -> bool {
-        self.terminals.as_ref().is_some_and(|terminals| terminals.input(task, bytes))
+        self.terminals.input(task, bytes)
     }
 
     fn resize(&self, task: &TaskId, cols: u16, rows: u16) {
-        if let Some(terminals) = &self.terminals {
-            terminals.resize(task, cols, rows);
-        }
+        self.terminals.resize(task, cols, rows);
     }
 
     fn answer(&self, task: &TaskId, native: &str, option: &str) -> bool {
-        self.terminals.as_ref().is_some_and(|terminals| terminals.answer(task, native, option))
+        self.terminals.answer(task, native, option)
     }
 
     fn screen(&self, task: &TaskId) -> Option<Screen> {
-        self.terminals.as_ref()?.screen(task)
+        self.terminals.screen(task)
     }
 }

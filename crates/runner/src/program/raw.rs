@@ -27,7 +27,9 @@ pub(crate) struct RawFile {
 }
 
 impl RawFile {
+    /// In place of what an earlier try left there.
     pub(crate) fn new(path: PathBuf) -> Self {
+        let _ = std::fs::remove_file(&path);
         Self { path, file: None, failed: false, total: 0, tail: Vec::new(), oldest: 0 }
     }
 

@@ -59,7 +59,7 @@ pub(crate) struct Want<'a> {
 
 impl<'a> Want<'a> {
     /// A task's program, on pipes or in a terminal as its mode says.
-    pub(crate) fn headless(job: &'a ProgramJob, resume: Option<&'a str>) -> Self {
+    pub(crate) fn of(job: &'a ProgramJob, resume: Option<&'a str>) -> Self {
         Self {
             spec: &job.spec,
             resume,

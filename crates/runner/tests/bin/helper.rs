@@ -10,15 +10,16 @@
 #![allow(clippy::indexing_slicing, clippy::disallowed_methods, reason = "test program")]
 
 use althing_protocol::{
-    ContextAccess, ProgramJob, ProgramReport, ProgramSpec, ReportSink, TaskId, ToolCall, ToolHost,
+    ContextAccess, ProgramJob, ProgramReport, ProgramSpec, Programs, ReportSink, TaskId, ToolCall, ToolHost,
 };
-use althing_runner::adapter::{LaunchConfig, TerminalTraits};
+use althing_runner::adapter::{Adapters, LaunchConfig, TerminalTraits};
 use althing_runner::{
     AcceptedByUser, AgentRunner, CommandHost, CommandPolicy, Confinement, ContainerSpec, Containers,
-    Launcher, NetworkMode, Reach, detect,
+    Launcher, NetworkMode, PatternTable, ProgramLimits, ProgramRunner, Reach, Starter, detect,
 };
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 fn main() -> ExitCode {
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
                 println!("exit: {:?}", terminal(&args[1]).await.1);
                 print_peak();
             }
+            "program" => program(Path::new(&args[1]), &args[2], &args[3]).await,
             "container" => container(Path::new(&args[1]), &args[2], Path::new(&args[3])).await,
             other => panic!("no such mode: {other}"),
         }
@@ -84,6 +86,35 @@ async fn terminal(script: &str) -> (String, Option<i32>) {
     let runner = AgentRunner::new(Launcher::default());
     let end = runner.run(&job, &config, &TerminalTraits::default(), reports).await;
     (std::mem::take(&mut *clean.lock().unwrap()), end.exit_code)
+}
+
+/// Runs one program in `dir` and prints how much was reported, then the memory that this process used at most.
+async fn program(dir: &Path, program: &str, prompt: &str) {
+    let starter = Starter {
+        adapters: Adapters::default(),
+        launcher: Launcher::default(),
+        confinement: Confinement::Unconfined(AcceptedByUser::explicitly()),
+        state_dir: None,
+        limits: ProgramLimits::default(),
+    };
+    let spec = serde_json::json!({
+        "adapter": "command", "command": [program], "mode": "headless", "prompt": prompt, "cwd": dir,
+    });
+    let spec: ProgramSpec = serde_json::from_value(spec).unwrap();
+    let dir = dir.join("task").to_str().unwrap().to_owned();
+    let job = ProgramJob { task: TaskId::from("t"), attempt: 1, spec, resume: None, dir };
+    let heard = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&heard);
+    let sink: ReportSink = Arc::new(move |report| {
+        if let ProgramReport::Output { raw, .. } = report {
+            count.fetch_add(raw.len() as u64, Ordering::Relaxed);
+        }
+    });
+    let start = std::time::Instant::now();
+    let end = ProgramRunner::new(Arc::new(starter), PatternTable::built_in()).run(&job, sink).await;
+    println!("ok {} exit {:?} in {:?}", end.ok, end.exit_code, start.elapsed());
+    println!("reported {}", heard.load(Ordering::Relaxed));
+    print_peak();
 }
 
 /// Starts a container, prints its id and waits to be killed.

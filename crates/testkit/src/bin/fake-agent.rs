@@ -36,14 +36,12 @@ use std::time::Duration;
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let after = |flag: &str| args.iter().position(|arg| arg == flag).and_then(|at| args.get(at + 1));
-    let script = match after("--script") {
-        Some(file) => std::fs::read_to_string(file).unwrap(),
-        None => {
-            let mut script = String::new();
-            std::io::stdin().read_to_string(&mut script).unwrap();
-            script
-        }
-    };
+    let mut script = String::new();
+    if let Some(file) = after("--script") {
+        script = std::fs::read_to_string(file).unwrap();
+    } else {
+        std::io::stdin().read_to_string(&mut script).unwrap();
+    }
     diary(&format!("start {} {}", std::process::id(), args.join(" ")));
     let like = after("--like").map_or("", String::as_str);
     let session = after("--session-id").or_else(|| after("--resume")).cloned();
@@ -116,6 +114,7 @@ fn ignore_term() {
     drop(tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).unwrap());
 }
 
+#[expect(clippy::zombie_processes, reason = "it is meant to be left behind")]
 fn sleeper(program: &str, args: &[&str], quiet: bool) {
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::null()).process_group(0);

@@ -1,0 +1,310 @@
+//! Programs on pipes: what comes out of them, how they end, and that they always do.
+
+use super::programs::{AGENT, Stage};
+use super::support::{processes_with, unique_seconds, wait_until, zombies};
+use althing_protocol::{Item, Millis, ProgramReport, Programs};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+// spec: core/headless-process-management/headless-output-capture
+#[tokio::test]
+async fn output_and_errors_come_as_raw_and_clean_reports_and_the_adapter_reads_the_same() {
+    let stage = Stage::new();
+    let script = "write \x1b[31mred\x1b[0m\nsay  and plain\ncomplain oh\nwait WORK/go\nsay late\nexit 3";
+    let job = stage.job("t", &script.replace("WORK", stage.path("work").to_str().unwrap()));
+    let run = stage.run(&job);
+    let watch = async {
+        // Reported while it runs, not at its end.
+        while !stage.output().1.contains("oh") || !stage.output().1.contains("plain") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        std::fs::write(stage.path("work/go"), "").unwrap();
+    };
+    let (end, ()) =
+        tokio::time::timeout(Duration::from_secs(20), async { tokio::join!(run, watch) }).await.unwrap();
+    let (raw, clean) = stage.output();
+    let raw = String::from_utf8(raw).unwrap();
+    assert!(raw.contains("\x1b[31mred\x1b[0m and plain\n") && raw.contains("oh\n"), "{raw:?}");
+    assert!(
+        clean.contains("red and plain\n") && clean.contains("oh\n") && !clean.contains('\x1b'),
+        "{clean:?}"
+    );
+    assert_eq!(end.output, "red and plain\nlate\n", "the answer is what it wrote, without its errors");
+    assert_eq!((end.ok, end.exit_code, end.signal), (false, Some(3), None));
+    assert_eq!(end.error.as_deref(), Some("it ended with exit code 3: oh"), "the adapter read the errors");
+    let kept = std::fs::read(stage.path("state/t/output.raw")).unwrap();
+    assert_eq!(kept.len(), raw.len());
+}
+
+// spec: core/strict-output-isolation/silent-execution
+#[test]
+fn nothing_of_a_program_reaches_our_own_output() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = std::process::Command::new(super::support::HELPER)
+        .args(["program"])
+        .arg(dir.path())
+        .args([AGENT, "say CANARY-out\ncomplain CANARY-err\nflood 1\nwrite CANARY-last"])
+        .output()
+        .unwrap();
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{err}");
+    assert!(out.contains("reported"), "it was run and heard: {out}");
+    assert!(!out.contains("CANARY") && !err.contains("CANARY"), "{out}{err}");
+}
+
+#[tokio::test]
+async fn the_prompt_is_its_input_whatever_is_in_it_and_then_the_input_ends() {
+    let stage = Stage::new();
+    let long = "x".repeat(300_000);
+    for prompt in ["--help", "-rf\n'\"$(touch hacked)`;|&", "", "ä\u{0}\u{1b}[31m", &long] {
+        let end = stage.run(&stage.command("cat", &["cat"], prompt)).await;
+        assert!(end.ok, "{end:?}");
+        let raw = std::fs::read(stage.path("state/cat/output.raw")).unwrap_or_default();
+        assert_eq!(raw, prompt.as_bytes());
+        let sent = Item::PromptSent { text: prompt.to_owned(), error: None };
+        assert!(stage.items().contains(&sent), "{:?}", stage.items());
+    }
+    assert!(!stage.path("work/hacked").exists());
+}
+
+#[tokio::test]
+async fn a_program_that_does_not_read_its_prompt_is_not_waited_for() {
+    let stage = Stage::new();
+    let long = "x".repeat(1_000_000);
+    let end = stage.run(&stage.command("true", &["true"], &long)).await;
+    assert!(end.ok, "{end:?}");
+}
+
+#[tokio::test]
+async fn a_signal_is_told_apart_from_an_exit_code() {
+    let stage = Stage::new();
+    let end = stage.run(&stage.job("t", "say before\nkill -KILL")).await;
+    assert_eq!((end.ok, end.exit_code, end.signal), (false, None, Some(9)));
+    assert_eq!(end.output, "before\n");
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_says_why_and_what_to_do() {
+    let stage = Stage::new();
+    let end = stage.run(&stage.command("t", &["no-such-program-here"], "")).await;
+    assert_eq!(end.error.as_deref(), Some("the program `no-such-program-here` was not found in PATH"));
+    assert!(end.hint.is_some());
+    let mut job = stage.job("t", "");
+    job.spec.adapter = "clod".to_owned();
+    let end = stage.run(&job).await;
+    assert_eq!(end.error.as_deref(), Some("there is no adapter named `clod`"));
+    assert!(end.hint.unwrap().contains("claude"));
+    let mut job = stage.job("t", "");
+    job.spec.cwd = "/no/such/dir".to_owned();
+    assert!(stage.run(&job).await.error.unwrap().contains("/no/such/dir"));
+}
+
+#[tokio::test]
+async fn a_silent_program_is_ended_at_its_idle_limit_even_if_it_ignores_term() {
+    for script in ["say hello\nsleep 60000", "ignore-term\nsay hello\nsleep 60000"] {
+        let stage = Stage::new();
+        let mut job = stage.job("t", script);
+        job.spec.idle_timeout = Some(Millis(1500));
+        let start = Instant::now();
+        let end = stage.run(&job).await;
+        let took = start.elapsed();
+        assert!(!end.ok && end.error.as_deref().unwrap().contains("said nothing for 1.5 s"), "{end:?}");
+        assert_eq!(end.output, "hello\n");
+        assert!(took >= Duration::from_millis(1500) && took < Duration::from_millis(1500 + 5000), "{took:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_goes_on_saying_something_is_not_idle() {
+    let stage = Stage::new();
+    let mut job = stage.job("t", &"say still here\nsleep 400\n".repeat(6));
+    job.spec.idle_timeout = Some(Millis(1500));
+    let end = stage.run(&job).await;
+    assert!(end.ok, "{end:?}");
+}
+
+#[tokio::test]
+async fn closing_its_output_does_not_end_it() {
+    let stage = Stage::new();
+    let end = stage.run(&stage.job("t", "say one\nclose-output\nsleep 300\nnote still there\nexit 4")).await;
+    assert_eq!((end.exit_code, end.output.as_str()), (Some(4), "one\n"));
+    assert!(stage.diary().contains(&"note still there".to_owned()));
+}
+
+#[tokio::test]
+async fn a_held_pipe_does_not_hold_the_task_and_the_holder_is_ended() {
+    let stage = Stage::new();
+    let mark = unique_seconds();
+    let script = format!("say done\nhold {mark}\ntouch {}", stage.path("work/over").display());
+    let job = stage.job("t", &script);
+    let run = async { (stage.run(&job).await, Instant::now()) };
+    let seen = async {
+        while !stage.path("work/over").exists() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        Instant::now()
+    };
+    let ((end, ended), over) = tokio::join!(run, seen);
+    assert!(end.ok && end.output == "done\n", "{end:?}");
+    assert!(ended - over <= Duration::from_secs(1), "{:?}", ended - over);
+    assert!(processes_with(&mark).is_empty());
+}
+
+#[tokio::test]
+async fn when_a_task_ends_nothing_that_it_started_is_left() {
+    let stage = Stage::new();
+    let mark = unique_seconds();
+    let script = format!("child {mark}\nsetsid {mark}\ndouble-fork {mark}\nsay done");
+    let end = stage.run(&stage.job("t", &script)).await;
+    assert!(end.ok, "{end:?}");
+    wait_until(Duration::from_secs(2), || processes_with(&mark), Vec::is_empty);
+    assert!(zombies().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cancelling_at_any_moment_ends_everything_within_five_seconds() {
+    let rounds =
+        if std::env::var("ALTHING_TEST_SCALE").is_ok_and(|scale| scale == "nightly") { 1000 } else { 25 };
+    let stage = Arc::new(Stage::new());
+    let mark = unique_seconds();
+    let mut dice = 12345_u64;
+    for round in 0..rounds {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let script =
+            format!("child {mark}\nsetsid {mark}\nignore-term\ndouble-fork {mark}\nsay x\nsleep {mark}");
+        let job = stage.job(&format!("t{round}"), &script);
+        let run = stage.run(&job);
+        let moment = Duration::from_micros(dice >> 47);
+        assert!(tokio::time::timeout(moment, run).await.is_err(), "cancelled after {moment:?}");
+    }
+    let took = wait_until(Duration::from_secs(5), || processes_with(&mark), Vec::is_empty);
+    println!("{rounds} cancelled at random moments; nobody left {took:?} after the last");
+    wait_until(Duration::from_secs(5), zombies, Vec::is_empty);
+}
+
+#[tokio::test]
+async fn a_cancelled_program_may_tidy_up_first() {
+    let stage = Stage::new();
+    let shell = "trap 'echo tidied > tidied; exit' TERM; touch ready; while :; do sleep 0.01; done";
+    let job = stage.command("t", &["sh", "-c", shell], "");
+    let run = stage.run(&job);
+    let ready = async {
+        while !stage.path("work/ready").exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! { _ = run => panic!("it ended by itself"), () = ready => () }
+    let tidied = || std::fs::read_to_string(stage.path("work/tidied")).unwrap_or_default();
+    for _ in 0..400 {
+        if tidied() == "tidied\n" {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("it was not given the time to tidy up");
+}
+
+/// What a program that speaks in events says and does becomes items, and its last words are the answer.
+#[tokio::test]
+async fn an_agents_events_become_items_and_its_conversation_can_be_gone_on_with() {
+    let stage = Stage::new();
+    let mut job = stage.agent("claude", "say hello\nsay the answer");
+    let end = stage.run(&job).await;
+    assert!(end.ok, "{end:?}");
+    assert_eq!(end.output, "the answer");
+    let items = stage.items();
+    let id = items
+        .iter()
+        .find_map(|item| if let Item::Conversation { id } = item { Some(id.clone()) } else { None });
+    let id = id.unwrap();
+    assert!(items.contains(&Item::Said { text: "hello".to_owned() }), "{items:?}");
+    assert!(stage.diary()[0].contains(&format!("--session-id {id}")), "we chose it: {:?}", stage.diary());
+    job.resume = Some(id.clone());
+    job.spec.prompt = "say more".to_owned();
+    let again = stage.run(&job).await;
+    assert!(again.ok, "{again:?}");
+    assert!(stage.diary().iter().filter(|line| line.starts_with("start") && line.contains(&id)).count() == 2);
+    assert_eq!(
+        (end.usage.cost_usd, again.usage.cost_usd),
+        (0.01, 0.0),
+        "its cost is that of the whole conversation"
+    );
+    assert_eq!(again.usage.input_tokens, 10);
+}
+
+#[tokio::test]
+async fn an_exit_code_of_zero_without_the_last_event_is_a_failure() {
+    let stage = Stage::new();
+    let end = stage.run(&stage.agent("claude", "say hello\nexit 0")).await;
+    assert!(!end.ok && end.error.unwrap().contains("no result"));
+    let end = stage.run(&stage.agent("codex", "say hello\nexit 0")).await;
+    assert!(!end.ok && end.error.unwrap().contains("did not complete"));
+    let end = stage.run(&stage.agent("codex", "say hello")).await;
+    assert!(end.ok, "{end:?}");
+}
+
+#[tokio::test]
+async fn a_long_answer_is_cut_and_says_where_the_rest_is() {
+    let stage = Stage::new();
+    let end = stage.run(&stage.job("t", "say first\nflood 1\nsay last")).await;
+    assert!(end.ok);
+    assert!(
+        end.output.len() < 65 * 1024 && end.output.starts_with("first\n") && end.output.ends_with("last\n")
+    );
+    let file = stage.path("state/t/output.raw");
+    assert!(end.output.contains(file.to_str().unwrap()), "{}", &end.output[32_700..33_000]);
+    assert_eq!(std::fs::metadata(file).unwrap().len(), (1 << 20) + 11);
+}
+
+#[tokio::test]
+async fn a_begun_line_is_shown_although_it_does_not_end() {
+    let stage = Stage::new();
+    let job = stage.job("t", "write 50 percent\nsleep 60000");
+    let run = stage.run(&job);
+    let seen = async {
+        while !stage.output().1.contains("50 percent") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let shown = async {
+        tokio::select! { _ = run => panic!("it ended"), () = seen => () }
+    };
+    tokio::time::timeout(Duration::from_secs(10), shown).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hundred_programs_run_beside_each_other() {
+    let stage = Arc::new(Stage::new());
+    let go = stage.path("work/go");
+    let mut runs = Vec::new();
+    for n in 0..200 {
+        let (stage, go) = (Arc::clone(&stage), go.clone());
+        runs.push(tokio::spawn(async move {
+            let job = stage.job(&format!("t{n}"), &format!("say up {n}\nwait {}\nsay {n}", go.display()));
+            let quiet: althing_protocol::ReportSink = Arc::new(|_: ProgramReport| ());
+            stage.runner.run(&job, quiet).await
+        }));
+    }
+    let up = || stage.diary().iter().filter(|line| line.starts_with("wait")).count();
+    let took = wait_until(Duration::from_secs(120), up, |up| *up == 200);
+    println!("200 programs were up after {took:?}; {}", memory_of_guards());
+    std::fs::write(&go, "").unwrap();
+    for (n, run) in runs.into_iter().enumerate() {
+        let end = run.await.unwrap();
+        assert!(end.ok && end.output == format!("up {n}\n{n}\n"), "{end:?}");
+    }
+}
+
+/// What our guards cost: their share of what is resident.
+fn memory_of_guards() -> String {
+    let guards = processes_with("__guard");
+    let share = |pid: &u32| {
+        let map = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+        let line = map.lines().find(|line| line.starts_with("Pss:")).unwrap_or_default().to_owned();
+        line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or_default()
+    };
+    let total: u64 = guards.iter().map(share).sum();
+    let each = total / guards.len().max(1) as u64;
+    assert!(each < 1024, "a guard costs {each} kB");
+    format!("{} guards, {each} kB each", guards.len())
+}

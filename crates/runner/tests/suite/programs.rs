@@ -1,0 +1,140 @@
+//! What the tests of programs share: a runner, jobs for the fake agent, and what was reported.
+
+use super::support::launcher;
+use althing_protocol::{
+    ExecutionMode, Item, Millis, ProgramEnd, ProgramJob, ProgramReport, ProgramSpec, Programs, ReportSink,
+    TaskId,
+};
+use althing_runner::adapter::{Adapters, CustomAdapter, CustomOutput};
+use althing_runner::{AcceptedByUser, Confinement, PatternTable, ProgramLimits, ProgramRunner, Starter};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use tempfile::TempDir;
+
+/// The scripted agent.
+pub const AGENT: &str = env!("CARGO_BIN_EXE_althing-runner-fake-agent");
+
+/// A directory for tasks, and someone who runs them.
+pub struct Stage {
+    pub dir: TempDir,
+    pub runner: ProgramRunner,
+    said: Arc<Mutex<Vec<ProgramReport>>>,
+}
+
+pub fn unconfined() -> Confinement {
+    Confinement::Unconfined(AcceptedByUser::explicitly())
+}
+
+impl Stage {
+    pub fn new() -> Self {
+        Self::with(unconfined())
+    }
+
+    pub fn with(confinement: Confinement) -> Self {
+        let agent = |name: &str, output| CustomAdapter {
+            name: name.to_owned(),
+            program: AGENT.to_owned(),
+            headless_args: Some(["--like", name, "--session-id", "{session}"].map(str::to_owned).to_vec()),
+            resume_args: Some(Vec::new()),
+            variables: vec!["FAKE_*".to_owned()],
+            output,
+            ..CustomAdapter::default()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("work")).unwrap();
+        let starter = Starter {
+            adapters: Adapters::with(vec![
+                agent("claude", CustomOutput::Claude),
+                agent("codex", CustomOutput::Codex),
+            ]),
+            launcher: launcher(),
+            confinement,
+            state_dir: Some(dir.path().join("state")),
+            limits: ProgramLimits::default(),
+        };
+        let runner = ProgramRunner::new(Arc::new(starter), PatternTable::built_in());
+        Self { dir, runner, said: Arc::default() }
+    }
+
+    pub fn path(&self, inside: &str) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join(inside)
+    }
+
+    /// A job for the fake agent as the user's own command.
+    pub fn job(&self, name: &str, script: &str) -> ProgramJob {
+        self.command(name, &[AGENT], script)
+    }
+
+    pub fn command(&self, name: &str, command: &[&str], prompt: &str) -> ProgramJob {
+        ProgramJob {
+            task: TaskId::from(name),
+            attempt: 1,
+            spec: ProgramSpec {
+                adapter: "command".to_owned(),
+                command: command.iter().map(|word| (*word).to_owned()).collect(),
+                mode: ExecutionMode::Headless,
+                prompt: prompt.to_owned(),
+                cwd: self.path("work").to_str().unwrap().to_owned(),
+                env: BTreeMap::from([(
+                    "FAKE_AGENT_DIARY".to_owned(),
+                    self.path("work/diary").to_str().unwrap().to_owned(),
+                )]),
+                model: None,
+                on_interrupt: None,
+                sandbox: None,
+                idle_timeout: Some(Millis(30_000)),
+                approvals: false,
+                agent: None,
+            },
+            resume: None,
+            dir: self.path(&format!("state/{name}")).to_str().unwrap().to_owned(),
+        }
+    }
+
+    /// A job for the fake agent as one of the programs that it can be like.
+    pub fn agent(&self, adapter: &str, script: &str) -> ProgramJob {
+        let mut job = self.job(adapter, script);
+        adapter.clone_into(&mut job.spec.adapter);
+        job.spec.command = Vec::new();
+        job
+    }
+
+    pub fn sink(&self) -> ReportSink {
+        let said = Arc::clone(&self.said);
+        Arc::new(move |report| said.lock().unwrap().push(report))
+    }
+
+    pub async fn run(&self, job: &ProgramJob) -> ProgramEnd {
+        self.runner.run(job, self.sink()).await
+    }
+
+    pub fn reports(&self) -> Vec<ProgramReport> {
+        self.said.lock().unwrap().clone()
+    }
+
+    pub fn items(&self) -> Vec<Item> {
+        let item = |report| if let ProgramReport::Item(item) = report { Some(item) } else { None };
+        self.reports().into_iter().filter_map(item).collect()
+    }
+
+    /// All output that was reported: as it came, and clean.
+    pub fn output(&self) -> (Vec<u8>, String) {
+        let mut all = (Vec::new(), String::new());
+        for report in self.reports() {
+            if let ProgramReport::Output { raw, clean } = report {
+                all.0.extend(raw);
+                all.1.push_str(&clean);
+            }
+        }
+        all
+    }
+
+    pub fn diary(&self) -> Vec<String> {
+        read_lines(&self.path("work/diary"))
+    }
+}
+
+pub fn read_lines(path: &Path) -> Vec<String> {
+    std::fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
+}
