@@ -13,6 +13,7 @@ mod context;
 mod conversation;
 mod exit;
 mod follow;
+mod found;
 mod place;
 mod programs;
 mod secrets;

@@ -72,6 +72,12 @@ impl Surroundings {
         self.variables.get(name).filter(|value| !value.is_empty()).cloned()
     }
 
+    /// Whether a program of this name is on the `PATH`.
+    pub fn has_program(&self, name: &str) -> bool {
+        let path = self.variable("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|dir| dir.is_absolute() && dir.join(name).is_file())
+    }
+
     /// Everything in it, for those who pass an allow-list of it on.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         self.variables.iter().map(|(name, value)| (name.into(), value.into())).collect()

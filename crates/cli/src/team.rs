@@ -2,11 +2,12 @@
 
 use crate::args::Options;
 use crate::exit::Failure;
+use crate::found;
 use crate::secrets;
 use crate::show;
 use crate::surroundings::Surroundings;
 use crate::trust::Trust;
-use althing_config::{Purpose, Report, Source, Style};
+use althing_config::{Found, Purpose, Report, Source, Style, starter};
 use althing_protocol::{Config, InteractiveConfig, SessionOpened};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -48,7 +49,7 @@ enum Origin {
 /// Finds or makes up the team that these options ask for.
 pub fn assemble(options: &Options, surroundings: &Surroundings) -> Result<Team, Failure> {
     if options.offline {
-        return load(OFFLINE, &althing_config::starter(&[]), surroundings);
+        return load(OFFLINE, &starter(&Found::default()), surroundings);
     }
     if !options.model.is_empty() {
         return load("--model", &models(&options.model)?, surroundings);
@@ -83,20 +84,18 @@ pub fn recorded(opened: &SessionOpened, surroundings: &Surroundings) -> Result<T
 }
 
 fn from_environment(surroundings: &Surroundings) -> Result<Team, Failure> {
-    let found = althing_config::found_providers(&|name| surroundings.variable(name));
+    let found = found::look(surroundings);
     if found.is_empty() {
-        let mut team = load(OFFLINE, &althing_config::starter(&[]), surroundings)?;
+        let mut team = load(OFFLINE, &starter(&found), surroundings)?;
         team.notes.push(
-            "no config and no API key found: using the offline model, which is not an AI (set OPENAI_API_KEY or another \
+            "no config, no API key, no agent's program and no Ollama found: using the offline model, which is not an AI (set OPENAI_API_KEY or another \
              provider's key, or write a config with `althing config init`)"
                 .into(),
         );
         return Ok(team);
     }
-    let mut team = load("API keys in the environment", &althing_config::starter(&found), surroundings)?;
-    let keys: Vec<&str> = found.iter().map(|provider| provider.variable).collect();
-    team.notes
-        .push(format!("no config found: agents from the API keys in the environment ({})", keys.join(", ")));
+    let mut team = load("what is found here", &starter(&found), surroundings)?;
+    team.notes.push(format!("no config found: agents from {}", found.describe()));
     Ok(team)
 }
 

@@ -49,7 +49,7 @@ pub use report::{Loaded, Report};
 pub use schema::schema_in;
 pub use schema::{schema, workflow_schema};
 pub use secrets::redact;
-pub use starter::{FoundProvider, found_providers, starter};
+pub use starter::{Found, FoundOllama, FoundProvider, found_programs, found_providers, starter};
 pub use substitute::{WORKSPACE_PLACEHOLDER, fill_variables};
 pub use trust::{ReachesPath, SendsSecret, StartsProcess};
 pub use workflow::{

@@ -1,17 +1,36 @@
-//! The config reference as Markdown: made from the table of keys, so it cannot say anything else.
+//! The reference of configs and workflows as Markdown: made from the table of keys, so it cannot say anything else.
+//! `docs/config.md` is a copy of it.
 
 use std::fmt::Write as _;
 
 use crate::backends::BACKENDS;
-use crate::keys::{Key, Kind, ROOT, Section, Status};
+use crate::keys::{Key, Kind, ROOT, Section, Status, WORKFLOW};
 use crate::landed::Landed;
 use crate::values::shape_name;
 
-/// The reference: a table of keys for each section, then the backend types.
+const ABOUT_CONFIGS: &str = "\
+# Config reference
+
+<!-- Made from the table of keys. Refresh it with: ALTHING_UPDATE_DOCS=1 cargo test -p althing-config docs -->
+
+A config is YAML, and MassGen's configs are read as they are. Check one with `althing config check FILE`; every problem is
+reported with its line. `${VARIABLE}` stands for what the environment holds, `${VARIABLE:-default}` for that or a default,
+`$${` for `${` itself. For editors: `althing config schema`.
+";
+
+const ABOUT_WORKFLOWS: &str = "
+# Workflow reference
+
+A workflow is YAML as well: `althing workflow check FILE`, `althing workflow run FILE`. In prompts, `{{goal}}` stands for
+the goal and `{{id.output}}` for what a task of an earlier stage gave: its final message, or its output, up to 64 KiB,
+then a path. `${VARIABLE}` is read in `env` and `cwd` only. `adapters` are described above.
+";
+
+/// The reference: a table of keys for each section of a config, the backend types, then the same for workflows.
 pub fn reference() -> String {
-    let mut out = String::from("# Config reference\n");
+    let mut out = String::from(ABOUT_CONFIGS);
     let mut done = Vec::new();
-    section(&ROOT, "", &mut done, &mut out);
+    section(&ROOT, "", "The config", &mut done, &mut out);
     // Writing to a String cannot fail.
     let _ = writeln!(out, "\n## Backend types\n\n| type | what | address | key |\n| --- | --- | --- | --- |");
     for backend in BACKENDS {
@@ -25,15 +44,22 @@ pub fn reference() -> String {
         };
         let _ = writeln!(out, "| `{}` | {}{note} | {address} | {key} |", backend.name, backend.title);
     }
+    out.push_str(ABOUT_WORKFLOWS);
+    section(&WORKFLOW, "", "The workflow", &mut done, &mut out);
     out
 }
 
-fn section(section_of_keys: &'static Section, path: &str, done: &mut Vec<&'static str>, out: &mut String) {
+fn section(
+    section_of_keys: &'static Section,
+    path: &str,
+    title: &str,
+    done: &mut Vec<&'static str>,
+    out: &mut String,
+) {
     if done.contains(&section_of_keys.name) {
         return;
     }
     done.push(section_of_keys.name);
-    let title = if path.is_empty() { "The file" } else { path };
     let _ = writeln!(out, "\n## {title}\n\n{}\n", section_of_keys.about);
     let _ = writeln!(out, "| key | holds | default | meaning |\n| --- | --- | --- | --- |");
     for key in section_of_keys.keys {
@@ -43,7 +69,9 @@ fn section(section_of_keys: &'static Section, path: &str, done: &mut Vec<&'stati
     for key in section_of_keys.keys {
         let dot = if path.is_empty() { "" } else { "." };
         let inner_path = format!("{path}{dot}{}", key.name);
-        each_section(key.kind, &inner_path, &mut |inner, path| section(inner, path, done, out));
+        each_section(key.kind, &inner_path, &mut |inner, path| {
+            section(inner, path, &format!("`{path}`"), done, out);
+        });
     }
 }
 

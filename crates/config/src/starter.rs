@@ -5,7 +5,12 @@
 
 use std::fmt::Write as _;
 
-use crate::backends::{BACKENDS, BackendType};
+use crate::backends::{self, BACKENDS, BackendType};
+
+/// The type of a local Ollama.
+const OLLAMA: &str = "ollama";
+/// Most agents that are made of one Ollama: they share one machine.
+const MOST_OF_OLLAMA: usize = 3;
 
 /// A provider whose key is set on this machine.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +19,54 @@ pub struct FoundProvider {
     pub backend: &'static BackendType,
     /// The variable that holds its key.
     pub variable: &'static str,
+}
+
+/// An Ollama that runs on this machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundOllama {
+    /// Its address.
+    pub base_url: String,
+    /// The models it has.
+    pub models: Vec<String>,
+}
+
+/// What there is on this machine to make agents of.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Providers whose keys are set.
+    pub providers: Vec<FoundProvider>,
+    /// Agents' programs that are installed.
+    pub programs: Vec<&'static BackendType>,
+    /// A running Ollama.
+    pub ollama: Option<FoundOllama>,
+}
+
+impl Found {
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many agents can be made of it.
+    pub fn len(&self) -> usize {
+        self.providers.len() + self.programs.len() + self.talkers().len()
+    }
+
+    /// What it is, for a person: `API keys (OPENAI_API_KEY), programs (claude), Ollama (llama3.2)`.
+    pub fn describe(&self) -> String {
+        let keys = self.providers.iter().map(|provider| provider.variable).collect();
+        let programs = self.programs.iter().filter_map(|program| program.adapter()).collect();
+        let parts: [(&str, Vec<&str>); 3] =
+            [("API keys", keys), ("programs", programs), ("Ollama", self.talkers())];
+        let parts = parts.iter().filter(|(_, names)| !names.is_empty());
+        parts.map(|(what, names)| format!("{what} ({})", names.join(", "))).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The models of Ollama that agents are made of: the first few that can talk.
+    fn talkers(&self) -> Vec<&str> {
+        let models = self.ollama.iter().flat_map(|ollama| &ollama.models).map(String::as_str);
+        models.filter(|model| !model.contains("embed")).take(MOST_OF_OLLAMA).collect()
+    }
 }
 
 /// The supported providers whose keys are set, in the order of the table.
@@ -29,36 +82,41 @@ pub fn found_providers(env: &dyn Fn(&str) -> Option<String>) -> Vec<FoundProvide
         .collect()
 }
 
-/// A commented config: an agent for each provider found, or three offline agents where there is none.
-pub fn starter(found: &[FoundProvider]) -> String {
+/// The supported types that are programs, of those that are installed here.
+pub fn found_programs(is_installed: &dyn Fn(&str) -> bool) -> Vec<&'static BackendType> {
+    let is_there = |backend: &&BackendType| backend.adapter().is_some_and(is_installed);
+    BACKENDS.iter().filter(|backend| backend.is_supported()).filter(is_there).collect()
+}
+
+/// A commented config: an agent for each thing found, or three offline agents where there is none.
+pub fn starter(found: &Found) -> String {
     let mut out = String::from(
         "# A team of agents for Althing. Check it with `althing config check`, run it with\n\
          # `althing --config <this file> \"your task\"`. Every key: `althing config schema`.\n\n\
          agents:\n",
     );
-    // Writing to a String cannot fail.
     if found.is_empty() {
-        let _ =
-            writeln!(out, "  # The offline model is not an AI: it shows how a run works without any key.");
-        let _ = writeln!(
-            out,
-            "  # For a real team, set OPENAI_API_KEY and use `type: openai`, or see the schema."
-        );
-        // The name of an offline model decides how it sees things.
-        for (id, model) in [("one", "offline-a"), ("two", "offline-b"), ("three", "offline-c")] {
-            let _ = writeln!(out, "  - id: {id}\n    backend:\n      type: offline\n      model: {model}");
-        }
+        offline(&mut out);
     }
-    for provider in found {
-        let FoundProvider { backend, variable } = provider;
-        let model = backend.first_model();
-        let _ = writeln!(out, "  # {}; the key is read from {variable}.", backend.title);
-        let _ = writeln!(
-            out,
-            "  - id: {}\n    backend:\n      type: {}\n      model: {model}",
-            backend.name, backend.name
-        );
-        let _ = writeln!(out, "    # system_message: What this agent is told about itself.");
+    for FoundProvider { backend, variable } in &found.providers {
+        let about = format!("{}; the key is read from {variable}.", backend.title);
+        agent(&mut out, &about, backend.name, &[("type", backend.name), ("model", backend.first_model())]);
+    }
+    for program in &found.programs {
+        let command = program.adapter().unwrap_or(program.name);
+        let about = format!("{}: the program `{command}`, with its own sign-in and model.", program.title);
+        agent(&mut out, &about, program.name, &[("type", program.name)]);
+    }
+    for (n, model) in (1..).zip(found.talkers()) {
+        let own = backends::backend_type(OLLAMA).and_then(|backend| backend.base_url);
+        let address = found.ollama.as_ref().map(|ollama| ollama.base_url.as_str());
+        // Every JSON text is YAML, and quotes itself.
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        let (model, address) = (quoted(model), address.filter(|url| Some(*url) != own).map(quoted));
+        let mut keys = vec![("type", OLLAMA), ("model", model.as_str())];
+        keys.extend(address.as_deref().map(|address| ("base_url", address)));
+        let id = if n == 1 { OLLAMA.to_owned() } else { format!("{OLLAMA}-{n}") };
+        agent(&mut out, "Ollama, on this machine.", &id, &keys);
     }
     out.push_str(
         "\norchestrator:\n  \
@@ -79,4 +137,24 @@ pub fn starter(found: &[FoundProvider]) -> String {
            orchestrator_timeout_seconds: 1800\n",
     );
     out
+}
+
+fn agent(out: &mut String, about: &str, id: &str, backend: &[(&str, &str)]) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(out, "  # {about}\n  - id: {id}\n    backend:");
+    for (key, value) in backend {
+        let _ = writeln!(out, "      {key}: {value}");
+    }
+    let _ = writeln!(out, "    # system_message: What this agent is told about itself.");
+}
+
+fn offline(out: &mut String) {
+    out.push_str(
+        "  # The offline model is not an AI: it shows how a run works without any key.\n  \
+           # For a real team, set OPENAI_API_KEY and use `type: openai`, or see the schema.\n",
+    );
+    // The name of an offline model decides how it sees things.
+    for (id, model) in [("one", "offline-a"), ("two", "offline-b"), ("three", "offline-c")] {
+        let _ = writeln!(out, "  - id: {id}\n    backend:\n      type: offline\n      model: {model}");
+    }
 }

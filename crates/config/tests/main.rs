@@ -5,6 +5,7 @@
 mod suite {
     mod abilities;
     mod backends;
+    mod docs;
     mod dotenv;
     mod env;
     mod every_file;

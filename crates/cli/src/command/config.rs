@@ -2,6 +2,7 @@
 
 use crate::args::{ConfigAction, Options};
 use crate::exit::{Exit, Failure};
+use crate::found;
 use crate::show;
 use crate::surroundings::Surroundings;
 use crate::team;
@@ -83,7 +84,7 @@ fn summary(errors: usize, warnings: usize) -> String {
 }
 
 fn init(file: &Path, force: bool, surroundings: &Surroundings) -> Result<Exit, Failure> {
-    let found = althing_config::found_providers(&|name| surroundings.variable(name));
+    let found = found::look(surroundings);
     let text = althing_config::starter(&found);
     let failed = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => Failure::usage(format!("{} is there already", file.display()))

@@ -59,8 +59,12 @@ fn the_reference_has_every_key_and_every_backend_type() {
     let reference = reference();
     for part in [
         "`override_window_seconds`",
-        "## orchestrator.interactive_mode",
-        "## agents[].backend",
+        "## `orchestrator.interactive_mode`",
+        "## `agents[].backend`",
+        "## `adapters.*`",
+        "# Workflow reference",
+        "## `stages[].tasks[].run`",
+        "`continue_on_failure`",
         "| `offline` |",
         "`prices`",
         "Python tools are not offered",

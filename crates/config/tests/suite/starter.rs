@@ -1,13 +1,19 @@
 //! The first config that `config init` writes.
 
-use althing_config::{BACKENDS, Purpose, Report, Source, Style, check, found_providers, starter};
+use althing_config::{
+    BACKENDS, Found, FoundOllama, Landed, Purpose, Report, Source, Style, backend_type, check, check_in,
+    found_programs, found_providers, starter,
+};
 
 use althing_protocol::{InteractiveConfig, RunRules};
 
 use super::support::env;
 
 fn without_a_word(text: &str, variables: &[(&str, &str)]) -> Report {
-    let report = check(Source { name: "althing.yaml", text }, &env(variables), Purpose::Run);
+    right(text, check(Source { name: "althing.yaml", text }, &env(variables), Purpose::Run))
+}
+
+fn right(text: &str, report: Report) -> Report {
     assert!(
         report.errors.is_empty() && report.warnings.is_empty(),
         "{text}\n{}",
@@ -16,9 +22,13 @@ fn without_a_word(text: &str, variables: &[(&str, &str)]) -> Report {
     report
 }
 
+fn keys(variables: &[(&str, &str)]) -> Found {
+    Found { providers: found_providers(&env(variables)), ..Found::default() }
+}
+
 #[test]
 fn without_keys_it_is_three_offline_agents_that_run_as_they_are() {
-    let found = found_providers(&env(&[("OPENAI_API_KEY", "")]));
+    let found = keys(&[("OPENAI_API_KEY", "")]);
     assert!(found.is_empty());
     let report = without_a_word(&starter(&found), &[]);
     let config = report.config.expect("settings").config;
@@ -33,13 +43,66 @@ fn without_keys_it_is_three_offline_agents_that_run_as_they_are() {
 fn with_every_key_it_is_one_agent_for_each_and_holds_no_key() {
     let variables: Vec<(&str, &str)> =
         BACKENDS.iter().filter_map(|backend| Some((*backend.key_variables.first()?, "canary-key"))).collect();
-    let found = found_providers(&env(&variables));
+    let found = keys(&variables);
     let text = starter(&found);
     assert!(!text.contains("canary"));
     let agents = without_a_word(&text, &variables).config.expect("settings").config.agents;
     assert_eq!(agents.len(), found.len());
     assert!(agents.len() > 10);
-    for one in &found {
-        without_a_word(&starter(&[*one]), &variables);
+    for one in &found.providers {
+        without_a_word(&starter(&Found { providers: vec![*one], ..Found::default() }), &variables);
     }
+}
+
+#[test]
+fn with_programs_and_an_ollama_it_has_an_agent_for_each_of_them() {
+    let models =
+        ["llama3.2:latest", "nomic-embed-text:latest", "a\"b: c", "qwen3", "phi4"].map(str::to_owned);
+    let ollama =
+        |base_url: &str| Some(FoundOllama { base_url: base_url.to_owned(), models: models.to_vec() });
+    let found = Found {
+        programs: ["claude_code", "codex", "gemini_cli", "opencode"]
+            .iter()
+            .filter_map(|name| backend_type(name))
+            .collect(),
+        ollama: ollama("http://localhost:11434/v1"),
+        ..keys(&[("OPENAI_API_KEY", "k")])
+    };
+    let text = starter(&found);
+    let lookup = env(&[("OPENAI_API_KEY", "k")]);
+    let report = check_in(Source { name: "althing.yaml", text: &text }, &lookup, Purpose::Run, Landed::ALL);
+    let agents = right(&text, report).config.expect("settings").config.agents;
+    let told: Vec<(&str, &str, Option<&str>)> = agents
+        .iter()
+        .map(|agent| (agent.id.as_str(), agent.backend.kind.as_str(), agent.backend.model.as_deref()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            ("openai", "openai", Some("gpt-5.4")),
+            ("claude_code", "claude_code", None),
+            ("codex", "codex", None),
+            ("gemini_cli", "gemini_cli", None),
+            ("opencode", "opencode", None),
+            ("ollama", "ollama", Some("llama3.2:latest")),
+            ("ollama-2", "ollama", Some("a\"b: c")),
+            ("ollama-3", "ollama", Some("qwen3")),
+        ]
+    );
+    assert_eq!(found.len(), agents.len());
+    assert_eq!(
+        found.describe(),
+        "API keys (OPENAI_API_KEY), programs (claude, codex, gemini, opencode), Ollama (llama3.2:latest, a\"b: c, qwen3)"
+    );
+    let elsewhere = Found { ollama: ollama("http://127.0.0.1:9/v1"), ..Found::default() };
+    let agents = without_a_word(&starter(&elsewhere), &[]).config.expect("settings").config.agents;
+    assert_eq!(agents[0].backend.base_url.as_deref(), Some("http://127.0.0.1:9/v1"));
+}
+
+#[test]
+fn only_programs_that_are_installed_and_can_run_are_found() {
+    assert!(found_programs(&|_| false).is_empty());
+    let found = found_programs(&|name| name == "codex" || name == "sh");
+    let can_run = backend_type("codex").is_some_and(althing_config::BackendType::is_supported);
+    assert_eq!(found.len(), usize::from(can_run));
 }

@@ -1,7 +1,7 @@
 //! The types beside chat completions: their addresses, keys and models, and the parameters that reach them.
 
 use althing_config::{
-    BACKENDS, FoundProvider, Landed, Purpose, Report, Source, backend_type, check_in, starter,
+    BACKENDS, Found, FoundProvider, Landed, Purpose, Report, Source, backend_type, check_in, starter,
 };
 use althing_protocol::{BackendConfig, Secret};
 
@@ -122,7 +122,10 @@ fn parameters_of_the_providers_own_tools_go_on() {
 fn a_first_config_for_any_provider_with_an_address_is_right() {
     for kind in BACKENDS.iter().filter(|kind| kind.base_url.is_some() && !kind.key_variables.is_empty()) {
         let variable = kind.key_variables[0];
-        let text = starter(&[FoundProvider { backend: backend_type(kind.name).expect("a type"), variable }]);
+        let text = starter(&Found {
+            providers: vec![FoundProvider { backend: backend_type(kind.name).expect("a type"), variable }],
+            ..Found::default()
+        });
         let lookup = [(variable, "k")];
         let report =
             check_in(Source { name: "a.yaml", text: &text }, &env(&lookup), Purpose::Run, Landed::ALL);

@@ -1,0 +1,52 @@
+//! What this machine offers to a start without a config: keys in the environment, agents' programs, a local Ollama.
+
+use crate::session;
+use crate::surroundings::Surroundings;
+use althing_config::{Found, FoundOllama};
+use althing_llm::{HttpClient, HttpOptions};
+
+/// Where Ollama listens unless its own variable says so.
+const OLLAMA: &str = "http://localhost:11434";
+
+/// Looks for everything that agents can be made of.
+pub fn look(surroundings: &Surroundings) -> Found {
+    Found {
+        providers: althing_config::found_providers(&|name| surroundings.variable(name)),
+        programs: althing_config::found_programs(&|name| surroundings.has_program(name)),
+        ollama: ollama(surroundings),
+    }
+}
+
+/// The Ollama of this machine. Whatever goes wrong, there is none.
+fn ollama(surroundings: &Surroundings) -> Option<FoundOllama> {
+    let address =
+        surroundings.variable("OLLAMA_HOST").map_or_else(|| OLLAMA.to_owned(), |host| address(&host));
+    let base_url = format!("{}/v1", address.trim_end_matches('/'));
+    let http = HttpClient::new(&HttpOptions::default()).ok()?;
+    let models = session::runtime().ok()?.block_on(althing_llm::ollama_models(&http, &base_url)).ok()?;
+    (!models.is_empty()).then_some(FoundOllama { base_url, models })
+}
+
+/// The address in `OLLAMA_HOST`, which may lack its scheme, its port, or be where a server listens rather than where
+/// it is called.
+fn address(host: &str) -> String {
+    let host = host.trim();
+    let (scheme, rest) = host.split_once("://").unwrap_or(("http", host));
+    let rest = rest.trim_end_matches('/').replace("0.0.0.0", "127.0.0.1");
+    let has_port = rest.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    let port = if has_port || scheme == "https" { "" } else { ":11434" };
+    format!("{scheme}://{rest}{port}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::address;
+
+    #[test]
+    fn the_variable_of_ollama_is_read_as_ollama_reads_it() {
+        assert_eq!(address("127.0.0.1:9"), "http://127.0.0.1:9");
+        assert_eq!(address(" 0.0.0.0 "), "http://127.0.0.1:11434");
+        assert_eq!(address("http://box:80/"), "http://box:80");
+        assert_eq!(address("https://box"), "https://box");
+    }
+}
