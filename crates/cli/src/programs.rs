@@ -1,8 +1,13 @@
-//! What runs the programs of workflows here.
+//! What runs the programs of workflows here: on pipes, or in terminals.
 
 use crate::args::Options;
+use crate::show;
 use crate::surroundings::Surroundings;
-use althing_protocol::{CustomAdapter, Programs};
+use althing_protocol::{
+    BoxFuture, CustomAdapter, ProgramEnd, ProgramJob, Programs, ReportSink, Screen, TaskId,
+};
+use althing_runner::adapter::{self, Adapters, AskPattern, Pattern, TerminalTraits};
+use althing_runner::{AcceptedByUser, Launcher, PatternTable, ProgramLimits, ProgramRunner, Starter};
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 
@@ -15,7 +20,110 @@ pub fn assemble(
     options: &Options,
     surroundings: &Surroundings,
     runtime: &Runtime,
-) -> Option<Arc<dyn Programs>> {
-    let _ = (custom, options, surroundings, runtime);
-    None
+) -> Arc<dyn Programs> {
+    let launcher = Launcher::default();
+    let accepted = options.unconfined.then(AcceptedByUser::explicitly);
+    let available = runtime.block_on(althing_runner::detect(&launcher, &std::env::temp_dir()));
+    let variables = surroundings.clone();
+    let fill = move |text: &str| althing_config::fill_variables(text, &|name| variables.variable(name));
+    let custom = custom.into_iter().map(|adapter| described(adapter, &fill)).collect();
+    let starter = Starter {
+        adapters: Adapters::with(custom),
+        launcher,
+        confinement: available.choose(accepted),
+        state_dir: Some(surroundings.state_dir(options.state_dir.as_deref())),
+        limits: ProgramLimits::default(),
+    };
+    let runner = ProgramRunner::new(Arc::new(starter), patterns(surroundings));
+    Arc::new(Filled { runner, fill: Box::new(fill) })
+}
+
+/// How programs' screens are read: as we know it, and as the user knows it better.
+fn patterns(surroundings: &Surroundings) -> PatternTable {
+    let known = PatternTable::built_in();
+    let file = surroundings.config_dir().map(|dir| dir.join("patterns.json"));
+    let Some(file) = file.filter(|file| file.is_file()) else { return known };
+    let read = std::fs::read_to_string(&file).map_err(|error| error.to_string());
+    match read.and_then(|json| PatternTable::from_json(&json)) {
+        Ok(own) => known.with(own),
+        Err(error) => {
+            show::say(&format!("{} is not used: {error}", file.display()));
+            known
+        }
+    }
+}
+
+/// An adapter as a user described it, as the runner takes it.
+fn described(
+    adapter: CustomAdapter,
+    fill: &dyn Fn(&str) -> Result<String, String>,
+) -> adapter::CustomAdapter {
+    let asks = adapter.interactions.into_iter().map(|interaction| AskPattern {
+        about: interaction.about,
+        pattern: Pattern::screen(&interaction.pattern),
+        answers: Vec::new(),
+    });
+    let terminal = TerminalTraits {
+        ready: adapter.ready.iter().map(|ready| Pattern::screen(ready)).collect(),
+        asks: asks.collect(),
+        conversation: adapter.session,
+        ..TerminalTraits::default()
+    };
+    // What is not set was reported when the file was read.
+    let env = adapter.env.into_iter().map(|(name, value)| (name, fill(&value).unwrap_or_default()));
+    adapter::CustomAdapter {
+        name: adapter.name,
+        program: adapter.program,
+        args: adapter.args,
+        headless_args: adapter.headless_args,
+        resume_args: adapter.resume_args,
+        env: env.collect(),
+        terminal,
+        ..adapter::CustomAdapter::default()
+    }
+}
+
+type Fill = dyn Fn(&str) -> Result<String, String> + Send + Sync;
+
+/// Runs programs with their variables filled in: a log holds them as the user wrote them, so that it holds no secret.
+struct Filled {
+    runner: ProgramRunner,
+    fill: Box<Fill>,
+}
+
+impl Programs for Filled {
+    fn run<'a>(&'a self, job: &'a ProgramJob, reports: ReportSink) -> BoxFuture<'a, ProgramEnd> {
+        Box::pin(async move {
+            let mut job = job.clone();
+            for (name, value) in &mut job.spec.env {
+                match (self.fill)(value) {
+                    Ok(filled) => *value = filled,
+                    Err(missing) => {
+                        return ProgramEnd {
+                            error: Some(format!("its variable {name} needs {missing}, which is not set")),
+                            hint: Some(format!("set {missing} in the environment or in .env")),
+                            ..ProgramEnd::default()
+                        };
+                    }
+                }
+            }
+            self.runner.run(&job, reports).await
+        })
+    }
+
+    fn input(&self, task: &TaskId, bytes: &[u8]) -> bool {
+        self.runner.input(task, bytes)
+    }
+
+    fn resize(&self, task: &TaskId, cols: u16, rows: u16) {
+        self.runner.resize(task, cols, rows);
+    }
+
+    fn answer(&self, task: &TaskId, native: &str, option: &str) -> bool {
+        self.runner.answer(task, native, option)
+    }
+
+    fn screen(&self, task: &TaskId) -> Option<Screen> {
+        self.runner.screen(task)
+    }
 }

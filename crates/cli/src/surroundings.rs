@@ -14,6 +14,7 @@ const SECRET_NAMES: &[&str] = &["_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_CRED
 const OURS: &str = "althing";
 
 /// What is around the program.
+#[derive(Clone)]
 pub struct Surroundings {
     pub cwd: PathBuf,
     pub stdout_is_terminal: bool,

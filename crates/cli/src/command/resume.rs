@@ -98,7 +98,7 @@ fn go_on(
             let runs = spec.stages.iter().flat_map(|stage| &stage.tasks);
             let any = runs.into_iter().any(|task| matches!(task.body, StageBody::Run(_)));
             let cast = if any { session::cast(&team, None, surroundings)? } else { Cast::default() };
-            (cast, programs::assemble(spec.adapters.clone(), options, surroundings, runtime))
+            (cast, Some(programs::assemble(spec.adapters.clone(), options, surroundings, runtime)))
         }
         Some(Op::StartChat { spec }) => (conversation::recast(spec, &team, surroundings)?, None),
         _ => (session::cast(&team, None, surroundings)?, None),

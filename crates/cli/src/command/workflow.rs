@@ -47,7 +47,7 @@ fn start(options: &Options, file: &Path, surroundings: &Surroundings) -> Result<
     let new =
         NewSession { kind: SessionKind::Workflow, goal, op: Op::StartWorkflow { spec: Box::new(spec) } };
     let programs = programs::assemble(adapters, options, surroundings, &runtime);
-    let begun = runtime.block_on(session::begin(new, &team, cast, programs, options, surroundings))?;
+    let begun = runtime.block_on(session::begin(new, &team, cast, Some(programs), options, surroundings))?;
     let follower = Follower::new(begun.id, options, surroundings, signals);
     let follower = if team.plain { follower.plain() } else { follower };
     let ended = follower.run(begun.orchestrator, Seq(0), &runtime);

@@ -45,7 +45,7 @@ fn stages_run_in_order_and_what_a_task_gave_goes_into_the_next_prompt() {
     let report = report(&althing, 0);
     assert_eq!(report["status"], "DONE");
     assert_eq!(report["goal"], "Ship 2.0");
-    assert_eq!(report["stages"][0]["tasks"][0]["output"], "three");
+    assert_eq!(report["stages"][0]["tasks"][0]["output"], "three\n");
     assert_eq!(report["stages"][1]["tasks"][0]["output"], "got [three] for Ship 2.0");
     assert_eq!(report["stages"][1]["tasks"][0]["exitCode"], 0);
     assert!(report["session_id"].is_string() && report["log_dir"].is_string());
@@ -104,7 +104,7 @@ fn a_failed_task_stops_the_stages_after_it_unless_it_may_fail() {
     may_fail["continue_on_failure"] = true.into();
     workflow(&althing, &stages(may_fail));
     let went_on = report(&althing, 2);
-    assert_eq!(went_on["stages"][1]["tasks"][0]["output"], "on");
+    assert_eq!(went_on["stages"][1]["tasks"][0]["output"], "on\n");
 }
 
 // spec: core/strict-output-isolation/silent-execution

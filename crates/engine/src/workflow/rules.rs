@@ -116,10 +116,10 @@ impl WorkflowExecutor {
         (id.clone(), Fact::TaskCreated { id, parent: Some(self.task.clone()), spec })
     }
 
-    /// What an earlier task gave.
+    /// What an earlier task gave, less the line breaks at its end, as a shell's substitution has it.
     fn output_of(&self, name: &str) -> Option<String> {
         let end = self.tasks.get(&self.task.stage_task(name))?.end.as_ref()?;
-        Some(end.output.clone())
+        Some(end.output.trim_end_matches(['\n', '\r']).to_owned())
     }
 
     /// What is due for one task.
