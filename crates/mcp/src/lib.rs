@@ -1,5 +1,5 @@
-//! Speaks MCP: uses the tools of MCP servers (`client`), and offers agents' tools to the programs that work as them
-//! (`endpoint`).
+//! Speaks MCP: uses the tools of MCP servers (`client`), offers agents' tools to the programs that work as them
+//! (`endpoint`), and offers runs to anyone's client (`server`).
 //!
 //! Never decides what an agent may do, never writes to our stdout or stderr, never reads our environment: the caller
 //! hands in what it needs. It exists so that `rmcp` and the ways in which servers misbehave stay in one crate.
@@ -7,6 +7,7 @@
 mod client;
 mod endpoint;
 mod pulse;
+mod server;
 mod web;
 
 pub use client::{
@@ -14,6 +15,9 @@ pub use client::{
     ServerState, ServerTransport, Spawner, StartError, ToolInfo, allowed_environment,
 };
 pub use endpoint::AgentEndpoints;
+pub use server::{
+    McpListener, McpServer, RunFeed, RunFile, RunNews, RunPlace, RunService, RunView, ServeOptions,
+};
 pub use web::WebLimits;
 
 /// How Althing names itself to clients.

@@ -13,13 +13,19 @@
 mod suite {
     mod attacks;
     mod calls;
+    mod clients;
     mod death;
     mod endpoint;
     mod eras;
     mod hostile;
     mod http;
+    mod pipe;
     mod processes;
     mod real;
+    #[path = "../scripted/mod.rs"]
+    mod scripted;
+    mod serve;
+    mod serve_http;
     mod start;
     mod support;
     mod wire;

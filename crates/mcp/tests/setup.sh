@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Installs the real MCP servers that the tests use into a cache directory; does nothing where they are there already.
+# Installs the real MCP servers and clients that the tests use into a cache directory; does nothing where they are there already.
 #   tests/setup.sh DIRECTORY        then: ALTHING_MCP_SERVERS=DIRECTORY cargo test -p althing-mcp
 set -euo pipefail
 [ $# -eq 1 ] || { echo "usage: $0 DIRECTORY" >&2; exit 2; }
 mkdir -p "$1"
 dir=$(cd "$1" && pwd)
 
-npm_packages="@modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/server-filesystem@2026.8.31"
+npm_packages="@modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/server-filesystem@2026.8.31 @modelcontextprotocol/inspector@1.0.3"
 pip_packages="mcp-server-git==2026.10.19 mcp-server-time==2026.10.19"
+# Apart from the servers, which want an older one.
+client_packages="mcp==2.3.0"
 
 # A stamp holds what was installed, so that a half-made or an older installation is made anew.
 if [ "$(cat "$dir/npm.stamp" 2>/dev/null)" != "$npm_packages" ]; then
@@ -16,10 +18,14 @@ if [ "$(cat "$dir/npm.stamp" 2>/dev/null)" != "$npm_packages" ]; then
   npm install --silent --no-fund --no-audit --prefix "$dir/npm" $npm_packages
   echo "$npm_packages" > "$dir/npm.stamp"
 fi
-if [ "$(cat "$dir/pip.stamp" 2>/dev/null)" != "$pip_packages" ]; then
-  rm -rf "$dir/venv" "$dir/pip.stamp"
-  python3 -m venv "$dir/venv"
+# python NAME STAMP PACKAGES: an environment of its own
+python() {
+  [ "$(cat "$dir/$2" 2>/dev/null)" != "$3" ] || return 0
+  rm -rf "${dir:?}/$1" "$dir/$2"
+  python3 -m venv "$dir/$1"
   # shellcheck disable=SC2086  # a list
-  "$dir/venv/bin/pip" install --quiet --disable-pip-version-check $pip_packages
-  echo "$pip_packages" > "$dir/pip.stamp"
-fi
+  "$dir/$1/bin/pip" install --quiet --disable-pip-version-check $3
+  echo "$3" > "$dir/$2"
+}
+python venv pip.stamp "$pip_packages"
+python client client.stamp "$client_packages"

@@ -17,6 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tools::Tools;
 
+pub(crate) use tools::offer;
+
 /// Opens endpoints. Listens from the first one on, on a port that the system chooses; dropping it closes everything.
 pub struct AgentEndpoints {
     limits: WebLimits,

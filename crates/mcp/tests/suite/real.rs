@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// A file of the installation. None where there is none to test; fails where there should be.
-fn installed(path: &str) -> Option<String> {
+pub fn installed(path: &str) -> Option<String> {
     let Some(dir) = std::env::var_os("ALTHING_MCP_SERVERS") else {
         eprintln!("ALTHING_MCP_SERVERS is not set: no real servers, nothing to do");
         return None;

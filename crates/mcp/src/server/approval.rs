@@ -1,0 +1,117 @@
+//! Asks the person at the client before a run starts, where the config wants that.
+//!
+//! A client's call counts as approved otherwise: whoever configured the server there has its own approval of tool calls.
+
+use althing_protocol::LaunchRun;
+use rmcp::RoleServer;
+use rmcp::model::{
+    CallToolRequestParams, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
+    ElicitationSchema, InputRequest, InputRequests, InputRequiredResult, ProtocolVersion,
+};
+use rmcp::service::RequestContext;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
+
+/// What became of the question.
+pub(super) enum Approval {
+    Given,
+    /// With the reason, for the client's model.
+    Denied(String),
+    /// The client has to ask and call again.
+    Ask(Box<InputRequiredResult>),
+}
+
+/// The questions that clients of the newest revision have open: they ask and then call again.
+#[derive(Default)]
+pub(super) struct Approvals {
+    /// By the state that the client sends back: what was asked about. An answer is good for exactly that, once.
+    open: Mutex<HashMap<String, LaunchRun>>,
+}
+
+/// How many questions may be open at once; a client that asks for more and never answers loses the others.
+const MOST_OPEN: usize = 256;
+
+const KEY: &str = "approve";
+
+impl Approvals {
+    /// Asks about a run, by whichever way the client has.
+    pub(super) async fn ask(
+        &self,
+        launch: &LaunchRun,
+        request: &CallToolRequestParams,
+        context: &RequestContext<RoleServer>,
+    ) -> Approval {
+        let capable = context
+            .client_capabilities()
+            .and_then(|capabilities| capabilities.elicitation)
+            .is_some_and(|can| can.form.is_some() || can.url.is_none());
+        if !capable {
+            return Approval::Denied(
+                "the configuration requires approval of every run, and this client cannot ask a person for it: start \
+                 the run from Althing itself, or set `require_approval: false`"
+                    .to_owned(),
+            );
+        }
+        let newest = context
+            .protocol_version()
+            .is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str());
+        if newest {
+            return self.round_trip(launch, request);
+        }
+        match context.peer.create_elicitation(question(launch)).await {
+            Ok(answer) => judged(&answer),
+            Err(error) => Approval::Denied(format!("the approval could not be asked for: {error}")),
+        }
+    }
+
+    fn round_trip(&self, launch: &LaunchRun, request: &CallToolRequestParams) -> Approval {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(state) = &request.request_state {
+            let asked = open.remove(state);
+            if asked.as_ref() != Some(launch) {
+                return Approval::Denied("this approval is for another run; ask again".to_owned());
+            }
+            let answer = request.input_responses.as_ref().and_then(|answers| answers.get(KEY));
+            let answer =
+                answer.and_then(|answer| serde_json::from_value::<ElicitResult>(answer.clone()).ok());
+            return answer.map_or_else(
+                || Approval::Denied("the approval came without an answer".to_owned()),
+                |answer| judged(&answer),
+            );
+        }
+        let state = match crate::web::Token::fresh() {
+            Ok(state) => state.reveal().to_owned(),
+            Err(reason) => return Approval::Denied(reason),
+        };
+        if open.len() >= MOST_OPEN {
+            open.clear();
+        }
+        open.insert(state.clone(), launch.clone());
+        let questions = InputRequests::from([(
+            KEY.to_owned(),
+            InputRequest::Elicitation(ElicitRequest::new(question(launch))),
+        )]);
+        Approval::Ask(Box::new(InputRequiredResult::new(Some(questions), Some(state))))
+    }
+}
+
+fn judged(answer: &ElicitResult) -> Approval {
+    match answer.action {
+        ElicitationAction::Accept => Approval::Given,
+        ElicitationAction::Decline => Approval::Denied("the user declined the run".to_owned()),
+        ElicitationAction::Cancel => {
+            Approval::Denied("the user gave no answer; the run was not started".to_owned())
+        }
+        _ => Approval::Denied("the answer cannot be understood; the run was not started".to_owned()),
+    }
+}
+
+/// The run, exactly as it would be started. Accepting is the answer: there is nothing to fill in.
+fn question(launch: &LaunchRun) -> ElicitRequestParams {
+    let all = serde_json::to_string_pretty(launch).unwrap_or_default();
+    ElicitRequestParams::FormElicitationParams {
+        meta: None,
+        message: format!("Start this run of agents?\n{all}"),
+        requested_schema: ElicitationSchema::new(BTreeMap::new()),
+    }
+}

@@ -1,0 +1,78 @@
+//! Waits for a run on behalf of a client, and tells it of the run's progress meanwhile.
+
+use super::runs::{RunFeed, RunNews};
+use althing_protocol::{Interaction, RunResult};
+use rmcp::RoleServer;
+use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use rmcp::service::RequestContext;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// What became of a wait.
+pub(super) enum Waited {
+    /// The run has ended.
+    Ended(Box<RunResult>),
+    /// It cannot go on without an answer.
+    Asks(Box<Interaction>),
+    /// It is still under way.
+    StillRunning,
+}
+
+/// Tells a client of progress, if it asked to be told.
+pub(super) struct Teller<'a> {
+    context: &'a RequestContext<RoleServer>,
+    token: Option<ProgressToken>,
+    told: f64,
+    /// What to repeat when nothing new is to be told: silence would end the call on some clients.
+    last: String,
+}
+
+impl<'a> Teller<'a> {
+    pub(super) fn new(context: &'a RequestContext<RoleServer>) -> Self {
+        let token = context.meta.get_progress_token();
+        Self { context, token, told: 0.0, last: "the run is under way".to_owned() }
+    }
+
+    async fn line(&mut self, line: String) {
+        self.last = line;
+        self.again().await;
+    }
+
+    async fn again(&mut self) {
+        let Some(token) = self.token.clone() else { return };
+        self.told += 1.0;
+        let told = ProgressNotificationParam::new(token, self.told).with_message(self.last.clone());
+        // A client that is gone needs no telling.
+        let _ = self.context.peer.notify_progress(told).await;
+    }
+}
+
+/// Follows a run until it has ended, waits for an answer, or the time is up.
+pub(super) async fn follow(
+    feed: &mut dyn RunFeed,
+    at_most: Duration,
+    pulse: Duration,
+    teller: &mut Teller<'_>,
+) -> Waited {
+    let deadline = Instant::now() + at_most;
+    loop {
+        let news = tokio::select! {
+            biased;
+            news = feed.next() => news,
+            () = sleep_until(deadline) => return Waited::StillRunning,
+            () = sleep(pulse) => {
+                teller.again().await;
+                continue;
+            }
+        };
+        match news {
+            RunNews::Line(line) => teller.line(line).await,
+            // Without a countdown it would wait for ever.
+            RunNews::Asks(interaction) if interaction.countdown.is_none() => {
+                return Waited::Asks(interaction);
+            }
+            RunNews::Asks(_) => teller.line("the run asks a person, and goes on by itself".to_owned()).await,
+            RunNews::Ended(result) => return Waited::Ended(result),
+        }
+    }
+}

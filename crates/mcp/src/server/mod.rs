@@ -1,0 +1,169 @@
+//! The MCP server: `launch_run` and what goes with it, for any MCP client, over stdio and streamable HTTP.
+//!
+//! It starts nothing itself: a `RunService` does. It never waits longer than a client can bear, and says so when a run
+//! goes on.
+
+mod approval;
+mod arguments;
+mod calls;
+mod follow;
+mod handler;
+mod resources;
+mod runs;
+mod tasks;
+mod tools;
+
+pub use runs::{RunFeed, RunFile, RunNews, RunPlace, RunService, RunView};
+
+use crate::web::{Listener, Service, Site, Token, WebLimits};
+use althing_protocol::Secret;
+use approval::Approvals;
+use handler::Handler;
+use rmcp::ServiceExt;
+use rmcp::service::ServerInitializeError;
+use rmcp::task_manager::TaskManager;
+use rmcp::transport::StreamableHttpService;
+use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tools::Offered;
+
+/// The path at which HTTP clients are served.
+const PATH: &str = "/mcp";
+
+/// How long a session of an HTTP client is kept without a request: few clients say when they go.
+const SESSION: Duration = Duration::from_secs(12 * 60 * 60);
+
+/// How the server behaves.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// How to use `launch_run` well: the server's instructions, and its prompt.
+    pub guidance: String,
+    /// How long `launch_run` and `run_result` wait for a run's end at most.
+    pub wait: Duration,
+    /// Whether a person must approve every run.
+    pub require_approval: bool,
+    /// How often a client that waits is told that its call is alive.
+    pub pulse: Duration,
+}
+
+impl ServeOptions {
+    /// The usual behaviour, with this guidance.
+    pub fn new(guidance: impl Into<String>) -> Self {
+        Self {
+            guidance: guidance.into(),
+            wait: Duration::from_secs(45),
+            require_approval: false,
+            pulse: Duration::from_secs(15),
+        }
+    }
+}
+
+/// What all connections share.
+struct Server {
+    runs: Arc<dyn RunService>,
+    options: ServeOptions,
+    tools: Vec<Offered>,
+    approvals: Approvals,
+    tasks: TaskManager,
+}
+
+/// The MCP server. Cloning it shares its tasks and open approvals.
+#[derive(Clone)]
+pub struct McpServer(Arc<Server>);
+
+impl McpServer {
+    /// A server that starts and knows runs through `runs`.
+    pub fn new(runs: Arc<dyn RunService>, options: ServeOptions) -> Self {
+        let tools = tools::all(&*runs);
+        let (approvals, tasks) = (Approvals::default(), TaskManager::new());
+        Self(Arc::new(Server { runs, options, tools, approvals, tasks }))
+    }
+
+    /// Serves one client over a pair of pipes, until it closes its end. Dropping the future ends the connection.
+    pub async fn serve_pipes(
+        &self,
+        input: impl AsyncRead + Send + Unpin + 'static,
+        output: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Result<(), String> {
+        // Boxed: the handshake's future is large.
+        let running = match Box::pin(Handler(self.0.clone()).serve((input, output))).await {
+            Ok(running) => running,
+            // A client that goes before it has said anything is no failure of ours.
+            Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
+            Err(error) => return Err(format!("the client does not speak MCP: {error}")),
+        };
+        running.waiting().await.map(drop).map_err(|error| format!("the connection ended badly: {error}"))
+    }
+
+    /// Serves clients over streamable HTTP on the loopback, to whoever brings the token; a fresh one where None is given.
+    pub async fn listen(
+        &self,
+        address: SocketAddr,
+        token: Option<Secret>,
+        limits: WebLimits,
+    ) -> Result<McpListener, String> {
+        let token = match token {
+            Some(token) if token.reveal().len() < 16 => {
+                return Err("the token is too short: at least 16 characters are needed".to_owned());
+            }
+            Some(token) => token,
+            None => Token::fresh()?,
+        };
+        let end = CancellationToken::new();
+        let door = |address: SocketAddr| -> Arc<dyn Site> {
+            let service = self.over_http(address, &limits, end.clone());
+            Arc::new(Door { token: Token::of(token.reveal()), service })
+        };
+        let listener = Listener::bind(address, limits, door).await?;
+        let url = format!("http://{}{PATH}", listener.address());
+        Ok(McpListener { url, token, _listener: listener, _end: end.drop_guard() })
+    }
+
+    fn over_http(&self, address: SocketAddr, limits: &WebLimits, end: CancellationToken) -> Arc<dyn Service> {
+        let mut sessions = LocalSessionManager::default();
+        sessions.session_config.keep_alive = Some(SESSION);
+        let config = StreamableHttpServerConfig::default()
+            .with_sse_keep_alive(Some(limits.keep_alive))
+            .with_max_request_body_bytes(limits.body_bytes)
+            .with_allowed_hosts([address.to_string(), format!("localhost:{}", address.port())])
+            .with_cancellation_token(end);
+        let server = self.0.clone();
+        Arc::new(StreamableHttpService::new(move || Ok(Handler(server.clone())), Arc::new(sessions), config))
+    }
+}
+
+/// The server while it listens; dropping it ends every connection.
+pub struct McpListener {
+    url: String,
+    token: Secret,
+    _listener: Listener,
+    _end: DropGuard,
+}
+
+impl McpListener {
+    /// Where it listens.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// What clients must send as bearer token.
+    pub fn token(&self) -> &Secret {
+        &self.token
+    }
+}
+
+struct Door {
+    token: Token,
+    service: Arc<dyn Service>,
+}
+
+impl Site for Door {
+    fn find(&self, path: &str, token: &Token) -> Option<Arc<dyn Service>> {
+        (path == PATH && *token == self.token).then(|| self.service.clone())
+    }
+}

@@ -1,0 +1,122 @@
+//! Runs as resources: `althing://runs`, and below it each run's result, log and workspace.
+
+use super::Server;
+use super::calls::in_brief;
+use super::runs::{RunFile, RunPlace};
+use rmcp::ErrorData;
+use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
+use serde_json::{Value, json};
+
+const RUNS: &str = "althing://runs";
+
+/// How many runs are listed as resources; older ones can still be read.
+const LISTED: usize = 20;
+
+/// What an address names.
+#[derive(Debug, PartialEq, Eq)]
+enum Named<'a> {
+    Runs,
+    Result(&'a str),
+    File(&'a str, RunPlace, &'a str),
+}
+
+fn named(uri: &str) -> Option<Named<'_>> {
+    let rest = uri.strip_prefix(RUNS)?;
+    if rest.is_empty() {
+        return Some(Named::Runs);
+    }
+    let (run, rest) = rest.strip_prefix('/')?.split_once('/')?;
+    let (what, path) = rest.split_once('/').unwrap_or((rest, ""));
+    match what {
+        "result" if path.is_empty() => Some(Named::Result(run)),
+        "log" => Some(Named::File(run, RunPlace::Log, path)),
+        "workspace" => Some(Named::File(run, RunPlace::Workspace, path)),
+        _ => None,
+    }
+}
+
+pub(super) fn templates() -> Vec<ResourceTemplate> {
+    let template = |uri: &str, name: &str, description: &str| {
+        ResourceTemplate::new(format!("{RUNS}/{uri}"), name).with_description(description)
+    };
+    vec![
+        template("{run_id}/result", "result", "The result of a run.").with_mime_type("application/json"),
+        template("{run_id}/log/{+path}", "log", "A run's log and the files that it keeps."),
+        template("{run_id}/workspace/{+path}", "workspace", "The workspace of a run's presenter."),
+    ]
+}
+
+impl Server {
+    pub(super) async fn resources(&self) -> Vec<Resource> {
+        let mut all = vec![
+            Resource::new(RUNS, "runs")
+                .with_description("The newest runs with their status.")
+                .with_mime_type("application/json"),
+        ];
+        for view in self.runs.list(LISTED).await {
+            let id = &view.run_id;
+            let about = |what: &str| format!("{what} of the run: {}", view.task);
+            if view.status.is_some() {
+                let uri = format!("{RUNS}/{id}/result");
+                let result = Resource::new(uri, format!("{id} result")).with_description(about("The result"));
+                all.push(result.with_mime_type("application/json"));
+            }
+            for (place, what) in [("log", "The log"), ("workspace", "The workspace")] {
+                let uri = format!("{RUNS}/{id}/{place}");
+                all.push(Resource::new(uri, format!("{id} {place}")).with_description(about(what)));
+            }
+        }
+        all
+    }
+
+    pub(super) async fn read(&self, uri: &str) -> Result<ReadResourceResult, ErrorData> {
+        let missing = |reason: String| ErrorData::resource_not_found(reason, Some(json!({"uri": uri})));
+        let json =
+            |value: &Value| ResourceContents::text(value.to_string(), uri).with_mime_type("application/json");
+        let contents = match named(uri) {
+            None => return Err(missing(format!("`{uri}` names nothing here; `{RUNS}` lists the runs"))),
+            Some(Named::Runs) => {
+                let runs: Vec<Value> = self.runs.list(LISTED).await.iter().map(in_brief).collect();
+                json(&json!({"runs": runs}))
+            }
+            Some(Named::Result(run)) => match self.runs.result(run).await {
+                Some(result) => json(&serde_json::to_value(result).unwrap_or_default()),
+                None if self.runs.view(run).await.is_some() => {
+                    return Err(missing(format!("the run `{run}` has not ended yet")));
+                }
+                None => return Err(missing(self.unknown(run).await)),
+            },
+            Some(Named::File(run, place, path)) => match self.runs.file(run, place, path).await {
+                Ok(RunFile::Text(text)) => ResourceContents::text(text, uri).with_mime_type("text/plain"),
+                Ok(RunFile::Directory(paths)) => json(&json!({"files": paths})),
+                Err(reason) => return Err(missing(reason)),
+            },
+        };
+        Ok(ReadResourceResult::new(vec![contents]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_name_runs_and_what_they_keep() {
+        let cases = [
+            ("althing://runs", Some(Named::Runs)),
+            ("althing://runs/s1.r1/result", Some(Named::Result("s1.r1"))),
+            ("althing://runs/s1.r1/log", Some(Named::File("s1.r1", RunPlace::Log, ""))),
+            (
+                "althing://runs/s1.r1/workspace/a/b.txt",
+                Some(Named::File("s1.r1", RunPlace::Workspace, "a/b.txt")),
+            ),
+            ("althing://runs/s1.r1", None),
+            ("althing://runs/s1.r1/secrets", None),
+            ("althing://runsx/s1.r1/log", None),
+            ("file:///etc/passwd", None),
+        ];
+        for (uri, wanted) in cases {
+            assert_eq!(named(uri), wanted, "{uri}");
+        }
+    }
+}

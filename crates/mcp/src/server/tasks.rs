@@ -1,0 +1,64 @@
+//! Runs as MCP tasks, for clients that can poll instead of waiting.
+
+use super::calls::ended;
+use super::runs::{RunFeed, RunNews, RunService};
+use althing_protocol::RunStatus;
+use rmcp::model::{CreateTaskResult, MetaObject};
+use rmcp::task_manager::{TaskContext, TaskExit, TaskManager, TaskOptions};
+use std::sync::Arc;
+
+/// How often a client should ask.
+const POLL: u64 = 1000;
+
+/// Turns a run that was started into a task. Its id is in the task's metadata, for `run_status` and the others.
+pub(super) fn start(
+    tasks: &TaskManager,
+    runs: Arc<dyn RunService>,
+    run: String,
+    feed: Box<dyn RunFeed>,
+) -> CreateTaskResult {
+    let options = TaskOptions::new()
+        // A run takes as long as it takes, and its result is kept.
+        .with_ttl_ms(None)
+        .with_poll_interval_ms(POLL)
+        .with_status_message(format!("run {run} is under way"));
+    let named = run.clone();
+    let task = tasks.spawn(options, |context| Box::pin(follow(context, runs, run, feed)));
+    let mut meta = MetaObject::new();
+    meta.insert("althing/runId".to_owned(), named.into());
+    let mut created = CreateTaskResult::new(task);
+    created.meta = Some(meta);
+    created
+}
+
+async fn follow(
+    context: TaskContext,
+    runs: Arc<dyn RunService>,
+    run: String,
+    mut feed: Box<dyn RunFeed>,
+) -> Result<rmcp::model::CallToolResult, TaskExit> {
+    let mut asked_to_stop = false;
+    loop {
+        let news = tokio::select! {
+            biased;
+            () = context.cancelled(), if !asked_to_stop => {
+                asked_to_stop = true;
+                // Its end tells, whatever the cancelling said.
+                let _ = runs.cancel(&run).await;
+                continue;
+            }
+            news = feed.next() => news,
+        };
+        match news {
+            RunNews::Line(line) => context.set_status_message(line),
+            RunNews::Asks(interaction) => {
+                let asks = format!("the run asks: answer {} with `answer_interaction`", interaction.id);
+                context.set_status_message(asks);
+            }
+            RunNews::Ended(result) if asked_to_stop && result.status == RunStatus::Cancelled => {
+                return Err(TaskExit::Cancelled);
+            }
+            RunNews::Ended(result) => return Ok(ended(&result)),
+        }
+    }
+}

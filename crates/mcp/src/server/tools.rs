@@ -1,0 +1,113 @@
+//! The six tools: their names, what clients are told of them, their parameters.
+
+use super::runs::RunService;
+use crate::endpoint::offer;
+use althing_protocol::ToolSpec;
+use rmcp::model::{Tool, ToolAnnotations};
+use serde_json::{Value, json};
+
+pub(super) const LAUNCH: &str = "launch_run";
+pub(super) const STATUS: &str = "run_status";
+pub(super) const RESULT: &str = "run_result";
+pub(super) const LIST: &str = "list_runs";
+pub(super) const CANCEL: &str = "cancel_run";
+pub(super) const ANSWER: &str = "answer_interaction";
+
+/// A tool with everything that there is to say of it.
+pub(super) struct Offered {
+    pub(super) spec: ToolSpec,
+    reads_only: bool,
+}
+
+/// All tools, in the order in which clients see them.
+pub(super) fn all(runs: &dyn RunService) -> Vec<Offered> {
+    let launch = ToolSpec { name: LAUNCH.to_owned(), ..runs.launch_tool() };
+    vec![
+        Offered { spec: launch, reads_only: false },
+        reading(
+            STATUS,
+            "Says how a run is doing: its status, its newest progress, and what it asks.",
+            &run_only(),
+        ),
+        reading(
+            RESULT,
+            "Gives a run's result. Waits for its end, though not longer than a client can bear: while the status is \
+             `running`, call it again.",
+            &with_run(
+                &json!({"wait_seconds": {
+                "type": "number", "minimum": 0,
+                "description": "How long to wait at most; 0 gives what there is now."}}),
+                &[],
+            ),
+        ),
+        reading(
+            LIST,
+            "Lists the newest runs with their status.",
+            &json!({"type": "object", "additionalProperties": false, "properties": {
+                "limit": {"type": "integer", "minimum": 1, "description": "How many at most; 20 by default."}}}),
+        ),
+        Offered {
+            spec: spec(CANCEL, "Stops a run. What it has until then becomes its result.", run_only()),
+            reads_only: false,
+        },
+        Offered {
+            spec: spec(
+                ANSWER,
+                "Answers a question that a run has open; `run_status` shows its `interactions` with their ids.",
+                decision(),
+            ),
+            reads_only: false,
+        },
+    ]
+}
+
+fn spec(name: &str, description: &str, parameters: Value) -> ToolSpec {
+    ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters }
+}
+
+fn reading(name: &str, description: &str, parameters: &Value) -> Offered {
+    Offered { spec: spec(name, description, parameters.clone()), reads_only: true }
+}
+
+fn run_only() -> Value {
+    with_run(&json!({}), &[])
+}
+
+/// Parameters with `run_id` first.
+fn with_run(others: &Value, required: &[&str]) -> Value {
+    let id =
+        json!({"type": "string", "description": "The run's id, as `launch_run` and `list_runs` give it."});
+    let mut properties = serde_json::Map::from_iter([("run_id".to_owned(), id)]);
+    properties.extend(others.as_object().cloned().unwrap_or_default());
+    let required: Vec<&str> = std::iter::once("run_id").chain(required.iter().copied()).collect();
+    json!({"type": "object", "additionalProperties": false, "properties": properties, "required": required})
+}
+
+/// The parameters of an answer: those of `Decision`, in its own words.
+fn decision() -> Value {
+    let text = |description: &str| json!({"type": "string", "description": description});
+    let others = json!({
+        "interaction_id": text("The question's id."),
+        "decision": {
+            "type": "string",
+            "enum": ["continue", "presenter", "approve", "reject", "change", "choose"],
+            "description": "What to answer: go on with the default, name another presenter, approve, reject, ask for a \
+                change, or choose one of the options that were offered.",
+        },
+        "agent": text("With `presenter`: who presents."),
+        "digest": text("With `approve`: the proposal that it is for."),
+        "instructions": text("With `approve`: what to mind besides."),
+        "reason": text("With `reject`: why."),
+        "text": text("With `change`: how."),
+        "option": text("With `choose`: the option's id."),
+    });
+    with_run(&others, &["interaction_id", "decision"])
+}
+
+impl Offered {
+    /// As MCP offers it.
+    pub(super) fn tool(&self) -> Tool {
+        let hints = ToolAnnotations::new().read_only(self.reads_only);
+        offer(self.spec.clone()).with_annotations(hints)
+    }
+}

@@ -1,0 +1,132 @@
+//! A client over pipes, by hand: every message is seen.
+
+use super::scripted::{GUIDANCE, Scripted};
+use super::support::DEADLINE;
+use althing_mcp::{McpServer, ServeOptions};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{
+    AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, duplex, split,
+};
+use tokio::time::timeout;
+
+/// A client that has a server of its own.
+pub struct Pipe {
+    writer: WriteHalf<DuplexStream>,
+    lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
+    next: u64,
+    /// What goes with every request, for the newest revision.
+    meta: Option<Value>,
+    /// Notifications and requests of the server that came while answers were awaited.
+    pub heard: Vec<Value>,
+}
+
+/// Options that wait only a moment.
+pub fn brief() -> ServeOptions {
+    ServeOptions { wait: Duration::from_millis(100), ..patient() }
+}
+
+/// The usual options.
+pub fn patient() -> ServeOptions {
+    ServeOptions::new(GUIDANCE)
+}
+
+impl Pipe {
+    fn start(options: ServeOptions) -> (Self, Arc<Scripted>) {
+        let runs = Arc::new(Scripted::default());
+        let server = McpServer::new(runs.clone(), options);
+        let (ours, theirs) = duplex(1024 * 1024);
+        let (input, output) = split(theirs);
+        tokio::spawn(async move { server.serve_pipes(input, output).await.unwrap() });
+        let (reader, writer) = split(ours);
+        let lines = BufReader::new(reader).lines();
+        (Self { writer, lines, next: 0, meta: None, heard: Vec::new() }, runs)
+    }
+
+    /// A client of an earlier revision, with these capabilities. Gives what the server said of itself, too.
+    pub async fn earlier(options: ServeOptions, capabilities: Value) -> (Self, Arc<Scripted>, Value) {
+        let (mut pipe, runs) = Self::start(options);
+        let hello = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
+            "clientInfo": {"name": "test", "version": "1"}});
+        let info = pipe.request("initialize", hello).await;
+        pipe.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        (pipe, runs, info["result"].clone())
+    }
+
+    /// A client of the newest revision, with these capabilities.
+    pub async fn newest(options: ServeOptions, capabilities: Value) -> (Self, Arc<Scripted>) {
+        let (mut pipe, runs) = Self::start(options);
+        pipe.meta = Some(json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": capabilities,
+        }));
+        pipe.request("server/discover", json!({})).await;
+        (pipe, runs)
+    }
+
+    /// Sends a message as it is.
+    pub async fn send(&mut self, message: &Value) {
+        self.writer.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+
+    /// The next message of the server.
+    pub async fn receive(&mut self) -> Value {
+        let line = timeout(DEADLINE, self.lines.next_line()).await.expect("a message in time").unwrap();
+        serde_json::from_str(&line.expect("a message")).unwrap()
+    }
+
+    /// Sends a request; gives its id.
+    pub async fn ask(&mut self, method: &str, mut params: Value) -> u64 {
+        self.next += 1;
+        if let Some(Value::Object(meta)) = self.meta.clone() {
+            for (name, value) in meta {
+                params["_meta"][name] = value;
+            }
+        }
+        let id = self.next;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
+        id
+    }
+
+    /// Waits for the answer to a request; other messages are kept.
+    pub async fn answer(&mut self, id: u64) -> Value {
+        loop {
+            let message = self.receive().await;
+            if message["id"] == id && message.get("method").is_none() {
+                return message;
+            }
+            self.heard.push(message);
+        }
+    }
+
+    /// Sends a request and waits for its answer.
+    pub async fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.ask(method, params).await;
+        self.answer(id).await
+    }
+
+    /// Calls a tool; gives its result.
+    pub async fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        let answer = self.request("tools/call", json!({"name": tool, "arguments": arguments})).await;
+        assert!(answer.get("error").is_none(), "{answer}");
+        answer["result"].clone()
+    }
+
+    /// Calls a tool that must succeed; gives its structured content, which its text must hold as well.
+    pub async fn structured(&mut self, tool: &str, arguments: Value) -> Value {
+        let result = self.call(tool, arguments).await;
+        assert_ne!(result["isError"], true, "{result}");
+        let text: Value = serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
+        assert_eq!(text, result["structuredContent"]);
+        text
+    }
+
+    /// Calls a tool that must fail; gives what it says.
+    pub async fn failure(&mut self, tool: &str, arguments: Value) -> String {
+        let result = self.call(tool, arguments).await;
+        assert_eq!(result["isError"], true, "{result}");
+        result["content"][0]["text"].as_str().unwrap().to_owned()
+    }
+}
