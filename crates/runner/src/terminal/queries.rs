@@ -48,7 +48,8 @@ impl Listener {
 
 impl vt100::Callbacks for Listener {
     fn set_window_title(&mut self, _: &mut Screen, title: &[u8]) {
-        self.title = super::safe::line(&String::from_utf8_lossy(title), LONGEST_TITLE).trim().to_owned();
+        let title = super::safe::line(&String::from_utf8_lossy(title), LONGEST_TITLE);
+        title.trim().clone_into(&mut self.title);
     }
 
     fn unhandled_csi(

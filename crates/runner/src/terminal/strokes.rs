@@ -73,7 +73,9 @@ mod tests {
 
     fn seen(pieces: &[&str]) -> (bool, bool) {
         let mut strokes = Strokes::default();
-        pieces.iter().for_each(|piece| strokes.look(piece.as_bytes()));
+        for piece in pieces {
+            strokes.look(piece.as_bytes());
+        }
         (strokes.goes_back, strokes.has_region)
     }
 

@@ -57,7 +57,9 @@ impl Transcript {
         parts.tell_skipped(clean);
         let lines = clean.get(from..).unwrap_or_default().lines();
         let last: Vec<&str> = lines.rev().take(KEPT_LINES).collect();
-        last.into_iter().rev().for_each(|line| self.keep(line));
+        for line in last.into_iter().rev() {
+            self.keep(line);
+        }
     }
 
     /// Tells what there is once the program rests: rows that were not there the last time.

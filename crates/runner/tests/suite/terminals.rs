@@ -38,7 +38,7 @@ impl Running {
             mode: ExecutionMode::Interactive,
             prompt: prompt.to_owned(),
             cwd: "/".to_owned(),
-            env: Default::default(),
+            env: std::collections::BTreeMap::default(),
             model: None,
             on_interrupt: None,
             sandbox: None,
