@@ -1,0 +1,220 @@
+//! The Agent Client Protocol, version 1: `gemini --acp`, `opencode acp`. Checked with gemini 0.61.0 and opencode 1.18.33.
+//!
+//! We offer the program nothing of ours: neither files nor terminals; it uses its own.
+
+use super::{Dialogue, Turn, blamed, count, list, option, text};
+use crate::adapter::{Ending, Exit, Meaning, Spent};
+use althing_protocol::{Ask, AskKind, Item, Usage};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Our requests have fixed ids: there is one of each.
+const INITIALIZE: u64 = 1;
+const SESSION: u64 = 2;
+const PROMPT: u64 = 3;
+
+/// One conversation over it.
+#[derive(Debug)]
+pub struct Acp {
+    /// The program's name, for messages.
+    program: String,
+    prompt: String,
+    cwd: String,
+    resume: Option<String>,
+    session: String,
+    /// What was told before the prompt was said is history that it shows again.
+    prompted: bool,
+    /// Open questions: the id of the request, and the options' ids.
+    open: BTreeMap<String, (Value, Vec<String>)>,
+    /// Tools under way: name and what they are used on.
+    tools: BTreeMap<String, (String, String)>,
+    /// The message being said, then the last one.
+    message: String,
+    whole: bool,
+    usage: Usage,
+    completed: Option<Result<(), String>>,
+}
+
+impl Acp {
+    /// Says this prompt in a new conversation, or in the one of this id.
+    pub fn new(program: &str, prompt: &str, cwd: &str, resume: Option<&str>) -> Self {
+        Self {
+            program: program.to_owned(),
+            prompt: prompt.to_owned(),
+            cwd: cwd.to_owned(),
+            resume: resume.map(str::to_owned),
+            session: String::new(),
+            prompted: false,
+            open: BTreeMap::new(),
+            tools: BTreeMap::new(),
+            message: String::new(),
+            whole: true,
+            usage: Usage::default(),
+            completed: None,
+        }
+    }
+
+    fn response(&mut self, id: u64, message: &Value, turn: &mut Turn) {
+        if let Some(error) = message.pointer("/error") {
+            let words = [text(error, "/message"), text(error, "/data/details")];
+            let words: Vec<&str> = words.into_iter().filter(|words| !words.is_empty()).collect();
+            self.completed = Some(Err(words.join(": ")));
+            turn.over = true;
+            return;
+        }
+        match id {
+            INITIALIZE => {
+                let mut params = json!({ "cwd": self.cwd, "mcpServers": [] });
+                let method = match (&self.resume, params.as_object_mut()) {
+                    (Some(id), Some(params)) => {
+                        params.insert("sessionId".to_owned(), json!(id));
+                        "session/load"
+                    }
+                    _ => "session/new",
+                };
+                turn.say.push(request(SESSION, method, &params));
+            }
+            SESSION => {
+                let id = text(message, "/result/sessionId");
+                self.session = self.resume.clone().unwrap_or_else(|| id.to_owned());
+                turn.meanings.push(Meaning::Item(Item::Conversation { id: self.session.clone() }));
+                let prompt = json!([{ "type": "text", "text": self.prompt }]);
+                let params = json!({ "sessionId": self.session, "prompt": prompt });
+                turn.say.push(request(PROMPT, "session/prompt", &params));
+                (turn.prompted, self.prompted) = (true, true);
+            }
+            PROMPT => {
+                self.end_message(turn);
+                self.spent(&message["result"]);
+                self.completed = Some(match text(message, "/result/stopReason") {
+                    "end_turn" => Ok(()),
+                    reason => Err(format!("its turn ended as {reason}")),
+                });
+                turn.over = true;
+            }
+            _ => {}
+        }
+    }
+
+    /// Each counts in its own place; the cost comes with an update.
+    fn spent(&mut self, result: &Value) {
+        let either = |one: &str, other: &str| count(result, one).max(count(result, other));
+        self.usage.input_tokens = either("/usage/inputTokens", "/_meta/quota/token_count/input_tokens");
+        self.usage.output_tokens = either("/usage/outputTokens", "/_meta/quota/token_count/output_tokens");
+    }
+
+    fn asked(&mut self, message: &Value, turn: &mut Turn) {
+        let (id, params) = (&message["id"], &message["params"]);
+        if text(message, "/method") != "session/request_permission" {
+            let error = json!({ "code": -32601, "message": "not supported" });
+            turn.say.push(json!({ "jsonrpc": "2.0", "id": id, "error": error }));
+            return;
+        }
+        self.end_message(turn);
+        let options: Vec<_> =
+            list(params, "/options").map(|choice| option(text(choice, "/optionId"), text(choice, "/name"))).collect();
+        let native = format!("request-{id}");
+        let ids = options.iter().map(|option| option.id.clone()).collect();
+        self.open.insert(native.clone(), (id.clone(), ids));
+        let title = text(params, "/toolCall/title");
+        let title = if title.is_empty() { "It wants to use a tool." } else { title };
+        let (about, text) = (AskKind::Permission, title.to_owned());
+        turn.asks.push(Ask { about, text, options, native: Some(native) });
+    }
+
+    fn update(&mut self, update: &Value, turn: &mut Turn) {
+        match text(update, "/sessionUpdate") {
+            "agent_message_chunk" => {
+                if std::mem::take(&mut self.whole) {
+                    self.message.clear();
+                    self.usage.calls += 1;
+                }
+                let piece = text(update, "/content/text");
+                self.message.push_str(piece);
+                turn.meanings.push(Meaning::Saying(piece.to_owned()));
+            }
+            "tool_call" | "tool_call_update" => {
+                self.end_message(turn);
+                self.tool(update, turn);
+            }
+            "usage_update" => {
+                self.usage.cost_usd = update.pointer("/cost/amount").and_then(Value::as_f64).unwrap_or_default();
+            }
+            _ => {}
+        }
+    }
+
+    fn tool(&mut self, update: &Value, turn: &mut Turn) {
+        let id = text(update, "/toolCallId").to_owned();
+        let known = self.tools.entry(id.clone()).or_default();
+        for (place, found) in [("/kind", &mut known.0), ("/title", &mut known.1)] {
+            let told = text(update, place);
+            if !told.is_empty() {
+                told.clone_into(found);
+            }
+        }
+        let status = text(update, "/status");
+        if matches!(status, "completed" | "failed") {
+            let (tool, detail) = self.tools.remove(&id).unwrap_or_default();
+            let results: Vec<&str> = list(update, "/content").map(|part| text(part, "/content/text")).collect();
+            let result = Some(results.join("\n")).filter(|result| !result.trim().is_empty());
+            let is_error = status == "failed";
+            turn.meanings.push(Meaning::Item(Item::Did { tool, detail, result, is_error }));
+        }
+    }
+
+    fn end_message(&mut self, turn: &mut Turn) {
+        if !self.whole && !self.message.trim().is_empty() {
+            turn.meanings.push(Meaning::Item(Item::Said { text: self.message.clone() }));
+        }
+        self.whole = true;
+    }
+}
+
+fn request(id: u64, method: &str, params: &Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+}
+
+impl Dialogue for Acp {
+    fn begin(&mut self) -> Vec<Value> {
+        let files = json!({ "readTextFile": false, "writeTextFile": false });
+        let params = json!({
+            "protocolVersion": 1,
+            "clientCapabilities": { "fs": files, "terminal": false },
+            "clientInfo": { "name": "althing", "version": env!("CARGO_PKG_VERSION") },
+        });
+        vec![request(INITIALIZE, "initialize", &params)]
+    }
+
+    fn hear(&mut self, message: &Value, turn: &mut Turn) {
+        match (message.get("method"), message.get("id")) {
+            (Some(_), Some(_)) => self.asked(message, turn),
+            (Some(_), None) if self.prompted => self.update(&message["params"]["update"], turn),
+            (Some(_), None) => {}
+            (None, id) => self.response(id.and_then(Value::as_u64).unwrap_or_default(), message, turn),
+        }
+    }
+
+    fn answer(&mut self, native: &str, option: &str) -> Option<Vec<Value>> {
+        if !self.open.get(native)?.1.iter().any(|known| known == option) {
+            return None;
+        }
+        let (id, _) = self.open.remove(native)?;
+        let outcome = json!({ "outcome": "selected", "optionId": option });
+        Some(vec![json!({ "jsonrpc": "2.0", "id": id, "result": { "outcome": outcome } })])
+    }
+
+    fn end(&mut self, exit: Exit, complaint: &str) -> Ending {
+        let usage = Spent { now: self.usage, so_far: Usage::default() };
+        let message = Some(std::mem::take(&mut self.message));
+        let failure = format!("{} did not come to an end of its own; {exit}", self.program);
+        let error = match self.completed.take() {
+            Some(Ok(())) => None,
+            Some(Err(error)) => Some(error),
+            None => Some(blamed(&failure, complaint)),
+        };
+        let signed_out = error.as_deref().is_some_and(|error| error.contains("uthentic"));
+        let hint = signed_out.then(|| format!("run `{}` once to sign in, or set its key", self.program));
+        Ending { ok: error.is_none(), message, error, hint, usage }
+    }
+}

@@ -1,0 +1,131 @@
+//! Claude Code's control protocol: `claude -p --input-format stream-json --permission-prompt-tool stdio`. Checked with
+//! 2.1.325.
+//!
+//! Its events are those of its headless output, so its parser reads them; here are the questions.
+
+use super::{Dialogue, Turn, list, option, text};
+use crate::adapter::{Ending, Exit, OutputParser, Stream};
+use althing_protocol::{Ask, AskKind};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// One conversation with it.
+pub struct ClaudeControl {
+    prompt: String,
+    parser: Box<dyn OutputParser>,
+    /// Open questions by their ids: the tool, and what it is to be used on.
+    open: BTreeMap<String, (String, Value)>,
+}
+
+impl std::fmt::Debug for ClaudeControl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClaudeControl").field("open", &self.open).finish_non_exhaustive()
+    }
+}
+
+/// The tool with which it asks people.
+const ASKING: &str = "AskUserQuestion";
+
+impl ClaudeControl {
+    /// Says this prompt; `parser` is that of its headless output.
+    pub fn new(prompt: &str, parser: Box<dyn OutputParser>) -> Self {
+        Self { prompt: prompt.to_owned(), parser, open: BTreeMap::new() }
+    }
+
+    fn asked(&mut self, message: &Value) -> Option<Ask> {
+        let id = text(message, "/request_id").to_owned();
+        let request = message.pointer("/request")?;
+        let input = request.pointer("/input").cloned().unwrap_or_default();
+        let tool = text(request, "/tool_name").to_owned();
+        let ask = if tool == ASKING {
+            let labels = list(&input, "/questions/0/options").map(|choice| text(choice, "/label"));
+            Ask {
+                about: AskKind::Question,
+                text: text(&input, "/questions/0/question").to_owned(),
+                options: labels.map(|label| option(label, label)).collect(),
+                native: Some(id.clone()),
+            }
+        } else {
+            Ask {
+                about: AskKind::Permission,
+                text: format!("{tool}: {}", used_on(&input)),
+                options: vec![option("allow", "Allow"), option("deny", "Deny")],
+                native: Some(id.clone()),
+            }
+        };
+        self.open.insert(id, (tool, input));
+        Some(ask)
+    }
+}
+
+/// What a tool is to be used on, in a line.
+fn used_on(input: &Value) -> String {
+    let telling = ["/command", "/file_path", "/path", "/url", "/pattern", "/description"];
+    let found = telling.into_iter().map(|place| text(input, place)).find(|words| !words.is_empty());
+    found.map_or_else(|| input.to_string(), str::to_owned)
+}
+
+impl Dialogue for ClaudeControl {
+    fn begin(&mut self) -> Vec<Value> {
+        let request = json!({ "subtype": "initialize", "hooks": null });
+        vec![json!({ "type": "control_request", "request_id": "initialize", "request": request })]
+    }
+
+    fn hear(&mut self, message: &Value, turn: &mut Turn) {
+        match text(message, "/type") {
+            "control_response" if text(message, "/response/request_id") == "initialize" => {
+                turn.say.push(json!({
+                    "type": "user",
+                    "message": { "role": "user", "content": self.prompt },
+                }));
+                turn.prompted = true;
+            }
+            "control_request" if text(message, "/request/subtype") == "can_use_tool" => {
+                turn.asks.extend(self.asked(message));
+            }
+            "control_request" => {
+                // Without an answer it would wait for ever.
+                let id = text(message, "/request_id");
+                let response = json!({ "subtype": "error", "request_id": id, "error": "not supported" });
+                turn.say.push(json!({ "type": "control_response", "response": response }));
+            }
+            "control_cancel_request" => {
+                let id = text(message, "/request_id").to_owned();
+                if self.open.remove(&id).is_some() {
+                    turn.settled.push(id);
+                }
+            }
+            "control_response" => {}
+            kind => {
+                turn.over = kind == "result";
+                let line = format!("{message}\n");
+                let mut tell = |meaning| turn.meanings.push(meaning);
+                self.parser.output(Stream::Out, line.as_bytes(), &line, &mut tell);
+            }
+        }
+    }
+
+    fn answer(&mut self, native: &str, option: &str) -> Option<Vec<Value>> {
+        let (tool, input) = self.open.remove(native)?;
+        let response = if tool == ASKING {
+            let mut input = input;
+            let question = text(&input, "/questions/0/question").to_owned();
+            if let Some(input) = input.as_object_mut() {
+                input.insert("answers".to_owned(), json!({ question: option }));
+            }
+            json!({ "behavior": "allow", "updatedInput": input })
+        } else if option == "allow" {
+            json!({ "behavior": "allow", "updatedInput": input })
+        } else {
+            json!({ "behavior": "deny", "message": "The user does not want this to be done." })
+        };
+        let response = json!({ "subtype": "success", "request_id": native, "response": response });
+        Some(vec![json!({ "type": "control_response", "response": response })])
+    }
+
+    fn end(&mut self, exit: Exit, complaint: &str) -> Ending {
+        self.parser.output(Stream::Err, complaint.as_bytes(), complaint, &mut |_| ());
+        self.parser.end(exit, &mut |_| ())
+    }
+}
+

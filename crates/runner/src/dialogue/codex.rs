@@ -1,0 +1,224 @@
+//! Codex's app server: `codex app-server`, JSON-RPC without its version. Checked with 0.166.0.
+
+use super::{Dialogue, Turn, blamed, count, list, option, text};
+use crate::adapter::{Ending, Exit, Meaning, Spent};
+use althing_protocol::{Ask, AskKind, AskOption, Item, Usage};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Our requests have fixed ids: there is one of each.
+const INITIALIZE: u64 = 1;
+const THREAD: u64 = 2;
+const TURN: u64 = 3;
+
+/// One conversation with it.
+#[derive(Debug)]
+pub struct AppServer {
+    prompt: String,
+    cwd: String,
+    model: Option<String>,
+    resume: Option<String>,
+    thread: String,
+    /// Open questions: what each option is in its words, and the id of its request.
+    open: BTreeMap<String, (Value, BTreeMap<String, Value>)>,
+    message: String,
+    usage: Usage,
+    /// How its turn ended.
+    completed: Option<Result<(), String>>,
+}
+
+impl AppServer {
+    /// Says this prompt in a new conversation, or in the one of this id.
+    pub fn new(prompt: &str, cwd: &str, model: Option<&str>, resume: Option<&str>) -> Self {
+        Self {
+            prompt: prompt.to_owned(),
+            cwd: cwd.to_owned(),
+            model: model.map(str::to_owned),
+            resume: resume.map(str::to_owned),
+            thread: String::new(),
+            open: BTreeMap::new(),
+            message: String::new(),
+            usage: Usage::default(),
+            completed: None,
+        }
+    }
+
+    fn response(&mut self, id: u64, message: &Value, turn: &mut Turn) {
+        if let Some(error) = message.pointer("/error") {
+            let words = text(error, "/message");
+            self.completed = Some(Err(if words.is_empty() { error.to_string() } else { words.to_owned() }));
+            turn.over = true;
+            return;
+        }
+        match id {
+            INITIALIZE => {
+                turn.say.push(json!({ "method": "initialized" }));
+                let mut params = json!({
+                    "cwd": self.cwd, "approvalPolicy": "on-request", "sandbox": "read-only",
+                });
+                let mut set = |name: &str, value: &Option<String>| {
+                    if let (Some(params), Some(value)) = (params.as_object_mut(), value) {
+                        params.insert(name.to_owned(), json!(value));
+                    }
+                };
+                set("model", &self.model);
+                set("threadId", &self.resume);
+                let method = if self.resume.is_some() { "thread/resume" } else { "thread/start" };
+                turn.say.push(json!({ "id": THREAD, "method": method, "params": params }));
+            }
+            THREAD => {
+                text(message, "/result/thread/id").clone_into(&mut self.thread);
+                turn.meanings.push(Meaning::Item(Item::Conversation { id: self.thread.clone() }));
+                let input = json!([{ "type": "text", "text": self.prompt }]);
+                let params = json!({ "threadId": self.thread, "input": input });
+                turn.say.push(json!({ "id": TURN, "method": "turn/start", "params": params }));
+                turn.prompted = true;
+            }
+            _ => {}
+        }
+    }
+
+    fn request(&mut self, message: &Value, turn: &mut Turn) {
+        let (id, params) = (&message["id"], &message["params"]);
+        let what = match text(message, "/method") {
+            "item/commandExecution/requestApproval" => text(params, "/command").to_owned(),
+            "item/fileChange/requestApproval" => {
+                let reason = text(params, "/reason");
+                if reason.is_empty() { "changes to files".to_owned() } else { reason.to_owned() }
+            }
+            _ => {
+                let error = json!({ "code": -32601, "message": "not supported" });
+                turn.say.push(json!({ "id": id, "error": error }));
+                return;
+            }
+        };
+        let reason = text(params, "/reason");
+        let mut decisions: Vec<(AskOption, Value)> = list(params, "/availableDecisions").map(decision).collect();
+        if decisions.is_empty() {
+            decisions = ["accept", "decline"].map(|word| decision(&json!(word))).to_vec();
+        }
+        let native = format!("request-{id}");
+        turn.asks.push(Ask {
+            about: AskKind::Permission,
+            text: if reason.is_empty() { what } else { format!("{reason} {what}") },
+            options: decisions.iter().map(|(option, _)| option.clone()).collect(),
+            native: Some(native.clone()),
+        });
+        let decisions = decisions.into_iter().map(|(option, decision)| (option.id, decision)).collect();
+        self.open.insert(native, (id.clone(), decisions));
+    }
+
+    fn notification(&mut self, message: &Value, turn: &mut Turn) {
+        let params = &message["params"];
+        match text(message, "/method") {
+            "item/completed" => self.item(&params["item"], turn),
+            "thread/tokenUsage/updated" => {
+                let total = &params["tokenUsage"]["total"];
+                self.usage = Usage {
+                    input_tokens: count(total, "/inputTokens"),
+                    output_tokens: count(total, "/outputTokens"),
+                    cached_input_tokens: count(total, "/cachedInputTokens"),
+                    reasoning_tokens: count(total, "/reasoningOutputTokens"),
+                    cost_usd: 0.0,
+                    calls: self.usage.calls + 1,
+                };
+            }
+            "serverRequest/resolved" => {
+                let native = format!("request-{}", params["requestId"]);
+                if self.open.remove(&native).is_some() {
+                    turn.settled.push(native);
+                }
+            }
+            "turn/completed" => {
+                let error = text(params, "/turn/error/message");
+                self.completed = Some(match text(params, "/turn/status") {
+                    "completed" => Ok(()),
+                    status if error.is_empty() => Err(format!("its turn ended as {status}")),
+                    _ => Err(error.to_owned()),
+                });
+                turn.over = true;
+            }
+            _ => {}
+        }
+    }
+
+    fn item(&mut self, item: &Value, turn: &mut Turn) {
+        let failed = matches!(text(item, "/status"), "failed" | "declined");
+        let did = |tool: &str, detail: String, result: Option<String>, is_error: bool| {
+            Meaning::Item(Item::Did { tool: tool.to_owned(), detail, result, is_error })
+        };
+        match text(item, "/type") {
+            "agentMessage" => {
+                text(item, "/text").clone_into(&mut self.message);
+                turn.meanings.push(Meaning::Item(Item::Said { text: self.message.clone() }));
+            }
+            "commandExecution" => {
+                let output = Some(text(item, "/aggregatedOutput")).filter(|output| !output.is_empty());
+                let wrong = item["exitCode"].as_i64().is_some_and(|code| code != 0);
+                let command = text(item, "/command").to_owned();
+                turn.meanings.push(did("shell", command, output.map(str::to_owned), failed || wrong));
+            }
+            "fileChange" => {
+                let paths: Vec<&str> = list(item, "/changes").map(|change| text(change, "/path")).collect();
+                turn.meanings.push(did("edit", paths.join(" "), None, failed));
+            }
+            "mcpToolCall" => {
+                turn.meanings.push(did(text(item, "/tool"), item["arguments"].to_string(), None, failed));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// One of its decisions, with our words for it.
+fn decision(decision: &Value) -> (AskOption, Value) {
+    let id = match decision {
+        Value::String(word) => word.clone(),
+        other => other.as_object().and_then(|object| object.keys().next()).cloned().unwrap_or_default(),
+    };
+    let label = match id.as_str() {
+        "accept" => "Allow",
+        "acceptForSession" => "Allow for this session",
+        "acceptWithExecpolicyAmendment" => "Allow, and do not ask again for such commands",
+        "decline" => "Deny",
+        "cancel" => "Deny, and stop",
+        other => other,
+    };
+    (option(&id, label), decision.clone())
+}
+
+impl Dialogue for AppServer {
+    fn begin(&mut self) -> Vec<Value> {
+        let client = json!({ "name": "althing", "title": "Althing", "version": env!("CARGO_PKG_VERSION") });
+        vec![json!({ "id": INITIALIZE, "method": "initialize", "params": { "clientInfo": client } })]
+    }
+
+    fn hear(&mut self, message: &Value, turn: &mut Turn) {
+        match (message.get("method"), message.get("id")) {
+            (Some(_), Some(_)) => self.request(message, turn),
+            (Some(_), None) => self.notification(message, turn),
+            (None, id) => self.response(id.and_then(Value::as_u64).unwrap_or_default(), message, turn),
+        }
+    }
+
+    fn answer(&mut self, native: &str, option: &str) -> Option<Vec<Value>> {
+        let decision = self.open.get(native)?.1.get(option)?.clone();
+        let (id, _) = self.open.remove(native)?;
+        Some(vec![json!({ "id": id, "result": { "decision": decision } })])
+    }
+
+    fn end(&mut self, exit: Exit, complaint: &str) -> Ending {
+        // It counts the whole conversation, and knows no prices.
+        let now = Usage { calls: self.usage.calls, ..Usage::default() };
+        let usage = Spent { now, so_far: Usage { calls: 0, ..self.usage } };
+        let message = Some(std::mem::take(&mut self.message));
+        let error = match self.completed.take() {
+            Some(Ok(())) => None,
+            Some(Err(error)) => Some(error),
+            None => Some(blamed(&format!("codex did not complete its turn; {exit}"), complaint)),
+        };
+        let signed_out = error.as_deref().is_some_and(|error| error.contains("401"));
+        let hint = signed_out.then(|| "run `codex login`, or set OPENAI_API_KEY".to_owned());
+        Ending { ok: error.is_none(), message, error, hint, usage }
+    }
+}
