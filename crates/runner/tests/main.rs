@@ -14,6 +14,7 @@
 
 mod suite {
     mod commands;
+    mod dialogues;
     mod docker;
     mod escapes;
     mod guard;

@@ -5,6 +5,7 @@ use super::{
     AgentAdapter, Assignment, Conversations, Ending, Exit, Freedom, LaunchConfig, Meaning, OutputParser,
     OwnPlace, SERVER, Spent, TOKEN_VARIABLE, Toolbox,
 };
+use crate::dialogue::{ClaudeControl, Dialogue};
 use althing_protocol::{Item, Usage};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -83,6 +84,25 @@ impl AgentAdapter for Claude {
             Self::tools(tools, &mut config);
         }
         Some(config)
+    }
+
+    fn dialogue(&self, task: &Assignment<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
+        let args = [
+            "-p",
+            "--input-format",
+            "stream-json",
+            "--output-format",
+            "stream-json",
+            "--verbose",
+            "--permission-prompt-tool",
+            "stdio",
+            "--permission-mode",
+            "manual",
+        ];
+        let args = args.map(str::to_owned).to_vec();
+        let mut config = LaunchConfig { program: "claude".to_owned(), args, ..LaunchConfig::default() };
+        Self::common(task, &mut config);
+        Some((config, Box::new(ClaudeControl::new(&task.spec.prompt, self.parser()))))
     }
 
     fn parser(&self) -> Box<dyn OutputParser> {

@@ -5,6 +5,7 @@ use super::{
     AgentAdapter, Assignment, Conversations, Ending, Exit, Freedom, LaunchConfig, Meaning, OutputParser,
     OwnPlace, SERVER, Spent, TOKEN_VARIABLE, Toolbox,
 };
+use crate::dialogue::{AppServer, Dialogue};
 use althing_protocol::{Item, Usage};
 use serde_json::Value;
 
@@ -87,6 +88,14 @@ impl AgentAdapter for Codex {
         // The prompt comes over standard input.
         config.args.push("-".to_owned());
         Some(config)
+    }
+
+    fn dialogue(&self, task: &Assignment<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
+        let args = vec!["app-server".to_owned()];
+        let config = LaunchConfig { program: "codex".to_owned(), args, ..LaunchConfig::default() };
+        let spec = task.spec;
+        let server = AppServer::new(&spec.prompt, &spec.cwd, spec.model.as_deref(), task.resume);
+        Some((config, Box::new(server)))
     }
 
     fn parser(&self) -> Box<dyn OutputParser> {

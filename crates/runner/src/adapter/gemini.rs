@@ -5,6 +5,7 @@ use super::{
     AgentAdapter, Assignment, Conversations, Ending, Exit, Freedom, LaunchConfig, MadeFile, Meaning,
     OutputParser, OwnPlace, SERVER, Spent, TOKEN_VARIABLE, Toolbox,
 };
+use crate::dialogue::{Acp, Dialogue};
 use althing_protocol::{Item, Usage};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -94,6 +95,16 @@ impl AgentAdapter for Gemini {
             Self::tools(task, tools, &mut config);
         }
         Some(config)
+    }
+
+    fn dialogue(&self, task: &Assignment<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
+        let mut args = ["--acp", "--approval-mode", "default"].map(str::to_owned).to_vec();
+        if let Some(model) = &task.spec.model {
+            args.extend(["-m".to_owned(), model.clone()]);
+        }
+        let env = vec![("GEMINI_CLI_TRUST_WORKSPACE".to_owned(), "true".to_owned())];
+        let config = LaunchConfig { program: "gemini".to_owned(), args, env, files: Vec::new() };
+        Some((config, Box::new(Acp::new("gemini", &task.spec.prompt, &task.spec.cwd, task.resume))))
     }
 
     fn parser(&self) -> Box<dyn OutputParser> {

@@ -26,6 +26,7 @@ pub use opencode::Opencode;
 pub use registry::Adapters;
 pub use terminal::{AskPattern, Pattern, TerminalTraits, Where};
 
+use crate::dialogue::Dialogue;
 use althing_protocol::{Item, ProgramSpec, Secret, Usage};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -139,6 +140,12 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
 
     /// How it is started on pipes, its prompt on standard input; None where it cannot be.
     fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig>;
+
+    /// How it is started to be spoken to over its structured protocol, so that it asks a person before it acts; None
+    /// where it has none.
+    fn dialogue(&self, _task: &Assignment<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
+        None
+    }
 
     /// What its headless output means.
     fn parser(&self) -> Box<dyn OutputParser>;

@@ -5,6 +5,7 @@ use super::{
     AgentAdapter, Assignment, Conversations, Ending, Exit, Freedom, LaunchConfig, Meaning, OutputParser,
     OwnPlace, SERVER, Spent, TOKEN_VARIABLE, Toolbox,
 };
+use crate::dialogue::{Acp, Dialogue};
 use althing_protocol::{Item, Usage};
 use serde_json::{Map, Value, json};
 
@@ -86,6 +87,20 @@ impl AgentAdapter for Opencode {
             config.env.push((SETTINGS_VARIABLE.to_owned(), Value::Object(settings).to_string()));
         }
         Some(config)
+    }
+
+    fn dialogue(&self, task: &Assignment<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
+        let asked = ["bash", "edit", "task", "webfetch", "skill", "external_directory"];
+        let permissions: Map<String, Value> =
+            asked.into_iter().map(|name| (name.to_owned(), "ask".into())).collect();
+        let mut settings = json!({ "permission": permissions });
+        if let (Some(model), Some(settings)) = (&task.spec.model, settings.as_object_mut()) {
+            settings.insert("model".to_owned(), model.as_str().into());
+        }
+        let args = vec!["acp".to_owned()];
+        let env = vec![(SETTINGS_VARIABLE.to_owned(), settings.to_string())];
+        let config = LaunchConfig { program: "opencode".to_owned(), args, env, files: Vec::new() };
+        Some((config, Box::new(Acp::new("opencode", &task.spec.prompt, &task.spec.cwd, task.resume))))
     }
 
     fn parser(&self) -> Box<dyn OutputParser> {

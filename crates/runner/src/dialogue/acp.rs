@@ -111,8 +111,9 @@ impl Acp {
             return;
         }
         self.end_message(turn);
-        let options: Vec<_> =
-            list(params, "/options").map(|choice| option(text(choice, "/optionId"), text(choice, "/name"))).collect();
+        let options: Vec<_> = list(params, "/options")
+            .map(|choice| option(text(choice, "/optionId"), text(choice, "/name")))
+            .collect();
         let native = format!("request-{id}");
         let ids = options.iter().map(|option| option.id.clone()).collect();
         self.open.insert(native.clone(), (id.clone(), ids));
@@ -138,7 +139,8 @@ impl Acp {
                 self.tool(update, turn);
             }
             "usage_update" => {
-                self.usage.cost_usd = update.pointer("/cost/amount").and_then(Value::as_f64).unwrap_or_default();
+                self.usage.cost_usd =
+                    update.pointer("/cost/amount").and_then(Value::as_f64).unwrap_or_default();
             }
             _ => {}
         }
@@ -156,7 +158,8 @@ impl Acp {
         let status = text(update, "/status");
         if matches!(status, "completed" | "failed") {
             let (tool, detail) = self.tools.remove(&id).unwrap_or_default();
-            let results: Vec<&str> = list(update, "/content").map(|part| text(part, "/content/text")).collect();
+            let results: Vec<&str> =
+                list(update, "/content").map(|part| text(part, "/content/text")).collect();
             let result = Some(results.join("\n")).filter(|result| !result.trim().is_empty());
             let is_error = status == "failed";
             turn.meanings.push(Meaning::Item(Item::Did { tool, detail, result, is_error }));

@@ -106,6 +106,9 @@ impl Dialogue for ClaudeControl {
     }
 
     fn answer(&mut self, native: &str, option: &str) -> Option<Vec<Value>> {
+        if self.open.get(native)?.0 != ASKING && !matches!(option, "allow" | "deny") {
+            return None;
+        }
         let (tool, input) = self.open.remove(native)?;
         let response = if tool == ASKING {
             let mut input = input;
@@ -128,4 +131,3 @@ impl Dialogue for ClaudeControl {
         self.parser.end(exit, &mut |_| ())
     }
 }
-

@@ -93,7 +93,8 @@ impl AppServer {
             }
         };
         let reason = text(params, "/reason");
-        let mut decisions: Vec<(AskOption, Value)> = list(params, "/availableDecisions").map(decision).collect();
+        let mut decisions: Vec<(AskOption, Value)> =
+            list(params, "/availableDecisions").map(decision).collect();
         if decisions.is_empty() {
             decisions = ["accept", "decline"].map(|word| decision(&json!(word))).to_vec();
         }

@@ -16,7 +16,7 @@ use althing_protocol::{Ask, AskOption};
 use serde_json::Value;
 
 /// One conversation over a program's structured protocol: lines of JSON both ways.
-pub trait Dialogue: Send {
+pub trait Dialogue: Send + std::fmt::Debug {
     /// What is said first.
     fn begin(&mut self) -> Vec<Value>;
 

@@ -32,7 +32,7 @@ fn play(file: &str, dialogue: &mut dyn Dialogue, option: &str) -> (Played, Vec<V
         played.said.append(&mut turn.say);
         for ask in turn.asks {
             let native = ask.native.clone().unwrap();
-            assert_eq!(dialogue.answer(&native, "no such option"), None.filter(|_: &Vec<Value>| option != "Red"));
+            assert_eq!(dialogue.answer(&native, "no such option"), None);
             played.said.append(&mut dialogue.answer(&native, option).unwrap());
             assert_eq!(dialogue.answer(&native, option), None, "only once");
             played.asks.push(ask);
@@ -99,7 +99,10 @@ fn claude_asks_a_question_and_is_told_the_choice() {
     assert_eq!((ask.about, ask.text.as_str()), (AskKind::Question, "Which colour?"));
     assert_eq!(ask.options, [option("Red", "Red"), option("Blue", "Blue")]);
     let said = dialogue.answer("q", "Blue").unwrap();
-    assert_eq!(said[0].pointer("/response/response/updatedInput/answers/Which colour?"), Some(&"Blue".into()));
+    assert_eq!(
+        said[0].pointer("/response/response/updatedInput/answers/Which colour?"),
+        Some(&"Blue".into())
+    );
     // A question that is withdrawn needs no answer.
     dialogue.hear(&request, &mut Turn::default());
     let mut turn = Turn::default();
@@ -139,7 +142,10 @@ fn gemini_and_opencode_ask_over_acp_and_get_their_answer() {
         assert_eq!((played.asks.len(), played.asks[0].text.as_str()), (1, wish));
         assert_eq!(played.asks[0].options.len(), 3);
         let did = played.items.iter().any(|item| matches!(item, Item::Did { detail, .. } if detail == wish));
-        let said = played.items.iter().any(|item| matches!(item, Item::Said { text } if text.starts_with("Tool result")));
+        let said = played
+            .items
+            .iter()
+            .any(|item| matches!(item, Item::Said { text } if text.starts_with("Tool result")));
         assert!(did && said, "{program}: {:?}", played.items);
         let ending = dialogue.end(Exit::default(), "");
         assert!(ending.ok && played.over, "{ending:?}");
@@ -165,7 +171,10 @@ fn a_conversation_is_gone_on_with_and_its_history_is_not_told_again() {
     let mut dialogue = AppServer::new("go on", "/w", None, Some("t-1"));
     let mut turn = Turn::default();
     dialogue.hear(&serde_json::json!({"id": 1, "result": {}}), &mut turn);
-    assert_eq!((text(&turn.say[1], "/method"), text(&turn.say[1], "/params/threadId")), ("thread/resume", "t-1"));
+    assert_eq!(
+        (text(&turn.say[1], "/method"), text(&turn.say[1], "/params/threadId")),
+        ("thread/resume", "t-1")
+    );
 }
 
 #[test]
@@ -178,8 +187,12 @@ fn a_dialogue_that_fails_or_breaks_off_says_why() {
     let ending = dialogue.end(Exit { code: Some(0), signal: None }, "");
     assert_eq!(ending.error.as_deref(), Some("Authentication required"));
     assert!(ending.hint.unwrap().contains("sign in"));
-    let ending = AppServer::new("p", "/w", None, None).end(Exit { code: Some(1), signal: None }, "warning\nno such flag\n");
-    assert_eq!(ending.error.unwrap(), "codex did not complete its turn; it ended with exit code 1: no such flag");
+    let ending = AppServer::new("p", "/w", None, None)
+        .end(Exit { code: Some(1), signal: None }, "warning\nno such flag\n");
+    assert_eq!(
+        ending.error.unwrap(),
+        "codex did not complete its turn; it ended with exit code 1: no such flag"
+    );
     assert_eq!(ending.usage, Spent::default());
 }
 
@@ -191,6 +204,9 @@ fn a_request_that_we_do_not_know_is_refused_rather_than_left_waiting() {
     for dialogue in &mut dialogues {
         let mut turn = Turn::default();
         dialogue.hear(&unknown, &mut turn);
-        assert_eq!((turn.say[0]["id"].as_u64(), turn.say[0]["error"]["code"].as_i64()), (Some(9), Some(-32601)));
+        assert_eq!(
+            (turn.say[0]["id"].as_u64(), turn.say[0]["error"]["code"].as_i64()),
+            (Some(9), Some(-32601))
+        );
     }
 }

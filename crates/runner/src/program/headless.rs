@@ -9,6 +9,7 @@ use crate::adapter::{Ending, Exit, Meaning, OutputParser, Stream};
 use crate::clean::Cleaner;
 use crate::guarded::{CHUNK, GUARD_SLACK, Guarded, Launcher, output_pipe};
 use crate::launch::Launch;
+use althing_protocol::Ask;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use tokio::net::unix::pipe;
 use tokio::time::{Instant, sleep_until};
 
 /// After a program ended, how long its output is still waited for when someone holds the pipe.
-const DRAIN: Duration = Duration::from_millis(500);
+pub(super) const DRAIN: Duration = Duration::from_millis(500);
 /// A line that is begun and not ended is shown after this long.
 const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -29,6 +30,10 @@ pub(super) enum Heard<'a> {
     Meaning(Meaning),
     /// It has taken its whole prompt, or will take no more of it.
     PromptSent(Result<(), String>),
+    /// It asks a person.
+    Waiting(Ask),
+    /// It goes on.
+    MovedOn,
 }
 
 /// How a run ended.
@@ -91,9 +96,9 @@ impl Headless<'_> {
 
 /// A program that is asked to end, and killed soon after, when nobody wants it any more: it may want to put its own
 /// conversation on disk.
-struct EndsPolitely {
-    guarded: Option<Guarded>,
-    grace: Duration,
+pub(super) struct EndsPolitely {
+    pub(super) guarded: Option<Guarded>,
+    pub(super) grace: Duration,
 }
 
 impl Drop for EndsPolitely {
@@ -113,14 +118,14 @@ impl Drop for EndsPolitely {
 }
 
 /// One of a program's outputs.
-struct Pipe {
-    from: pipe::Receiver,
-    open: bool,
-    cleaner: Cleaner,
+pub(super) struct Pipe {
+    pub(super) from: pipe::Receiver,
+    pub(super) open: bool,
+    pub(super) cleaner: Cleaner,
 }
 
 impl Pipe {
-    fn new(from: pipe::Receiver) -> Self {
+    pub(super) fn new(from: pipe::Receiver) -> Self {
         Self { from, open: true, cleaner: Cleaner::default() }
     }
 }
@@ -231,7 +236,7 @@ impl Run<'_> {
 }
 
 /// A pipe for the prompt: the end that we write, and the end that the program reads.
-fn input_pipe() -> io::Result<(pipe::Sender, OwnedFd)> {
+pub(super) fn input_pipe() -> io::Result<(pipe::Sender, OwnedFd)> {
     let (from, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&to, true)?;
     Ok((pipe::Sender::from_owned_fd(to)?, from))

@@ -9,8 +9,10 @@ mod headless;
 mod raw;
 mod spending;
 mod start;
+mod talk;
 mod walls;
 
+pub(crate) use raw::RawFile;
 pub use start::{ProgramLimits, Starter};
 
 use crate::adapter::{Freedom, Meaning, Stream, TerminalTraits};
@@ -22,12 +24,12 @@ use althing_protocol::{
 };
 use digest::Digest;
 use headless::{Done, Headless, Heard};
-use raw::RawFile;
 use spending::Spending;
 use start::{Start, Want};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use talk::{Talk, Talks};
 
 /// The name of the file that holds a program's output as it came.
 const RAW_OUTPUT: &str = "output.raw";
@@ -37,6 +39,7 @@ pub struct ProgramRunner {
     starter: Arc<Starter>,
     terminals: AgentRunner,
     patterns: PatternTable,
+    talks: Talks,
     spending: Spending,
     placeholders: Placeholders,
 }
@@ -52,7 +55,12 @@ impl ProgramRunner {
     pub fn new(starter: Arc<Starter>, patterns: PatternTable) -> Self {
         let terminals = AgentRunner::new(starter.launcher.clone());
         let (spending, placeholders) = (Spending::default(), Placeholders::default());
-        Self { starter, terminals, patterns, spending, placeholders }
+        Self { starter, terminals, patterns, talks: Talks::default(), spending, placeholders }
+    }
+
+    /// The last lines that a program in a terminal said, oldest first: what has left its screen is here.
+    pub fn history(&self, task: &TaskId) -> Vec<String> {
+        self.terminals.history(task)
     }
 
     async fn in_terminal(&self, job: &ProgramJob, reports: ReportSink) -> ProgramEnd {
@@ -64,6 +72,9 @@ impl ProgramRunner {
         let known = self.patterns.traits(start.adapter.name());
         // A user's own adapter says itself how it behaves.
         let traits = if own == TerminalTraits::default() { known } else { own };
+        if let Some(id) = &start.chosen {
+            reports(ProgramReport::Item(Item::Conversation { id: id.clone() }));
+        }
         let held = self.placeholders.hold(&start.prepared.placeholders);
         let end = self.terminals.run_launch(job, start.prepared.launch, &traits, reports).await;
         held.done();
@@ -84,7 +95,7 @@ impl ProgramRunner {
 
     async fn attempt(&self, job: &ProgramJob, resume: Option<&str>, reports: &ReportSink) -> Attempt {
         let want = Want::of(job, resume);
-        let start = match self.starter.start(&want) {
+        let mut start = match self.starter.start(&want) {
             Ok(start) => start,
             Err((error, hint)) => return Attempt::Ended(failed(error, hint)),
         };
@@ -94,14 +105,15 @@ impl ProgramRunner {
         let held = self.placeholders.hold(&start.prepared.placeholders);
         let idle =
             job.spec.idle_timeout.map_or(self.starter.limits.idle, |limit| Duration::from_millis(limit.0));
-        let run = Headless {
-            launch: &start.prepared.launch,
-            prompt: &job.spec.prompt,
-            idle,
-            parser: start.adapter.parser(),
-            raw: &mut raw,
+        let (launch, launcher) = (&start.prepared.launch, &self.starter.launcher);
+        let mut hear = |what: Heard<'_>| heard.hear(what);
+        let done = if let Some(dialogue) = start.dialogue.take() {
+            let line = self.talks.open(&job.task, dialogue);
+            Talk { launch, line, idle, raw: &mut raw }.run(launcher, &mut hear).await
+        } else {
+            let (prompt, parser) = (&*job.spec.prompt, start.adapter.parser());
+            Headless { launch, prompt, idle, parser, raw: &mut raw }.run(launcher, &mut hear).await
         };
-        let done = run.run(&self.starter.launcher, &mut |what| heard.hear(what)).await;
         held.done();
         match done {
             Ok(done) if resume.is_some() && !heard.acted && lost(&done) => Attempt::Lost,
@@ -197,6 +209,8 @@ impl Listener<'_> {
                 }
                 (self.reports)(ProgramReport::Item(item));
             }
+            Heard::Waiting(ask) => (self.reports)(ProgramReport::Waiting(ask)),
+            Heard::MovedOn => (self.reports)(ProgramReport::MovedOn),
             Heard::PromptSent(result) => {
                 let sent = Item::PromptSent { text: self.job.spec.prompt.clone(), error: result.err() };
                 (self.reports)(ProgramReport::Item(sent));
@@ -222,7 +236,7 @@ impl Programs for ProgramRunner {
     }
 
     fn answer(&self, task: &TaskId, native: &str, option: &str) -> bool {
-        self.terminals.answer(task, native, option)
+        self.talks.answer(task, native, option) || self.terminals.answer(task, native, option)
     }
 
     fn screen(&self, task: &TaskId) -> Option<Screen> {

@@ -2,8 +2,9 @@
 
 use super::files::MadeFiles;
 use super::walls::{Ground, Inside, Prepared, Terms, prepare, terms};
-use crate::adapter::{Adapters, AgentAdapter, Assignment, Freedom, Toolbox};
+use crate::adapter::{Adapters, AgentAdapter, Assignment, Conversations, Freedom, Toolbox};
 use crate::confinement::Confinement;
+use crate::dialogue::Dialogue;
 use crate::guarded::Launcher;
 use crate::launch::Input;
 use althing_protocol::{ExecutionMode, ProgramJob, ProgramSpec};
@@ -79,6 +80,10 @@ pub(crate) struct Start {
     pub(crate) adapter: Arc<dyn AgentAdapter>,
     pub(crate) prepared: Prepared,
     pub(crate) freedom: Freedom,
+    /// Its structured protocol, where it is to ask over that.
+    pub(crate) dialogue: Option<Box<dyn Dialogue>>,
+    /// The id of its new conversation, where we chose it.
+    pub(crate) chosen: Option<String>,
     /// There as long as this is.
     _files: MadeFiles,
 }
@@ -96,8 +101,9 @@ impl Starter {
             (error, Some(format!("the known ones are: {}", known.join(", "))))
         })?;
         let interactive = spec.mode == ExecutionMode::Interactive;
-        let Terms { inside, freedom } = if interactive && spec.sandbox != Some(true) {
-            // In a terminal a person is asked.
+        let asks = interactive || spec.approvals;
+        let Terms { inside, freedom } = if asks && spec.sandbox != Some(true) {
+            // A person is asked.
             Terms { inside: Inside::Nothing, freedom: Freedom::Ask }
         } else {
             terms(&**adapter, spec, &self.confinement).map_err(|error| (error, None))?
@@ -115,8 +121,16 @@ impl Starter {
             tools: want.tools,
             as_root: rustix::process::geteuid().is_root(),
         };
+        let mut dialogue = None;
         let config = if interactive {
             adapter.launch_config(&task)
+        } else if spec.approvals {
+            let (config, spoken) = adapter.dialogue(&task).ok_or_else(|| {
+                let error = format!("`{}` cannot ask for approvals headless", adapter.name());
+                (error, Some("run it interactive, or without approvals".to_owned()))
+            })?;
+            dialogue = Some(spoken);
+            config
         } else {
             adapter.headless_launch_config(&task).ok_or_else(|| {
                 let error = format!("`{}` cannot run headless", adapter.name());
@@ -136,7 +150,9 @@ impl Starter {
         let prepared = prepare(&**adapter, &config, &spec.env, &inside, ground, input, grace)
             .map_err(|error| (error, Some("install it, or correct the task".to_owned())))?;
         let files = MadeFiles::make(&config.files).map_err(|error| (error, None))?;
-        Ok(Start { adapter: Arc::clone(adapter), prepared, freedom, _files: files })
+        let chooses = want.resume.is_none() && adapter.conversations() == Conversations::Chosen;
+        let chosen = chooses.then_some(fresh);
+        Ok(Start { adapter: Arc::clone(adapter), prepared, freedom, dialogue, chosen, _files: files })
     }
 }
 

@@ -11,6 +11,7 @@ use super::limits::{
 use super::prompt::Prompt;
 use super::pty::Got;
 use super::reader::{Reader, Sight};
+use crate::program::RawFile;
 use althing_protocol::{Ask, Item, ProgramReport, ReportSink};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, OwnedFd};
@@ -27,6 +28,7 @@ pub(super) struct Keeper {
     /// The prompt as it was given, for the log.
     words: String,
     reports: ReportSink,
+    raw: RawFile,
     buffer: Vec<u8>,
     /// Nobody holds the other end any more.
     closed: bool,
@@ -62,6 +64,7 @@ impl Keeper {
         reader: Reader,
         (prompt, words): (Option<Prompt>, String),
         reports: ReportSink,
+        raw: RawFile,
     ) -> Self {
         Self {
             terminal,
@@ -70,6 +73,7 @@ impl Keeper {
             prompt,
             words,
             reports,
+            raw,
             buffer: vec![0; BATCH],
             closed: false,
             sight: Sight::Unknown,
@@ -163,6 +167,7 @@ impl Keeper {
 
     fn draw(&mut self, length: usize) {
         let bytes = self.buffer.get(..length).unwrap_or_default();
+        self.raw.push(bytes);
         let taken = self.terminal.model().feed(bytes);
         self.terminal.type_in(&taken.answers);
         let raw = bytes.get(..length.min(self.raw_left)).unwrap_or_default().to_vec();
@@ -264,6 +269,7 @@ impl Keeper {
             (clean, lines.join("\n"))
         };
         self.tell_output(Vec::new(), clean);
+        self.raw.finish();
         if self.asked {
             self.moved_on();
         }

@@ -32,5 +32,3 @@ pub(super) const CLEAN_KEPT: usize = 16 * 1024 * 1024;
 pub(super) const TYPED_AHEAD: usize = 1024 * 1024;
 /// How much of its last words a program's end carries.
 pub(super) const LAST_WORDS: usize = 64 * 1024;
-/// From TERM to KILL, in milliseconds.
-pub(super) const GRACE_MS: u64 = 2_000;

@@ -22,12 +22,13 @@ mod transcript;
 
 pub use patterns::PatternTable;
 
-use crate::adapter::{LaunchConfig, TerminalTraits};
+use crate::adapter::TerminalTraits;
 use crate::guarded::Launcher;
 use crate::launch::{Input, Launch};
+use crate::program::{RAW_OUTPUT, RawFile};
 use althing_protocol::{ProgramEnd, ProgramJob, ReportSink, Screen, TaskId};
 use keeper::Keeper;
-use limits::{DRAIN, GRACE_MS, LAST_WORDS, TYPED_AHEAD};
+use limits::{DRAIN, LAST_WORDS, TYPED_AHEAD};
 use model::Model;
 use prompt::{Prompt, READY_LIMIT};
 use pty::{Pty, Size};
@@ -35,12 +36,13 @@ use reader::{Question, Reader};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// Runs programs in terminals. One serves a whole session.
 #[derive(Debug)]
-pub struct AgentRunner {
+pub(crate) struct AgentRunner {
     launcher: Launcher,
     running: Arc<Mutex<HashMap<TaskId, Arc<Terminal>>>>,
 }
@@ -51,29 +53,8 @@ impl AgentRunner {
         Self { launcher, running: Arc::default() }
     }
 
-    /// Runs a program with the user's own rights and nothing but this environment to its end. Dropping the future ends
-    /// it, and everything it started.
-    pub async fn run(
-        &self,
-        job: &ProgramJob,
-        config: &LaunchConfig,
-        traits: &TerminalTraits,
-        reports: ReportSink,
-    ) -> ProgramEnd {
-        let launch = Launch {
-            program: config.program.clone().into(),
-            args: config.args.clone(),
-            env: config.env.clone(),
-            cwd: job.spec.cwd.clone().into(),
-            input: Input::Terminal,
-            restrict: None,
-            spare: false,
-            grace_ms: GRACE_MS,
-        };
-        self.run_launch(job, launch, traits, reports).await
-    }
-
-    /// The same, inside walls if the launch has any.
+    /// Runs a program to its end, inside walls if the launch has any. Dropping the future ends it, and everything it
+    /// started.
     pub(crate) async fn run_launch(
         &self,
         job: &ProgramJob,
@@ -108,7 +89,8 @@ impl AgentRunner {
         let limit = traits.ready_limit.unwrap_or(READY_LIMIT);
         let words = if traits.prompt_in_args { String::new() } else { job.spec.prompt.clone() };
         let prompt = Prompt::new(&words, limit, Instant::now());
-        let keeper = Keeper::new(terminal.clone(), woken, reader, (prompt, words), reports);
+        let raw = RawFile::new(Path::new(&job.dir).join(RAW_OUTPUT));
+        let keeper = Keeper::new(terminal.clone(), woken, reader, (prompt, words), reports, raw);
         let (sender, last_words) = tokio::sync::oneshot::channel();
         let thread = std::thread::Builder::new().name("terminal".to_owned());
         // It ends by itself once the place is given up, whoever waits for it.

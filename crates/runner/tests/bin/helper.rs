@@ -12,10 +12,10 @@
 use althing_protocol::{
     ContextAccess, ProgramJob, ProgramReport, ProgramSpec, Programs, ReportSink, TaskId, ToolCall, ToolHost,
 };
-use althing_runner::adapter::{Adapters, LaunchConfig, TerminalTraits};
+use althing_runner::adapter::Adapters;
 use althing_runner::{
-    AcceptedByUser, AgentRunner, CommandHost, CommandPolicy, Confinement, ContainerSpec, Containers,
-    Launcher, NetworkMode, PatternTable, ProgramLimits, ProgramRunner, Reach, Starter, detect,
+    AcceptedByUser, CommandHost, CommandPolicy, Confinement, ContainerSpec, Containers, Launcher,
+    NetworkMode, PatternTable, ProgramLimits, ProgramRunner, Reach, Starter, detect,
 };
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -31,9 +31,9 @@ fn main() -> ExitCode {
     runtime.block_on(async {
         match args[0].as_str() {
             "run" => run(&args[1], Path::new(&args[2]), &args[3]).await,
-            "terminal" => println!("clean: {}", terminal(&args[1]).await.0.replace('\n', "\\n")),
+            "terminal" => println!("clean: {}", terminal(&args[1], &args[2]).await.0.replace('\n', "\\n")),
             "terminal-memory" => {
-                println!("exit: {:?}", terminal(&args[1]).await.1);
+                println!("exit: {:?}", terminal(&args[1], &args[2]).await.1);
                 print_peak();
             }
             "program" => program(Path::new(&args[1]), &args[2], &args[3]).await,
@@ -66,13 +66,13 @@ fn print_peak() {
 }
 
 /// Runs a script in a terminal; its clean text, as far as it is short, and its exit code.
-async fn terminal(script: &str) -> (String, Option<i32>) {
-    let spec = serde_json::json!({"adapter": "command", "mode": "interactive", "prompt": "", "cwd": "/"});
+async fn terminal(dir: &str, script: &str) -> (String, Option<i32>) {
+    let spec = serde_json::json!({
+        "adapter": "command", "command": ["/bin/sh", "-c", script], "mode": "interactive", "prompt": "", "cwd": "/",
+    });
     let spec: ProgramSpec = serde_json::from_value(spec).unwrap();
-    let job = ProgramJob { task: TaskId::from("t"), attempt: 1, spec, resume: None, dir: "/".to_owned() };
-    let (program, args) = ("/bin/sh".to_owned(), vec!["-c".to_owned(), script.to_owned()]);
-    let env = vec![("PATH".to_owned(), std::env::var("PATH").unwrap())];
-    let config = LaunchConfig { program, args, env, files: Vec::new() };
+    let dir = dir.to_owned();
+    let job = ProgramJob { task: TaskId::from("t"), attempt: 1, spec, resume: None, dir };
     let clean: Arc<Mutex<String>> = Arc::default();
     let heard = clean.clone();
     let reports: ReportSink = Arc::new(move |report| {
@@ -83,8 +83,14 @@ async fn terminal(script: &str) -> (String, Option<i32>) {
             }
         }
     });
-    let runner = AgentRunner::new(Launcher::default());
-    let end = runner.run(&job, &config, &TerminalTraits::default(), reports).await;
+    let starter = Starter {
+        adapters: Adapters::default(),
+        launcher: Launcher::default(),
+        confinement: Confinement::Unconfined(AcceptedByUser::explicitly()),
+        state_dir: None,
+        limits: ProgramLimits::default(),
+    };
+    let end = ProgramRunner::new(Arc::new(starter), PatternTable::built_in()).run(&job, reports).await;
     (std::mem::take(&mut *clean.lock().unwrap()), end.exit_code)
 }
 

@@ -2,65 +2,65 @@
 
 use super::support::{HELPER, launcher, processes_with, unique_seconds, wait_until};
 use althing_protocol::{
-    AskKind, ExecutionMode, Item, ProgramEnd, ProgramJob, ProgramReport, ProgramSpec, ReportSink, TaskId,
+    AskKind, AskOption, Item, ProgramEnd, ProgramJob, ProgramReport, Programs, ReportSink, TaskId,
 };
-use althing_runner::AgentRunner;
-use althing_runner::adapter::{AskPattern, LaunchConfig, Pattern, TerminalTraits};
+use althing_runner::adapter::{Adapters, AskPattern, CustomAdapter, Pattern, TerminalTraits};
+use althing_runner::{
+    AcceptedByUser, Confinement, PatternTable, ProgramLimits, ProgramRunner, Starter,
+};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 /// A program in a terminal, and everything it reports.
 struct Running {
-    runner: Arc<AgentRunner>,
+    runner: Arc<ProgramRunner>,
     task: TaskId,
     reports: Arc<Mutex<Vec<(Instant, ProgramReport)>>>,
     end: JoinHandle<ProgramEnd>,
+    dir: Arc<TempDir>,
+}
+
+/// Runs this script for every task.
+fn runner(script: &str, traits: TerminalTraits) -> Arc<ProgramRunner> {
+    let adapter = CustomAdapter {
+        name: "fake".to_owned(),
+        program: "/bin/sh".to_owned(),
+        args: vec!["-c".to_owned(), script.to_owned()],
+        terminal: traits,
+        ..CustomAdapter::default()
+    };
+    let starter = Starter {
+        adapters: Adapters::with(vec![adapter]),
+        launcher: launcher(),
+        confinement: Confinement::Unconfined(AcceptedByUser::explicitly()),
+        state_dir: None,
+        limits: ProgramLimits::default(),
+    };
+    Arc::new(ProgramRunner::new(Arc::new(starter), PatternTable::built_in()))
 }
 
 impl Running {
     fn start(script: &str, prompt: &str, traits: TerminalTraits) -> Self {
-        Self::start_as(&Arc::new(AgentRunner::new(launcher())), "t", script, prompt, traits)
+        let dir = Arc::new(tempfile::tempdir().unwrap());
+        Self::start_as(&runner(script, traits), &dir, "t", prompt)
     }
 
-    fn start_as(
-        runner: &Arc<AgentRunner>,
-        task: &str,
-        script: &str,
-        prompt: &str,
-        traits: TerminalTraits,
-    ) -> Self {
-        let task = TaskId::from(task);
-        let spec = ProgramSpec {
-            adapter: "command".to_owned(),
-            command: Vec::new(),
-            mode: ExecutionMode::Interactive,
-            prompt: prompt.to_owned(),
-            cwd: "/".to_owned(),
-            env: std::collections::BTreeMap::default(),
-            model: None,
-            on_interrupt: None,
-            sandbox: None,
-            idle_timeout: None,
-            approvals: false,
-            agent: None,
-        };
-        let job =
-            ProgramJob { task: task.clone(), attempt: 1, spec, resume: None, dir: "/nowhere".to_owned() };
-        let path = ("PATH".to_owned(), std::env::var("PATH").unwrap());
-        let config = LaunchConfig {
-            program: "/bin/sh".to_owned(),
-            args: vec!["-c".to_owned(), script.to_owned()],
-            env: vec![path],
-            files: Vec::new(),
-        };
+    fn start_as(runner: &Arc<ProgramRunner>, dir: &Arc<TempDir>, task: &str, prompt: &str) -> Self {
+        let spec = serde_json::json!({
+            "adapter": "fake", "mode": "interactive", "prompt": prompt, "cwd": "/", "env": { "NAME": task },
+        });
+        let (spec, task) = (serde_json::from_value(spec).unwrap(), TaskId::from(task));
+        let path = dir.path().join(task.as_str()).to_string_lossy().into_owned();
+        let job = ProgramJob { task: task.clone(), attempt: 1, spec, resume: None, dir: path };
         let reports: Arc<Mutex<Vec<(Instant, ProgramReport)>>> = Arc::default();
         let sink = reports.clone();
         let sink: ReportSink = Arc::new(move |report| sink.lock().unwrap().push((Instant::now(), report)));
         let inner = runner.clone();
-        let end = tokio::spawn(async move { inner.run(&job, &config, &traits, sink).await });
-        Self { runner: runner.clone(), task, reports, end }
+        let end = tokio::spawn(async move { inner.run(&job, sink).await });
+        Self { runner: runner.clone(), task, reports, end, dir: dir.clone() }
     }
 
     fn raw(&self) -> String {
@@ -100,6 +100,17 @@ impl Running {
             _ => None,
         });
         told.collect()
+    }
+
+    /// When its question was on the screen, and when it was told.
+    fn asked_and_told(&self) -> (Instant, Instant) {
+        let reports = self.reports.lock().unwrap();
+        let shown = reports.iter().filter(|(_, report)| match report {
+            ProgramReport::Output { raw, .. } => raw.windows(8).any(|bytes| bytes == b"yes / no"),
+            _ => false,
+        });
+        let told = reports.iter().filter(|(_, report)| matches!(report, ProgramReport::Waiting(_)));
+        (shown.map(|(at, _)| *at).next().unwrap(), told.map(|(at, _)| *at).next().unwrap())
     }
 
     async fn until(&self, what: &str, done: impl Fn(&Self) -> bool) {
@@ -162,7 +173,8 @@ async fn dropping_a_run_ends_the_program_and_all_that_it_started() {
 fn nobody_in_a_terminal_is_left_when_we_are_killed() {
     let mark = unique_seconds();
     let script = format!("sleep {mark} & setsid sleep {mark} & sleep {mark}");
-    let mut parent = Command::new(HELPER).args(["terminal", &script]).spawn().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut parent = Command::new(HELPER).arg("terminal").arg(dir.path()).arg(&script).spawn().unwrap();
     let sleeping = || processes_with(&format!("sleep {mark}"));
     wait_until(Duration::from_secs(20), sleeping, |pids| pids.len() >= 5);
     parent.kill().unwrap();
@@ -179,6 +191,8 @@ async fn what_is_typed_reaches_the_program_and_what_it_writes_is_told_raw_and_cl
     program.typed("world\r");
     assert!(program.ended().await.ok);
     assert!(program.raw().contains("hello \x1b[4mworld\x1b[0m"), "{:?}", program.raw());
+    let kept = std::fs::read_to_string(program.dir.path().join("t/output.raw")).unwrap();
+    assert_eq!(kept, program.raw(), "as it came, it is on disk, too");
     assert_eq!(program.clean(), "who?\nworld\nhello world\n");
 }
 
@@ -258,7 +272,8 @@ async fn a_terminal_answers_harmless_queries_and_keeps_the_rest_to_itself() {
 #[test]
 fn nothing_of_a_program_reaches_our_own_output() {
     let script = r"echo LOUD; echo LOUDER >&2; printf '\033]52;c;TE9VRA==\007'; echo LOUDEST > /dev/tty";
-    let output = Command::new(HELPER).args(["terminal", script]).output().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let output = Command::new(HELPER).arg("terminal").arg(dir.path()).arg(script).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "clean: LOUD\\nLOUDER\\nLOUDEST\\n\n");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
@@ -327,7 +342,7 @@ async fn a_program_that_asked_for_pastes_gets_its_prompt_as_one() {
 }
 
 fn asking() -> TerminalTraits {
-    let yes = althing_protocol::AskOption { id: "yes".to_owned(), label: "Yes".to_owned() };
+    let yes = AskOption { id: "yes".to_owned(), label: "Yes".to_owned() };
     let pattern = Pattern::screen(r"(?m)^(?P<text>May I .*\?)\n> yes / no\z");
     let ask = AskPattern { about: AskKind::Permission, pattern, answers: vec![(yes, "y\r".to_owned())] };
     TerminalTraits { asks: vec![ask], ..ready_when("^READY$") }
@@ -383,4 +398,26 @@ async fn a_programs_own_word_counts_more_than_its_screen() {
     program.typed("\r");
     program.ended().await;
     assert_eq!(program.interactions(), ["waits: Which colour?", "moved on"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_programs_at_once_are_each_seen_to_wait_and_each_gets_its_own_answer() {
+    let script = r#"seq 1 2000; printf "May I be $NAME?\n> yes / no"; read a; echo; echo "$NAME heard $a.""#;
+    let (runner, dir) = (runner(script, asking()), Arc::new(tempfile::tempdir().unwrap()));
+    let start = Instant::now();
+    let mut programs: Vec<Running> =
+        (0..50).map(|n| Running::start_as(&runner, &dir, &format!("p{n}"), "")).collect();
+    for program in &programs {
+        program.until("it asks", |program| !program.interactions().is_empty()).await;
+    }
+    println!("fifty wait after {:?}", start.elapsed());
+    for program in &mut programs {
+        let name = program.task.to_string();
+        assert_eq!(program.interactions(), [format!("waits: May I be {name}?")]);
+        let (shown, told) = program.asked_and_told();
+        assert!(told - shown < Duration::from_secs(1), "{name} is told after {:?}", told - shown);
+        program.typed(&format!("answer-{name}\r"));
+        assert!(program.ended().await.ok);
+        assert!(program.clean().contains(&format!("{name} heard answer-{name}.")), "{}", program.clean());
+    }
 }

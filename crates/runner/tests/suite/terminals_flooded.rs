@@ -10,8 +10,10 @@ fn nightly() -> bool {
 
 /// The most memory that a process that ran this in a terminal used, in KiB, and what it said at its end.
 fn flooded(script: &str) -> (u64, String) {
-    let mut helper =
-        Command::new(HELPER).args(["terminal-memory", script]).stdout(Stdio::piped()).spawn().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut helper = Command::new(HELPER);
+    helper.arg("terminal-memory").arg(dir.path()).arg(script).stdout(Stdio::piped());
+    let mut helper = helper.spawn().unwrap();
     let mut said = String::new();
     helper.stdout.take().unwrap().read_to_string(&mut said).unwrap();
     assert!(helper.wait().unwrap().success());

@@ -1,0 +1,132 @@
+//! Programs on pipes that ask a person over their structured protocol, and go on with the answer.
+
+use super::support::launcher;
+use althing_protocol::{Item, ProgramJob, ProgramReport, Programs, ReportSink, TaskId};
+use althing_runner::adapter::Adapters;
+use althing_runner::{AcceptedByUser, Confinement, PatternTable, ProgramLimits, ProgramRunner, Starter};
+use std::os::unix::fs::PermissionsExt;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// A `gemini` that speaks ACP: it asks once, then says what it was answered.
+const GEMINI: &str = r#"#!/bin/sh
+read -r x; echo '{"jsonrpc":"2.0","id":1,"result":{}}'
+read -r x; echo '{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s-1"}}'
+read -r prompt
+echo 'a line that is no message'
+echo '{"id":0,"method":"session/request_permission","params":{"toolCall":{"title":"touch it"},"options":[{"optionId":"yes","name":"Allow"},{"optionId":"no","name":"Reject"}]}}'
+read -r answer
+case "$prompt$answer" in *'"do it"'*'"optionId":"yes"'*) word=allowed;; *) word=refused;; esac
+echo '{"method":"session/update","params":{"update":{"sessionUpdate":"agent_message_chunk","content":{"text":"'$word'"}}}}'
+echo '{"id":3,"result":{"stopReason":"end_turn"}}'
+trap '' TERM
+cat > /dev/null
+"#;
+
+struct World {
+    dir: TempDir,
+    programs: ProgramRunner,
+    reports: Arc<Mutex<Vec<ProgramReport>>>,
+}
+
+impl World {
+    fn new(gemini: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("gemini");
+        std::fs::write(&program, gemini).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let starter = Starter {
+            adapters: Adapters::default(),
+            launcher: launcher(),
+            confinement: Confinement::Unconfined(AcceptedByUser::explicitly()),
+            state_dir: None,
+            limits: ProgramLimits::default(),
+        };
+        Self { dir, programs: ProgramRunner::new(Arc::new(starter), PatternTable::built_in()), reports: Arc::default() }
+    }
+
+    fn job(&self, adapter: &str) -> ProgramJob {
+        let path = format!("{}:/usr/bin:/bin", self.dir.path().display());
+        let spec = serde_json::json!({
+            "adapter": adapter, "mode": "headless", "approvals": true, "prompt": "do it", "cwd": "/",
+            "env": { "PATH": path }, "idle_timeout": 1000,
+        });
+        let spec = serde_json::from_value(spec).unwrap();
+        let dir = self.dir.path().join("task").to_string_lossy().into_owned();
+        ProgramJob { task: TaskId::from("t"), attempt: 1, spec, resume: None, dir }
+    }
+
+    fn sink(&self) -> ReportSink {
+        let reports = self.reports.clone();
+        Arc::new(move |report| reports.lock().unwrap().push(report))
+    }
+
+    fn told(&self) -> Vec<String> {
+        let told = |report: &ProgramReport| match report {
+            ProgramReport::Waiting(ask) => {
+                let ids: Vec<&str> = ask.options.iter().map(|option| option.id.as_str()).collect();
+                Some(format!("{} waits: {} {ids:?}", ask.native.as_deref().unwrap_or_default(), ask.text))
+            }
+            ProgramReport::MovedOn => Some("moved on".to_owned()),
+            ProgramReport::Item(Item::PromptSent { text, error }) => Some(format!("prompt {text} {error:?}")),
+            ProgramReport::Item(Item::Conversation { id }) => Some(format!("conversation {id}")),
+            ProgramReport::Item(Item::Said { text }) => Some(format!("said {text}")),
+            _ => None,
+        };
+        self.reports.lock().unwrap().iter().filter_map(told).collect()
+    }
+
+    /// Answers the question once it is there and has been there for longer than a silent program lives.
+    async fn answer(&self, option: &str) {
+        let task = TaskId::from("t");
+        let start = Instant::now();
+        let waits = || self.told().iter().any(|told| told.contains("waits"));
+        while !waits() || start.elapsed() < Duration::from_millis(1500) {
+            assert!(start.elapsed() < Duration::from_secs(20), "{:?}", self.told());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(!self.programs.answer(&task, "request-7", option), "that was not asked");
+        assert!(!self.programs.answer(&task, "request-0", "perhaps"), "that is no answer");
+        assert!(self.programs.answer(&task, "request-0", option));
+        assert!(!self.programs.answer(&task, "request-0", option), "it was answered");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_headless_program_asks_and_goes_on_with_the_answer() {
+    for (option, word) in [("yes", "allowed"), ("no", "refused")] {
+        let world = World::new(GEMINI);
+        let job = world.job("gemini");
+        let (end, ()) = tokio::join!(world.programs.run(&job, world.sink()), world.answer(option));
+        assert!(end.ok, "{end:?}");
+        assert_eq!(end.output, word);
+        let expected = [
+            "conversation s-1".to_owned(),
+            "prompt do it None".to_owned(),
+            "request-0 waits: touch it [\"yes\", \"no\"]".to_owned(),
+            "moved on".to_owned(),
+            format!("said {word}"),
+        ];
+        assert_eq!(world.told(), expected);
+        assert!(!world.programs.answer(&TaskId::from("t"), "request-0", option), "it is over");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_dies_before_its_prompt_or_says_nothing_fails_in_words() {
+    let world = World::new("#!/bin/sh\necho cannot start: no key >&2\nexit 41\n");
+    let end = world.programs.run(&world.job("gemini"), world.sink()).await;
+    assert!(
+        !end.ok && end.error.as_deref().is_some_and(|why| why.ends_with("cannot start: no key")),
+        "{end:?}"
+    );
+    assert_eq!(end.exit_code, Some(41));
+    let not_sent = world.told().iter().any(|told| told.starts_with("prompt do it Some("));
+    assert!(not_sent, "{:?}", world.told());
+    let world = World::new("#!/bin/sh\ncat > /dev/null\n");
+    let end = world.programs.run(&world.job("gemini"), world.sink()).await;
+    assert!(!end.ok && end.error.as_deref().is_some_and(|why| why.contains("said nothing")), "{end:?}");
+    let end = world.programs.run(&world.job("command"), world.sink()).await;
+    assert!(end.error.as_deref().is_some_and(|why| why.contains("cannot ask for approvals")), "{end:?}");
+}
