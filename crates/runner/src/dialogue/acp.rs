@@ -192,8 +192,11 @@ impl Dialogue for Acp {
     fn hear(&mut self, message: &Value, turn: &mut Turn) {
         match (message.get("method"), message.get("id")) {
             (Some(_), Some(_)) => self.asked(message, turn),
-            (Some(_), None) if self.prompted => self.update(&message["params"]["update"], turn),
-            (Some(_), None) => {}
+            (Some(_), None) => {
+                if let Some(update) = message.pointer("/params/update").filter(|_| self.prompted) {
+                    self.update(update, turn);
+                }
+            }
             (None, id) => self.response(id.and_then(Value::as_u64).unwrap_or_default(), message, turn),
         }
     }

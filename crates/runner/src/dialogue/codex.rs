@@ -114,7 +114,7 @@ impl AppServer {
         match text(message, "/method") {
             "item/completed" => self.item(&params["item"], turn),
             "thread/tokenUsage/updated" => {
-                let total = &params["tokenUsage"]["total"];
+                let total = params.pointer("/tokenUsage/total").unwrap_or(&Value::Null);
                 self.usage = Usage {
                     input_tokens: count(total, "/inputTokens"),
                     output_tokens: count(total, "/outputTokens"),
