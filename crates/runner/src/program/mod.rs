@@ -32,7 +32,7 @@ use std::time::Duration;
 use talk::{Talk, Talks};
 
 /// The name of the file that holds a program's output as it came.
-const RAW_OUTPUT: &str = "output.raw";
+pub(crate) const RAW_OUTPUT: &str = "output.raw";
 
 /// Runs the programs of tasks.
 pub struct ProgramRunner {

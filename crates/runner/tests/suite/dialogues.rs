@@ -43,7 +43,11 @@ impl World {
             state_dir: None,
             limits: ProgramLimits::default(),
         };
-        Self { dir, programs: ProgramRunner::new(Arc::new(starter), PatternTable::built_in()), reports: Arc::default() }
+        Self {
+            dir,
+            programs: ProgramRunner::new(Arc::new(starter), PatternTable::built_in()),
+            reports: Arc::default(),
+        }
     }
 
     fn job(&self, adapter: &str) -> ProgramJob {

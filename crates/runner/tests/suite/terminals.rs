@@ -5,9 +5,7 @@ use althing_protocol::{
     AskKind, AskOption, Item, ProgramEnd, ProgramJob, ProgramReport, Programs, ReportSink, TaskId,
 };
 use althing_runner::adapter::{Adapters, AskPattern, CustomAdapter, Pattern, TerminalTraits};
-use althing_runner::{
-    AcceptedByUser, Confinement, PatternTable, ProgramLimits, ProgramRunner, Starter,
-};
+use althing_runner::{AcceptedByUser, Confinement, PatternTable, ProgramLimits, ProgramRunner, Starter};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
