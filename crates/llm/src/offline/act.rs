@@ -35,6 +35,9 @@ pub(super) fn decide(model: &str, request: &ModelRequest) -> Act {
     if let Some(vote) = tool("vote") {
         return judge(&scene, temperament, tool("new_answer"), vote);
     }
+    if let Some(talk) = scene.talk.filter(|_| request.tools.is_empty()) {
+        return Act::Say(compose::summary(talk));
+    }
     let task = Task::read(scene.task);
     if let (Some(read), Some(file)) = (tool("read_file"), task.file)
         && scene.results.is_empty()
@@ -51,7 +54,7 @@ pub(super) fn decide(model: &str, request: &ModelRequest) -> Act {
     Act::Say(compose::presentation(&scene).unwrap_or_else(|| compose::answer(&task, temperament, file)))
 }
 
-/// Talks with the user; hands work on.
+/// Talks with the user; hands work on, once: what was refused is not proposed again.
 fn converse(scene: &Scene<'_>, launch: &ToolSpec) -> Act {
     if let Some(result) = scene.results.last() {
         return Act::Say(compose::chat(scene.task, Some(result)));

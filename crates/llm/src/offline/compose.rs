@@ -6,6 +6,9 @@ use super::scene::{Scene, Shown};
 use super::task::Task;
 use std::fmt::Write;
 
+/// How many messages a summary names.
+const SUMMED_UP: usize = 20;
+
 /// How an agent goes about a task. Three, so that three agents give three answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Temperament {
@@ -224,8 +227,7 @@ fn missing_points<'a>(own: &Shown<'_>, scene: &Scene<'a>) -> Vec<&'a str> {
 pub(super) fn chat(message: &str, result: Option<&str>) -> String {
     let mut text = labelled();
     if let Some(result) = result {
-        let shown: String = final_answer(result).unwrap_or_else(|| result.to_owned());
-        let _ = write!(text, "The run has ended. Its result:\n\n{}", unlabelled(&shown));
+        text.push_str(&outcome(result));
         return text;
     }
     let task = Task::read(message);
@@ -238,10 +240,41 @@ pub(super) fn chat(message: &str, result: Option<&str>) -> String {
     text
 }
 
-/// The final answer out of a run's result, where it is one.
-fn final_answer(result: &str) -> Option<String> {
-    let value: serde_json::Value = serde_json::from_str(result).ok()?;
-    Some(value.get("final_answer")?.as_str()?.to_owned())
+/// What came of a run, from its result; a result that is none is given as it is.
+fn outcome(result: &str) -> String {
+    let value: serde_json::Value = serde_json::from_str(result).unwrap_or_default();
+    let field = |name: &str| value.get(name).and_then(serde_json::Value::as_str);
+    let answer = value.pointer("/execution/final_answer").and_then(serde_json::Value::as_str);
+    match (answer.or(field("final_answer")), field("status"), field("error")) {
+        (Some(answer), Some("completed") | None, _) => {
+            format!("The run has ended. Its result:\n\n{}", unlabelled(answer))
+        }
+        (Some(answer), Some(status), error) => {
+            let why = error.map(|error| format!(" ({error})")).unwrap_or_default();
+            format!("The run is {status}{why}. What it had:\n\n{}", unlabelled(answer))
+        }
+        (None, Some(status), error) => {
+            format!("There is no result: {status}. {}", error.unwrap_or("No reason was given."))
+        }
+        (None, None, _) => format!("The run has ended. Its result:\n\n{}", unlabelled(result)),
+    }
+}
+
+/// A conversation in brief: what the user asked, in the user's own words.
+pub(super) fn summary(talk: &str) -> String {
+    let mut text = labelled();
+    text.push_str("The user wrote, in this order:\n");
+    let asked: Vec<&str> = talk.lines().filter_map(|line| line.strip_prefix("User: ")).collect();
+    let skipped = asked.len().saturating_sub(SUMMED_UP);
+    for line in asked.iter().skip(skipped) {
+        let short: String = line.chars().take(120).collect();
+        let _ = writeln!(text, "- {short}");
+    }
+    if skipped > 0 {
+        let _ = writeln!(text, "- and {skipped} earlier messages");
+    }
+    text.truncate(text.trim_end().len());
+    text
 }
 
 fn labelled() -> String {

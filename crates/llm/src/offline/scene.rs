@@ -26,7 +26,9 @@ pub(super) struct Scene<'a> {
     pub(super) own: Option<Shown<'a>>,
     /// The results of the tools called since the last user message.
     pub(super) results: Vec<&'a str>,
-    /// How often it was told in this conversation that it had done something wrong.
+    /// A conversation that it is to sum up.
+    pub(super) talk: Option<&'a str>,
+    /// How often it was told since then that it had done something wrong.
     pub(super) errors: usize,
 }
 
@@ -43,7 +45,9 @@ impl<'a> Scene<'a> {
                     } else if !text.trim_start().starts_with('<') && !scene.is_marked(request) {
                         scene.task = text.trim();
                         scene.results.clear();
+                        scene.errors = 0;
                     }
+                    scene.talk = between(text, "<CONVERSATION>\n", "<END OF CONVERSATION>").or(scene.talk);
                     scene.take_answers(text);
                 }
                 Message::Tool { is_error: true, .. } => scene.errors += 1,
@@ -129,6 +133,7 @@ mod tests {
             ],
             own: Some(own),
             results: Vec::new(),
+            talk: None,
             errors: 0,
         };
         assert_eq!(Scene::read(&request), expected);

@@ -181,6 +181,54 @@ async fn as_interactive_agent_it_hands_work_on_and_answers_the_rest() {
     assert!(chat.reply().tool_calls.is_empty() && chat.reply().text.starts_with(LABEL), "{chat:?}");
 }
 
+#[tokio::test]
+async fn as_interactive_agent_it_takes_a_no_for_an_answer_and_proposes_the_next_work_all_the_same() {
+    let launch = vec![tool("launch_run", json!({"task": {"type": "string"}}))];
+    let mut request = asked("Refactor the parser".into(), launch);
+    let says = async |request: &mut ModelRequest| {
+        let reply = call(&*agent("offline"), request).await.reply().clone();
+        let calls = reply.tool_calls.clone();
+        request.messages.push(Message::Assistant { text: reply.text.clone(), tool_calls: calls.clone() });
+        (reply.text, calls.first().map(|call| call.id.clone()))
+    };
+    let told = |call: Option<String>, content: String, is_error| Message::Tool {
+        call: call.unwrap(),
+        content,
+        is_error,
+    };
+    let (_, launched) = says(&mut request).await;
+    let refused =
+        json!({"status": "cancelled", "final_answer": null, "error": "the user did not approve this run"});
+    request.messages.push(told(launched, refused.to_string(), false));
+    let (text, again) = says(&mut request).await;
+    assert!(again.is_none() && text.contains("did not approve"), "{text}");
+    request.messages.push(Message::User("Write a poem".into()));
+    let (_, launched) = says(&mut request).await;
+    request.messages.push(told(launched, "there is no parameter".into(), true));
+    let (text, again) = says(&mut request).await;
+    assert!(again.is_none() && text.starts_with(LABEL), "{text}");
+    request.messages.push(Message::User("Build a bridge".into()));
+    let (_, launched) = says(&mut request).await;
+    assert!(launched.is_some(), "an old error is forgotten");
+    let partial =
+        json!({"status": "partial", "final_answer": "Half a bridge.", "error": "the time limit passed"});
+    request.messages.push(told(launched, partial.to_string(), false));
+    let (text, _) = says(&mut request).await;
+    assert!(
+        text.contains("partial") && text.contains("time limit") && text.contains("Half a bridge."),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_conversation_is_summed_up_in_the_users_words() {
+    let talk =
+        "<CONVERSATION>\nUser: Build a bridge\nAssistant: Yes.\nUser: For trains\n<END OF CONVERSATION>";
+    let called = call(&*agent("offline"), &asked(talk.into(), Vec::new())).await;
+    let text = &called.reply().text;
+    assert!(text.contains("- Build a bridge\n- For trains") && !text.contains("Yes."), "{text}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pace_can_be_set_for_demonstrations() {
     let mut section = config("", json!({"chunk_delay_ms": 100}));
