@@ -55,6 +55,12 @@ impl InteractiveSession {
         Some(ModelRequest { desk: Some(desk), ..request })
     }
 
+    /// Whether the call under way is one of the agent's own, with its place and tools; a summary is made without them.
+    pub fn is_at_work(&self) -> bool {
+        let attempt = self.turn.as_ref().and_then(|turn| turn.attempt.as_ref());
+        attempt.is_some_and(|attempt| attempt.purpose == Purpose::Converse)
+    }
+
     /// The conversation as the agent is shown it.
     fn conversation(&self) -> ModelRequest {
         let messages = self.messages();

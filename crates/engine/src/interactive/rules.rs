@@ -281,16 +281,7 @@ impl InteractiveSession {
         let open = turn.open_calls();
         let others: Vec<&ToolCall> = open.iter().filter(|call| call.name != LAUNCH_RUN).copied().collect();
         if !others.is_empty() {
-            let hands = self.spec.agent.as_ref().is_some_and(|agent| agent.member.hands);
-            return if hands {
-                Next::Tools(others.into_iter().cloned().collect())
-            } else {
-                let refuse = |call: &&ToolCall| {
-                    let text = format!("There is no tool `{}`. Your only tool is `{LAUNCH_RUN}`.", call.name);
-                    self.result(attempt, call, text, true)
-                };
-                Next::Facts(others.iter().map(refuse).collect())
-            };
+            return Next::Tools(others.into_iter().cloned().collect());
         }
         if let Some(call) = open.first() {
             return self.launch(turn, attempt, call);

@@ -61,8 +61,8 @@ impl Session {
                 let backend = agent.and_then(|agent| self.parts.backends.get(agent)).cloned();
                 let way = self.places.way_to_chat(&self.parts, chat);
                 let sight = Sight { access: ContextAccess::ReadOnly, labels: Vec::new() };
-                self.doers
-                    .call(key, Call { work: TaskId::chat(), request, backend, place: Some((way, sight)) });
+                let place = chat.is_at_work().then_some((way, sight));
+                self.doers.call(key, Call { work: TaskId::chat(), request, backend, place });
             }
             Job::Chore(chore) if self.is_chat(&key.owner) => {
                 let Some(chat) = &self.chat else { return };

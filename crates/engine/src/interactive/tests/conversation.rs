@@ -410,34 +410,24 @@ fn the_users_toggles_win_over_what_the_agent_asks_for_and_are_named() {
 }
 
 #[test]
-fn tools_of_the_place_are_chores_and_unknown_ones_are_refused_where_there_is_no_place() {
-    let mut spec = chat();
-    spec.agent.as_mut().unwrap().member.hands = true;
-    let mut world = World::new(spec);
+fn every_tool_but_launch_run_is_the_places_and_comes_first() {
+    let mut world = World::new(chat());
     world.user("Look");
-    let both = vec![call("read_file", "{\"path\":\"a\"}"), call("launch_run", "{\"task\":\"x\"}")];
-    world.says(Reply { tool_calls: both, ..Reply::default() });
+    let tools = vec![call("read_file", "{\"path\":\"a\"}"), call("launch_run", "{\"task\":\"x\"}")];
+    world.says(Reply { tool_calls: tools, ..Reply::default() });
     let chores = world.chat.wanted().chores;
     assert!(
         matches!(&chores[..], [chore] if matches!(&chore.kind, ChoreKind::Tool(call) if call.name == "read_file"))
     );
-    assert_eq!(world.open(), None, "first what it wanted to know");
+    assert!(world.open().is_none() && world.chat.is_at_work(), "first what it wanted to know");
     let item = Item::ToolResult { call: "call-read_file".into(), content: "text".into(), is_error: false };
     world.happens(TaskId::chat(), Fact::ItemAdded { attempt: chores[0].attempt, item });
     assert_eq!(world.chat.state(), AwaitingApproval);
-
-    let mut world = World::new(chat());
-    world.user("Look");
-    world.says(Reply { tool_calls: vec![call("vote", "{}")], ..Reply::default() });
-    let (content, is_error) = world.last_result();
-    assert!(is_error && content.contains("There is no tool"), "{content}");
 }
 
 #[test]
 fn an_interrupted_turn_goes_on_and_an_interrupted_tool_is_not_repeated() {
-    let mut spec = chat();
-    spec.agent.as_mut().unwrap().member.hands = true;
-    let mut world = World::new(spec);
+    let mut world = World::new(chat());
     world.user("Look");
     world.says(Reply {
         tool_calls: vec![call("run_command", "{}")],

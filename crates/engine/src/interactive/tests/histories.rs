@@ -27,7 +27,6 @@ fn random_spec(rng: &mut Rng) -> ChatSpec {
     spec.agent = (rng.u8(0..8) > 0).then(|| {
         let mut agent = agent();
         agent.require_approval = rng.u8(0..3) > 0;
-        agent.member.hands = rng.bool();
         agent.budget_micro_usd = (rng.u8(0..4) == 0).then_some(600_000);
         agent.compaction.threshold_tokens = if rng.bool() { 1 } else { 100_000 };
         agent.compaction.preserve_recent = rng.u32(0..3);

@@ -126,6 +126,7 @@ fn the_user_can_ask_for_it_and_the_agents_own_conversation_begins_anew() {
     world.op(Op::Compact);
     assert_eq!((world.chat.state(), purpose(&world)), (ChatState::Chatting, Some(Purpose::Compact)));
     let request = world.request();
+    assert!(!world.chat.is_at_work(), "a summary needs no tools");
     assert!(request.tools.is_empty() && request.desk.unwrap().native.is_none());
     let Some(Message::User(text)) = request.messages.first() else { panic!("{:?}", request.messages) };
     assert!(
