@@ -7,7 +7,7 @@
 /// Files, commands, MCP servers and context paths: the engine gives agents hands.
 const HANDS_ACT: bool = true;
 /// Runs start over after their final answer was judged.
-const RESTARTS_ACT: bool = false;
+const RESTARTS_ACT: bool = true;
 /// `ui.display_type: simple` gives plain progress.
 const PLAIN_ACTS: bool = true;
 /// What `AGENTS.md` and `CLAUDE.md` say reaches the agents.

@@ -1,12 +1,16 @@
 //! The workflow tools: what agents are offered to take part in a run, and how their calls are read.
 
-use althing_protocol::{ToolCall, ToolSpec};
+use althing_protocol::{Restart, ToolCall, ToolSpec};
 use serde_json::{Value, json};
 
 /// Gives an answer.
 pub const NEW_ANSWER: &str = "new_answer";
 /// Votes for an answer.
 pub const VOTE: &str = "vote";
+/// Lets the final answer stand.
+pub const SUBMIT: &str = "submit";
+/// Asks for the run to start over.
+pub const RESTART: &str = "restart_orchestration";
 
 /// `new_answer{content}`.
 pub(crate) fn new_answer_spec() -> ToolSpec {
@@ -38,6 +42,46 @@ pub(crate) fn vote_spec(candidates: &[usize]) -> ToolSpec {
             "additionalProperties": false,
         }),
     }
+}
+
+/// `submit{confirmed}`.
+pub(crate) fn submit_spec() -> ToolSpec {
+    ToolSpec {
+        name: SUBMIT.into(),
+        description: "The final answer is good enough: it goes to the user as it is.".into(),
+        parameters: json!({
+            "type": "object",
+            "properties": {"confirmed": {"type": "boolean", "description": "true"}},
+            "required": ["confirmed"],
+            "additionalProperties": false,
+        }),
+    }
+}
+
+/// `restart_orchestration{reason, instructions}`.
+pub(crate) fn restart_spec() -> ToolSpec {
+    ToolSpec {
+        name: RESTART.into(),
+        description: "The final answer fails the original message: all agents start over, with this answer and your instructions."
+            .into(),
+        parameters: json!({
+            "type": "object",
+            "properties": {
+                "reason": {"type": "string", "description": "What the answer lacks or gets wrong."},
+                "instructions": {"type": "string", "description": "What the agents must do differently."},
+            },
+            "required": ["reason", "instructions"],
+            "additionalProperties": false,
+        }),
+    }
+}
+
+/// Why and how a `restart_orchestration` call asks to start over, or what to tell the model.
+pub(crate) fn restart(call: &ToolCall) -> Result<Restart, String> {
+    let arguments = arguments(call)?;
+    let reason = text_field(call, &arguments, "reason")?;
+    let instructions = text_field(call, &arguments, "instructions")?;
+    Ok(Restart { reason, instructions })
 }
 
 /// The answer that a `new_answer` call carries, or what to tell the model.

@@ -160,6 +160,15 @@ pub enum Verdict {
         /// Who.
         presenter: AgentId,
     },
+    /// The final answer was found wanting, and the run starts over.
+    Restarted {
+        /// What it lacks.
+        reason: String,
+        /// What to do differently.
+        instructions: String,
+        /// Which restart of the run, from 1.
+        nth: u32,
+    },
     /// The older part of the conversation was summed up.
     Compacted {
         /// Everything up to this fact is in the summary, but for what is kept word for word.

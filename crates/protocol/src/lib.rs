@@ -56,8 +56,8 @@ pub use run::{
     RunLimits, RunOverrides, RunRules, RunSpec, VotingSensitivity,
 };
 pub use task::{
-    AttemptOutcome, Checkpoint, CheckpointStage, CheckpointTask, SessionKind, SessionState, TaskSpec,
-    TaskStatus, Timer,
+    AttemptOutcome, Checkpoint, CheckpointStage, CheckpointTask, Restart, SessionKind, SessionState,
+    TaskSpec, TaskStatus, Timer,
 };
 pub use time::{Millis, Seq, Timestamp, TimestampParseError};
 pub use usage::Usage;

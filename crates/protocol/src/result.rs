@@ -65,12 +65,20 @@ pub struct CoordinationSummary {
     pub overridden: bool,
     /// The most attempts that any agent made before the presentation.
     pub rounds: u32,
+    /// How often the run started over after its final answer was found wanting.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub restarts: u32,
     /// Votes counted, by agent.
     pub votes: BTreeMap<AgentId, u32>,
     /// The votes themselves.
     pub ballots: Vec<Ballot>,
     /// How each agent fared.
     pub agents: Vec<AgentSummary>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// How an agent fared.

@@ -369,6 +369,15 @@ pub enum Purpose {
         /// How.
         strategy: FinalAnswerStrategy,
     },
+    /// Judge the final answer: let it stand, or ask for the run to start over.
+    Evaluate,
+}
+
+impl Purpose {
+    /// Whether it is about the final answer: who fails at it has still taken part.
+    pub fn is_after_the_vote(self) -> bool {
+        matches!(self, Self::Present { .. } | Self::Evaluate)
+    }
 }
 
 /// Where a run stands.

@@ -73,6 +73,11 @@ pub enum AttemptOutcome {
         /// The final answer.
         text: String,
     },
+    /// It judged the final answer.
+    Evaluated {
+        /// Why and how the run is to start over; None: the answer stands.
+        restart: Option<Restart>,
+    },
     /// A program came to its end.
     Exited {
         /// Whether it did what it was to do.
@@ -108,6 +113,15 @@ pub enum AttemptOutcome {
     Cancelled,
     /// A crash or a shutdown cut it off.
     Interrupted,
+}
+
+/// Why a final answer is not good enough, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restart {
+    /// What it lacks.
+    pub reason: String,
+    /// What to do differently.
+    pub instructions: String,
 }
 
 /// A deadline that a decider asks for; when it passes, the fact `TimerFired` says so.

@@ -80,7 +80,12 @@ impl CheckpointFold {
             Fact::Decided(Verdict::Finished { result, .. }) => self.finished(result),
             Fact::OpAccepted { .. }
             | Fact::PhaseChanged { .. }
-            | Fact::Decided(Verdict::Winner { .. } | Verdict::Override { .. } | Verdict::Compacted { .. })
+            | Fact::Decided(
+                Verdict::Winner { .. }
+                | Verdict::Override { .. }
+                | Verdict::Restarted { .. }
+                | Verdict::Compacted { .. },
+            )
             | Fact::Notice(_)
             | Fact::TimerFired(_) => {}
         }
@@ -229,6 +234,7 @@ fn failure(outcome: &AttemptOutcome) -> Option<String> {
         | AttemptOutcome::Voted
         | AttemptOutcome::Said
         | AttemptOutcome::Presented { .. }
+        | AttemptOutcome::Evaluated { .. }
         | AttemptOutcome::Cancelled
         | AttemptOutcome::Interrupted => None,
     }

@@ -111,6 +111,7 @@ impl Row {
                     Purpose::Judge { may_answer: true, .. } => ("judging", 1),
                     Purpose::Judge { may_answer: false, .. } => ("voting", 1),
                     Purpose::Present { .. } => ("presenting", 0),
+                    Purpose::Evaluate => ("evaluating", 0),
                     Purpose::Carry => ("working", 0),
                     Purpose::Converse => ("talking", 0),
                     Purpose::Compact => ("summing up", 0),
@@ -125,6 +126,7 @@ impl Row {
                     AttemptOutcome::Answered => {}
                     AttemptOutcome::Voted => "voted".clone_into(&mut self.doing),
                     AttemptOutcome::Presented { .. } => "presented".clone_into(&mut self.doing),
+                    AttemptOutcome::Evaluated { .. } => "evaluated".clone_into(&mut self.doing),
                     AttemptOutcome::Said | AttemptOutcome::Exited { ok: true, .. } => {
                         "done".clone_into(&mut self.doing)
                     }

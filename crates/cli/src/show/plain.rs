@@ -112,6 +112,9 @@ fn ended(outcome: &AttemptOutcome) -> Option<String> {
         },
         AttemptOutcome::TimedOut => "out: its time limit passed".into(),
         AttemptOutcome::Presented { .. } => "presented the final answer".into(),
+        AttemptOutcome::Evaluated { restart: None } => "lets the final answer stand".into(),
+        // What follows says it.
+        AttemptOutcome::Evaluated { restart: Some(_) } => return None,
         AttemptOutcome::Exited { ok: true, .. } => "done".into(),
         AttemptOutcome::Exited { error, .. } => {
             format!("failed: {}", error.as_deref().unwrap_or("it did not succeed"))
@@ -136,6 +139,7 @@ fn decided(verdict: &Verdict) -> String {
             }
         }
         Verdict::Override { presenter } => format!("overridden: {presenter} presents"),
+        Verdict::Restarted { reason, .. } => format!("starts over: {reason}"),
         Verdict::Compacted { tokens: (before, after), .. } => {
             format!("the conversation was shortened from {before} to {after} tokens")
         }

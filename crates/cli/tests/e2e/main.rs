@@ -27,6 +27,7 @@ mod limits;
 mod modes;
 mod options;
 mod output;
+mod restarts;
 mod resume;
 mod runs;
 mod secrets;

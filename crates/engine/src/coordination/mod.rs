@@ -4,6 +4,7 @@
 //! reply in `ruling.rs`, the vote in `tally.rs`; this file only folds.
 
 mod outcome;
+mod restart;
 mod rules;
 mod ruling;
 mod state;
@@ -12,11 +13,12 @@ mod wants;
 
 use althing_protocol::{
     AgentId, Answer, AnswerLabel, AttemptOutcome, ContextAccess, Decision, Event, Fact, Interaction, Item,
-    Millis, Op, Phase, Purpose, Revision, RunResult, RunSpec, SessionId, TaskId, TaskStatus, Timer,
+    Millis, Op, Phase, Purpose, Restart, Revision, RunResult, RunSpec, SessionId, TaskId, TaskStatus, Timer,
     Timestamp, ToolCall, Usage, Verdict,
 };
+pub(crate) use restart::Previous;
 pub(crate) use state::{Attempt, Seat, State, Turn};
-use state::{Context, Ending, Presented};
+use state::{Context, Ending, Evaluated, Presented};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -100,6 +102,9 @@ impl Coordination {
             usage: Usage::default(),
             writes: Vec::new(),
             ending: Ending::default(),
+            restarts: 0,
+            previous: None,
+            put_aside: Revision(0),
             waits: 0,
             early: Revision(0),
             timed_out: false,
@@ -159,10 +164,7 @@ impl Coordination {
         let Some(attempt) = self.state.seats.get(seat).and_then(|seat| seat.attempt.as_ref()) else {
             return Vec::new();
         };
-        let knows = match attempt.purpose {
-            Purpose::Present { .. } => self.state.revision(),
-            _ => attempt.knows,
-        };
+        let knows = if attempt.purpose.is_after_the_vote() { self.state.revision() } else { attempt.knows };
         self.state.newest(seat, Revision(0), knows).into_iter().map(|answer| answer.label).collect()
     }
 
@@ -247,6 +249,10 @@ impl Coordination {
                 ending.overridden = true;
             }
             Verdict::Finished { result, .. } => self.state.result = Some((**result).clone()),
+            Verdict::Restarted { reason, instructions, nth } => {
+                let why = Restart { reason: reason.clone(), instructions: instructions.clone() };
+                self.start_over(*nth, why);
+            }
             Verdict::Compacted { .. } => {}
         }
     }
@@ -302,7 +308,7 @@ impl Coordination {
         let Some(seat) = self.state.seats.get_mut(index) else { return };
         let carried = seat.suspended.take().filter(|suspended| continues == Some(suspended.number));
         seat.attempts = number;
-        seat.rounds += u32::from(continues.is_none() && !matches!(purpose, Purpose::Present { .. }));
+        seat.rounds += u32::from(continues.is_none() && !purpose.is_after_the_vote());
         let attempt = match carried {
             Some(old) => Attempt { number, cut_off: false, expired: false, ..old },
             None => Attempt::new(number, purpose),
@@ -313,22 +319,36 @@ impl Coordination {
 
     fn end(&mut self, index: usize, number: u32, outcome: &AttemptOutcome) {
         let Some(seat) = self.state.seats.get_mut(index) else { return };
-        let presenting =
-            seat.attempt.as_ref().is_some_and(|attempt| matches!(attempt.purpose, Purpose::Present { .. }));
+        let purpose = seat.attempt.as_ref().map(|attempt| attempt.purpose);
         seat.end(number, outcome);
-        if presenting {
-            self.state.ending.presented = match outcome {
-                AttemptOutcome::Presented { text } => Some(Presented::Text(text.clone())),
-                AttemptOutcome::Failed { error, .. } => Some(Presented::Failed(error.clone())),
-                AttemptOutcome::GaveUp { reason } => Some(Presented::Failed(reason.clone())),
-                AttemptOutcome::TimedOut => Some(Presented::Failed("its time limit passed".into())),
-                AttemptOutcome::Answered
-                | AttemptOutcome::Voted
-                | AttemptOutcome::Exited { .. }
-                | AttemptOutcome::Said
-                | AttemptOutcome::Cancelled
-                | AttemptOutcome::Interrupted => None,
-            };
+        let failure = match outcome {
+            AttemptOutcome::Failed { error, .. } => Some(error.clone()),
+            AttemptOutcome::GaveUp { reason } => Some(reason.clone()),
+            AttemptOutcome::TimedOut => Some("its time limit passed".into()),
+            AttemptOutcome::Answered
+            | AttemptOutcome::Voted
+            | AttemptOutcome::Presented { .. }
+            | AttemptOutcome::Evaluated { .. }
+            | AttemptOutcome::Exited { .. }
+            | AttemptOutcome::Said
+            | AttemptOutcome::Cancelled
+            | AttemptOutcome::Interrupted => None,
+        };
+        match (purpose, outcome) {
+            (Some(Purpose::Present { .. }), AttemptOutcome::Presented { text }) => {
+                self.state.ending.presented = Some(Presented::Text(text.clone()));
+            }
+            (Some(Purpose::Present { .. }), _) => {
+                self.state.ending.presented = failure.map(Presented::Failed);
+            }
+            (Some(Purpose::Evaluate), AttemptOutcome::Evaluated { restart: Some(restart) }) => {
+                self.state.ending.evaluated = Some(Evaluated::Wanting(restart.clone()));
+            }
+            (Some(Purpose::Evaluate), AttemptOutcome::Interrupted) => {}
+            (Some(Purpose::Evaluate), _) => {
+                self.state.ending.evaluated = Some(failure.map_or(Evaluated::Good, Evaluated::Failed));
+            }
+            _ => {}
         }
     }
 
@@ -355,7 +375,9 @@ impl Coordination {
                 }
             }
             Item::Reply(reply) => self.state.usage += reply.usage,
-            Item::ContextClosed { writes, .. } => self.state.writes.extend_from_slice(writes),
+            // Everything since they were first opened, however often that was.
+            Item::ContextClosed { writes, error: None } => self.state.writes.clone_from(writes),
+            Item::ContextClosed { error: Some(_), .. } => {}
             Item::ToolResult { .. }
             | Item::Reminder { .. }
             | Item::Update { .. }

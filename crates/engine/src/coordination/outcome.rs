@@ -1,7 +1,7 @@
 //! The end of a run: its result, and the facts that close it. One place decides what status, exit code and
 //! events say about how a run ended.
 
-use super::state::{Presented, Seat, State};
+use super::state::{Ending, Evaluated, Presented, Seat, State};
 use super::tally::Tally;
 use super::{Consequence, Coordination};
 use althing_protocol::{
@@ -13,14 +13,24 @@ impl Coordination {
     /// The fact that ends the run; everything else about its end follows from it.
     pub(super) fn finish(&self, end: RunEnd) -> Vec<Consequence> {
         let mut facts = Vec::new();
-        if let (Some(Presented::Failed(error)), Some((_, seat))) =
-            (&self.state.ending.presented, self.presenter())
-        {
-            let text =
-                format!("{} could not present ({error}); its own answer is used as it is.", seat.member.id);
+        let ending = &self.state.ending;
+        let presenter = self.presenter().map(|(_, seat)| &seat.member.id);
+        let warning = match (&ending.presented, &ending.evaluated, presenter) {
+            (Some(Presented::Failed(error)), _, Some(presenter)) => {
+                Some(format!("{presenter} could not present ({error}); its own answer is used as it is."))
+            }
+            (_, Some(Evaluated::Failed(error)), _) => {
+                Some(format!("the final answer could not be judged ({error}); it stands as it is."))
+            }
+            _ if end == RunEnd::Answered && ending.winner.is_none() => {
+                Some("nothing came of starting over; the answer of before stands.".to_owned())
+            }
+            _ => None,
+        };
+        facts.extend(warning.map(|text| {
             let notice = Notice { level: NoticeLevel::Warning, text, hint: None };
-            facts.push((self.task.clone(), Fact::Notice(notice)));
-        }
+            (self.task.clone(), Fact::Notice(notice))
+        }));
         let result = Box::new(self.result_as_of_now(end));
         facts.push((self.task.clone(), Fact::Decided(Verdict::Finished { end, result })));
         facts
@@ -83,10 +93,12 @@ impl Coordination {
     }
 
     /// What was presented, else the winner's answer, else the best there is.
-    fn final_answer(&self) -> Option<String> {
-        let ending = &self.state.ending;
-        if let Some(Presented::Text(text)) = &ending.presented {
+    pub(crate) fn final_answer(&self) -> Option<String> {
+        if let Some(Presented::Text(text)) = &self.state.ending.presented {
             return Some(text.clone());
+        }
+        if let Some(previous) = self.state.previous.as_ref().filter(|_| self.state.answered() == 0) {
+            return Some(previous.answer.clone());
         }
         let best = self.author()?;
         let (_, seat) = self.state.seat(&best)?;
@@ -94,10 +106,16 @@ impl Coordination {
     }
 
     /// Whose answer stands where nothing was presented.
-    fn author(&self) -> Option<AgentId> {
-        let ending = &self.state.ending;
+    pub(super) fn author(&self) -> Option<AgentId> {
+        let ending = self.ending();
         let chosen = ending.presenter.as_ref().or(ending.winner.as_ref()).cloned();
         chosen.or_else(|| self.agent(*Tally::of(&self.state).ranking.first()?).cloned())
+    }
+
+    /// How the answer in force came about: as long as a run that started over has no new one, the one of before.
+    fn ending(&self) -> &Ending {
+        let previous = self.state.previous.as_ref().filter(|_| self.state.answered() == 0);
+        previous.map_or(&self.state.ending, |previous| &previous.ending)
     }
 
     /// The workspace of whoever the final answer comes from, if it has one.
@@ -130,17 +148,18 @@ impl Coordination {
 
     fn summary(&self) -> CoordinationSummary {
         let state = &self.state;
-        let tally = Tally::of(state);
+        let (tally, ending) = (Tally::of(state), self.ending());
         let presenter = match &state.ending.presented {
             Some(Presented::Text(_)) => self.presenter().map(|(_, seat)| seat.member.id.clone()),
-            _ => state.ending.winner.as_ref().and(self.author()),
+            _ => ending.winner.as_ref().and(self.author()),
         };
         CoordinationSummary {
-            winner: state.ending.winner.clone(),
+            winner: ending.winner.clone(),
             presenter,
             strategy: state.spec.rules.strategy(),
-            overridden: state.ending.overridden,
+            overridden: ending.overridden,
             rounds: state.seats.iter().map(|seat| seat.rounds).max().unwrap_or_default(),
+            restarts: state.restarts,
             votes: tally.votes,
             ballots: tally.ballots,
             agents: state.seats.iter().map(agent_summary).collect(),
@@ -153,17 +172,17 @@ fn agent_summary(seat: &Seat) -> AgentSummary {
         Some(out) if out.timed_out => AgentOutcome::TimedOut,
         Some(_) => AgentOutcome::Failed,
         None if seat.vote.is_some() => AgentOutcome::Voted,
-        None if seat.has_answered() => AgentOutcome::Answered,
+        None if seat.given() > 0 => AgentOutcome::Answered,
         None => AgentOutcome::Cancelled,
     };
     let error = seat.out.as_ref().map(|out| out.error.clone());
-    AgentSummary { id: seat.member.id.clone(), status, answers: seat.answers.len() as u32, error }
+    AgentSummary { id: seat.member.id.clone(), status, answers: seat.given(), error }
 }
 
 fn work_status(state: &State, seat: &Seat) -> TaskStatus {
     if seat.out.is_some() {
         TaskStatus::Failed
-    } else if seat.has_answered() || seat.vote.is_some() {
+    } else if seat.given() > 0 || seat.vote.is_some() {
         TaskStatus::Done
     } else if state.cancelled || state.limit_passed() {
         TaskStatus::Cancelled

@@ -8,7 +8,9 @@
 //!    learns of it before its next call. A vote made without knowing it is not counted.
 //! 4. When nobody has anything left to judge, the vote is counted; a person may override the winner; the presenter
 //!    writes the final answer, unless the strategy is to reuse the winner's.
-//! 5. Who fails is out; its answers stay. Limits and cancellation end the run with the best answer there is.
+//! 5. Where the run may start over, whoever gave the final answer judges it; what is found wanting starts the run over,
+//!    and the next try is told why.
+//! 6. Who fails is out; its answers stay. Limits and cancellation end the run with the best answer there is.
 
 use super::ruling::Next;
 use super::state::{Attempt, Context, Seat, State};
@@ -26,6 +28,11 @@ const PREVIEW_CHARS: usize = 200;
 impl State {
     pub(crate) fn revision(&self) -> Revision {
         Revision(self.answers.len() as u32)
+    }
+
+    /// How many answers there are since the run last started over.
+    pub(crate) fn answered(&self) -> u32 {
+        self.revision().0 - self.put_aside.0
     }
 
     /// Seats with an answer among those known at a revision.
@@ -49,7 +56,7 @@ impl State {
     }
 
     pub(crate) fn global_cap_reached(&self) -> bool {
-        self.spec.rules.max_new_answers_global.is_some_and(|cap| self.answers.len() >= cap as usize)
+        self.spec.rules.max_new_answers_global.is_some_and(|cap| self.answered() >= cap)
     }
 
     fn may_answer(&self, seat: &Seat) -> bool {
@@ -171,19 +178,19 @@ impl Coordination {
             return Some(RunEnd::Cancelled);
         }
         // An answer that is there already is not thrown away for having been dear.
-        let presented = self.phase == Phase::Presenting && state.ending.presented.is_some();
-        if state.limit_passed() && !presented {
+        let ending = &state.ending;
+        let there = ending.presented.is_some() || ending.evaluated.is_some();
+        if state.limit_passed() && !(self.phase == Phase::Presenting && there) {
             return Some(RunEnd::Limit);
         }
         match self.phase {
             Phase::Answering | Phase::Voting => {
                 let more = state.seats.iter().any(|seat| state.next_attempt(seat).is_some());
-                (!busy && !more && state.answers.is_empty()).then_some(RunEnd::NoAnswer)
+                // Where the run had started over, there is still what it had come to before.
+                let end = if state.previous.is_some() { RunEnd::Answered } else { RunEnd::NoAnswer };
+                (!busy && !more && state.answered() == 0).then_some(end)
             }
-            Phase::Presenting => {
-                let over = self.presenter().is_none() || state.ending.presented.is_some();
-                over.then_some(RunEnd::Answered)
-            }
+            Phase::Presenting => self.stands().then_some(RunEnd::Answered),
             Phase::OverrideWindow | Phase::Done | Phase::Stage(_) | Phase::Chat(_) => None,
         }
     }
@@ -281,7 +288,7 @@ impl Coordination {
     fn deliberate(&self) -> Vec<Consequence> {
         let state = &self.state;
         let mut facts = Vec::new();
-        if self.phase == Phase::Answering && state.first_answers_are_in() && !state.answers.is_empty() {
+        if self.phase == Phase::Answering && state.first_answers_are_in() && state.answered() > 0 {
             facts.push((self.task.clone(), Fact::PhaseChanged { phase: Phase::Voting }));
         }
         for (index, seat) in state.seats.iter().enumerate() {
@@ -355,7 +362,9 @@ impl Coordination {
         if self.interaction.is_none() {
             let kind =
                 InteractionKind::WinnerOverride { winner: winner.clone(), candidates: self.choices(&tally) };
-            let id = InteractionId::new(format!("{}.override", self.task));
+            let again =
+                if self.state.restarts == 0 { String::new() } else { self.state.restarts.to_string() };
+            let id = InteractionId::new(format!("{}.override{again}", self.task));
             facts.push(run(Fact::InteractionOpened(Interaction { id, kind, countdown: Some(countdown) })));
             facts.extend(self.status(TaskStatus::WaitingForUser, None));
         }
@@ -392,8 +401,16 @@ impl Coordination {
         }
     }
 
-    /// Rule 4, second half: the presenter's attempt.
+    /// Rule 4, second half: the presenter's attempt; then rule 5.
     fn present(&self) -> Vec<Consequence> {
+        if self.state.ending.winner.is_none() {
+            // The run has started over.
+            return vec![(self.task.clone(), Fact::PhaseChanged { phase: Phase::Answering })];
+        }
+        if self.is_presented() {
+            // Nobody may write while others work, nor while what was written is judged.
+            return if self.open_context().is_some() { Vec::new() } else { self.judge_the_end() };
+        }
         match self.presenter() {
             Some((index, seat)) if seat.attempt.is_none() => {
                 let purpose = Purpose::Present { strategy: self.presentation() };

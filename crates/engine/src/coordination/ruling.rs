@@ -3,9 +3,10 @@
 //! Pure: the same reply in the same state always gets the same ruling.
 
 use super::state::{Attempt, Seat, State, TRIES, Turn};
-use crate::tools::{self, NEW_ANSWER, VOTE};
+use crate::tools::{self, NEW_ANSWER, RESTART, SUBMIT, VOTE};
 use althing_protocol::{
-    Answer, AnswerLabel, AttemptOutcome, Ballot, Fact, Item, Purpose, Reply, Revision, ToolCall, Usage,
+    Answer, AnswerLabel, AttemptOutcome, Ballot, Fact, Item, Purpose, Reply, Restart, Revision, ToolCall,
+    Usage,
 };
 
 /// What comes of a reply.
@@ -18,6 +19,8 @@ enum Ruling {
     Stale(Ballot, String),
     /// It presented this.
     Present(String),
+    /// It lets the final answer stand, or says why the run should start over.
+    Evaluate(Option<Restart>),
     /// It must try again: what each call is told, or what it is told where it made none.
     Refuse(Vec<(Option<String>, String)>),
 }
@@ -42,7 +45,7 @@ pub(crate) fn next(state: &State, index: usize, seat: &Seat, attempt: &Attempt) 
     if let Some(outcome) = attempt.settled.clone() {
         return Next::Facts(vec![Fact::AttemptEnded { attempt: number, outcome, usage: Usage::default() }]);
     }
-    if uses_tools(seat, reply) {
+    if uses_tools(seat, attempt, reply) {
         let open = attempt.open_calls();
         return if open.is_empty() { Next::Call } else { Next::Tools(open.into_iter().cloned().collect()) };
     }
@@ -67,14 +70,19 @@ pub(crate) fn next(state: &State, index: usize, seat: &Seat, attempt: &Attempt) 
 }
 
 /// A reply that ends no turn but calls tools which its agent has.
-fn uses_tools(seat: &Seat, reply: &Reply) -> bool {
-    let workflow = |call: &ToolCall| call.name == NEW_ANSWER || call.name == VOTE;
+fn uses_tools(seat: &Seat, attempt: &Attempt, reply: &Reply) -> bool {
+    let evaluating = attempt.purpose == Purpose::Evaluate;
+    let workflow = |call: &ToolCall| match call.name.as_str() {
+        NEW_ANSWER | VOTE => true,
+        SUBMIT | RESTART => evaluating,
+        _ => false,
+    };
     seat.member.hands && !reply.tool_calls.is_empty() && !reply.tool_calls.iter().any(workflow)
 }
 
 /// The name of a seat's next answer.
 fn label(index: usize, seat: &Seat) -> AnswerLabel {
-    AnswerLabel { agent: index as u32 + 1, nth: seat.answers.len() as u32 + 1 }
+    AnswerLabel { agent: index as u32 + 1, nth: seat.given() + 1 }
 }
 
 fn facts(
@@ -97,6 +105,7 @@ fn facts(
         }
         Ruling::Vote(ballot) => vec![item(Item::Vote(ballot))],
         Ruling::Present(text) => vec![ended(AttemptOutcome::Presented { text })],
+        Ruling::Evaluate(restart) => vec![ended(AttemptOutcome::Evaluated { restart })],
         Ruling::Stale(ballot, call) => {
             let content =
                 "Not counted: newer answers arrived while you were deciding. They follow.".to_owned();
@@ -126,6 +135,7 @@ fn rule(state: &State, seat: &Seat, attempt: &Attempt, reply: &Reply) -> Ruling 
     match attempt.purpose {
         // The last three are other deciders' purposes; what they say is simply said.
         Purpose::Present { .. } | Purpose::Carry | Purpose::Converse | Purpose::Compact => present(reply),
+        Purpose::Evaluate => evaluate(reply),
         Purpose::Answer => contribute(state, seat, attempt, reply, Offer { answer: true, vote: false }),
         Purpose::Judge { may_answer, .. } => {
             // The cap may have been reached since the tools were offered.
@@ -167,6 +177,25 @@ fn present(reply: &Reply) -> Ruling {
     match content {
         Some(content) => Ruling::Present(content),
         None => refuse_all(reply, "Write the final answer as plain text, without calling a tool."),
+    }
+}
+
+/// Who says neither lets the answer stand: a run must not start over by mistake.
+fn evaluate(reply: &Reply) -> Ruling {
+    let last = |name: &str| reply.tool_calls.iter().rev().find(|call| call.name == name);
+    match (last(SUBMIT), last(RESTART)) {
+        (Some(_), Some(_)) => {
+            refuse_all(reply, "You called both. Call `submit` or `restart_orchestration`, once.")
+        }
+        (Some(_), None) => Ruling::Evaluate(None),
+        (None, Some(call)) => match tools::restart(call) {
+            Ok(restart) => Ruling::Evaluate(Some(restart)),
+            Err(problem) => refuse_all(reply, &problem),
+        },
+        (None, None) if reply.tool_calls.is_empty() => Ruling::Evaluate(None),
+        (None, None) => {
+            refuse_all(reply, "There is no such tool. Finish by calling `submit` or `restart_orchestration`.")
+        }
     }
 }
 
@@ -219,8 +248,9 @@ fn answer(
     };
     // Only against what the agent knows: two that come to the same answer apart from each other agree, they do not copy.
     let known = |answer: &&Answer| answer.revision <= attempt.knows || answer.agent == seat.member.id;
+    let current = state.answers.iter().skip(state.put_aside.0 as usize);
     let hint = if offer.vote { ", or vote for it" } else { "" };
-    let known: Vec<&Answer> = state.answers.iter().filter(known).collect();
+    let known: Vec<&Answer> = current.filter(known).collect();
     if let Some(same) = known.iter().find(|answer| answer.content.trim() == content.trim()) {
         return refuse_all(
             reply,

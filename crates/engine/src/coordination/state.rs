@@ -1,10 +1,12 @@
 //! What a run's decider knows: the fold of the run's facts, and nothing else.
 
 use althing_protocol::{
-    AgentId, Answer, AttemptOutcome, Ballot, FileWrite, Item, Member, Purpose, Reply, Revision, RunResult,
-    RunSpec, ToolCall, Usage,
+    AgentId, Answer, AttemptOutcome, Ballot, FileWrite, Item, Member, Purpose, Reply, Restart, Revision,
+    RunResult, RunSpec, ToolCall, Usage,
 };
 use std::sync::Arc;
+
+use super::restart::Previous;
 
 /// How often an agent may end a turn wrongly before it is out.
 pub(crate) const TRIES: u32 = 3;
@@ -13,8 +15,10 @@ pub(crate) const TRIES: u32 = 3;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Seat {
     pub(crate) member: Member,
-    /// Its answers, as indexes into the run's.
+    /// Its answers since the run last started over, as indexes into the run's.
     pub(crate) answers: Vec<usize>,
+    /// How many it had given before that.
+    pub(crate) earlier: u32,
     /// Its vote, while it stands.
     pub(crate) vote: Option<Ballot>,
     /// Why it takes no further part. Its answers stay candidates all the same.
@@ -25,7 +29,7 @@ pub(crate) struct Seat {
     pub(crate) suspended: Option<Attempt>,
     /// The number of its newest attempt.
     pub(crate) attempts: u32,
-    /// Attempts that count as rounds: neither carried on ones nor the presentation.
+    /// Attempts that count as rounds: neither carried on ones nor what comes after the vote.
     pub(crate) rounds: u32,
     /// The answers it was shown last.
     pub(crate) seen: Revision,
@@ -207,6 +211,7 @@ impl Seat {
         Self {
             member,
             answers: Vec::new(),
+            earlier: 0,
             vote: None,
             out: None,
             attempt: None,
@@ -227,6 +232,23 @@ impl Seat {
         !self.answers.is_empty()
     }
 
+    /// How many answers it has given, in all.
+    pub(crate) fn given(&self) -> u32 {
+        self.earlier + self.answers.len() as u32
+    }
+
+    /// Folds a restart of the run.
+    pub(crate) fn start_over(&mut self, seen: Revision) {
+        self.earlier = self.given();
+        self.answers.clear();
+        self.vote = None;
+        self.suspended = None;
+        self.seen = seen;
+        if self.context == Context::Refused {
+            self.context = Context::Closed;
+        }
+    }
+
     /// Folds an item of the attempt under way; content of an attempt that is over changes nothing.
     pub(crate) fn take(&mut self, attempt: u32, item: &Item) {
         match item {
@@ -245,7 +267,7 @@ impl Seat {
     /// Folds the end of an attempt.
     pub(crate) fn end(&mut self, attempt: u32, outcome: &AttemptOutcome) {
         let Some(ended) = self.attempt.take_if(|current| current.number == attempt) else { return };
-        let presenting = matches!(ended.purpose, Purpose::Present { .. });
+        let after_the_vote = ended.purpose.is_after_the_vote();
         let out = match outcome {
             AttemptOutcome::Interrupted => {
                 self.suspended = Some(ended);
@@ -259,12 +281,13 @@ impl Seat {
             AttemptOutcome::Answered
             | AttemptOutcome::Voted
             | AttemptOutcome::Presented { .. }
+            | AttemptOutcome::Evaluated { .. }
             | AttemptOutcome::Exited { .. }
             | AttemptOutcome::Said
             | AttemptOutcome::Cancelled => None,
         };
         // Who fails to present has still taken part: the run falls back to its answer.
-        if !presenting && out.is_some() {
+        if !after_the_vote && out.is_some() {
             self.out = out;
         }
     }
@@ -281,6 +304,19 @@ pub(crate) struct Ending {
     pub(crate) ballots: Vec<Ballot>,
     /// What the presenter said, or that it failed to.
     pub(crate) presented: Option<Presented>,
+    /// What was thought of the final answer, where that was asked.
+    pub(crate) evaluated: Option<Evaluated>,
+}
+
+/// What was thought of the final answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Evaluated {
+    /// It is good enough.
+    Good,
+    /// It is not.
+    Wanting(Restart),
+    /// That could not be found out.
+    Failed(String),
 }
 
 /// How the presentation went.
@@ -302,6 +338,12 @@ pub(crate) struct State {
     /// What was changed in context paths.
     pub(crate) writes: Vec<FileWrite>,
     pub(crate) ending: Ending,
+    /// How often the run has started over.
+    pub(crate) restarts: u32,
+    /// What it had come to before it last started over.
+    pub(crate) previous: Option<Previous>,
+    /// The answers of before: kept, but no candidates.
+    pub(crate) put_aside: Revision,
     /// Waits for first answers that have passed.
     pub(crate) waits: u32,
     /// The newest revision that waiting agents may judge although some have not answered.

@@ -4,4 +4,5 @@
 
 pub(crate) mod harness;
 mod histories;
+mod restarts;
 mod rules;

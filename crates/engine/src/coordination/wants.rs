@@ -39,7 +39,7 @@ impl Coordination {
             }
             self.want_next(seat, state, attempt, &mut wanted);
         }
-        if let Some(seat) = self.open_context().filter(|_| self.due_end().is_some()) {
+        if let Some(seat) = self.open_context().filter(|_| self.is_presented() || self.due_end().is_some()) {
             let attempt = self.state.seats.get(seat).map_or(0, |seat| seat.attempts);
             wanted.chores.push(Chore { seat, attempt, kind: ChoreKind::CloseContext });
         }
@@ -71,7 +71,11 @@ impl Coordination {
     /// single quick agent from its start.
     fn must_open_context(&self, seat: &Seat, attempt: &Attempt) -> bool {
         let spec = &self.state.spec;
-        let writes = matches!(attempt.purpose, Purpose::Present { .. }) || spec.is_single_and_quick();
+        let writes = match attempt.purpose {
+            Purpose::Present { .. } => true,
+            Purpose::Evaluate => false,
+            _ => spec.is_single_and_quick(),
+        };
         writes && seat.member.hands && seat.context == Context::Closed && spec.may_write()
     }
 }

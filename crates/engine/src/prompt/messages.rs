@@ -1,6 +1,6 @@
 //! The conversation an agent is shown: the task, the answers it may know, and what was said since.
 
-use crate::coordination::{Attempt, State, Turn};
+use crate::coordination::{Attempt, Previous, State, Turn};
 use althing_protocol::{Answer, Message, Purpose, Revision};
 use std::fmt::Write;
 
@@ -39,6 +39,15 @@ pub(super) fn presentation(state: &State, seat: usize, attempt: &Attempt) -> Vec
     messages
 }
 
+/// The conversation of whoever judges the final answer.
+pub(super) fn evaluation(state: &State, seat: usize, attempt: &Attempt, answer: &str) -> Vec<Message> {
+    let mut text = task(state);
+    let _ = write!(text, "\n\n<FINAL ANSWER>\n{answer}\n<END OF FINAL ANSWER>");
+    let mut messages = vec![Message::User(text)];
+    messages.extend(attempt.turns.iter().filter_map(|turn| message(state, seat, turn)));
+    messages
+}
+
 fn initially_known(attempt: &Attempt) -> Revision {
     match attempt.purpose {
         Purpose::Judge { knows, .. } => knows,
@@ -60,6 +69,15 @@ fn task(state: &State) -> String {
         let _ = write!(text, "<CONTEXT>\n{context}\n<END OF CONTEXT>\n\n");
     }
     let _ = write!(text, "<ORIGINAL MESSAGE>\n{}\n<END OF ORIGINAL MESSAGE>", spec.task);
+    if let Some(Previous { answer, why, .. }) = &state.previous {
+        let _ = write!(
+            text,
+            "\n\n<PREVIOUS ATTEMPT FEEDBACK>\nAn earlier final answer was not good enough, and everyone starts over.\n\
+             What it lacks: {}\nWhat to do: {}\n<EARLIER ANSWER>\n{answer}\n<END OF EARLIER ANSWER>\n\
+             <END OF PREVIOUS ATTEMPT FEEDBACK>",
+            why.reason, why.instructions
+        );
+    }
     text
 }
 

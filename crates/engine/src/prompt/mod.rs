@@ -40,6 +40,8 @@ pub(crate) enum TurnKind {
     VoteOnly,
     /// Write the final answer.
     Present(FinalAnswerStrategy),
+    /// Judge it.
+    Evaluate,
 }
 
 impl Coordination {
@@ -69,6 +71,7 @@ impl Coordination {
             Purpose::Judge { may_answer: true, .. } => TurnKind::Judge,
             Purpose::Judge { may_answer: false, .. } => TurnKind::VoteOnly,
             Purpose::Present { strategy } => TurnKind::Present(strategy),
+            Purpose::Evaluate => TurnKind::Evaluate,
             // Purposes of other deciders.
             Purpose::Carry | Purpose::Converse | Purpose::Compact => TurnKind::Answer { tool: false },
         };
@@ -86,6 +89,10 @@ impl Coordination {
     fn messages(&self, seat: usize, attempt: &Attempt) -> Vec<Message> {
         match attempt.purpose {
             Purpose::Present { .. } => messages::presentation(&self.state, seat, attempt),
+            Purpose::Evaluate => {
+                let answer = self.final_answer().unwrap_or_default();
+                messages::evaluation(&self.state, seat, attempt, &answer)
+            }
             _ => messages::contribution(&self.state, seat, attempt),
         }
     }
@@ -98,6 +105,7 @@ impl Coordination {
                 let vote = tools::vote_spec(&self.state.candidates(attempt.knows));
                 if may_answer { vec![tools::new_answer_spec(), vote] } else { vec![vote] }
             }
+            Purpose::Evaluate => vec![tools::submit_spec(), tools::restart_spec()],
             Purpose::Present { .. } | Purpose::Carry | Purpose::Converse | Purpose::Compact => Vec::new(),
         }
     }

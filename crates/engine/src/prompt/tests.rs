@@ -1,8 +1,8 @@
 //! What agents are shown, word for word, per role and mode; and how little it costs.
 
-use crate::coordination::tests::harness::{World, answer, member, spec, vote};
+use crate::coordination::tests::harness::{World, answer, call, member, spec, text, vote};
 use althing_protocol::{
-    AgentMode, Exchange, FinalAnswerStrategy, Message, Modes, RunRules, VotingSensitivity,
+    AgentMode, Exchange, FinalAnswerStrategy, Message, Modes, Reply, RunRules, VotingSensitivity,
 };
 use std::fmt::Write;
 
@@ -99,6 +99,19 @@ fn a_presenter_by_strategy() {
         world.says(1, vote("agent2"));
         insta::assert_snapshot!(format!("presenter_{strategy:?}"), rendered(&world, 1));
     }
+}
+
+#[test]
+fn whoever_judges_the_final_answer_and_whoever_starts_over() {
+    let mut world = judged(RunRules { max_restarts: 1, ..RunRules::default() });
+    world.says(0, vote("agent2"));
+    world.says(1, vote("agent2"));
+    world.says(1, text("Short waves scatter most."));
+    insta::assert_snapshot!("an_evaluation", rendered(&world, 1));
+    let arguments = r#"{"reason": "It gives no law.", "instructions": "Name the law."}"#;
+    let restart = call("restart_orchestration", arguments);
+    world.says(1, Reply { tool_calls: vec![restart], ..Reply::default() });
+    insta::assert_snapshot!("an_answer_after_a_restart", rendered(&world, 0));
 }
 
 #[test]

@@ -342,9 +342,10 @@ impl Leaf {
             AttemptOutcome::Cancelled => failed("it was cancelled"),
             AttemptOutcome::Failed { error, .. } => failed(error),
             AttemptOutcome::GaveUp { reason } => failed(reason),
-            AttemptOutcome::Answered | AttemptOutcome::Voted | AttemptOutcome::Said => {
-                Some(Ended { ok: true, ..Ended::default() })
-            }
+            AttemptOutcome::Answered
+            | AttemptOutcome::Voted
+            | AttemptOutcome::Evaluated { .. }
+            | AttemptOutcome::Said => Some(Ended { ok: true, ..Ended::default() }),
             AttemptOutcome::Presented { text } => {
                 Some(Ended { ok: true, output: text.clone(), ..Ended::default() })
             }

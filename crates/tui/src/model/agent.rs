@@ -129,6 +129,7 @@ impl Agent {
                     Purpose::Judge { may_answer: true, .. } => ("judging", true),
                     Purpose::Judge { may_answer: false, .. } => ("voting", true),
                     Purpose::Present { .. } => ("presenting", false),
+                    Purpose::Evaluate => ("evaluating", false),
                     Purpose::Carry => ("working", false),
                     Purpose::Converse => ("talking", false),
                     Purpose::Compact => ("summing up", false),
@@ -165,6 +166,10 @@ impl Agent {
                 "presented".clone_into(&mut self.doing);
                 self.add(at, What::Presented(text.clone()));
                 return;
+            }
+            AttemptOutcome::Evaluated { restart: None } => "lets the final answer stand".into(),
+            AttemptOutcome::Evaluated { restart: Some(restart) } => {
+                format!("asks to start over: {}", restart.reason)
             }
             AttemptOutcome::Said | AttemptOutcome::Exited { ok: true, .. } => {
                 "done".clone_into(&mut self.doing);

@@ -2,8 +2,8 @@
 
 use crate::coordination::{CallKey, Coordination};
 use althing_protocol::{
-    AgentId, AttemptOutcome, Event, Fact, Item, Member, Modes, Op, Origin, Reply, RunRules, RunSpec, Seq,
-    TaskId, TaskSpec, Timer, Timestamp, ToolCall, Usage,
+    AgentId, AttemptOutcome, Event, Fact, Item, Member, Modes, Op, Origin, Purpose, Reply, RunRules, RunSpec,
+    Seq, TaskId, TaskSpec, Timer, Timestamp, ToolCall, Usage,
 };
 
 pub(crate) fn member(id: &str) -> Member {
@@ -135,6 +135,12 @@ impl World {
             self.run.work(seat),
             Fact::AttemptEnded { attempt: call.attempt, outcome, usage: Usage::default() },
         );
+    }
+
+    /// Whether the seat judges the final answer.
+    pub(crate) fn is_judged_by(&self, seat: usize) -> bool {
+        let attempt = self.run.state.seats.get(seat).and_then(|seat| seat.attempt.as_ref());
+        attempt.is_some_and(|attempt| attempt.purpose == Purpose::Evaluate)
     }
 
     /// Seats with a call under way.

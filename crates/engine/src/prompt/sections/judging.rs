@@ -22,7 +22,7 @@ pub(super) fn say(scene: &Scene<'_>) -> Option<String> {
              one of them may be yours. Judge them by how well they serve the original message: whether they are correct, \
              complete and clear, not whose they are. Then vote for the best one with `vote`."
         }
-        (TurnKind::Answer { .. } | TurnKind::Present(_), _) => return None,
+        (TurnKind::Answer { .. } | TurnKind::Present(_) | TurnKind::Evaluate, _) => return None,
     };
     let bar = match scene.sensitivity {
         _ if scene.turn == TurnKind::VoteOnly => return Some(first.to_owned()),

@@ -1,6 +1,7 @@
 //! The sections of a system prompt, one file each. A role is a list of sections; each decides for itself whether it
 //! has something to say.
 
+mod evaluating;
 pub(super) mod family;
 pub(super) mod identity;
 mod judging;
@@ -22,6 +23,7 @@ impl Section {
         Self(planning::say),
         Self(judging::say),
         Self(presenting::say),
+        Self(evaluating::say),
     ];
 }
 

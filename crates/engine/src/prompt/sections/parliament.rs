@@ -15,7 +15,7 @@ pub(super) fn say(scene: &Scene<'_>) -> Option<String> {
              well as you can, then submit your complete answer by calling `new_answer`. The answer must stand on its \
              own: nobody sees what you write outside the tool call."
         }
-        (TurnKind::Judge | TurnKind::VoteOnly | TurnKind::Present(_), _) => return None,
+        (TurnKind::Judge | TurnKind::VoteOnly | TurnKind::Present(_) | TurnKind::Evaluate, _) => return None,
     };
     let judged_later = scene.votes && !alone && scene.turn == TurnKind::Answer { tool: true };
     Some(if judged_later {

@@ -1,0 +1,91 @@
+//! A run whose final answer is found wanting starts over, as the config allows.
+
+use althing_testkit::process::Signal;
+use althing_testkit::{Action, Fault, Gate, Moment, Recorded, Reply, Script};
+use serde_json::json;
+
+use super::support::{LIMIT, Scene, of_type, texts};
+
+const TASK: &str = "Why is the sky blue?";
+
+fn judges(request: &Recorded) -> bool {
+    request.tool_names().contains(&"restart_orchestration")
+}
+
+/// Everyone is of one mind; who judges asks for as many restarts as it can get.
+fn never_content() -> Action {
+    Action::with(|request| {
+        if judges(request) {
+            let arguments = json!({"reason": "It names no law.", "instructions": "Name the law."});
+            Action::from(Reply::call("restart_orchestration", &arguments))
+        } else {
+            Action::Usual
+        }
+    })
+}
+
+fn scene(script: impl Into<Script>, restarts: u32) -> Scene {
+    Scene::with(2, script, |team| {
+        team.rule("coordination", json!({ "max_orchestration_restarts": restarts }))
+    })
+}
+
+#[test]
+fn an_answer_found_wanting_starts_the_run_over_until_it_may_not_any_more() {
+    let script =
+        Script::parliament().on("model-a").always(never_content()).on("model-b").always(Action::Usual);
+    let scene = scene(script, 2);
+    let result = scene.result(&[TASK]);
+    assert_eq!(result["coordination_summary"]["restarts"], 2);
+    assert_eq!(result["status"], "completed");
+    // Three tries of five calls, two of them judged.
+    assert_eq!((scene.server.request_count(), &result["usage"]["calls"]), (17, &json!(17)));
+    let requests = scene.server.requests();
+    let told = requests.iter().filter(|request| texts(request).contains("Name the law."));
+    assert_eq!(told.count(), 11, "everyone in the second and third try, and who judged the second");
+    assert_eq!(requests.iter().filter(|request| judges(request)).count(), 2);
+    let events = scene.althing.events();
+    let restarted: Vec<_> = of_type(&events, "decided")
+        .into_iter()
+        .filter(|event| event["data"]["verdict"] == "restarted")
+        .map(|event| event["data"]["nth"].clone())
+        .collect();
+    assert_eq!(restarted, [1, 2]);
+}
+
+#[test]
+fn an_answer_that_is_good_enough_costs_one_more_call_and_a_failing_judge_none_of_the_answer() {
+    for judged in [
+        Action::from(Reply::call("submit", &json!({"confirmed": true}))),
+        Action::Fault(Fault::Status(400), Moment::BeforeHeaders),
+    ] {
+        let script = Script::parliament().on("model-a").nth(3, judged);
+        let scene = scene(script, 1);
+        let output = scene.run(&[TASK]).expect_code(0);
+        assert_eq!(output.stdout, "Final answer of model-a\n");
+        assert_eq!(scene.server.request_count(), 6, "{:?}", scene.calls());
+    }
+}
+
+#[test]
+fn a_run_that_was_stopped_after_it_started_over_goes_on_in_its_second_try() {
+    let gate = Gate::before_headers();
+    let script = Script::parliament()
+        .on("model-a")
+        .always(never_content())
+        .on("model-b")
+        .nth(2, Action::gated(Action::Usual, &gate));
+    let scene = scene(script, 1);
+    let running = scene.spawn(&[TASK]);
+    gate.wait_waiting_blocking(1, LIMIT);
+    running.signal(Signal::TERM);
+    running.wait(LIMIT).expect_code(4);
+    let before = scene.server.request_count();
+    gate.release_all();
+    let output = scene.resume().expect_code(0);
+    assert_eq!(output.stdout, "Final answer of model-a\n");
+    assert!(scene.server.request_count() - before <= 5, "only what the second try still lacked");
+    assert!(
+        scene.server.requests().iter().skip(before).all(|request| texts(request).contains("Name the law."))
+    );
+}
