@@ -165,6 +165,15 @@ pub enum Command {
         #[arg(long, value_enum, default_value_t = Approve::Ask)]
         approve: Approve,
     },
+    /// Serve `launch_run` to MCP clients: over stdio, or with --http over HTTP on this machine
+    Mcp {
+        /// Listen there for streamable HTTP, such as 127.0.0.1:7465; the token is `ALTHING_MCP_TOKEN`, or a fresh one
+        #[arg(long, value_name = "ADDR")]
+        http: Option<std::net::SocketAddr>,
+        /// How long a call waits for its run before it gives the run's id instead
+        #[arg(long, value_name = "SECONDS", default_value_t = 45)]
+        wait: u64,
+    },
     /// Stages of programs and runs, from a file
     Workflow {
         #[command(subcommand)]

@@ -11,6 +11,7 @@ mod args;
 mod command;
 mod context;
 mod conversation;
+mod desk;
 mod exit;
 mod follow;
 mod found;
@@ -62,6 +63,10 @@ fn run(args: args::Args) -> Result<Exit, Failure> {
             command::resume::run(&args.options, id.as_deref(), &surroundings)
         }
         Some(args::Command::Chat { approve }) => command::chat::run(&args.options, approve, &surroundings),
+        Some(args::Command::Mcp { http, wait }) => {
+            let serving = command::mcp::Serving { http, wait };
+            command::mcp::run(&args.options, &serving, surroundings)
+        }
         Some(args::Command::Workflow { action }) => {
             command::workflow::run(&args.options, action, &surroundings)
         }

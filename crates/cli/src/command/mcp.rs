@@ -1,0 +1,96 @@
+//! `althing mcp`: serves `launch_run` to MCP clients, over stdio or streamable HTTP.
+
+use crate::args::Options;
+use crate::desk::RunDesk;
+use crate::exit::{Exit, Failure};
+use crate::session;
+use crate::show;
+use crate::surroundings::Surroundings;
+use crate::team;
+use althing_engine::guidance;
+use althing_mcp::{McpServer, ServeOptions, WebLimits};
+use althing_protocol::Secret;
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream as Blocking;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::UnixStream;
+
+/// What `althing mcp` takes.
+pub struct Serving {
+    /// Where to listen; None: stdio.
+    pub http: Option<SocketAddr>,
+    /// How many seconds `launch_run` waits for a run's end.
+    pub wait: u64,
+}
+
+pub fn run(options: &Options, serving: &Serving, surroundings: Surroundings) -> Result<Exit, Failure> {
+    let runtime = session::runtime()?;
+    let mut signals = session::signals(&runtime)?;
+    let team = team::assemble(options, &surroundings)?;
+    for note in &team.notes {
+        show::say(note);
+    }
+    // A call from outside counts as approved by its client, unless the config wants a person to say so.
+    let asked = team.config.interactive.as_ref();
+    let require_approval =
+        asked.is_some_and(|interactive| interactive.enabled && interactive.require_approval);
+    let token = surroundings.variable("ALTHING_MCP_TOKEN").map(Secret::new);
+    let desk = Arc::new(RunDesk::new(team, options.clone(), surroundings)?);
+    let mut serve = ServeOptions::new(guidance(desk.team()));
+    serve.wait = Duration::from_secs(serving.wait);
+    serve.require_approval = require_approval;
+    let server = McpServer::new(desk.clone(), serve);
+    runtime.block_on(async {
+        let ended = match serving.http {
+            None => tokio::select! {
+                ended = over_stdio(&server) => ended.map(|()| Exit::Answered),
+                _ = signals.next() => Ok(Exit::Interrupted),
+            },
+            Some(address) => match server.listen(address, token.clone(), WebLimits::default()).await {
+                Ok(listener) => {
+                    show::say(&format!("serving MCP at {}", listener.url()));
+                    if token.is_none() {
+                        // Said once, to the one who started it; nothing else keeps it.
+                        show::say_secret(&format!("bearer token: {}", listener.token().reveal()));
+                    }
+                    signals.next().await;
+                    Ok(Exit::Answered)
+                }
+                Err(error) => Err(error),
+            },
+        };
+        desk.close().await;
+        ended.map_err(Failure::usage)
+    })
+}
+
+/// Serves the one client at our stdin and stdout. Those may be anything, so threads carry them to and from a socket.
+async fn over_stdio(server: &McpServer) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("stdin and stdout cannot be used: {error}");
+    let (mut heard, input) = Blocking::pair().map_err(failed)?;
+    let (output, mut said) = Blocking::pair().map_err(failed)?;
+    let socket = |blocking: Blocking| {
+        blocking.set_nonblocking(true)?;
+        UnixStream::from_std(blocking)
+    };
+    std::thread::spawn(move || {
+        // When stdin ends, the socket does.
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut heard);
+    });
+    let carrying = std::thread::spawn(move || {
+        let mut buffer = [0; 16 * 1024];
+        while let Ok(read @ 1..) = said.read(&mut buffer) {
+            let mut stdout = std::io::stdout().lock();
+            let bytes = buffer.get(..read).unwrap_or_default();
+            if stdout.write_all(bytes).and_then(|()| stdout.flush()).is_err() {
+                return;
+            }
+        }
+    });
+    let ended = server.serve_pipes(socket(input).map_err(failed)?, socket(output).map_err(failed)?).await;
+    // What was said last is still on its way.
+    let _ = tokio::task::spawn_blocking(move || carrying.join()).await;
+    ended
+}

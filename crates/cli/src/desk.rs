@@ -1,0 +1,277 @@
+//! Runs for MCP clients: each a session of its own, started here or found in the state directory.
+
+use crate::args::Options;
+use crate::conversation;
+use crate::exit::Failure;
+use crate::place::Places;
+use crate::session::{self, Begun, NewSession};
+use crate::show::Plain;
+use crate::surroundings::Surroundings;
+use crate::team::Team;
+use althing_engine::{Consent, Front, launch_run_spec, resolve_launch};
+use althing_mcp::{RunFeed, RunFile, RunNews, RunPlace, RunService, RunView};
+use althing_protocol::{
+    BoxFuture, Decision, Engine, Event, EventStream, Fact, FeedItem, Interaction, InteractionId, LaunchRun,
+    ModeChoice, Op, Origin, RunResult, Seq, SessionId, SessionKind, TaskId, TaskSpec, TeamSpec, ToolSpec,
+    Verdict,
+};
+use althing_storage::{Below, SessionManager};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The largest file that a client is given.
+const MOST_FILE_BYTES: u64 = 4 << 20;
+
+/// What the desk starts runs with.
+pub struct RunDesk {
+    team: Team,
+    options: Options,
+    surroundings: Surroundings,
+    team_spec: TeamSpec,
+    /// Runs that were started here, by session.
+    started: Mutex<BTreeMap<String, Arc<Started>>>,
+}
+
+/// A run that was started here.
+struct Started {
+    front: Front,
+    places: Arc<Places>,
+}
+
+impl RunDesk {
+    pub fn new(team: Team, options: Options, surroundings: Surroundings) -> Result<Self, Failure> {
+        let cast = session::cast(&team, Some(&team.config.context_paths), &surroundings)?;
+        let team_spec = conversation::team_spec(&team, &cast, &options, false, &surroundings)?;
+        Ok(Self { team, options, surroundings, team_spec, started: Mutex::default() })
+    }
+
+    /// What the runs are made of.
+    pub fn team(&self) -> &TeamSpec {
+        &self.team_spec
+    }
+
+    fn state(&self) -> Result<SessionManager, String> {
+        let dir = self.surroundings.state_dir(self.options.state_dir.as_deref());
+        althing_storage::open_state(&dir).map_err(|error| error.to_string())
+    }
+
+    fn started(&self, session: &str) -> Option<Arc<Started>> {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner).get(session).cloned()
+    }
+
+    /// Everything that happened in a run's session.
+    fn events(&self, run: &str) -> Option<Vec<Arc<Event>>> {
+        let (session, _) = split(run)?;
+        let state = self.state().ok()?;
+        Some(state.read(&SessionId::new(session)).ok()?.events)
+    }
+
+    async fn start(&self, launch: LaunchRun) -> Result<String, String> {
+        let choice = ModeChoice::default();
+        // The client stands for what it asks for; what it cannot grant stays as the config has it.
+        let launch = resolve_launch(&self.team_spec, &launch, &choice, Consent::Nobody, fastrand::u64(..))?;
+        let cast = session::cast(&self.team, Some(&launch.spec.context_paths), &self.surroundings)
+            .map_err(|failure| failure.message)?;
+        let goal = launch.spec.task.clone();
+        let op = Op::StartRun { spec: Box::new(launch.spec) };
+        let new = NewSession { kind: SessionKind::Run, goal, op };
+        let begun = session::begin(new, &self.team, cast, None, &self.options, &self.surroundings).await;
+        let Begun { id, orchestrator, places } = begun.map_err(|failure| failure.message)?;
+        let started = Arc::new(Started { front: orchestrator.front(), places });
+        self.started.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_string(), started.clone());
+        tokio::spawn(async move {
+            let ended = tokio::task::spawn_blocking(move || orchestrator.join()).await;
+            drop(ended);
+            started.places.close().await;
+        });
+        Ok(format!("{id}.{}", TaskId::run(1)))
+    }
+
+    /// Stops everything that is under way.
+    pub async fn close(&self) {
+        let started = std::mem::take(&mut *self.started.lock().unwrap_or_else(PoisonError::into_inner));
+        for one in started.into_values() {
+            one.front.submit(Op::Shutdown, Origin::System);
+            one.places.close().await;
+        }
+    }
+
+    fn read(&self, run: &str, place: RunPlace, path: &str) -> Result<RunFile, String> {
+        let view =
+            view(run, &self.events(run).ok_or("there is no such run")?).ok_or("there is no such run")?;
+        let (session, task) = split(run).ok_or("there is no such run")?;
+        let log = self.state()?.session_dir(&SessionId::new(session)).join("tasks").join(task);
+        let root = match place {
+            RunPlace::Log => log,
+            RunPlace::Workspace => {
+                let result = finished(&self.events(run).unwrap_or_default(), task);
+                let path = result.and_then(|result| result.workspace_path);
+                PathBuf::from(path.ok_or_else(|| format!("run {} has no workspace to read", view.run_id))?)
+            }
+        };
+        let found = althing_storage::read_below(&root, path, MOST_FILE_BYTES);
+        Ok(match found.map_err(|error| format!("`{path}` cannot be read: {error}"))? {
+            Below::Text(text) => RunFile::Text(text),
+            Below::Names(names) => RunFile::Directory(names),
+        })
+    }
+}
+
+/// Session and task of a run's id.
+fn split(run: &str) -> Option<(&str, &str)> {
+    run.split_once('.').filter(|(session, task)| !session.is_empty() && !task.is_empty())
+}
+
+fn finished(events: &[Arc<Event>], task: &str) -> Option<RunResult> {
+    events.iter().rev().find_map(|event| match &event.fact {
+        Fact::Decided(Verdict::Finished { result, .. })
+            if event.task.as_ref().is_some_and(|of| of.as_str() == task) =>
+        {
+            Some((**result).clone())
+        }
+        _ => None,
+    })
+}
+
+/// A run in brief, from everything that happened.
+fn view(run: &str, events: &[Arc<Event>]) -> Option<RunView> {
+    let (_, task) = split(run)?;
+    let spec = events.iter().find_map(|event| match &event.fact {
+        Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } if id.as_str() == task => Some(spec),
+        _ => None,
+    })?;
+    let (mut plain, mut progress) = (Plain::default(), None);
+    let mut interactions: Vec<Interaction> = Vec::new();
+    for event in events {
+        if let Some((who, what)) = plain.words(&FeedItem::Event(event.clone())) {
+            progress = Some(format!("{who}: {what}"));
+        }
+        match &event.fact {
+            Fact::InteractionOpened(open) => interactions.push(open.clone()),
+            Fact::InteractionClosed { id, .. } => interactions.retain(|open| open.id != *id),
+            _ => {}
+        }
+    }
+    let status = finished(events, task).map(|result| result.status);
+    let run_id = run.to_owned();
+    Some(RunView { run_id, task: spec.task.clone(), status, progress, interactions })
+}
+
+impl RunService for RunDesk {
+    fn launch_tool(&self) -> ToolSpec {
+        launch_run_spec(&self.team_spec)
+    }
+
+    fn launch(&self, launch: LaunchRun) -> BoxFuture<'_, Result<String, String>> {
+        Box::pin(self.start(launch))
+    }
+
+    fn view<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunView>> {
+        Box::pin(async move { view(run, &self.events(run)?) })
+    }
+
+    fn list(&self, most: usize) -> BoxFuture<'_, Vec<RunView>> {
+        Box::pin(async move {
+            let sessions = self.state().ok().and_then(|state| state.list().ok()).unwrap_or_default();
+            let runs = sessions.into_iter().filter(|session| {
+                session.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.kind == SessionKind::Run)
+            });
+            let ids = runs.take(most).map(|session| format!("{}.{}", session.id, TaskId::run(1)));
+            ids.filter_map(|run| view(&run, &self.events(&run)?)).collect()
+        })
+    }
+
+    fn follow<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<Box<dyn RunFeed>>> {
+        Box::pin(async move {
+            let (session, task) = split(run)?;
+            let result = finished(&self.events(run)?, task);
+            let live = self.started(session).map(|started| started.front.subscribe(Seq(0)));
+            let feed = Following { live, plain: Plain::default(), task: TaskId::from(task), result };
+            Some(Box::new(feed) as Box<dyn RunFeed>)
+        })
+    }
+
+    fn result<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunResult>> {
+        Box::pin(async move { finished(&self.events(run)?, split(run)?.1) })
+    }
+
+    fn cancel<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let (session, task) = split(run).ok_or("there is no such run")?;
+            let started = self.started(session).ok_or_else(|| {
+                format!("run {run} is not under way here; a run of another process is stopped there")
+            })?;
+            started.front.submit(Op::Cancel { task: TaskId::from(task) }, Origin::Client);
+            Ok(())
+        })
+    }
+
+    fn answer<'a>(
+        &'a self,
+        run: &'a str,
+        interaction: InteractionId,
+        decision: Decision,
+    ) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let (session, _) = split(run).ok_or("there is no such run")?;
+            let started = self.started(session).ok_or_else(|| format!("run {run} is not under way here"))?;
+            started.front.submit(Op::Answer { interaction, decision }, Origin::Client);
+            Ok(())
+        })
+    }
+
+    fn file<'a>(
+        &'a self,
+        run: &'a str,
+        place: RunPlace,
+        path: &'a str,
+    ) -> BoxFuture<'a, Result<RunFile, String>> {
+        Box::pin(async move { self.read(run, place, path) })
+    }
+}
+
+/// A run's news.
+struct Following {
+    /// None for a run that is not under way here.
+    live: Option<Box<dyn EventStream>>,
+    plain: Plain,
+    task: TaskId,
+    result: Option<RunResult>,
+}
+
+impl RunFeed for Following {
+    fn next(&mut self) -> BoxFuture<'_, RunNews> {
+        Box::pin(async move {
+            loop {
+                if let Some(result) = &self.result {
+                    return RunNews::Ended(Box::new(result.clone()));
+                }
+                let item = match &mut self.live {
+                    Some(live) => live.next().await,
+                    // Nothing more is heard of it here.
+                    None => std::future::pending().await,
+                };
+                let Some(Ok(item)) = item else {
+                    self.live = None;
+                    continue;
+                };
+                if let FeedItem::Event(event) = &item {
+                    match &event.fact {
+                        Fact::Decided(Verdict::Finished { result, .. })
+                            if event.task.as_ref() == Some(&self.task) =>
+                        {
+                            self.result = Some((**result).clone());
+                            continue;
+                        }
+                        Fact::InteractionOpened(open) => return RunNews::Asks(Box::new(open.clone())),
+                        _ => {}
+                    }
+                }
+                if let Some((who, what)) = self.plain.words(&item) {
+                    return RunNews::Line(format!("{who}: {what}"));
+                }
+            }
+        })
+    }
+}
