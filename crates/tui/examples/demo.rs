@@ -131,8 +131,7 @@ fn main() -> std::io::Result<()> {
         bell: true,
         ..TuiOptions::default()
     };
-    let mut script = Script::default();
-    script.now = Timestamp(Here.now().0 - 300_000);
+    let mut script = Script { now: Timestamp(Here.now().0 - 300_000), ..Script::default() };
     match scene.as_str() {
         "welcome" => {
             script.chat(true);

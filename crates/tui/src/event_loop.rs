@@ -10,7 +10,7 @@ use althing_protocol::{Engine, FeedItem, JournalError, Origin, Seq};
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use crossterm::terminal::{BeginSynchronizedUpdate, EndSynchronizedUpdate};
 use crossterm::{execute, queue};
-use futures_util::{FutureExt, StreamExt};
+use futures_util::StreamExt;
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use std::io::{self, Write};
@@ -49,7 +49,7 @@ pub async fn run(
         app,
         guard,
         terminal,
-        keys: Some(EventStream::new()),
+        keys: Keys::listen(),
         dirty: true,
         drawn: None,
         signals: Signals::listen()?,
@@ -106,14 +106,46 @@ impl Signals {
     }
 }
 
+/// Keys, read in a task of its own: the stream of them wants to be waited for by one and the same waiter.
+struct Keys {
+    receiver: mpsc::Receiver<io::Result<TerminalEvent>>,
+    pump: tokio::task::JoinHandle<()>,
+}
+
+impl Keys {
+    fn listen() -> Self {
+        let (sender, receiver) = mpsc::channel(MOST_AT_ONCE);
+        let pump = tokio::spawn(async move {
+            let mut stream = EventStream::new();
+            while let Some(event) = stream.next().await {
+                if sender.send(event).await.is_err() {
+                    break;
+                }
+            }
+        });
+        Self { receiver, pump }
+    }
+
+    /// Reads no more keys: they belong to another program now.
+    async fn stop(&mut self) {
+        self.pump.abort();
+        let _ = (&mut self.pump).await;
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        self.pump.abort();
+    }
+}
+
 struct Loop {
     engine: Arc<dyn Engine>,
     outside: Arc<dyn Outside>,
     app: App,
     guard: TerminalGuard,
     terminal: Terminal<CrosstermBackend<io::Stdout>>,
-    /// None while another program has the terminal: its keys are not ours.
-    keys: Option<EventStream>,
+    keys: Keys,
     dirty: bool,
     drawn: Option<Instant>,
     signals: Signals,
@@ -145,7 +177,7 @@ impl Loop {
             let woken = self.wait(&mut feed, live).await;
             let effects = match woken {
                 Woken::Key(None) => break Ok(TuiExit::Stopped),
-                Woken::Key(Some(event)) => self.on_keys(event?),
+                Woken::Key(Some(event)) => self.on_keys(&event?),
                 Woken::Feed(None) => {
                     live = false;
                     self.dirty = true;
@@ -172,11 +204,10 @@ impl Loop {
     async fn wait(&mut self, feed: &mut mpsc::Receiver<Fed>, live: bool) -> Woken {
         let ticking = self.app.is_ticking() && !self.app.options.replay;
         let due = self.drawn.map_or_else(Instant::now, |drawn| drawn + FRAME);
-        let keys = self.keys.get_or_insert_with(EventStream::new);
         let dirty = self.dirty;
         tokio::select! {
             biased;
-            event = keys.next() => Woken::Key(event),
+            event = self.keys.receiver.recv() => Woken::Key(event),
             signal = self.signals.next() => Woken::Signal(signal),
             () = tokio::time::sleep_until(due), if dirty => Woken::Frame,
             item = feed.recv(), if live => Woken::Feed(item),
@@ -204,13 +235,12 @@ impl Loop {
         Ok(())
     }
 
-    fn on_keys(&mut self, first: TerminalEvent) -> Vec<Effect> {
+    fn on_keys(&mut self, first: &TerminalEvent) -> Vec<Effect> {
         let now = self.outside.now();
-        let mut effects = self.app.handle(&first, now);
+        let mut effects = self.app.handle(first, now);
         // Keys that are already here are handled before the next frame.
         while effects.is_empty() {
-            let next = self.keys.as_mut().and_then(|keys| keys.next().now_or_never());
-            let Some(Some(Ok(event))) = next else { break };
+            let Ok(Ok(event)) = self.keys.receiver.try_recv() else { break };
             effects.extend(self.app.handle(&event, now));
         }
         self.dirty = true;
@@ -278,7 +308,7 @@ impl Loop {
                     out.write_all(b"\x07")?;
                     out.flush()?;
                 }
-                Effect::Suspend => self.suspend()?,
+                Effect::Suspend => self.suspend().await?,
                 Effect::Redraw => self.terminal.clear()?,
                 Effect::Leave(exit) => return Ok(Some(exit)),
             }
@@ -292,22 +322,24 @@ impl Loop {
         &mut self,
         work: impl FnOnce(&dyn Outside) -> T + Send + 'static,
     ) -> io::Result<T> {
-        self.keys = None;
+        self.keys.stop().await;
         self.guard.lend();
         let outside = Arc::clone(&self.outside);
         let done = tokio::task::spawn_blocking(move || work(&*outside)).await;
         self.guard.retake()?;
+        self.keys = Keys::listen();
         self.terminal.clear()?;
         self.drawn = None;
         done.map_err(io::Error::other)
     }
 
     /// Stops as Ctrl+Z does, and comes back to the same screen.
-    fn suspend(&mut self) -> io::Result<()> {
-        self.keys = None;
+    async fn suspend(&mut self) -> io::Result<()> {
+        self.keys.stop().await;
         self.guard.lend();
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
         self.guard.retake()?;
+        self.keys = Keys::listen();
         self.terminal.clear()?;
         self.drawn = None;
         Ok(())

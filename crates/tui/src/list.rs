@@ -93,8 +93,9 @@ impl Layouts {
 impl Held {
     /// Lays out what is new of a growing text: only its last block can look different.
     fn grow(&mut self, text: &str, head: Line, width: usize) {
-        let (done, _) = self.settled;
-        if self.width != width || done > text.len() || self.version.is_some() || self.lines.is_empty() {
+        let (done, laid) = self.settled;
+        // Nothing laid out yet, another width, or another text: from the beginning.
+        if laid == 0 || self.width != width || done > text.len() {
             self.lines = vec![Line::default(), head];
             self.settled = (0, 2);
             self.version = None;
@@ -145,13 +146,13 @@ impl Scroll {
     }
 
     /// Goes to the beginning.
-    pub fn to_top(&mut self) {
+    pub fn go_top(&mut self) {
         self.top = Some((0, 0));
         self.pending = 0;
     }
 
     /// Goes to the end, and stays there.
-    pub fn to_end(&mut self) {
+    pub fn go_end(&mut self) {
         self.top = None;
         self.pending = 0;
     }
@@ -162,7 +163,7 @@ impl Scroll {
     }
 
     /// Goes to an item.
-    pub fn to(&mut self, item: usize) {
+    pub fn go_to(&mut self, item: usize) {
         self.top = Some((item, 0));
         self.pending = 0;
     }

@@ -167,10 +167,12 @@ impl<'a> Canvas<'a> {
                     }
                 }
             }
-            if self.ascii && wide > 1 && !safe.is_ascii() {
-                if let Some(cell) = self.buffer.cell_mut(Position { x: at, y }) {
-                    cell.set_symbol("?").set_style(style);
-                }
+            if self.ascii
+                && wide > 1
+                && !safe.is_ascii()
+                && let Some(cell) = self.buffer.cell_mut(Position { x: at, y })
+            {
+                cell.set_symbol("?").set_style(style);
             }
             at += wide;
             self.unhide(at, y);
@@ -183,19 +185,19 @@ impl<'a> Canvas<'a> {
         if x == 0 {
             return;
         }
-        if let Some(left) = self.buffer.cell_mut(Position { x: x - 1, y }) {
-            if left.symbol().width() > 1 {
-                left.set_symbol(" ");
-            }
+        if let Some(left) = self.buffer.cell_mut(Position { x: x - 1, y })
+            && left.symbol().width() > 1
+        {
+            left.set_symbol(" ");
         }
     }
 
     /// The cell behind what was written shows something of its own.
     fn unhide(&mut self, x: u16, y: u16) {
-        if let Some(cell) = self.buffer.cell_mut(Position { x, y }) {
-            if cell.symbol().is_empty() {
-                cell.set_symbol(" ");
-            }
+        if let Some(cell) = self.buffer.cell_mut(Position { x, y })
+            && cell.symbol().is_empty()
+        {
+            cell.set_symbol(" ");
         }
     }
 }

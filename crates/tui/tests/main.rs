@@ -5,8 +5,29 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::needless_pass_by_value,
-    clippy::cast_possible_wrap,
     reason = "helpers of tests fail by panicking, and are written to be called briefly"
+)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests measure how long a frame takes, and read their own memory"
 )]
 
 mod script;
+
+mod suite {
+    mod approvals;
+    mod attach;
+    mod conversation;
+    mod hostile;
+    mod keys;
+    mod modes;
+    mod overriding;
+    mod plain;
+    mod replay;
+    mod runs;
+    mod screens;
+    mod size;
+    mod speed;
+    mod support;
+    mod tasks;
+}

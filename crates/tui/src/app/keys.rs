@@ -1,7 +1,7 @@
 //! Which key does what, by what is on the screen.
 
-use super::modal::wants_newline;
-use super::screen::moment_text;
+use super::answer::wants_newline;
+use super::screen::{diff_answers, moment_text};
 use super::{App, Effect, Modal, Reader, Screen};
 use crate::attach;
 use crate::editor::{Editor, Motion};
@@ -202,8 +202,8 @@ impl App {
             KeyCode::Down => scroll.by(1),
             KeyCode::PageUp => scroll.by(-page),
             KeyCode::PageDown | KeyCode::Char(' ') => scroll.by(page),
-            KeyCode::Home => scroll.to_top(),
-            KeyCode::End => scroll.to_end(),
+            KeyCode::Home => scroll.go_top(),
+            KeyCode::End => scroll.go_end(),
             KeyCode::Char('a') => self.open_question(),
             KeyCode::Char('x') => {
                 let task = id.clone();
@@ -246,8 +246,8 @@ impl App {
             KeyCode::Down => reader.scroll.by(1),
             KeyCode::PageUp => reader.scroll.by(-page),
             KeyCode::PageDown | KeyCode::Char(' ') => reader.scroll.by(page),
-            KeyCode::Home | KeyCode::Char('g') => reader.scroll.to_top(),
-            KeyCode::End | KeyCode::Char('G') => reader.scroll.to_end(),
+            KeyCode::Home | KeyCode::Char('g') => reader.scroll.go_top(),
+            KeyCode::End | KeyCode::Char('G') => reader.scroll.go_end(),
             KeyCode::Char('/') => (reader.typing, reader.search) = (true, Some(String::new())),
             KeyCode::Char('n') => find(reader, 1),
             KeyCode::Char('N') => find(reader, -1),
@@ -318,16 +318,16 @@ impl App {
             KeyCode::PageUp => self.scroll_run(-page),
             KeyCode::PageDown | KeyCode::Char(' ') => self.scroll_run(page),
             KeyCode::Home | KeyCode::Char('g') => {
-                screen.scroll().into_iter().for_each(|scroll| scroll.to_top())
+                screen.scroll().into_iter().for_each(super::super::list::Scroll::go_top)
             }
             KeyCode::End | KeyCode::Char('G') => {
-                screen.scroll().into_iter().for_each(|scroll| scroll.to_end())
+                screen.scroll().into_iter().for_each(super::super::list::Scroll::go_end)
             }
             KeyCode::Char('/') => (screen.typing, screen.search) = (true, Some(String::new())),
             KeyCode::Char('n') => self.find_moment(1),
             KeyCode::Char('N') => self.find_moment(-1),
             KeyCode::Char('d') => {
-                let reader = self.model.runs.get(&id).and_then(|run| self.diff_answers(run, tab));
+                let reader = self.model.runs.get(&id).and_then(|run| diff_answers(run, tab));
                 match reader {
                     Some(reader) => self.read(reader),
                     None => self.run_diff(&id),
@@ -353,10 +353,10 @@ impl App {
     }
 
     fn scroll_run(&mut self, lines: isize) {
-        if let Some(Screen::Run(screen)) = self.screens.last_mut() {
-            if let Some(scroll) = screen.scroll() {
-                scroll.by(lines);
-            }
+        if let Some(Screen::Run(screen)) = self.screens.last_mut()
+            && let Some(scroll) = screen.scroll()
+        {
+            scroll.by(lines);
         }
     }
 
@@ -421,9 +421,7 @@ impl App {
             let (title, text) = agent.timeline.get(at).map(moment_text).unwrap_or_default();
             title.to_lowercase().contains(&wanted) || text.to_lowercase().contains(&wanted)
         };
-        let found = (1..=count)
-            .map(|n| (start as isize + step * n as isize).rem_euclid(count.max(1) as isize) as usize)
-            .find(|at| holds(*at));
+        let found = (1..=count).map(|n| around(start, n, count, step)).find(|at| holds(*at));
         match found {
             Some(at) if !wanted.is_empty() => scroll.select(at),
             _ => self.toast = Some(format!("not found: {wanted}")),
@@ -449,13 +447,19 @@ fn find(reader: &mut Reader, step: isize) {
     if wanted.is_empty() || count == 0 {
         return;
     }
-    let start = reader.scroll.selected.map_or(0, |at| at as isize + step);
-    let direction = if step < 0 { -1 } else { 1 };
-    let found = (0..count as isize)
-        .map(|n| (start + direction * n).rem_euclid(count as isize) as usize)
+    // The first search looks at where one is, the next ones behind it.
+    let (start, first) = reader.scroll.selected.map_or((0, 0), |at| (at, step.unsigned_abs()));
+    let found = (first..first + count)
+        .map(|n| around(start, n, count, step))
         .find(|at| reader.parts().get(*at).is_some_and(|part| part.to_lowercase().contains(&wanted)));
     match found {
         Some(at) => reader.scroll.select(at),
         None => reader.scroll.selected = None,
     }
+}
+
+/// The place `n` steps on from a start, forwards or backwards, in a circle.
+fn around(start: usize, n: usize, count: usize, step: isize) -> usize {
+    let count = count.max(1);
+    if step < 0 { (start + count - n % count) % count } else { (start + n) % count }
 }

@@ -2,6 +2,7 @@
 //!
 //! Pure: a key gives effects, and only the event loop carries them out. No I/O, no clock.
 
+mod answer;
 mod command;
 mod keys;
 mod modal;
@@ -21,7 +22,9 @@ use crate::outside::{Outside, TuiExit, TuiOptions, Welcome};
 use crate::paint::Canvas;
 use crate::theme::Theme;
 use crate::view;
-use althing_protocol::{AgentId, FeedItem, InteractionId, Member, Op, PlanRef, TaskId, Timestamp};
+use althing_protocol::{
+    AgentId, FeedItem, InteractionId, Member, ModeChoice, Op, PlanRef, TaskId, Timestamp,
+};
 use crossterm::event::Event as TerminalEvent;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -146,6 +149,10 @@ pub struct App {
     pub(crate) rung: usize,
     /// The attached program's screen.
     pub(crate) attached: Option<althing_protocol::Screen>,
+    /// Whether the user toggled or said something.
+    pub(crate) touched: bool,
+    /// How far a modal that only tells something is scrolled.
+    pub(crate) told: usize,
     pub(crate) effects: Vec<Effect>,
 }
 
@@ -185,6 +192,8 @@ impl App {
             dismissed: Vec::new(),
             rung: 0,
             attached: None,
+            told: 0,
+            touched: false,
             effects: Vec::new(),
             outside,
             model,
@@ -212,6 +221,10 @@ impl App {
 
     /// Catches up with the model, after one or many items were folded.
     pub fn sync(&mut self) {
+        // What was toggled before this screen began still holds, until the user toggles or says something here.
+        if !self.touched && self.model.choice != ModeChoice::default() {
+            self.modes.adopt(&self.model.choice);
+        }
         self.modes.follow(&self.model);
         self.sync_modal();
         let waiting = self.model.waiting();
@@ -220,11 +233,11 @@ impl App {
         }
         self.rung = waiting;
         // A task that ended has no terminal any more.
-        if let Some(Screen::Attached(id)) = self.screens.last() {
-            if self.model.task(id).is_none_or(|task| task.status.is_final()) {
-                self.toast = Some("the program has ended".into());
-                self.screens.pop();
-            }
+        if let Some(Screen::Attached(id)) = self.screens.last()
+            && self.model.task(id).is_none_or(|task| task.status.is_final())
+        {
+            self.toast = Some("the program has ended".into());
+            self.screens.pop();
         }
     }
 

@@ -191,10 +191,10 @@ impl App {
         let Some(run) = self.model.runs.get(id) else { return };
         let mut screen = RunScreen::open(run);
         // In single-agent mode the chosen agent's tab is the one to see.
-        if let (None, Some(agent)) = (&run.result, &self.modes.selected_agent) {
-            if let Some(seat) = run.agents.iter().position(|other| other.member.id == *agent) {
-                screen.tab = seat;
-            }
+        if let (None, Some(agent)) = (&run.result, &self.modes.selected_agent)
+            && let Some(seat) = run.agents.iter().position(|other| other.member.id == *agent)
+        {
+            screen.tab = seat;
         }
         self.screens.push(Screen::Run(screen));
     }
@@ -228,23 +228,23 @@ impl App {
         }
     }
 
-    /// What changed from an agent's answer before to its newest; with a single answer, between it and another agent's.
-    pub(crate) fn diff_answers(&self, run: &Run, seat: usize) -> Option<Reader> {
-        let agent = run.agents.get(seat)?;
-        let mut own = agent.answers().rev();
-        let (label, newest) = own.next()?;
-        if let Some((before, text)) = own.next() {
-            return Some(Reader::diff(&format!("{before} to {label}"), text, newest));
-        }
-        let others = run.agents.iter().enumerate().filter(|(other, _)| *other != seat);
-        let (other, text) = others.filter_map(|(_, agent)| agent.answers().next_back()).next_back()?;
-        Some(Reader::diff(&format!("{other} to {label}"), text, newest))
-    }
-
     /// The agent whose tab is shown in the run on top.
     pub(crate) fn shown_agent(&self) -> Option<AgentId> {
         let Some(Screen::Run(screen)) = self.screens.last() else { return None };
         let run = self.model.runs.get(&screen.id)?;
         run.agents.get(screen.tab).map(|agent| agent.member.id.clone())
     }
+}
+
+/// What changed from an agent's answer before to its newest; with a single answer, between it and another agent's.
+pub fn diff_answers(run: &Run, seat: usize) -> Option<Reader> {
+    let agent = run.agents.get(seat)?;
+    let mut own = agent.answers().rev();
+    let (label, newest) = own.next()?;
+    if let Some((before, text)) = own.next() {
+        return Some(Reader::diff(&format!("{before} to {label}"), text, newest));
+    }
+    let others = run.agents.iter().enumerate().filter(|(other, _)| *other != seat);
+    let (other, text) = others.filter_map(|(_, agent)| agent.answers().next_back()).next_back()?;
+    Some(Reader::diff(&format!("{other} to {label}"), text, newest))
 }

@@ -1,6 +1,6 @@
 //! Writing and sending messages, and moving through the conversation.
 
-use super::modal::wants_newline;
+use super::answer::wants_newline;
 use super::{App, Completion, Effect, Modal, ModeWord, Reader, Screen};
 use crate::app::command;
 use crate::line;
@@ -17,10 +17,11 @@ impl App {
     pub(crate) fn enter(&mut self) {
         if let Some(completion) = self.completion.take() {
             // An unfinished command is finished by what is chosen; a path stays as it was written.
-            if self.input.text().starts_with('/') && !self.input.text().contains(' ') {
-                if let Some((offer, _)) = completion.offers.get(completion.chosen) {
-                    self.input.set(offer);
-                }
+            if self.input.text().starts_with('/')
+                && !self.input.text().contains(' ')
+                && let Some((offer, _)) = completion.offers.get(completion.chosen)
+            {
+                self.input.set(offer);
             }
         }
         if self.input.text().trim().is_empty() {
@@ -41,10 +42,11 @@ impl App {
             self.history.push(text.clone());
             self.outside.remember(&text);
         }
-        if let Some(line) = text.strip_prefix('/') {
-            if !line.starts_with('/') && text.lines().count() == 1 {
-                return self.command(line);
-            }
+        if let Some(line) = text.strip_prefix('/')
+            && !line.starts_with('/')
+            && text.lines().count() == 1
+        {
+            return self.command(line);
         }
         self.say(text.strip_prefix('/').filter(|rest| rest.starts_with('/')).unwrap_or(&text));
     }
@@ -52,7 +54,8 @@ impl App {
     /// Says something in the conversation.
     pub(crate) fn say(&mut self, text: &str) {
         self.welcome = None;
-        self.scroll.to_end();
+        self.touched = true;
+        self.scroll.go_end();
         let modes = self.modes.choice();
         self.submit(Op::SendMessage { text: text.trim().to_owned(), modes });
     }
@@ -77,12 +80,12 @@ impl App {
             KeyCode::Char('r') if control => return self.open_newest_run(),
             KeyCode::PageUp => return self.scroll.by(-self.page()),
             KeyCode::PageDown => return self.scroll.by(self.page()),
-            KeyCode::Home if control => return self.scroll.to_top(),
-            KeyCode::End if control => return self.scroll.to_end(),
+            KeyCode::Home if control => return self.scroll.go_top(),
+            KeyCode::End if control => return self.scroll.go_end(),
             KeyCode::Delete if self.input.is_empty() => return self.unqueue_newest(),
             KeyCode::Esc => {
                 if self.completion.take().is_none() {
-                    self.scroll.to_end();
+                    self.scroll.go_end();
                 }
                 return;
             }
@@ -165,7 +168,7 @@ impl App {
         let offers: Vec<(String, String)> = if let Some(prefix) = word.strip_prefix('@') {
             let paths = self.outside.paths(prefix);
             paths.into_iter().take(MOST_OFFERS).map(|path| (format!("@{path}"), String::new())).collect()
-        } else if from == 0 && word.starts_with('/') && word.len() > 0 {
+        } else if from == 0 && word.starts_with('/') && !word.is_empty() {
             command::matching(word)
         } else {
             Vec::new()
@@ -207,6 +210,7 @@ impl App {
             self.toast = Some("modes locked while agents work".into());
             return;
         }
+        self.touched = true;
         match word {
             ModeWord::Plan => self.modes.toggle_plan(),
             ModeWord::Agents => {
@@ -228,6 +232,7 @@ impl App {
             self.toast = Some("modes locked while agents work".into());
             return;
         }
+        self.touched = true;
         if let Some(member) = self.model.team.get(seat) {
             let id = member.id.clone();
             if self.modes.agent_mode == AgentMode::Multi {
@@ -244,10 +249,11 @@ impl App {
         if let Some(Screen::Run(screen)) = self.screens.last_mut() {
             screen.tab = tab;
         }
-        if self.modes.agent_mode == AgentMode::Single && !self.model.is_busy() {
-            if let Some(agent) = self.shown_agent() {
-                self.modes.select_agent(&agent);
-            }
+        if self.modes.agent_mode == AgentMode::Single
+            && !self.model.is_busy()
+            && let Some(agent) = self.shown_agent()
+        {
+            self.modes.select_agent(&agent);
         }
     }
 
@@ -328,7 +334,7 @@ impl App {
     pub(crate) fn stop_browsing(&mut self) {
         self.browsing = false;
         self.scroll.selected = None;
-        self.scroll.to_end();
+        self.scroll.go_end();
     }
 
     /// Opens an entry of the conversation.

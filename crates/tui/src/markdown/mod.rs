@@ -142,10 +142,8 @@ impl Renderer {
 
     fn start(&mut self, tag: Tag<'_>) {
         match tag {
-            Tag::Paragraph => {
-                if self.leads.is_empty() {
-                    self.gap();
-                }
+            Tag::Paragraph if self.leads.is_empty() => {
+                self.gap();
             }
             Tag::Heading { level, .. } => {
                 self.gap();

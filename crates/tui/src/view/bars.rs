@@ -20,6 +20,7 @@ pub fn status(app: &App) -> &'static str {
     }
     if model.kind.is_none() || model.kind == Some(SessionKind::Chat) {
         return match model.state {
+            ChatState::Idle if model.live_run().is_some() => "Running",
             ChatState::Idle => "Idle",
             ChatState::Chatting => "Chatting",
             ChatState::AwaitingApproval => "Awaiting approval",
@@ -50,7 +51,10 @@ pub fn context(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let model = &app.model;
     let project = model.project.as_deref().unwrap_or("none");
     let project = project.trim_end_matches('/').rsplit('/').next().unwrap_or(project);
-    let mode = if app.options.replay {
+    // On a small screen the mode bar says it.
+    let mode = if area.width < 60 {
+        ""
+    } else if app.options.replay {
         "Replay"
     } else if app.modes.interactive_mode {
         "Interactive"
@@ -170,6 +174,11 @@ pub fn modes(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, hint: &str) {
     }
     let room = area.right().saturating_sub(x + 3);
     match &app.toast {
+        // A long word to the user takes the whole bar until the next key.
+        Some(word) if line::width(word) > room.into() => {
+            canvas.clear(area);
+            canvas.text(area.x + 1, area.y, area.width.saturating_sub(2), Tone::Warn, word)
+        }
         Some(word) => canvas.right(area.right().saturating_sub(1), area.y, room, Tone::Warn, word),
         None => canvas.right(area.right().saturating_sub(1), area.y, room, Tone::Dim, hint),
     };

@@ -29,6 +29,11 @@ impl Talk<'_> {
         !self.model.growing.is_empty() || (busy && self.model.interlocutor.is_some())
     }
 
+    /// Whether a message that just came has to wait: else its turn comes at once, and nothing need be said.
+    fn waits(&self) -> bool {
+        self.model.state != ChatState::Idle || self.model.live_run().is_some()
+    }
+
     fn head(&self, pinned: bool) -> Line {
         let mut head = Line::of(Tone::Accent, " ● ").with(Tone::Bold, "Althing");
         if self.model.interlocutor.as_ref().is_some_and(|member| member.offline) {
@@ -50,7 +55,7 @@ impl Items for Talk<'_> {
         let entry = self.model.entries.get(at)?;
         let pinned = u64::from(entry.pinned);
         match &entry.body {
-            Body::User { queued, .. } => Some(2 + pinned + 4 * u64::from(*queued)),
+            Body::User { queued, .. } => Some(2 + pinned + 4 * u64::from(*queued && self.waits())),
             Body::Agent { .. } | Body::Notice { .. } | Body::Compacted { .. } => Some(2 + pinned),
             Body::Tool { result, .. } => Some(2 + u64::from(result.is_some())),
             Body::Run(id) => self.model.runs.get(id).filter(|run| !run.is_live()).map(|_| 1),
@@ -61,12 +66,11 @@ impl Items for Talk<'_> {
 
     fn layout(&self, at: usize, width: usize) -> Vec<Line> {
         let mut lines = vec![Line::default()];
-        match self.model.entries.get(at) {
-            Some(entry) => self.entry(entry, width, &mut lines),
-            None => {
-                let doing = self.model.growing.doing().unwrap_or_else(|| "thinking".into());
-                lines.push(self.head(false).with(Tone::Dim, &format!("  {doing}…")));
-            }
+        if let Some(entry) = self.model.entries.get(at) {
+            self.entry(entry, width, &mut lines)
+        } else {
+            let doing = self.model.growing.doing().unwrap_or_else(|| "thinking".into());
+            lines.push(self.head(false).with(Tone::Dim, &format!("  {doing}…")));
         }
         lines
     }
@@ -80,7 +84,7 @@ impl Items for Talk<'_> {
 impl Talk<'_> {
     fn entry(&self, entry: &Entry, width: usize, lines: &mut Vec<Line>) {
         match &entry.body {
-            Body::User { text, queued } => user(text, *queued, entry.pinned, width, lines),
+            Body::User { text, queued } => user(text, *queued && self.waits(), entry.pinned, width, lines),
             Body::Agent { text } => {
                 lines.push(self.head(entry.pinned));
                 let words = markdown::lines(text, width.saturating_sub(3));

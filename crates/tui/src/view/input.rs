@@ -52,7 +52,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
 /// The completions, in a list that ends just above the mode bar.
 fn offers(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
     let Some(completion) = &app.completion else { return };
-    let bottom = area.y.saturating_sub(1);
+    let bottom = area.y.saturating_sub(2);
     let room = usize::from(bottom.saturating_sub(2)).min(MOST_OFFERS);
     let first = (completion.chosen + 1).saturating_sub(room);
     let shown: Vec<&(String, String)> = completion.offers.iter().skip(first).take(room).collect();

@@ -99,26 +99,16 @@ pub fn buttons(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, y: u16, butto
     }
 }
 
-/// A modal that only tells something. In two columns where it is too long for one.
+/// A modal that only tells something. What does not fit is scrolled.
 fn tell(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, title: &str, lines: &[Line]) {
-    let room = usize::from(area.height.saturating_sub(5)).max(1);
-    let columns = if lines.len() > room && area.width >= 78 { 2 } else { 1 };
-    let rows = lines.len().div_ceil(columns);
-    let inside = boxed(canvas, area, title, rows + 2);
-    let shown = usize::from(inside.height.saturating_sub(2));
-    let wide = inside.width / columns as u16;
-    for column in 0..columns {
-        let part = lines.iter().skip(column * rows).take(rows.min(shown));
-        for (y, line) in (inside.top()..).zip(part) {
-            let x = inside.x + wide * column as u16;
-            canvas.line(x, y, wide.saturating_sub(u16::from(columns > 1)), line);
-        }
+    let inside = boxed(canvas, area, title, lines.len() + 2);
+    let room = usize::from(inside.height.saturating_sub(2));
+    app.told = app.told.min(lines.len().saturating_sub(room));
+    for (y, line) in (inside.top()..).zip(lines.iter().skip(app.told).take(room)) {
+        canvas.line(inside.x, y, inside.width, line);
     }
-    if rows > shown {
-        let more = format!("{} more: make the window larger", rows - shown);
-        canvas.text(inside.x, inside.bottom().saturating_sub(2), inside.width, Tone::Dim, &more);
-    }
-    canvas.text(inside.x, inside.bottom().saturating_sub(1), inside.width, Tone::Dim, "esc close");
+    let keys = if lines.len() > room { "↑↓ scroll · esc close" } else { "esc close" };
+    canvas.text(inside.x, inside.bottom().saturating_sub(1), inside.width, Tone::Dim, keys);
     app.targets.push((inside, Target::Key('\x1b')));
 }
 
@@ -126,8 +116,8 @@ fn cost(app: &App) -> Vec<Line> {
     let model = &app.model;
     let row = |name: &str, usage: &althing_protocol::Usage| {
         let numbers =
-            format!("{:>9} tokens  {:>4} calls  {:>11}", tokens(usage), usage.calls, money(usage.cost_usd));
-        Line::of(Tone::Plain, &line::pad(name, 34)).with(Tone::Plain, &numbers)
+            format!("{:>7} tokens  {:>4} calls  {:>11}", tokens(usage), usage.calls, money(usage.cost_usd));
+        Line::of(Tone::Plain, &line::pad(name, 30)).with(Tone::Plain, &numbers)
     };
     let mut lines = Vec::new();
     if model.interlocutor.is_some() {

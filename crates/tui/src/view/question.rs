@@ -81,10 +81,10 @@ fn value(label: &str, text: &str, width: usize, most: usize) -> Vec<Line> {
     if lines.is_empty() {
         lines.push(Line::of(Tone::Dim, label));
     }
-    if more > 0 {
-        if let Some(last) = lines.pop() {
-            lines.push(spread(&last, &Line::of(Tone::Dim, &format!("+ {more} lines")), width));
-        }
+    if more > 0
+        && let Some(last) = lines.pop()
+    {
+        lines.push(spread(&last, &Line::of(Tone::Dim, &format!("+ {more} lines")), width));
     }
     lines
 }
@@ -182,11 +182,8 @@ fn modes(proposal: &Proposal, edited: &LaunchRun) -> String {
             _ => None,
         })
         .collect();
-    let mut text = words.join(" · ");
-    if !chosen.is_empty() {
-        text.push_str(&format!("   ({}: your choice)", chosen.join(", ")));
-    }
-    text
+    let words = words.join(" · ");
+    if chosen.is_empty() { words } else { format!("{words}   ({}: your choice)", chosen.join(", ")) }
 }
 
 fn plan_question(

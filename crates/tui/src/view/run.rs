@@ -69,12 +69,14 @@ fn head(app: &App, canvas: &mut Canvas<'_>, area: Rect, run: &Run) {
     } else {
         format!("{} · {}", run.standing(), card::elapsed(run, app.now))
     };
+    let small = area.width < 60;
+    let state = if small { card::elapsed(run, app.now) } else { state };
     let cost = run.usage().cost_usd;
-    let cost = if cost > 0.0 { format!(" · {}", money(cost)) } else { String::new() };
-    let cancel = if run.is_live() { "   x cancel " } else { " " };
+    let cost = if cost > 0.0 && !small { format!(" · {}", money(cost)) } else { String::new() };
+    let cancel = if run.is_live() && !small { "   x cancel " } else { " " };
     let right = Line::of(Tone::Plain, &format!("{state}{cost}")).with(Tone::Dim, cancel);
     let task = format!("Run: {}", line::first_line(&run.task));
-    let left = Line::of(Tone::Dim, " ‹ esc   ").with(Tone::Bold, &task);
+    let left = Line::of(Tone::Dim, if small { " ‹ " } else { " ‹ esc   " }).with(Tone::Bold, &task);
     canvas.line(area.x, area.y, area.width, &spread(&left, &right, area.width.into()));
 }
 

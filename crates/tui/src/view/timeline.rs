@@ -53,7 +53,7 @@ impl Timeline<'_> {
         let growing = &self.agent.growing;
         let doing = growing.doing().unwrap_or_default();
         let last = growing.reasoning.lines().next_back().unwrap_or_default();
-        let line = Line::of(Tone::Dim, "          ").with(Tone::Accent, &line::pad(&doing, 12));
+        let line = Line::of(Tone::Dim, "          ").with(Tone::Accent, &doing).with(Tone::Plain, "  ");
         spread(&line.with(Tone::Dim, last), &Line::default(), width)
     }
 

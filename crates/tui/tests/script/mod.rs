@@ -431,6 +431,7 @@ impl Script {
             ],
             source: "notes.yaml".into(),
             digest: String::new(),
+            adapters: Vec::new(),
         };
         let created = |id: &str, parent: Option<&str>, spec: TaskSpec| Fact::TaskCreated {
             id: id.into(),

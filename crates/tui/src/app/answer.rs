@@ -1,0 +1,247 @@
+//! The keys of questions and pickers.
+//!
+//! One press answers: Enter takes the default, Esc is the way out.
+
+use super::{App, Effect, Field, Modal, Picker, Reader};
+use crate::model::Agent;
+use crate::outside::TuiExit;
+use crate::theme::Theme;
+use althing_protocol::{AgentMode, Decision};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+impl App {
+    /// A key while a modal is on top.
+    pub(crate) fn modal_key(&mut self, key: KeyEvent) {
+        match &self.modal {
+            Some(Modal::Run { .. }) => self.run_key(key),
+            Some(Modal::Plan { .. }) => self.plan_key(key),
+            Some(Modal::Override { .. }) => self.override_key(key),
+            Some(Modal::Program { .. }) => self.program_key(key),
+            Some(Modal::Interrupted { .. }) => match key.code {
+                KeyCode::Enter | KeyCode::Char('r') => {
+                    self.answer(Decision::Choose { option: "restart".into() })
+                }
+                KeyCode::Char('f') => self.answer(Decision::Choose { option: "fail".into() }),
+                KeyCode::Esc => self.modal = None,
+                _ => {}
+            },
+            Some(Modal::Budget { .. }) => match key.code {
+                KeyCode::Enter | KeyCode::Char('a') => self.answer(approve()),
+                KeyCode::Esc | KeyCode::Char('c') => self.answer(Decision::Reject { reason: None }),
+                _ => {}
+            },
+            Some(Modal::Pick { .. }) => self.pick_key(key),
+            Some(Modal::Problems | Modal::Cost | Modal::Agents | Modal::Help) => match key.code {
+                KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q') => {
+                    self.modal = None;
+                    self.told = 0;
+                }
+                KeyCode::Down => self.told += 1,
+                KeyCode::Up => self.told = self.told.saturating_sub(1),
+                KeyCode::PageDown => self.told += 10,
+                KeyCode::PageUp => self.told = self.told.saturating_sub(10),
+                _ => {}
+            },
+            None => {}
+        }
+    }
+
+    fn run_key(&mut self, key: KeyEvent) {
+        let Some(Modal::Run { proposal, edited, field, editor, .. }) = &mut self.modal else { return };
+        if *field != Field::Buttons {
+            match key.code {
+                KeyCode::Esc | KeyCode::Tab | KeyCode::Enter if !wants_newline(key) => {
+                    let text = editor.take();
+                    if *field == Field::Task {
+                        edited.task = text;
+                    } else {
+                        edited.context = Some(text).filter(|text| !text.trim().is_empty());
+                    }
+                    let next = if key.code == KeyCode::Tab && *field == Field::Task {
+                        editor.set(edited.context.as_deref().unwrap_or_default());
+                        Field::Context
+                    } else {
+                        Field::Buttons
+                    };
+                    *field = next;
+                }
+                _ => super::keys::edit(editor, key, 60),
+            }
+            return;
+        }
+        match key.code {
+            KeyCode::Enter | KeyCode::Char('a') => {
+                let changed = **edited != proposal.launch;
+                let decision = Decision::Approve {
+                    digest: Some(proposal.digest.clone()),
+                    edited: changed.then(|| edited.clone()),
+                    instructions: None,
+                };
+                self.answer(decision);
+            }
+            KeyCode::Char('e') => {
+                *field = Field::Task;
+                editor.set(&edited.task);
+            }
+            KeyCode::Char('m') => {
+                edited.agent_mode = Some(match edited.agent_mode.unwrap_or(proposal.modes.agent_mode) {
+                    AgentMode::Multi => AgentMode::Single,
+                    AgentMode::Single => AgentMode::Multi,
+                });
+            }
+            KeyCode::Char('r') => {
+                edited.refinement = Some(!edited.refinement.unwrap_or(proposal.modes.refinement));
+            }
+            KeyCode::Esc | KeyCode::Char('c') => self.answer(Decision::Reject { reason: None }),
+            _ => {}
+        }
+    }
+
+    fn plan_key(&mut self, key: KeyEvent) {
+        let Some(Modal::Plan { plan, field, instructions, changes, preview, top, .. }) = &mut self.modal
+        else {
+            return;
+        };
+        match (*field, key.code) {
+            (Field::Changes, KeyCode::Enter) if !wants_newline(key) => {
+                let text = changes.take();
+                if text.trim().is_empty() {
+                    *field = Field::Buttons;
+                } else {
+                    self.answer(Decision::Change { text });
+                }
+            }
+            (Field::Instructions | Field::Buttons, KeyCode::Enter) if !wants_newline(key) => {
+                let words = instructions.take();
+                let instructions = Some(words.trim().to_owned()).filter(|words| !words.is_empty());
+                self.answer(Decision::Approve { digest: None, edited: None, instructions });
+            }
+            (Field::Instructions | Field::Changes, KeyCode::Esc | KeyCode::Tab) => *field = Field::Buttons,
+            (Field::Instructions, _) => super::keys::edit(instructions, key, 60),
+            (Field::Changes, _) => super::keys::edit(changes, key, 60),
+            (_, KeyCode::Char('a')) => self.answer(approve()),
+            (_, KeyCode::Tab | KeyCode::Char('i')) => *field = Field::Instructions,
+            (_, KeyCode::Char('c')) => *field = Field::Changes,
+            (_, KeyCode::Char('e')) => {
+                let plan = plan.clone();
+                self.effects.push(Effect::EditPlan(plan));
+            }
+            (_, KeyCode::Down) => *top = (*top + 1).min(preview.len().saturating_sub(1)),
+            (_, KeyCode::Up) => *top = top.saturating_sub(1),
+            (_, KeyCode::Esc) => self.answer(Decision::Reject { reason: None }),
+            _ => {}
+        }
+    }
+
+    fn override_key(&mut self, key: KeyEvent) {
+        let Some(Modal::Override { candidates, chosen, id }) = &mut self.modal else { return };
+        match key.code {
+            KeyCode::Up => *chosen = chosen.saturating_sub(1),
+            KeyCode::Down => *chosen = (*chosen + 1).min(candidates.len().saturating_sub(1)),
+            KeyCode::Enter => {
+                if let Some(agent) = candidates.get(*chosen).map(|one| one.agent.clone()) {
+                    self.answer(Decision::Presenter { agent });
+                }
+            }
+            KeyCode::Char(' ') => {
+                let id = id.clone();
+                let Some(one) = candidates.get(*chosen) else { return };
+                let (title, preview) = (format!("{} · {}", one.agent, one.label), one.preview.clone());
+                let label = one.label;
+                let run = self.model.questions.iter().find(|question| question.interaction.id == id);
+                let run = run.and_then(|question| self.model.runs.get(question.task.as_ref()?));
+                let whole = run.and_then(|run| {
+                    let mut answers = run.agents.iter().flat_map(Agent::answers);
+                    answers.find(|(other, _)| *other == label).map(|(_, text)| text.to_owned())
+                });
+                self.modal = None;
+                self.read(Reader::markdown(&title, &whole.unwrap_or(preview)));
+            }
+            KeyCode::Esc => self.modal = None,
+            _ => {}
+        }
+    }
+
+    fn program_key(&mut self, key: KeyEvent) {
+        let Some(Modal::Program { ask, chosen, task, .. }) = &mut self.modal else { return };
+        let pick = match key.code {
+            KeyCode::Up => {
+                *chosen = chosen.saturating_sub(1);
+                None
+            }
+            KeyCode::Down => {
+                *chosen = (*chosen + 1).min(ask.options.len().saturating_sub(1));
+                None
+            }
+            KeyCode::Char(digit @ '1'..='9') => Some(digit as usize - '1' as usize),
+            KeyCode::Char('a') => Some(0),
+            KeyCode::Enter => Some(*chosen),
+            KeyCode::Esc => {
+                self.modal = None;
+                return;
+            }
+            _ => None,
+        };
+        let Some(pick) = pick else { return };
+        if let Some(option) = ask.options.get(pick) {
+            let option = option.id.clone();
+            self.answer(Decision::Choose { option });
+        } else if ask.options.is_empty() {
+            let task = task.clone();
+            self.modal = None;
+            if let Some(task) = task {
+                self.open_task(&task);
+            }
+        }
+    }
+
+    fn pick_key(&mut self, key: KeyEvent) {
+        let Some(Modal::Pick { picker, chosen }) = &mut self.modal else { return };
+        let last = picker.len().saturating_sub(1);
+        match key.code {
+            KeyCode::Up => *chosen = chosen.saturating_sub(1),
+            KeyCode::Down => *chosen = (*chosen + 1).min(last),
+            KeyCode::Home => *chosen = 0,
+            KeyCode::End => *chosen = last,
+            KeyCode::PageUp => *chosen = chosen.saturating_sub(10),
+            KeyCode::PageDown => *chosen = (*chosen + 10).min(last),
+            KeyCode::Enter => {
+                let exit = match picker {
+                    Picker::Sessions(entries) => {
+                        entries.get(*chosen).map(|entry| TuiExit::OpenSession(entry.id.clone()))
+                    }
+                    Picker::Projects(entries) => {
+                        entries.get(*chosen).map(|entry| TuiExit::OpenProject(entry.path.clone()))
+                    }
+                    Picker::Themes(_) => None,
+                };
+                self.modal = None;
+                if let Some(exit) = exit {
+                    self.leave(exit);
+                }
+                return;
+            }
+            KeyCode::Esc => {
+                if let Picker::Themes(before) = picker {
+                    self.theme = *before;
+                }
+                self.modal = None;
+                return;
+            }
+            _ => {}
+        }
+        // A theme shows itself while it is chosen.
+        if let Some(Modal::Pick { picker: Picker::Themes(_), chosen }) = &self.modal {
+            self.theme = Theme::ALL.get(*chosen).copied().unwrap_or_default();
+        }
+    }
+}
+
+fn approve() -> Decision {
+    Decision::Approve { digest: None, edited: None, instructions: None }
+}
+
+/// Whether Enter is meant as a new line.
+pub fn wants_newline(key: KeyEvent) -> bool {
+    key.code == KeyCode::Enter && key.modifiers.intersects(KeyModifiers::ALT | KeyModifiers::SHIFT)
+}

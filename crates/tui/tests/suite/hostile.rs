@@ -1,0 +1,338 @@
+//! Nothing that others write can act on the terminal: what reaches it is rendered by a real backend and looked at byte by byte.
+
+use super::support::{Machine, options};
+use crate::script::{self, Script};
+use althing_protocol::{
+    AnswerLabel, Candidate, ChatState, DeltaKind, Fact, InteractionKind, Item, Modes, Notice, NoticeLevel,
+    Progress, Screen as ProgramScreen, ScreenCell, Seq, TaskSpec, Timestamp,
+};
+use althing_tui::App;
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+use ratatui::backend::CrosstermBackend;
+use ratatui::layout::Rect;
+use ratatui::{Terminal, TerminalOptions, Viewport};
+use std::sync::Arc;
+
+/// A small generator: the same seed gives the same bytes.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, most: usize) -> usize {
+        (self.roll() % most as u64) as usize
+    }
+
+    /// Text made of what attackers use, and of anything else.
+    fn text(&mut self) -> String {
+        const PARTS: &[&str] = &[
+            "\x1b]0;title\x07",
+            "\x1b]52;c;aGk=\x07",
+            "\x1b]8;;http://evil\x1b\\link\x1b]8;;\x1b\\",
+            "\x1b[2J\x1b[H",
+            "\x1bP+q\x1b\\",
+            "\x1b[?1049l",
+            "\x1bc",
+            "\u{9b}31m",
+            "\u{90}q\u{9c}",
+            "\u{9d}52;c;eA==\u{9c}",
+            "\u{202e}drow",
+            "\u{2066}x\u{2069}",
+            "\u{200f}\u{200b}\u{feff}",
+            "\x07\x08\x0b\x0c\x0e",
+            "\r\n",
+            "\n\n",
+            "\t",
+            "日本語",
+            "👩‍👩‍👧‍👦",
+            "שלום עולם",
+            "e\u{301}\u{301}\u{301}\u{301}",
+            "```rust\nfn \x1b[31m",
+            "| a | \x1b[5m |\n|---|---|\n",
+            "# ",
+            "- ",
+            "> ",
+            "**b**",
+            "`\x1b`",
+            "[l](\x1b]8;;x)",
+            "plain words ",
+            "\u{e0041}\u{e007f}",
+            "\u{2028}\u{2029}",
+            "\u{7f}\u{80}\u{85}",
+            "\u{fff9}\u{ad}",
+            "a\u{200d}b",
+        ];
+        let mut text = String::new();
+        for _ in 0..=self.below(6) {
+            if self.below(4) == 0 {
+                let c = char::from_u32((self.roll() % 0x11_0000) as u32).unwrap_or('\x1b');
+                text.push(c);
+            } else {
+                text.push_str(PARTS[self.below(PARTS.len())]);
+            }
+        }
+        text
+    }
+}
+
+/// What of the bytes is not ours: only cursor moves, colours and the cursor's visibility are.
+fn foreign(bytes: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(bytes).expect("what is written is UTF-8");
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c == '\x1b' {
+            let mut sequence = String::from("\\e");
+            if chars.next() != Some('[') {
+                return Some("an escape that is no control sequence".into());
+            }
+            let last = loop {
+                match chars.next() {
+                    Some(c @ ('0'..='9' | ';' | ':' | '?')) => sequence.push(c),
+                    Some(last) => break last,
+                    None => return Some("an unfinished sequence".into()),
+                }
+            };
+            let ours = match last {
+                'm' => !sequence.contains('?'),
+                'H' => true,
+                'h' | 'l' => sequence == "\\e?25",
+                _ => false,
+            };
+            if !ours {
+                return Some(format!("{sequence}{last}"));
+            }
+            continue;
+        }
+        let bidi = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}');
+        let invisible =
+            matches!(c, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}');
+        if c.is_control() || bidi || invisible {
+            return Some(format!("U+{:04X}", u32::from(c)));
+        }
+    }
+    None
+}
+
+/// Draws a screen through a real backend and gives the bytes that reach the terminal.
+fn bytes(app: &mut App, width: u16, height: u16) -> Vec<u8> {
+    let mut written = Vec::new();
+    let area = Rect::new(0, 0, width, height);
+    let viewport = TerminalOptions { viewport: Viewport::Fixed(area) };
+    let mut terminal = Terminal::with_options(CrosstermBackend::new(&mut written), viewport).unwrap();
+    terminal
+        .draw(|frame| {
+            app.draw(frame.buffer_mut());
+        })
+        .unwrap();
+    drop(terminal);
+    written
+}
+
+/// A session in which every text that others can write is hostile.
+fn hostile(dice: &mut Dice) -> Script {
+    let mut script = Script::default();
+    script.chat(true);
+    let evil = |dice: &mut Dice| format!("{}{}{}{}", dice.text(), dice.text(), dice.text(), dice.text());
+    script.says(&evil(dice));
+    script.turn(1);
+    script.replies(1, &evil(dice));
+    let notice = Notice { level: NoticeLevel::Error, text: evil(dice), hint: Some(evil(dice)) };
+    script.fact(None, Fact::Notice(notice));
+    let mut spec = script::run_spec(&evil(dice), Modes::default());
+    for member in &mut spec.members {
+        member.model = evil(dice);
+    }
+    spec.members[0].id = evil(dice).as_str().into();
+    let first = spec.members[0].id.clone();
+    let created =
+        Fact::TaskCreated { id: "r1".into(), parent: Some("c1".into()), spec: TaskSpec::Run(Box::new(spec)) };
+    script.fact(Some("c1"), created);
+    let works = Fact::TaskCreated {
+        id: "r1.a1".into(),
+        parent: Some("r1".into()),
+        spec: TaskSpec::Work { agent: first.clone() },
+    };
+    script.fact(Some("r1"), works);
+    let call = althing_protocol::ToolCall { id: "t".into(), name: evil(dice), arguments: evil(dice) };
+    let reply = althing_protocol::Reply {
+        text: evil(dice),
+        reasoning: evil(dice),
+        tool_calls: vec![call],
+        ..althing_protocol::Reply::default()
+    };
+    script.item("r1", 1, 1, Item::Reply(reply));
+    script.item("r1", 1, 1, Item::ToolResult { call: "t".into(), content: evil(dice), is_error: true });
+    script.item("r1", 1, 1, Item::Reminder { call: None, text: evil(dice) });
+    script.delta("r1.a1", DeltaKind::Text, &evil(dice));
+    script.delta("r1.a1", DeltaKind::ToolCall, &evil(dice));
+    script.delta("c1", DeltaKind::Text, &evil(dice));
+    script.state(ChatState::Running);
+    let mut program = Script::program("claude", althing_protocol::ExecutionMode::Headless);
+    program.adapter = evil(dice);
+    let id = evil(dice);
+    let created = Fact::TaskCreated {
+        id: id.as_str().into(),
+        parent: None,
+        spec: TaskSpec::Program(Box::new(program)),
+    };
+    script.fact(None, created);
+    let output = Progress::Output {
+        after: Seq(script.seq),
+        task: id.as_str().into(),
+        raw: String::new(),
+        clean: evil(dice),
+    };
+    script.pass(output);
+    let did = Item::Did { tool: evil(dice), detail: evil(dice), result: Some(evil(dice)), is_error: false };
+    script.fact(Some(&id), Fact::ItemAdded { attempt: 1, item: did });
+    question(dice, &mut script, first);
+    let reason = evil(dice);
+    script.pass(Progress::Stalled { after: Seq(script.seq), reason, hint: Some(evil(dice)) });
+    script
+}
+
+/// Something that is asked, or the run's end.
+fn question(dice: &mut Dice, script: &mut Script, first: althing_protocol::AgentId) {
+    let evil = |dice: &mut Dice| dice.text();
+    match dice.below(4) {
+        0 => {
+            let mut proposal = Script::proposal();
+            proposal.launch.task = evil(dice);
+            proposal.launch.context = Some(evil(dice));
+            proposal.may_write = vec![evil(dice)];
+            script.asks(Some("c1"), "i", InteractionKind::RunApproval { proposal: Box::new(proposal) }, None);
+        }
+        1 => {
+            let plan = althing_protocol::PlanRef { id: evil(dice), path: evil(dice) };
+            script.asks(
+                Some("c1"),
+                "i",
+                InteractionKind::PlanApproval { plan, preview: vec![evil(dice)] },
+                None,
+            );
+        }
+        2 => {
+            let candidate = Candidate {
+                agent: first.clone(),
+                label: AnswerLabel { agent: 1, nth: 1 },
+                votes: 1,
+                preview: evil(dice),
+            };
+            let kind = InteractionKind::WinnerOverride { winner: first, candidates: vec![candidate] };
+            script.asks(Some("r1"), "i", kind, Some(60));
+        }
+        _ => {
+            let mut result = Script::result("r1", &evil(dice), althing_protocol::RunStatus::Completed);
+            result.final_answer = Some(evil(dice));
+            result.context_path_writes = vec![althing_protocol::FileWrite {
+                path: evil(dice),
+                change: althing_protocol::FileChange::New,
+            }];
+            script.finishes("r1", result, althing_protocol::RunEnd::Answered);
+        }
+    }
+}
+
+fn press(app: &mut App, code: KeyCode, modifiers: KeyModifiers) {
+    app.handle(&Event::Key(KeyEvent::new(code, modifiers)), Timestamp(0));
+}
+
+/// Every change is checked with a hundred thousand hostile texts; every night with a hundred times as many.
+#[test]
+fn a_hundred_thousand_hostile_texts_reach_the_terminal_as_text() {
+    let nightly = std::env::var("ALTHING_TEST_SCALE").is_ok_and(|scale| scale == "nightly");
+    let wanted = if nightly { 10_000_000 } else { 100_000 };
+    let mut dice = Dice(7);
+    let mut texts = 0;
+    let mut round = 0;
+    while texts < wanted {
+        round += 1;
+        let script = hostile(&mut dice);
+        texts += 120;
+        let mut app = App::new(options(), Arc::new(Machine));
+        for item in &script.items {
+            app.apply(item);
+        }
+        app.sync();
+        // Small enough to be quick, each text still in view in one of the screens.
+        let (width, height) = (60 + (round % 50) as u16, 16 + (round % 9) as u16);
+        let check = |app: &mut App, what: &str| {
+            let written = bytes(app, width, height);
+            if let Some(found) = foreign(&written) {
+                panic!("round {round}, {what}: {found} in {:?}", String::from_utf8_lossy(&written));
+            }
+        };
+        check(&mut app, "conversation");
+        match round % 5 {
+            0 => {
+                app.modal = None;
+                press(&mut app, KeyCode::Char('r'), KeyModifiers::CONTROL);
+                check(&mut app, "run");
+                press(&mut app, KeyCode::Enter, KeyModifiers::NONE);
+                check(&mut app, "reader");
+            }
+            1 => {
+                app.modal = None;
+                press(&mut app, KeyCode::Char('t'), KeyModifiers::CONTROL);
+                check(&mut app, "tasks");
+                press(&mut app, KeyCode::Enter, KeyModifiers::NONE);
+                check(&mut app, "task");
+            }
+            2 => {
+                app.modal = None;
+                app.handle(&Event::Paste(dice.text()), Timestamp(0));
+                check(&mut app, "input");
+            }
+            3 => {
+                press(&mut app, KeyCode::Char('o'), KeyModifiers::CONTROL);
+                check(&mut app, "override");
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_hostile_program_screen_is_drawn_and_not_obeyed() {
+    let mut dice = Dice(11);
+    let mut script = Script::default();
+    script.workflow();
+    let mut app = App::new(options(), Arc::new(Machine));
+    for item in &script.items {
+        app.apply(item);
+    }
+    app.sync();
+    bytes(&mut app, 80, 24);
+    press(&mut app, KeyCode::Char('t'), KeyModifiers::CONTROL);
+    press(&mut app, KeyCode::Down, KeyModifiers::NONE);
+    press(&mut app, KeyCode::Enter, KeyModifiers::NONE);
+    assert!(app.attached_task().is_some());
+    for _ in 0..100 {
+        let rows = (0..30)
+            .map(|_| (0..90).map(|_| ScreenCell { text: dice.text(), ..ScreenCell::default() }).collect())
+            .collect();
+        app.show_attached(Some(ProgramScreen {
+            cols: 90,
+            rows,
+            title: dice.text(),
+            ..ProgramScreen::default()
+        }));
+        let written = bytes(&mut app, 80, 24);
+        assert_eq!(foreign(&written), None);
+        assert!(String::from_utf8_lossy(&written).contains("attached to"), "the last line is ours");
+    }
+}
+
+#[test]
+fn the_check_itself_finds_what_is_foreign() {
+    for bad in ["\x1b]52;c;aGk=\x07", "\x1b[2J", "\x1b[?1049h", "a\u{202e}b", "\u{9b}1m", "\x07"] {
+        assert!(foreign(bad.as_bytes()).is_some(), "{bad:?}");
+    }
+    assert_eq!(foreign("\x1b[1;31mred\x1b[0m \x1b[3;4H\x1b[?25l".as_bytes()), None);
+}

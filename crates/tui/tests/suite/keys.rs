@@ -1,0 +1,209 @@
+//! Keys of the input, commands, completions, and the ways out.
+
+use super::support::{Screen, options};
+use crate::script::{self, Script};
+use althing_protocol::{Op, Seq};
+use althing_tui::{Effect, Theme, TuiExit, TuiOptions, Welcome};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+
+fn idle() -> Screen {
+    let mut script = Script::default();
+    script.chat(true);
+    Screen::showing(&script, 80, 24)
+}
+
+fn texts(screen: &Screen) -> Vec<&str> {
+    let mut texts = Vec::new();
+    for op in &screen.ops {
+        if let Op::SendMessage { text, .. } = op {
+            texts.push(text.as_str());
+        }
+    }
+    texts
+}
+
+#[test]
+fn enter_sends_and_other_ways_of_entering_begin_a_line() {
+    let mut screen = idle();
+    screen.write("one");
+    screen.send(Event::Key(KeyEvent::new(KeyCode::Enter, KeyModifiers::ALT)));
+    screen.write("two");
+    screen.control('j');
+    screen.write("three\\");
+    screen.press(KeyCode::Enter);
+    screen.write("four");
+    assert!(screen.shows("› one") && screen.shows("  four"));
+    screen.press(KeyCode::Enter);
+    assert_eq!(texts(&screen), ["one\ntwo\nthree\nfour"]);
+    screen.press(KeyCode::Enter);
+    assert_eq!(texts(&screen).len(), 1, "an empty message is not sent");
+}
+
+#[test]
+fn a_paste_is_one_piece_of_text_and_sends_nothing() {
+    let mut screen = idle();
+    screen.send(Event::Paste("line one\r\nline two\x1b[31m".into()));
+    assert!(texts(&screen).is_empty());
+    screen.press(KeyCode::Enter);
+    assert_eq!(texts(&screen), ["line one\nline two[31m"]);
+}
+
+#[test]
+fn earlier_messages_come_back_and_the_draft_is_kept() {
+    let mut screen = idle();
+    screen.say("first");
+    screen.say("second");
+    screen.write("draft");
+    screen.press(KeyCode::Up);
+    assert!(screen.shows("› second"));
+    screen.press(KeyCode::Up);
+    assert!(screen.shows("› first"));
+    screen.press(KeyCode::Up);
+    assert!(screen.shows("› first"));
+    screen.press(KeyCode::Down);
+    screen.press(KeyCode::Down);
+    assert!(screen.shows("› draft"));
+}
+
+#[test]
+fn paths_and_commands_complete() {
+    let mut screen = idle();
+    screen.write("look at @src");
+    assert!(screen.shows("@src/main.rs"));
+    screen.press(KeyCode::Tab);
+    assert!(screen.shows("› look at @src/"));
+    screen.press(KeyCode::Down);
+    screen.press(KeyCode::Down);
+    screen.press(KeyCode::Tab);
+    screen.press(KeyCode::Enter);
+    assert_eq!(texts(&screen), ["look at @src/main.rs"]);
+    screen.write("/the");
+    assert!(screen.shows("/theme  colours"));
+    screen.press(KeyCode::Tab);
+    screen.write("light");
+    screen.press(KeyCode::Enter);
+    assert_eq!(screen.app.theme, Theme::Light);
+}
+
+#[test]
+fn a_command_may_be_left_unfinished_and_a_wrong_one_is_explained() {
+    let mut screen = idle();
+    screen.say("/hel");
+    assert!(screen.shows("Help") && screen.shows("esc close"));
+    screen.press(KeyCode::Esc);
+    screen.say("/agnets");
+    assert!(screen.shows("/agnets is no command: did you mean /agents?"), "{}", screen.text());
+    assert!(texts(&screen).is_empty());
+    screen.say("//literally");
+    assert_eq!(texts(&screen), ["/literally"]);
+}
+
+#[test]
+fn commands_ask_for_what_they_say() {
+    let mut script = script::conversation();
+    let message = script.seq;
+    script.turn(3);
+    let mut screen = Screen::showing(&script, 80, 24);
+    screen.say("/pin");
+    assert_eq!(screen.ops.last(), Some(&Op::Pin { message: Some(Seq(message)) }));
+    screen.say("/compact");
+    assert_eq!(screen.ops.last(), Some(&Op::Compact));
+    screen.say("/cancel");
+    assert_eq!(screen.ops.last(), Some(&Op::Cancel { task: "r2".into() }));
+    screen.say("/undo");
+    assert_eq!(screen.effects.last(), Some(&Effect::Undo("r2".into())));
+    screen.say("/copy");
+    assert!(matches!(screen.effects.last(), Some(Effect::Copy(text)) if text.contains("plan with 3 phases")));
+    screen.say("/sessions");
+    screen.press(KeyCode::Down);
+    screen.press(KeyCode::Enter);
+    assert_eq!(screen.effects.last(), Some(&Effect::Leave(TuiExit::OpenSession("s1".into()))));
+    screen.say("/quit");
+    assert_eq!(screen.effects.last(), Some(&Effect::Leave(TuiExit::Quit)));
+}
+
+#[test]
+fn ctrl_c_clears_then_cancels_then_leaves() {
+    let mut screen = Screen::showing(&script::conversation(), 80, 24);
+    screen.write("half a thought");
+    screen.control('c');
+    assert!(screen.app.input.is_empty() && screen.ops.is_empty());
+    screen.control('c');
+    assert_eq!(screen.ops, [Op::Cancel { task: "r2".into() }]);
+    assert!(screen.shows("Ctrl+C again leaves"));
+    screen.control('c');
+    assert_eq!(screen.effects.last(), Some(&Effect::Leave(TuiExit::Quit)));
+    let mut screen = idle();
+    screen.control('c');
+    screen.write("x");
+    screen.press(KeyCode::Backspace);
+    screen.control('c');
+    assert!(!screen.effects.contains(&Effect::Leave(TuiExit::Quit)), "any other key between takes it back");
+}
+
+#[test]
+fn ctrl_d_leaves_only_from_an_empty_input() {
+    let mut screen = idle();
+    screen.write("text");
+    screen.control('d');
+    assert!(screen.effects.is_empty());
+    screen.control('u');
+    screen.control('d');
+    assert_eq!(screen.effects, [Effect::Leave(TuiExit::Quit)]);
+}
+
+#[test]
+fn the_editor_the_pager_and_the_shell_are_asked_for_by_keys() {
+    let mut screen = idle();
+    screen.write("draft");
+    screen.control('x');
+    assert_eq!(screen.effects, [Effect::EditInput]);
+    screen.app.edited(Ok("written elsewhere\n".into()));
+    screen.draw();
+    assert!(screen.shows("› written elsewhere"));
+    screen.control('z');
+    assert_eq!(screen.effects.last(), Some(&Effect::Suspend));
+}
+
+#[test]
+fn the_first_message_is_sent_at_once() {
+    let screen = Screen::with(TuiOptions { first_message: Some("do it".into()), ..options() }, 80, 24);
+    assert_eq!(texts(&screen), ["do it"]);
+}
+
+#[test]
+fn the_welcome_gives_way_to_the_first_letter_or_choice() {
+    let welcome = || TuiOptions { welcome: Some(Welcome::default()), ..options() };
+    let mut screen = Screen::with(welcome(), 80, 24);
+    assert!(screen.shows("Welcome to Althing"));
+    screen.press(KeyCode::Char('o'));
+    assert_eq!(screen.effects, [Effect::Leave(TuiExit::UseOffline)]);
+    let mut screen = Screen::with(welcome(), 80, 24);
+    screen.click("write a config here first");
+    assert_eq!(screen.effects, [Effect::WriteConfig]);
+    let mut screen = Screen::with(welcome(), 80, 24);
+    screen.press(KeyCode::Enter);
+    assert!(!screen.shows("Welcome to Althing") && screen.ops.is_empty());
+    let mut screen = Screen::with(welcome(), 80, 24);
+    screen.say("build it");
+    assert_eq!(texts(&screen), ["build it"]);
+}
+
+#[test]
+fn themes_are_tried_before_they_are_kept() {
+    let mut screen = idle();
+    screen.say("/theme");
+    screen.press(KeyCode::Down);
+    assert_eq!(screen.app.theme, Theme::Light);
+    screen.press(KeyCode::Esc);
+    assert_eq!(screen.app.theme, Theme::Dark);
+}
+
+#[test]
+fn a_recording_cannot_be_asked_for_anything() {
+    let mut screen = Screen::with(TuiOptions { replay: true, ..options() }, 80, 24);
+    screen.feed(&script::conversation().items);
+    screen.say("hello");
+    assert!(screen.ops.is_empty() && screen.shows("this is a recording"));
+    assert!(screen.rows()[0].ends_with("Replay"));
+}

@@ -1,0 +1,85 @@
+//! The vote, and who presents instead.
+
+use super::support::Screen;
+use crate::script::Script;
+use althing_protocol::{Decision, Op, Timestamp};
+use crossterm::event::KeyCode;
+
+fn voted() -> Screen {
+    let mut script = Script::default();
+    script.chat(true);
+    script.run("r1", Some("c1"), "Replace JWT");
+    script.all_answer("r1");
+    script.vote("r1");
+    let mut screen = Screen::new(100, 30);
+    script.now = screen.now;
+    script.override_window("r1");
+    screen.feed(&script.items);
+    screen
+}
+
+fn decision(screen: &Screen) -> Option<&Decision> {
+    screen.ops.iter().rev().find_map(|op| match op {
+        Op::Answer { decision, .. } => Some(decision),
+        _ => None,
+    })
+}
+
+// spec: modes/human-override/override-availability
+#[test]
+fn after_the_vote_the_screen_says_how_to_override_it() {
+    let mut screen = voted();
+    assert!(screen.shows("Press Ctrl+O to override, Enter to continue"));
+    assert!(screen.shows("gem wins with 2 of 3 votes and will present."));
+    assert!(screen.shows("60 s"));
+    screen.now = Timestamp(screen.now.0 + 6_100);
+    screen.draw();
+    assert!(screen.shows("54 s"), "{}", screen.text());
+    screen.press(KeyCode::Enter);
+    assert_eq!(decision(&screen), Some(&Decision::Continue));
+}
+
+// spec: modes/human-override/override-modal-display
+#[test]
+fn the_choice_shows_everyones_newest_answer() {
+    let mut screen = voted();
+    screen.control('o');
+    for text in [
+        "Choose who presents",
+        "gem  2 votes  Use pasetors with v4.local tokens",
+        "cc   1 vote   Keep JWT for one release behind a feature flag",
+        "gpt  0 votes  Write a thin trait and swap the implementation",
+    ] {
+        assert!(screen.shows(text), "{text} in\n{}", screen.text());
+    }
+    screen.press(KeyCode::Char(' '));
+    assert!(screen.shows("Keep tests."), "the whole answer can be read");
+    screen.press(KeyCode::Esc);
+    assert!(screen.shows("Press Ctrl+O to override"));
+}
+
+#[test]
+fn another_agent_is_chosen_with_two_keys() {
+    let mut screen = voted();
+    screen.control('o');
+    screen.press(KeyCode::Down);
+    screen.press(KeyCode::Enter);
+    assert_eq!(decision(&screen), Some(&Decision::Presenter { agent: "cc".into() }));
+}
+
+#[test]
+fn esc_keeps_the_winner_and_the_window_open() {
+    let mut screen = voted();
+    screen.control('o');
+    screen.press(KeyCode::Esc);
+    assert_eq!(decision(&screen), None);
+    assert!(screen.shows("Press Ctrl+O to override, Enter to continue"));
+}
+
+#[test]
+fn a_message_that_is_being_written_is_sent_and_does_not_end_the_window() {
+    let mut screen = voted();
+    screen.say("wait a moment");
+    assert_eq!(decision(&screen), None);
+    assert!(matches!(screen.ops.last(), Some(Op::SendMessage { .. })));
+}

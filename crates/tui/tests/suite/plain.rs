@@ -1,0 +1,23 @@
+//! The plain way of showing a session is tested with the real program; here only that a recording can be shown at all.
+
+use crate::script;
+use althing_protocol::FeedItem;
+use althing_tui::Model;
+
+#[test]
+fn the_same_items_give_the_same_model() {
+    let items = script::conversation().items;
+    let fold = || {
+        let mut model = Model::default();
+        for item in &items {
+            model.apply(item);
+        }
+        model
+    };
+    assert_eq!(fold(), fold());
+    let mut once_more = fold();
+    for item in items.iter().filter(|item| matches!(item, FeedItem::Event(_))) {
+        once_more.apply(item);
+    }
+    assert_eq!(once_more.entries, fold().entries, "facts that come again change nothing");
+}

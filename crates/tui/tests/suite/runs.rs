@@ -1,0 +1,170 @@
+//! A run, opened: timelines, votes, the final answer and its files.
+
+use super::support::Screen;
+use crate::script::Script;
+use althing_protocol::{DeltaKind, FileChange, FileWrite, Item, Purpose, Revision, RunEnd, RunStatus};
+use althing_tui::Effect;
+use crossterm::event::KeyCode;
+
+fn run() -> Script {
+    let mut script = Script::default();
+    script.chat(false);
+    script.says("Replace JWT");
+    script.run("r1", Some("c1"), "Replace JWT");
+    script.all_answer("r1");
+    script
+}
+
+fn finished(writes: Vec<FileWrite>) -> Screen {
+    let mut script = run();
+    script.vote("r1");
+    let mut result = Script::result("r1", "Replace JWT", RunStatus::Completed);
+    result.context_path_writes = writes;
+    script.finishes("r1", result, RunEnd::Answered);
+    Screen::showing(&script, 100, 40)
+}
+
+#[test]
+fn a_timeline_tells_what_an_agent_did_in_order() {
+    let mut script = run();
+    script.item("r1", 2, 2, Item::Update { revision: Revision(3) });
+    script.votes("r1", 2, "gem", "handles key rotation");
+    let mut screen = Screen::showing(&script, 100, 40);
+    screen.control('r');
+    screen.press(KeyCode::Char('2'));
+    let order = [
+        "began       answering",
+        "reasoning   Compared both token layouts.",
+        "I looked at both token layouts.",
+        "search      \"pattern\": \"jwt::encode\"",
+        "answer      agent2.1   Write a thin trait",
+        "began       judging",
+        "update      agent1.1 and agent3.1 arrived",
+        "vote        → gem   \"handles key rotation\"",
+    ];
+    let rows: Vec<u16> = order.iter().map(|text| screen.find(text).1).collect();
+    assert!(rows.is_sorted(), "{}", screen.text());
+    assert!(screen.shows("gpt · gpt-5-mini · round 2 · 8.0k tokens · $0.03"));
+    assert!(screen.shows("gem █ 1  waiting: gem, cc"), "{}", screen.text());
+}
+
+#[test]
+fn everything_on_a_timeline_opens_and_esc_goes_back_to_it() {
+    let mut screen = Screen::showing(&run(), 100, 40);
+    screen.control('r');
+    screen.click("reasoning   Compared");
+    assert!(screen.shows("The second is smaller."));
+    screen.press(KeyCode::Esc);
+    screen.click("answer      agent1.1");
+    assert!(screen.shows("Keep tests."));
+    screen.press(KeyCode::Char('c'));
+    assert!(
+        screen
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Copy(text) if text.contains("Keep tests.")))
+    );
+    screen.press(KeyCode::Char('o'));
+    assert!(screen.effects.iter().any(|effect| matches!(effect, Effect::Page(_))));
+    screen.press(KeyCode::Esc);
+    assert!(screen.shows("‹ esc   Run: Replace JWT"));
+}
+
+#[test]
+fn what_an_agent_says_streams_into_its_timeline() {
+    let mut script = run();
+    script.begins("r1", 1, 3, Purpose::Answer);
+    script.delta("r1.a1", DeltaKind::Reasoning, "weighing it");
+    let mut screen = Screen::showing(&script, 100, 40);
+    screen.control('r');
+    assert!(screen.shows("thinking  weighing it"));
+    script.items.clear();
+    script.delta("r1.a1", DeltaKind::Text, "Now I **write**");
+    screen.feed(&script.items);
+    assert!(screen.shows("Now I write") && screen.shows("1 gem writing"));
+    script.items.clear();
+    script.delta("r1.a1", DeltaKind::Retry, "the server is busy");
+    screen.feed(&script.items);
+    assert!(!screen.shows("Now I write"), "what streamed before a retry is void");
+    assert!(screen.shows("trying again: the server"));
+}
+
+// spec: modes/context-path-write-tracking/display-written-files-in-final-answer-few-files
+#[test]
+fn few_written_files_are_listed_under_the_final_answer() {
+    let screen = finished(Script::writes(5));
+    assert!(screen.shows("Files written to context paths:"));
+    for n in 0..5 {
+        assert!(screen.shows(&format!("my-app/src/file{n}.rs")), "{}", screen.text());
+    }
+    assert!(screen.shows("my-app/src/file0.rs (modified)") && screen.shows("my-app/src/file1.rs (new)"));
+}
+
+// spec: modes/context-path-write-tracking/display-written-files-in-final-answer-many-files
+#[test]
+fn many_written_files_are_counted_and_listed_elsewhere() {
+    let screen = finished(Script::writes(6));
+    assert!(screen.shows("6 files written to context paths"));
+    assert!(screen.shows(".althing/sessions/s1/tasks/r1/context_path_writes.txt"));
+    assert!(!screen.shows("my-app/src/file1.rs"));
+}
+
+// spec: modes/context-path-write-tracking/no-footer-when-no-writes
+#[test]
+fn without_written_files_there_is_no_footer() {
+    let screen = finished(Vec::new());
+    assert!(screen.shows("gem presents") && !screen.shows("written to context paths"));
+}
+
+#[test]
+fn deleted_files_are_told_apart_and_not_counted() {
+    let gone = FileWrite { path: "my-app/old.rs".into(), change: FileChange::Deleted };
+    let screen = finished(vec![gone.clone()]);
+    assert!(!screen.shows("written to context paths") && screen.shows("deleted: my-app/old.rs (deleted)"));
+    let mut writes = Script::writes(5);
+    writes.push(gone);
+    assert!(finished(writes).shows("Files written to context paths:"));
+}
+
+#[test]
+fn cards_say_how_runs_ended() {
+    for (status, end, word) in [
+        (RunStatus::Failed, RunEnd::NoAnswer, "Failed ✗"),
+        (RunStatus::Cancelled, RunEnd::Cancelled, "Cancelled"),
+        (RunStatus::Partial, RunEnd::Limit, "Partial"),
+    ] {
+        let mut script = run();
+        let mut result = Script::result("r1", "Replace JWT", status);
+        result.error = Some("all agents failed".into());
+        script.finishes("r1", result, end);
+        let screen = Screen::showing(&script, 100, 40);
+        let (_, y) = screen.find("Run: Replace JWT");
+        assert!(screen.rows()[usize::from(y)].ends_with(word), "{}", screen.text());
+        assert!(screen.shows("all agents failed"));
+    }
+}
+
+#[test]
+fn undo_is_one_key_at_the_final_answer() {
+    let mut screen = finished(Script::writes(2));
+    screen.control('r');
+    assert!(screen.shows("f final answer"));
+    screen.press(KeyCode::Char('u'));
+    assert_eq!(screen.effects.last(), Some(&Effect::Undo("r1".into())));
+}
+
+#[test]
+fn search_goes_through_a_timeline_in_a_circle() {
+    let mut screen = Screen::showing(&run(), 100, 40);
+    screen.control('r');
+    screen.press(KeyCode::Char('/'));
+    screen.write("token");
+    screen.press(KeyCode::Enter);
+    let first = screen.find("▎").1;
+    screen.press(KeyCode::Char('n'));
+    assert_ne!(screen.find("▎").1, first);
+    screen.press(KeyCode::Char('/'));
+    screen.write("nowhere to be found");
+    screen.press(KeyCode::Enter);
+    assert!(screen.shows("not found: nowhere to be found"));
+}

@@ -1,0 +1,369 @@
+//! Every screen and modal at 80×24 and 160×45, as people see it.
+
+use super::support::{Screen, options};
+use crate::script::{self, Script};
+use althing_protocol::{
+    Decision, InteractionKind, ModeChoice, RunEnd, RunStatus, Screen as ProgramScreen, ScreenCell,
+    ScreenColor,
+};
+use althing_tui::{TuiOptions, Welcome};
+use crossterm::event::KeyCode;
+
+const SIZES: [(u16, u16); 2] = [(80, 24), (160, 45)];
+
+/// Takes a snapshot of a scene at both sizes.
+fn snapshot(name: &str, scene: impl Fn(&mut Screen)) {
+    snapshot_with(name, options, scene);
+}
+
+fn snapshot_with(name: &str, options: impl Fn() -> TuiOptions, scene: impl Fn(&mut Screen)) {
+    for (width, height) in SIZES {
+        let mut screen = Screen::with(options(), width, height);
+        scene(&mut screen);
+        screen.draw();
+        insta::assert_snapshot!(format!("{name}-{width}x{height}"), screen.text());
+    }
+}
+
+fn vote() -> Script {
+    let mut script = Script::default();
+    script.chat(true);
+    script.says("Replace JWT");
+    script.turn(1);
+    script.state(althing_protocol::ChatState::Running);
+    script.run("r1", Some("c1"), "Replace JWT with Paseto");
+    script.all_answer("r1");
+    script.vote("r1");
+    script
+}
+
+#[test]
+fn the_conversation_shows_words_cards_and_what_is_queued() {
+    snapshot("conversation", |screen| screen.feed(&script::conversation().items));
+}
+
+#[test]
+fn a_conversation_that_just_began_is_calm() {
+    snapshot("empty", |screen| {
+        let mut script = Script::default();
+        script.chat(true);
+        screen.feed(&script.items);
+    });
+}
+
+#[test]
+fn a_run_without_an_agent_to_talk_to_ends_in_its_final_answer() {
+    snapshot("direct", |screen| {
+        let mut script = Script::default();
+        script.chat(false);
+        script.says("Replace JWT with Paseto");
+        script.run("r1", Some("c1"), "Replace JWT with Paseto");
+        script.all_answer("r1");
+        script.vote("r1");
+        let mut result = Script::result("r1", "Replace JWT with Paseto", RunStatus::Completed);
+        result.context_path_writes = Script::writes(2);
+        script.finishes("r1", result, RunEnd::Answered);
+        screen.feed(&script.items);
+    });
+}
+
+#[test]
+fn a_run_opens_into_tabs_a_timeline_and_the_votes() {
+    snapshot("run", |screen| {
+        let mut script = vote();
+        script.items.truncate(script.items.len() - 3);
+        screen.feed(&script.items);
+        screen.control('r');
+        screen.press(KeyCode::Tab);
+    });
+}
+
+#[test]
+fn a_finished_run_opens_at_its_final_answer() {
+    snapshot("run-final", |screen| {
+        let mut script = vote();
+        let mut result = Script::result("r1", "Replace JWT with Paseto", RunStatus::Completed);
+        result.context_path_writes = Script::writes(2);
+        script.finishes("r1", result, RunEnd::Answered);
+        screen.feed(&script.items);
+        screen.control('r');
+    });
+}
+
+#[test]
+fn answers_are_compared_line_by_line() {
+    snapshot("diff", |screen| {
+        let mut script = vote();
+        script.answers(
+            "r1",
+            1,
+            2,
+            4,
+            "Use pasetors with v4.local tokens; rotate keys weekly.\n\nKeep tests.",
+        );
+        screen.feed(&script.items);
+        screen.control('r');
+        screen.press(KeyCode::Char('d'));
+    });
+}
+
+#[test]
+fn a_tool_call_opens_into_its_arguments_and_result() {
+    snapshot("tool", |screen| {
+        screen.feed(&vote().items);
+        screen.control('r');
+        screen.press(KeyCode::Home);
+        screen.press(KeyCode::Char('/'));
+        screen.write("jwt::encode");
+        screen.press(KeyCode::Enter);
+        screen.press(KeyCode::Enter);
+    });
+}
+
+#[test]
+fn the_vote_is_said_above_the_input() {
+    snapshot("vote", |screen| {
+        let mut script = vote();
+        script.now = althing_protocol::Timestamp(screen.now.0 - 6_000);
+        script.override_window("r1");
+        screen.feed(&script.items);
+    });
+}
+
+#[test]
+fn another_presenter_is_chosen_from_everyone_who_answered() {
+    snapshot("override", |screen| {
+        let mut script = vote();
+        script.override_window("r1");
+        screen.feed(&script.items);
+        screen.control('o');
+        screen.press(KeyCode::Down);
+    });
+}
+
+#[test]
+fn a_run_waits_for_approval() {
+    snapshot("approval", |screen| {
+        let mut script = Script::default();
+        script.chat(true);
+        script.says("Build phase 1");
+        script.turn(1);
+        script.approval();
+        screen.feed(&script.items);
+    });
+}
+
+#[test]
+fn a_run_is_edited_before_it_is_approved() {
+    snapshot("approval-edit", |screen| {
+        let mut script = Script::default();
+        script.chat(true);
+        script.approval();
+        screen.feed(&script.items);
+        screen.press(KeyCode::Char('e'));
+        screen.write(", carefully");
+    });
+}
+
+#[test]
+fn a_plan_waits_for_approval() {
+    snapshot("plan", |screen| {
+        let mut script = Script::default();
+        script.chat(true);
+        script.plan_approval();
+        screen.feed(&script.items);
+        screen.press(KeyCode::Tab);
+        screen.write("also update the docs");
+    });
+}
+
+#[test]
+fn a_plan_that_is_carried_out_names_its_directory() {
+    snapshot("executing", |screen| {
+        let mut script = Script::default();
+        script.chat(true);
+        script.plan_approval();
+        script.answered("i-plan", Decision::Approve { digest: None, edited: None, instructions: None });
+        script.run("r1", Some("c1"), "Carry out the plan auth");
+        screen.feed(&script.items);
+    });
+}
+
+#[test]
+fn the_budget_is_asked_about() {
+    snapshot("budget", |screen| {
+        let mut script = Script::default();
+        script.chat(true);
+        let kind = InteractionKind::Budget { spent_micro_usd: 5_040_000, budget_micro_usd: 5_000_000 };
+        script.asks(Some("c1"), "i-budget", kind, None);
+        screen.feed(&script.items);
+    });
+}
+
+#[test]
+fn the_tasks_panel_says_what_waits() {
+    snapshot("tasks", |screen| {
+        let mut script = Script::default();
+        script.workflow();
+        script.program_asks("w1.ask");
+        screen.feed(&script.items);
+        screen.control('t');
+    });
+}
+
+#[test]
+fn a_program_asks_for_permission() {
+    snapshot("program", |screen| {
+        let mut script = Script::default();
+        script.workflow();
+        script.program_asks("w1.ask");
+        screen.feed(&script.items);
+        screen.control('t');
+        screen.press(KeyCode::Char('a'));
+    });
+}
+
+#[test]
+fn a_program_without_a_terminal_shows_what_it_did() {
+    snapshot("task", |screen| {
+        let mut script = Script::default();
+        script.workflow();
+        screen.feed(&script.items);
+        screen.control('t');
+        screen.press(KeyCode::Up);
+        screen.press(KeyCode::Enter);
+    });
+}
+
+#[test]
+fn a_program_that_was_cut_off_is_asked_about() {
+    snapshot("interrupted", |screen| {
+        let mut script = Script::default();
+        script.workflow();
+        script.asks(Some("w1.ask"), "i-cut", InteractionKind::Interrupted, None);
+        screen.feed(&script.items);
+        screen.control('t');
+        screen.press(KeyCode::Char('a'));
+    });
+}
+
+#[test]
+fn an_attached_program_has_the_screen_but_the_last_line() {
+    snapshot("attached", |screen| {
+        let mut script = Script::default();
+        script.workflow();
+        screen.feed(&script.items);
+        screen.control('t');
+        screen.press(KeyCode::Down);
+        screen.press(KeyCode::Enter);
+        let cells = |text: &str| {
+            let cell = |c: char| ScreenCell {
+                text: c.to_string(),
+                fg: ScreenColor::Indexed(2),
+                ..ScreenCell::default()
+            };
+            text.chars().map(cell).collect::<Vec<_>>()
+        };
+        screen.app.show_attached(Some(ProgramScreen {
+            cols: 80,
+            rows: vec![cells("gemini"), cells("> Review the notes with me"), cells("  1. Yes  2. No")],
+            cursor: Some((2, 3)),
+            ..ProgramScreen::default()
+        }));
+    });
+}
+
+#[test]
+fn the_first_start_says_what_was_found() {
+    let options = || TuiOptions {
+        welcome: Some(Welcome {
+            found: vec![
+                "ANTHROPIC_API_KEY".into(),
+                "claude 2.1".into(),
+                "codex 0.166".into(),
+                "Ollama with 3 models".into(),
+            ],
+            missing: vec!["OPENAI_API_KEY".into(), "GEMINI_API_KEY".into()],
+        }),
+        ..options()
+    };
+    snapshot_with("welcome", options, |_| {});
+}
+
+#[test]
+fn sessions_projects_and_themes_are_picked_from_a_list() {
+    for command in ["sessions", "projects", "theme"] {
+        snapshot(command, |screen| {
+            let mut script = Script::default();
+            script.chat(true);
+            screen.feed(&script.items);
+            screen.say(&format!("/{command}"));
+            screen.press(KeyCode::Down);
+        });
+    }
+}
+
+#[test]
+fn help_cost_and_agents_are_a_word_away() {
+    for command in ["help", "cost", "agents"] {
+        snapshot(command, |screen| {
+            screen.feed(&script::conversation().items);
+            screen.say(&format!("/{command}"));
+        });
+    }
+}
+
+#[test]
+fn problems_of_the_config_are_shown_first() {
+    let problem =
+        "althing.yaml:7:3: unknown key `modle`\n  7 |   modle: gpt-5\n    |   ^^^^^ did you mean `model`?";
+    let options = || TuiOptions { problems: vec![problem.into()], ..options() };
+    snapshot_with("problems", options, |_| {});
+}
+
+#[test]
+fn single_agent_mode_shows_who_works() {
+    snapshot("single", |screen| {
+        let mut script = Script::default();
+        script.chat(true);
+        screen.feed(&script.items);
+        screen.alt('a');
+        screen.alt('2');
+    });
+}
+
+#[test]
+fn plan_mode_says_so_twice() {
+    let options =
+        || TuiOptions { modes: ModeChoice { planning: Some(true), ..ModeChoice::default() }, ..options() };
+    snapshot_with("plan-mode", options, |screen| {
+        let mut script = Script::default();
+        script.chat(true);
+        screen.feed(&script.items);
+    });
+}
+
+#[test]
+fn a_small_screen_is_a_size_too() {
+    let mut screen = Screen::showing(&script::conversation(), 40, 12);
+    screen.draw();
+    insta::assert_snapshot!("conversation-40x12", screen.text());
+    let mut screen = Screen::showing(&vote(), 40, 12);
+    screen.control('r');
+    insta::assert_snapshot!("run-40x12", screen.text());
+    let mut script = Script::default();
+    script.chat(true);
+    script.approval();
+    let screen = Screen::showing(&script, 40, 12);
+    insta::assert_snapshot!("approval-40x12", screen.text());
+}
+
+#[test]
+fn without_unicode_everything_is_ascii() {
+    let mut screen = Screen::with(TuiOptions { ascii: true, ..options() }, 80, 24);
+    let mut script = script::conversation();
+    script.says("日本語 and ✓");
+    screen.feed(&script.items);
+    assert!(screen.text().is_ascii(), "{}", screen.text());
+    insta::assert_snapshot!("ascii", screen.text());
+}

@@ -1,0 +1,116 @@
+//! Frames take as long for a hundred thousand lines as for a hundred, and the memory stays small.
+
+use super::support::Screen;
+use crate::script::Script;
+use althing_protocol::DeltaKind;
+use crossterm::event::KeyCode;
+use std::time::{Duration, Instant};
+
+fn transcript(lines: usize) -> Script {
+    let mut script = Script::default();
+    script.chat(true);
+    for n in 0..(lines / 10) as u32 {
+        script.says(&format!("message {n}"));
+        script.replies(n, &format!("line of an answer with `code`, number {n}\n").repeat(9));
+    }
+    script
+}
+
+/// The quickest of many frames, each with something new in view: the machine may be busy with other things.
+fn frame(screen: &mut Screen) -> Duration {
+    let mut best = Duration::MAX;
+    for n in 0..60 {
+        screen.press(if n % 2 == 0 { KeyCode::Char('x') } else { KeyCode::Backspace });
+        let start = Instant::now();
+        screen.draw();
+        best = best.min(start.elapsed());
+    }
+    best
+}
+
+#[test]
+fn a_frame_takes_as_long_for_a_hundred_thousand_lines_as_for_a_hundred() {
+    let mut short = Screen::showing(&transcript(100), 160, 45);
+    let mut long = Screen::showing(&transcript(100_000), 160, 45);
+    // Both are measured in turn, so that a busy moment of the machine hits both.
+    let mut worst = f64::MAX;
+    for _ in 0..5 {
+        let (quick, slow) = (frame(&mut short), frame(&mut long));
+        worst = worst.min(slow.as_secs_f64() / quick.as_secs_f64());
+    }
+    assert!(worst < 1.2, "{worst:.2} times as long");
+    for _ in 0..30 {
+        long.press(KeyCode::PageUp);
+    }
+    let (quick, scrolled) = (frame(&mut short), frame(&mut long));
+    assert!(scrolled < quick * 4, "scrolled up: {scrolled:?}, at the end: {quick:?}");
+}
+
+#[test]
+fn a_single_answer_of_a_hundred_thousand_lines_is_drawn_as_quickly() {
+    let mut script = Script::default();
+    script.chat(true);
+    script.replies(1, &"one line of a very long answer\n\n".repeat(50_000));
+    let mut long = Screen::showing(&script, 160, 45);
+    let mut short = Screen::showing(&transcript(100), 160, 45);
+    let mut worst = f64::MAX;
+    for _ in 0..5 {
+        let (quick, slow) = (frame(&mut short), frame(&mut long));
+        worst = worst.min(slow.as_secs_f64() / quick.as_secs_f64());
+    }
+    assert!(worst < 1.2, "{worst:.2} times as long");
+}
+
+#[test]
+fn a_stream_is_laid_out_at_its_end_only() {
+    let mut script = Script::default();
+    script.chat(true);
+    script.turn(1);
+    let mut screen = Screen::showing(&script, 160, 45);
+    let cost = |screen: &mut Screen, script: &mut Script| {
+        let mut best = Duration::MAX;
+        for _ in 0..40 {
+            script.items.clear();
+            script.delta("c1", DeltaKind::Text, "some more words\n\n");
+            let start = Instant::now();
+            screen.feed(&script.items);
+            best = best.min(start.elapsed());
+        }
+        best
+    };
+    let early = cost(&mut screen, &mut script);
+    script.items.clear();
+    script.delta("c1", DeltaKind::Text, &"a paragraph of the stream\n\n".repeat(20_000));
+    screen.feed(&script.items);
+    let late = cost(&mut screen, &mut script);
+    assert!(late < early * 3, "after 40,000 lines {late:?}, before {early:?}");
+}
+
+#[test]
+fn a_hundred_thousand_lines_fit_in_sixty_megabytes() {
+    let resident = || {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or("VmRSS: 0 kB").to_owned();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
+    };
+    let before = resident();
+    let mut screen = Screen::new(160, 45);
+    // Fed in parts, as an engine does: what was folded is not held anywhere else.
+    let mut script = Script::default();
+    script.chat(true);
+    for n in 0..10_000 {
+        script.says(&format!("message {n}"));
+        script.replies(n, &format!("line of an answer with `code`, number {n}\n").repeat(9));
+        if n % 500 == 0 {
+            screen.feed(&script.items);
+            script.items.clear();
+        }
+    }
+    screen.feed(&script.items);
+    drop(script);
+    for _ in 0..200 {
+        screen.press(KeyCode::PageUp);
+    }
+    let used = resident().saturating_sub(before);
+    assert!(used < 45, "{used} MB on top of {before} MB");
+}

@@ -1,0 +1,216 @@
+//! A screen without a terminal: events and keys go in, text and ops come out.
+
+use crate::script::{START, Script, team};
+use althing_protocol::{FeedItem, Op, Timestamp};
+use althing_tui::{App, Effect, Outside, ProjectEntry, SessionEntry, TuiOptions};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Position;
+use ratatui::style::{Modifier, Style};
+use std::sync::Arc;
+
+/// A machine with a few sessions, projects and files.
+pub struct Machine;
+
+impl Outside for Machine {
+    fn now(&self) -> Timestamp {
+        Timestamp(START.0 + 200_000)
+    }
+
+    fn sessions(&self) -> Vec<SessionEntry> {
+        let entry = |id: &str, goal: &str, state: &str, minutes: u64| SessionEntry {
+            id: id.into(),
+            goal: goal.into(),
+            state: state.into(),
+            updated: Timestamp(self.now().0 - minutes * 60_000),
+        };
+        vec![entry("s2", "Draft the release notes", "running", 3), entry("s1", "Replace JWT", "done", 1500)]
+    }
+
+    fn projects(&self) -> Vec<ProjectEntry> {
+        let entry = |name: &str, about: &str| ProjectEntry {
+            name: name.into(),
+            path: format!("/home/me/.althing/projects/{name}"),
+            about: about.into(),
+        };
+        vec![entry("my-app", "The web service"), entry("site", "The documentation")]
+    }
+
+    fn paths(&self, prefix: &str) -> Vec<String> {
+        let all = ["Cargo.toml", "src/", "src/lib.rs", "src/main.rs"];
+        all.into_iter().filter(|path| path.starts_with(prefix)).map(str::to_owned).collect()
+    }
+}
+
+/// A screen under test.
+pub struct Screen {
+    pub app: App,
+    terminal: Terminal<TestBackend>,
+    pub ops: Vec<Op>,
+    pub effects: Vec<Effect>,
+    pub now: Timestamp,
+}
+
+pub fn options() -> TuiOptions {
+    TuiOptions { interactive: true, team: team(), bell: true, ..TuiOptions::default() }
+}
+
+impl Screen {
+    pub fn new(width: u16, height: u16) -> Self {
+        Self::with(options(), width, height)
+    }
+
+    pub fn with(options: TuiOptions, width: u16, height: u16) -> Self {
+        let terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        let app = App::new(options, Arc::new(Machine));
+        let mut screen =
+            Self { app, terminal, ops: Vec::new(), effects: Vec::new(), now: Timestamp(START.0 + 200_000) };
+        let first = screen.app.take_effects();
+        screen.take(first);
+        screen.draw();
+        screen
+    }
+
+    /// A screen that has followed a script to its end.
+    pub fn showing(script: &Script, width: u16, height: u16) -> Self {
+        let mut screen = Self::new(width, height);
+        screen.feed(&script.items);
+        screen
+    }
+
+    pub fn feed(&mut self, items: &[FeedItem]) {
+        for item in items {
+            self.app.apply(item);
+        }
+        self.app.sync();
+        let effects = self.app.take_effects();
+        self.take(effects);
+        self.draw();
+    }
+
+    fn take(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            if let Effect::Submit(op) = &effect {
+                self.ops.push(op.clone());
+            }
+            self.effects.push(effect);
+        }
+    }
+
+    pub fn draw(&mut self) {
+        self.app.tick(self.now);
+        let app = &mut self.app;
+        self.terminal
+            .draw(|frame| {
+                if let Some(position) = app.draw(frame.buffer_mut()) {
+                    frame.set_cursor_position(position);
+                }
+            })
+            .unwrap();
+    }
+
+    pub fn send(&mut self, event: Event) {
+        let effects = self.app.handle(&event, self.now);
+        self.take(effects);
+        self.draw();
+    }
+
+    pub fn press(&mut self, code: KeyCode) {
+        self.send(Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+    }
+
+    pub fn control(&mut self, letter: char) {
+        self.send(Event::Key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL)));
+    }
+
+    pub fn alt(&mut self, letter: char) {
+        self.send(Event::Key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::ALT)));
+    }
+
+    pub fn write(&mut self, text: &str) {
+        for letter in text.chars() {
+            self.press(KeyCode::Char(letter));
+        }
+    }
+
+    /// Writes a line and sends it.
+    pub fn say(&mut self, text: &str) {
+        self.write(text);
+        self.press(KeyCode::Enter);
+    }
+
+    pub fn buffer(&self) -> &Buffer {
+        self.terminal.backend().buffer()
+    }
+
+    /// The screen's rows, without the spaces at their ends.
+    pub fn rows(&self) -> Vec<String> {
+        let buffer = self.buffer();
+        let area = buffer.area;
+        let row = |y: u16| {
+            let mut text = String::new();
+            let mut skip = 0;
+            for x in 0..area.width {
+                if skip > 0 {
+                    skip -= 1;
+                    continue;
+                }
+                let symbol = buffer[(x, y)].symbol();
+                skip = unicode_width::UnicodeWidthStr::width(symbol).saturating_sub(1);
+                text.push_str(symbol);
+            }
+            text.trim_end().to_owned()
+        };
+        (0..area.height).map(row).collect()
+    }
+
+    pub fn text(&self) -> String {
+        self.rows().join("\n")
+    }
+
+    pub fn shows(&self, text: &str) -> bool {
+        self.rows().iter().any(|row| row.contains(text))
+    }
+
+    /// Where a text stands: its row, and the column of its first letter.
+    pub fn find(&self, text: &str) -> (u16, u16) {
+        for (y, row) in self.rows().iter().enumerate() {
+            if let Some(at) = row.find(text) {
+                let column = unicode_width::UnicodeWidthStr::width(&row[..at]);
+                return (u16::try_from(column).unwrap(), u16::try_from(y).unwrap());
+            }
+        }
+        panic!("{text:?} is not on the screen:\n{}", self.text());
+    }
+
+    /// How a text looks.
+    pub fn look(&self, text: &str) -> Style {
+        let (x, y) = self.find(text);
+        self.buffer()[(x, y)].style()
+    }
+
+    pub fn is_dim(&self, text: &str) -> bool {
+        self.look(text).add_modifier.contains(Modifier::DIM)
+    }
+
+    pub fn is_bold(&self, text: &str) -> bool {
+        self.look(text).add_modifier.contains(Modifier::BOLD)
+    }
+
+    pub fn click(&mut self, text: &str) {
+        let (column, row) = self.find(text);
+        let kind = MouseEventKind::Down(MouseButton::Left);
+        self.send(Event::Mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }));
+    }
+
+    pub fn resize(&mut self, width: u16, height: u16) {
+        self.terminal.backend_mut().resize(width, height);
+        self.send(Event::Resize(width, height));
+    }
+
+    pub fn cursor(&mut self) -> Position {
+        self.terminal.get_cursor_position().unwrap()
+    }
+}

@@ -1,0 +1,97 @@
+//! Tasks in the background: the badge, the bell, the panel, the answers.
+
+use super::support::{Screen, options};
+use crate::script::Script;
+use althing_protocol::{Decision, Op, Progress, Seq, TaskStatus};
+use althing_tui::{Effect, TuiOptions};
+use crossterm::event::KeyCode;
+
+fn waiting() -> Screen {
+    let mut script = Script::default();
+    script.workflow();
+    script.program_asks("w1.ask");
+    Screen::showing(&script, 100, 30)
+}
+
+#[test]
+fn a_task_that_waits_shows_a_badge_rings_once_and_is_one_key_away() {
+    let mut screen = waiting();
+    assert!(screen.rows()[0].contains("1 waits for you"));
+    assert_eq!(screen.effects.iter().filter(|effect| **effect == Effect::Bell).count(), 1);
+    screen.feed(&[]);
+    assert_eq!(screen.effects.iter().filter(|effect| **effect == Effect::Bell).count(), 1);
+    assert_eq!(screen.app.model.task(&"w1.ask".into()).unwrap().status, TaskStatus::WaitingForUser);
+    screen.control('t');
+    assert!(screen.shows("›  ask"), "what waits is chosen: {}", screen.text());
+    assert!(screen.shows("waits for you") && screen.shows("Run `cargo test`?"));
+    screen.press(KeyCode::Enter);
+    assert!(screen.shows("attached to ask (gemini) · ^] detach"));
+}
+
+#[test]
+fn there_is_no_bell_for_those_who_do_not_want_one() {
+    let mut script = Script::default();
+    script.workflow();
+    script.program_asks("w1.ask");
+    let mut screen = Screen::with(TuiOptions { bell: false, ..options() }, 80, 24);
+    screen.feed(&script.items);
+    assert!(!screen.effects.contains(&Effect::Bell));
+}
+
+#[test]
+fn tasks_are_listed_by_stage_with_their_status() {
+    let mut screen = waiting();
+    screen.control('t');
+    let rows: Vec<u16> = ["Stage: gather", "   log", "Stage: decide", "›  ask"]
+        .iter()
+        .map(|text| screen.find(text).1)
+        .collect();
+    assert!(rows.is_sorted());
+    assert!(screen.shows("done ✓"));
+    screen.press(KeyCode::Esc);
+    assert!(screen.shows("Type a message..."));
+}
+
+#[test]
+fn a_permission_is_given_by_a_number_or_a_click() {
+    let mut screen = waiting();
+    screen.control('t');
+    screen.press(KeyCode::Char('a'));
+    assert!(screen.shows("ask asks for permission") && screen.shows("Run `cargo test`?"));
+    screen.press(KeyCode::Char('2'));
+    let expected = |option: &str| Op::Answer {
+        interaction: "i-program".into(),
+        decision: Decision::Choose { option: option.into() },
+    };
+    assert_eq!(screen.ops.last(), Some(&expected("always")));
+
+    let mut screen = waiting();
+    screen.control('t');
+    screen.press(KeyCode::Char('a'));
+    screen.click("3 No");
+    screen.click("3 No");
+    assert_eq!(screen.ops.last(), Some(&expected("no")));
+}
+
+#[test]
+fn a_program_without_a_terminal_shows_what_it_said_did_and_put_out() {
+    let mut script = Script::default();
+    script.workflow();
+    let after = Seq(script.seq);
+    let output = Progress::Output {
+        after,
+        task: "w1.log".into(),
+        raw: String::new(),
+        clean: "42 commits read\n".into(),
+    };
+    script.pass(output);
+    let mut screen = Screen::showing(&script, 100, 30);
+    screen.control('t');
+    screen.press(KeyCode::Up);
+    screen.press(KeyCode::Enter);
+    for text in ["Task: log", "Three changes are visible to users.", "Bash", "git log", "42 commits read"] {
+        assert!(screen.shows(text), "{text} in\n{}", screen.text());
+    }
+    screen.press(KeyCode::Char('x'));
+    assert_eq!(screen.ops.last(), Some(&Op::Cancel { task: "w1.log".into() }));
+}
