@@ -15,6 +15,7 @@ mod desk;
 mod exit;
 mod follow;
 mod found;
+mod outside;
 mod place;
 mod programs;
 mod secrets;
@@ -58,6 +59,9 @@ fn run(args: args::Args) -> Result<Exit, Failure> {
     let surroundings = Surroundings::read()?;
     secrets::remember(surroundings.secrets());
     match args.command {
+        None if command::tui::is_meant(&args.options, &surroundings) => {
+            command::tui::run(&args.options, args.task, &surroundings)
+        }
         None => command::run::run(&args.options, args.task.as_deref(), &surroundings),
         Some(args::Command::Resume { id }) => {
             command::resume::run(&args.options, id.as_deref(), &surroundings)

@@ -17,6 +17,7 @@ const OURS: &str = "althing";
 #[derive(Clone)]
 pub struct Surroundings {
     pub cwd: PathBuf,
+    pub stdin_is_terminal: bool,
     pub stdout_is_terminal: bool,
     pub stderr_is_terminal: bool,
     variables: BTreeMap<String, String>,
@@ -35,6 +36,7 @@ impl Surroundings {
         let mut found = Self {
             cwd,
             variables,
+            stdin_is_terminal: std::io::stdin().is_terminal(),
             stdout_is_terminal: std::io::stdout().is_terminal(),
             stderr_is_terminal: std::io::stderr().is_terminal(),
         };

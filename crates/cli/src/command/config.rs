@@ -83,7 +83,8 @@ fn summary(errors: usize, warnings: usize) -> String {
     }
 }
 
-fn init(file: &Path, force: bool, surroundings: &Surroundings) -> Result<Exit, Failure> {
+/// Writes a starter config for what is found here.
+pub fn init(file: &Path, force: bool, surroundings: &Surroundings) -> Result<Exit, Failure> {
     let found = found::look(surroundings);
     let text = althing_config::starter(&found);
     let failed = |error: std::io::Error| match error.kind() {

@@ -7,5 +7,6 @@ pub mod mcp;
 pub mod resume;
 pub mod run;
 pub mod sessions;
+pub mod tui;
 pub mod undo;
 pub mod workflow;

@@ -17,11 +17,30 @@ use crate::exit::Failure;
 use crate::secrets::mask;
 use althing_config::{Report, Style};
 use std::io::{IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
+
+/// What is to be said once the screen is given back.
+static HELD: Mutex<Option<String>> = Mutex::new(None);
+
+/// From now on nothing is said: the terminal is a screen.
+pub fn hold() {
+    *HELD.lock().unwrap_or_else(PoisonError::into_inner) = Some(String::new());
+}
+
+/// Says what was held back, and everything from now on.
+pub fn release() {
+    let held = HELD.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let _ = std::io::stderr().write_all(held.unwrap_or_default().as_bytes());
+}
 
 /// One line, or several, on stderr. A stderr that is gone is nobody's to hear.
 pub fn say(text: &str) {
     let mut line = clean_text(&mask(text));
     line.push('\n');
+    if let Some(held) = HELD.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        held.push_str(&line);
+        return;
+    }
     // In one piece: stderr is not buffered, and lines of other programs may go there too.
     let _ = std::io::stderr().write_all(line.as_bytes());
 }

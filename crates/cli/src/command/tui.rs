@@ -1,0 +1,169 @@
+//! `althing` in a terminal: the conversation on the screen, session after session until the user is done.
+
+use crate::args::Options;
+use crate::conversation::{self, Conversation};
+use crate::exit::{Exit, Failure};
+use crate::outside::Machine;
+use crate::session::{self, Begun, NewSession};
+use crate::show;
+use crate::surroundings::Surroundings;
+use crate::team::{self, Team};
+use althing_protocol::{
+    ChatSpec, Engine, Event, Fact, Member, ModeChoice, Op, Origin, SessionId, SessionKind, TaskSpec,
+};
+use althing_tui::{Theme, TuiExit, TuiOptions, Welcome};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::runtime::Runtime;
+
+/// Whether the screen is meant: somebody is at a terminal, and nothing asks for a script's output.
+pub fn is_meant(options: &Options, surroundings: &Surroundings) -> bool {
+    let script = options.automation
+        || options.json
+        || options.stream_events.is_some()
+        || options.output_file.is_some();
+    !script && surroundings.stdin_is_terminal && surroundings.stdout_is_terminal
+}
+
+pub fn run(options: &Options, task: Option<String>, surroundings: &Surroundings) -> Result<Exit, Failure> {
+    let runtime = session::runtime()?;
+    let mut options = options.clone();
+    let mut first_message = task;
+    let mut next = session::to_go_on_with(&options, surroundings)?;
+    loop {
+        let shown = Shown::open(next.take(), first_message.take(), &options, surroundings, &runtime)?;
+        let left = shown.until_left(&options, surroundings, &runtime)?;
+        // What was asked for once is not asked for again.
+        (options.session, options.go_on) = (None, false);
+        match left {
+            TuiExit::Quit | TuiExit::Ended => return Ok(Exit::Answered),
+            TuiExit::Stopped => return Ok(Exit::Interrupted),
+            TuiExit::OpenSession(id) => next = Some(id),
+            TuiExit::OpenProject(path) => options.project = Some(PathBuf::from(path)),
+            TuiExit::NewSession | TuiExit::Reload => {}
+            TuiExit::UseOffline => {
+                (options.config, options.model) = (None, Vec::new());
+                options.offline = true;
+            }
+        }
+    }
+}
+
+/// A session on the screen.
+struct Shown {
+    begun: Begun,
+    screen: TuiOptions,
+}
+
+impl Shown {
+    fn open(
+        id: Option<SessionId>,
+        first_message: Option<String>,
+        options: &Options,
+        surroundings: &Surroundings,
+        runtime: &Runtime,
+    ) -> Result<Self, Failure> {
+        if let Some(id) = id {
+            let reopened = super::resume::reopen(&id, options, surroundings, runtime)?;
+            let mut screen = look(recorded(&reopened.events), surroundings);
+            screen.first_message = first_message;
+            return Ok(Self { begun: reopened.begun, screen });
+        }
+        let team = team::assemble(options, surroundings)?;
+        let Conversation { spec, cast } = conversation::assemble(&team, options, true, surroundings)?;
+        let mut screen = look(Some(&spec), surroundings);
+        screen.first_message = first_message;
+        screen.problems.clone_from(&team.notes);
+        screen.welcome = welcome(&team, options, surroundings);
+        let goal = screen.first_message.clone().unwrap_or_else(|| "conversation".to_owned());
+        let new = NewSession { kind: SessionKind::Chat, goal, op: Op::StartChat { spec: Box::new(spec) } };
+        let begun = runtime.block_on(session::begin(new, &team, cast, None, options, surroundings))?;
+        Ok(Self { begun, screen })
+    }
+
+    /// Shows it until the user leaves it; then it is stopped, and can be gone on with.
+    fn until_left(
+        self,
+        options: &Options,
+        surroundings: &Surroundings,
+        runtime: &Runtime,
+    ) -> Result<TuiExit, Failure> {
+        let Begun { id, orchestrator, places } = self.begun;
+        let state_dir = surroundings.state_dir(options.state_dir.as_deref());
+        let outside = Arc::new(Machine::new(id.clone(), state_dir, surroundings.clone()));
+        let front = Arc::new(orchestrator.front());
+        let engine: Arc<dyn Engine> = front.clone();
+        show::hold();
+        let left = runtime.block_on(althing_tui::run(engine, self.screen, outside));
+        show::release();
+        front.submit(Op::Shutdown, Origin::User);
+        drop(front);
+        // The doers end on this runtime, so it must go on turning while the session does.
+        let joined =
+            runtime.block_on(async { tokio::task::spawn_blocking(move || orchestrator.join()).await });
+        session::close(&places, runtime);
+        if !matches!(joined, Ok(Ok(_))) {
+            return Err(Failure { exit: Exit::NoAnswer, ..Failure::usage("the session broke off") });
+        }
+        let left = left.map_err(|error| Failure::usage(format!("the terminal cannot be used: {error}")))?;
+        if matches!(left, TuiExit::Quit | TuiExit::Stopped) {
+            show::say(&format!("go on with `althing --session {id}`"));
+        }
+        Ok(left)
+    }
+}
+
+/// The conversation as it was opened.
+fn recorded(events: &[Arc<Event>]) -> Option<&ChatSpec> {
+    events.iter().find_map(|event| match &event.fact {
+        Fact::TaskCreated { spec: TaskSpec::Chat(spec), .. } => Some(&**spec),
+        _ => None,
+    })
+}
+
+fn look(spec: Option<&ChatSpec>, surroundings: &Surroundings) -> TuiOptions {
+    let set = |name: &str| surroundings.variable(name).is_some();
+    let theme = match surroundings.variable("ALTHING_THEME").as_deref().and_then(Theme::by_name) {
+        _ if set("NO_COLOR") => Theme::by_name("plain").unwrap_or_default(),
+        Some(theme) => theme,
+        None => Theme::default(),
+    };
+    let utf8 = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| surroundings.variable(name));
+    let ascii = utf8.is_some_and(|locale| locale == "C" || locale == "POSIX");
+    let team: Vec<Member> = spec.map(|spec| spec.team.members.clone()).unwrap_or_default();
+    let name = |path: &String| Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
+    TuiOptions {
+        theme,
+        ascii: ascii || set("ALTHING_ASCII"),
+        plain: set("ALTHING_PLAIN") || surroundings.variable("TERM").as_deref() == Some("dumb"),
+        bell: set("ALTHING_BELL"),
+        project: spec.and_then(|spec| spec.project.as_ref()).and_then(name),
+        interactive: spec.is_some_and(|spec| spec.agent.is_some()),
+        team,
+        modes: spec.map_or_else(ModeChoice::default, |spec| spec.modes.clone()),
+        ..TuiOptions::default()
+    }
+}
+
+/// What was found on this machine, where there is no config and nothing was chosen.
+fn welcome(team: &Team, options: &Options, surroundings: &Surroundings) -> Option<Welcome> {
+    if options.offline || !options.model.is_empty() || Path::new(&team.source).is_absolute() {
+        return None;
+    }
+    let found = althing_config::found_providers(&|name| surroundings.variable(name));
+    let mut known: Vec<String> = found.iter().map(|provider| provider.variable.to_owned()).collect();
+    let mut missing = Vec::new();
+    for key in ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"] {
+        if !known.iter().any(|found| found == key) {
+            missing.push(key.to_owned());
+        }
+    }
+    for program in ["claude", "codex", "gemini", "opencode"] {
+        if surroundings.has_program(program) {
+            known.push(program.to_owned());
+        } else {
+            missing.push(program.to_owned());
+        }
+    }
+    Some(Welcome { found: known, missing })
+}

@@ -1,0 +1,147 @@
+//! What the screen needs of this machine: sessions, paths, the user's editor and pager, undo, remembered messages.
+
+use crate::surroundings::{Surroundings, SystemClock};
+use althing_protocol::{Clock, PlanRef, SessionId, SessionKind, SessionState, TaskId, Timestamp};
+use althing_tui::{Outside, SessionEntry};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// How many messages are remembered.
+const MOST_REMEMBERED: usize = 1000;
+/// How many paths are offered.
+const MOST_PATHS: usize = 50;
+
+/// This machine.
+pub struct Machine {
+    session: SessionId,
+    state_dir: PathBuf,
+    surroundings: Surroundings,
+}
+
+impl Machine {
+    pub fn new(session: SessionId, state_dir: PathBuf, surroundings: Surroundings) -> Self {
+        Self { session, state_dir, surroundings }
+    }
+
+    fn run_dir(&self, run: &TaskId) -> PathBuf {
+        self.state_dir.join("sessions").join(self.session.as_str()).join("tasks").join(run.as_str())
+    }
+
+    fn remembered(&self) -> Option<PathBuf> {
+        Some(self.surroundings.user_state_dir()?.join("messages.jsonl"))
+    }
+
+    /// Runs a program that the user chose, at the terminal, on a file.
+    fn at_terminal(&self, variables: &[&str], otherwise: &str, file: &Path) -> Result<(), String> {
+        let chosen = variables.iter().find_map(|name| self.surroundings.variable(name));
+        let words = chosen.unwrap_or_else(|| otherwise.to_owned());
+        let mut words = words.split_whitespace();
+        let program = words.next().unwrap_or(otherwise);
+        let status = Command::new(program).args(words).arg(file).stdin(Stdio::inherit()).status();
+        match status {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(format!("{program} ended with {status}")),
+            Err(error) => Err(format!("{program} cannot be started: {error}")),
+        }
+    }
+
+    fn with_file<T>(&self, text: &str, then: impl FnOnce(&Path) -> Result<T, String>) -> Result<T, String> {
+        let file = std::env::temp_dir().join(format!("althing-{}.md", fastrand::u64(..)));
+        let written = std::fs::OpenOptions::new().write(true).create_new(true).open(&file);
+        let written = written.and_then(|mut file| file.write_all(text.as_bytes()));
+        let result = written.map_err(|error| error.to_string()).and_then(|()| then(&file));
+        let _ = std::fs::remove_file(&file);
+        result
+    }
+}
+
+impl Outside for Machine {
+    fn now(&self) -> Timestamp {
+        SystemClock.now()
+    }
+
+    fn sessions(&self) -> Vec<SessionEntry> {
+        let sessions = althing_storage::open_existing_state(&self.state_dir).ok().flatten();
+        let sessions = sessions.and_then(|state| state.list().ok()).unwrap_or_default();
+        let others = sessions.into_iter().filter(|session| session.id != self.session);
+        let entry = |session: althing_storage::SessionSummary| {
+            let checkpoint = session.checkpoint.as_ref()?;
+            let chat = checkpoint.kind == SessionKind::Chat && !session.locked_by_live_process;
+            chat.then(|| SessionEntry {
+                id: session.id.clone(),
+                goal: checkpoint.goal.clone(),
+                state: if checkpoint.state == SessionState::Idle { "idle" } else { "interrupted" }.to_owned(),
+                updated: checkpoint.updated_at,
+            })
+        };
+        others.filter_map(entry).collect()
+    }
+
+    fn paths(&self, prefix: &str) -> Vec<String> {
+        let (dir, start) = prefix.rsplit_once('/').map_or(("", prefix), |(dir, start)| (dir, start));
+        let rooted = if prefix.starts_with('/') && dir.is_empty() { "/" } else { dir };
+        let Ok(entries) = std::fs::read_dir(self.surroundings.cwd.join(rooted)) else { return Vec::new() };
+        let mut found: Vec<String> = entries
+            .filter_map(Result::ok)
+            .filter_map(|entry| {
+                let name = entry.file_name().into_string().ok()?;
+                let hidden = name.starts_with('.') && !start.starts_with('.');
+                let slash = if entry.path().is_dir() { "/" } else { "" };
+                let before = if prefix.contains('/') { format!("{dir}/") } else { String::new() };
+                (name.starts_with(start) && !hidden).then(|| format!("{before}{name}{slash}"))
+            })
+            .collect();
+        found.sort();
+        found.truncate(MOST_PATHS);
+        found
+    }
+
+    fn edit(&self, text: &str) -> Result<String, String> {
+        self.with_file(text, |file| {
+            self.at_terminal(&["VISUAL", "EDITOR"], "vi", file)?;
+            std::fs::read_to_string(file).map_err(|error| error.to_string())
+        })
+    }
+
+    fn edit_plan(&self, plan: &PlanRef) -> Result<(), String> {
+        self.at_terminal(&["VISUAL", "EDITOR"], "vi", &Path::new(&plan.path).join("plan.json"))
+    }
+
+    fn page(&self, text: &str) -> Result<(), String> {
+        self.with_file(text, |file| self.at_terminal(&["PAGER"], "less", file))
+    }
+
+    fn write_config(&self) -> Result<String, String> {
+        let file = self.surroundings.cwd.join("althing.yaml");
+        crate::command::config::init(&file, false, &self.surroundings).map_err(|failure| failure.message)?;
+        Ok(file.display().to_string())
+    }
+
+    fn undo(&self, run: &TaskId) -> Result<String, String> {
+        let report = althing_storage::undo(&self.run_dir(run)).map_err(|error| error.to_string())?;
+        let count = report.restored.len() + report.removed.len();
+        Ok(format!("{} put back", crate::show::count(count as u64, "file")))
+    }
+
+    fn history(&self) -> Vec<String> {
+        let text = self.remembered().and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
+        let all: Vec<String> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let skip = all.len().saturating_sub(MOST_REMEMBERED);
+        all.into_iter().skip(skip).collect()
+    }
+
+    fn remember(&self, message: &str) {
+        let Some(file) = self.remembered() else { return };
+        if let Some(dir) = file.parent() {
+            let _ = std::fs::create_dir_all(dir);
+        }
+        let opened = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(file);
+        // A message that is not remembered is no reason to stop.
+        if let Ok(mut file) = opened {
+            let line = serde_json::Value::from(crate::secrets::mask(message).into_owned());
+            let _ = writeln!(file, "{line}");
+        }
+    }
+}
