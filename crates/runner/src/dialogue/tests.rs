@@ -18,7 +18,8 @@ struct Played {
 /// Plays what a program said; every question is answered with the option of this id.
 fn play(file: &str, dialogue: &mut dyn Dialogue, option: &str) -> (Played, Vec<Value>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(file);
-    let recorded = std::fs::read_to_string(path).unwrap();
+    // Ours has a name instead.
+    let recorded = std::fs::read_to_string(path).unwrap().replace("\"r1\"", "\"initialize\"");
     let mut played = Played { said: dialogue.begin(), ..Played::default() };
     let mut ours = Vec::new();
     for line in recorded.lines() {
