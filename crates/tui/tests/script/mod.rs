@@ -352,6 +352,7 @@ impl Script {
                 strategy: FinalAnswerStrategy::WinnerPresent,
                 overridden: false,
                 rounds: 2,
+                restarts: 0,
                 votes: BTreeMap::from([("gem".into(), 2), ("cc".into(), 1)]),
                 ballots: vec![Ballot {
                     voter: "gpt".into(),

@@ -55,6 +55,7 @@ pub(crate) fn result(run: &TaskId, spec: &RunSpec, status: RunStatus) -> RunResu
             strategy: FinalAnswerStrategy::WinnerPresent,
             overridden: false,
             rounds: 2,
+            restarts: 0,
             votes: BTreeMap::from([("gem".into(), 2)]),
             ballots: Vec::new(),
             agents: Vec::new(),
