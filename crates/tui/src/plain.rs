@@ -121,12 +121,10 @@ pub(crate) fn answer(model: &Model, line: &str) -> Option<Op> {
             Decision::Approve { digest: Some(proposal.digest.clone()), edited: None, instructions: None }
         }
         ("/approve" | "/yes", InteractionKind::WinnerOverride { .. }) => Decision::Continue,
-        ("/approve" | "/yes", InteractionKind::Interrupted) => Decision::Choose { option: "restart".into() },
         ("/approve" | "/yes", _) => {
             let instructions = Some(rest.trim().to_owned()).filter(|words| !words.is_empty());
             Decision::Approve { digest: None, edited: None, instructions }
         }
-        ("/reject" | "/no", InteractionKind::Interrupted) => Decision::Choose { option: "fail".into() },
         ("/reject" | "/no", _) => Decision::Reject { reason: None },
         ("/present", InteractionKind::WinnerOverride { .. }) => {
             Decision::Presenter { agent: rest.trim().into() }

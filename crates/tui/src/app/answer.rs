@@ -18,10 +18,8 @@ impl App {
             Some(Modal::Override { .. }) => self.override_key(key),
             Some(Modal::Program { .. }) => self.program_key(key),
             Some(Modal::Interrupted { .. }) => match key.code {
-                KeyCode::Enter | KeyCode::Char('r') => {
-                    self.answer(Decision::Choose { option: "restart".into() })
-                }
-                KeyCode::Char('f') => self.answer(Decision::Choose { option: "fail".into() }),
+                KeyCode::Enter | KeyCode::Char('a') => self.answer(approve()),
+                KeyCode::Char('f') => self.answer(Decision::Reject { reason: None }),
                 KeyCode::Esc => self.modal = None,
                 _ => {}
             },

@@ -6,7 +6,7 @@ use super::{App, Effect, Modal, Reader, Screen};
 use crate::attach;
 use crate::editor::{Editor, Motion};
 use crate::outside::TuiExit;
-use althing_protocol::{Op, TaskId};
+use althing_protocol::{ChatState, Op, TaskId};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// A pause in typing this long means that a question may have the keys.
@@ -118,6 +118,10 @@ impl App {
             Some(task) => {
                 self.submit(Op::Cancel { task });
                 self.toast = Some("stopping the run · Ctrl+C again leaves".into());
+            }
+            None if self.model.state != ChatState::Idle => {
+                self.submit(Op::Cancel { task: TaskId::chat() });
+                self.toast = Some("stopping · Ctrl+C again leaves".into());
             }
             None => self.toast = Some("Ctrl+C again leaves".into()),
         }

@@ -24,6 +24,8 @@ pub enum Body {
         text: String,
         /// Whether they wait for their turn.
         queued: bool,
+        /// Whether they were sent in plan mode.
+        planning: bool,
     },
     /// The agent's words.
     Agent {

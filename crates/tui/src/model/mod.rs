@@ -16,8 +16,8 @@ pub use task::{Task, TaskKind};
 
 use althing_protocol::{
     AttemptOutcome, ChatSpec, ChatState, Decision, Event, Fact, FeedItem, InteractionId, InteractionKind,
-    Item, Member, ModeChoice, NoticeLevel, Op, Phase, PlanRef, Progress, Purpose, Seq, SessionId,
-    SessionKind, TaskId, TaskSpec, TaskStatus, Timestamp, Usage, Verdict,
+    Item, Member, ModeChoice, NoticeLevel, Op, Phase, PlanRef, Progress, Seq, SessionId, SessionKind, TaskId,
+    TaskSpec, TaskStatus, Timestamp, Usage, Verdict,
 };
 use std::collections::BTreeMap;
 
@@ -68,6 +68,8 @@ pub struct Model {
     pub at: Timestamp,
     /// A plan that the next run will carry out.
     pub pending_plan: Option<PlanRef>,
+    /// Whether the message of this turn was sent in plan mode, and so went to a run without the agent.
+    planned: bool,
     /// Whose work a task is: its run, and its place in it.
     works: BTreeMap<TaskId, (TaskId, usize)>,
     /// Everything that happened changes this, so that layouts know when they are stale.
@@ -194,10 +196,12 @@ impl Model {
         match op {
             Op::SendMessage { text, modes } => {
                 self.choice = modes.clone();
-                self.enter(event, Body::User { text: text.clone(), queued: true });
+                let planning = modes.planning == Some(true);
+                self.enter(event, Body::User { text: text.clone(), queued: true, planning });
             }
             Op::StartRun { spec } => {
-                self.enter(event, Body::User { text: spec.task.clone(), queued: false });
+                let (text, planning) = (spec.task.clone(), spec.modes.planning);
+                self.enter(event, Body::User { text, queued: false, planning });
             }
             Op::StartChat { spec } => self.meet(spec),
             Op::Unqueue { message } => {
@@ -252,7 +256,6 @@ impl Model {
                     self.team.clone_from(&spec.members);
                 }
                 self.runs.insert(id.clone(), run);
-                self.deliver(event.cause);
                 self.enter(event, Body::Run(id.clone()));
                 (TaskKind::Run, spec.task.clone())
             }
@@ -283,15 +286,19 @@ impl Model {
         self.tasks.push(task);
     }
 
-    /// The turn of queued messages came: of all of them, or of those up to the one that brought it about.
-    fn deliver(&mut self, cause: Option<Seq>) {
-        let is_message = |entry: &Entry| matches!(entry.body, Body::User { .. });
-        let up_to =
-            cause.filter(|seq| self.entries.iter().any(|entry| entry.seq == *seq && is_message(entry)));
-        for entry in &mut self.entries {
-            if let Body::User { queued, .. } = &mut entry.body {
-                *queued = *queued && up_to.is_some_and(|last| entry.seq > last);
-            }
+    /// The conversation went on to another state. Leaving the idle one takes up the oldest message that waits.
+    fn move_on(&mut self, state: ChatState) {
+        let before = std::mem::replace(&mut self.state, state);
+        if before != ChatState::Idle || state == ChatState::Idle {
+            return;
+        }
+        let waiting = self.entries.iter_mut().find_map(|entry| match &mut entry.body {
+            Body::User { queued: queued @ true, planning, .. } => Some((queued, *planning)),
+            _ => None,
+        });
+        if let Some((queued, planning)) = waiting {
+            *queued = false;
+            self.planned = planning;
         }
     }
 
@@ -312,11 +319,7 @@ impl Model {
     /// A fact about the conversation itself.
     fn talked(&mut self, event: &Event, fact: &Fact) {
         match fact {
-            Fact::PhaseChanged { phase: Phase::Chat(state) } => self.state = *state,
-            Fact::AttemptStarted { purpose: Purpose::Converse, .. } => {
-                self.growing = Growing::default();
-                self.deliver(event.cause);
-            }
+            Fact::PhaseChanged { phase: Phase::Chat(state) } => self.move_on(*state),
             Fact::AttemptStarted { .. } => self.growing = Growing::default(),
             Fact::AttemptEnded { outcome, usage, .. } => {
                 self.growing = Growing::default();
@@ -377,8 +380,8 @@ impl Model {
                 task.status = status;
                 task.ended = Some(event.at);
             }
-            // Where an agent is talked to, it says what came of the run.
-            if self.interlocutor.is_none() {
+            // Where an agent is talked to it says what came of the run, but not of one that planned for the user.
+            if self.interlocutor.is_none() || self.planned {
                 self.enter(event, Body::Final(id.clone()));
             }
         }

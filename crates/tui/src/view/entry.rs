@@ -84,7 +84,9 @@ impl Items for Talk<'_> {
 impl Talk<'_> {
     fn entry(&self, entry: &Entry, width: usize, lines: &mut Vec<Line>) {
         match &entry.body {
-            Body::User { text, queued } => user(text, *queued && self.waits(), entry.pinned, width, lines),
+            Body::User { text, queued, .. } => {
+                user(text, *queued && self.waits(), entry.pinned, width, lines)
+            }
             Body::Agent { text } => {
                 lines.push(self.head(entry.pinned));
                 let words = markdown::lines(text, width.saturating_sub(3));

@@ -419,7 +419,6 @@ impl Script {
         let spec = WorkflowSpec {
             name: "release-notes".into(),
             goal: "Draft the release notes of 2.0".into(),
-            adapters: Vec::new(),
             stages: vec![
                 StageSpec {
                     name: "gather".into(),

@@ -91,6 +91,7 @@ fn a_queued_message_is_plain_once_its_turn_comes() {
     let mut script = script::conversation();
     let mut screen = Screen::showing(&script, 100, 30);
     script.items.clear();
+    script.turn_ends(1);
     script.turn(2);
     screen.feed(&script.items);
     assert!(screen.shows("Actually, use Paseto") && !screen.shows("queued"));

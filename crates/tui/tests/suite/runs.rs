@@ -10,6 +10,8 @@ fn run() -> Script {
     let mut script = Script::default();
     script.chat(false);
     script.says("Replace JWT");
+    script.state(althing_protocol::ChatState::Chatting);
+    script.state(althing_protocol::ChatState::Running);
     script.run("r1", Some("c1"), "Replace JWT");
     script.all_answer("r1");
     script

@@ -57,6 +57,8 @@ fn a_run_without_an_agent_to_talk_to_ends_in_its_final_answer() {
         let mut script = Script::default();
         script.chat(false);
         script.says("Replace JWT with Paseto");
+        script.state(althing_protocol::ChatState::Chatting);
+        script.state(althing_protocol::ChatState::Running);
         script.run("r1", Some("c1"), "Replace JWT with Paseto");
         script.all_answer("r1");
         script.vote("r1");
