@@ -27,12 +27,18 @@ pub(crate) const MAX_QUOTED_LINE: usize = 160;
 /// Most MCP servers of one agent. Each gets a copy of the agent's lists of tools, so the two together are bounded.
 pub(crate) const MAX_SERVERS: usize = 64;
 
-/// Most patterns in a file, and their length and compiled size in bytes: compiling them is what they cost.
+/// Most names that a wrong one is compared with, where a file itself says how many names there are.
+pub(crate) const MAX_COMPARED: usize = 500;
+
+/// Most patterns in a file.
 pub(crate) const MAX_PATTERNS: usize = 64;
+
 /// Longest pattern, in bytes.
-pub(crate) const MAX_PATTERN: usize = 500;
-/// Largest compiled pattern, in bytes.
-pub(crate) const MAX_COMPILED_PATTERN: usize = 256 * 1024;
+pub(crate) const MAX_PATTERN: usize = 256;
+
+/// Most ranges of characters that a pattern comes to, repetitions written out. What is below compiles within the
+/// limits of the `regex` crate.
+pub(crate) const MAX_PATTERN_RANGES: usize = 100_000;
 
 /// Most tools in one list of an agent.
 pub(crate) const MAX_LISTED_TOOLS: usize = 1000;

@@ -1,8 +1,9 @@
 //! Regular expressions that a user wrote: whether they are ones, and small enough to be compiled at every start.
 //!
-//! It only judges; who uses a pattern compiles it.
+//! It only judges, by reading a pattern: compiling one is what makes a hostile one expensive. Who uses a pattern compiles
+//! it.
 
-use regex::RegexBuilder;
+use regex_syntax::hir::{Class, Hir, HirKind};
 
 use crate::diagnostic::Problem;
 use crate::limits;
@@ -13,18 +14,54 @@ pub(crate) fn refusal(pattern: &str) -> Option<Problem> {
         let problem = Problem::new(format!("a pattern may have at most {} bytes", limits::MAX_PATTERN));
         return Some(problem.hint("match a shorter part"));
     }
-    let error = RegexBuilder::new(pattern).size_limit(limits::MAX_COMPILED_PATTERN).build().err()?;
-    let problem = match error {
-        regex::Error::CompiledTooBig(_) => {
-            Problem::new("the pattern is too large once compiled").hint("repeat less: `x{1000}`, `\\w{200}`")
-        }
-        // The error's own lines quote the pattern; the last one says what is wrong with it.
-        error => {
+    match regex_syntax::parse(pattern) {
+        Ok(hir) => (ranges(&hir) > limits::MAX_PATTERN_RANGES)
+            .then(|| Problem::new("the pattern is too large").hint("repeat less: `x{1000}`, `\\w{200}`")),
+        Err(error) => {
+            // The error's own lines quote the pattern; the last one says what is wrong with it.
             let text = error.to_string();
             let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            Problem::new(format!("not a regular expression: {reason}"))
-                .hint("put a backslash before a character that stands for itself, such as `\\(`")
+            let problem = Problem::new(format!("not a regular expression: {reason}"));
+            Some(problem.hint("put a backslash before a character that stands for itself, such as `\\(`"))
         }
-    };
-    Some(problem)
+    }
+}
+
+/// How many ranges of characters a pattern comes to.
+fn ranges(hir: &Hir) -> usize {
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => 1,
+        HirKind::Literal(literal) => literal.0.len(),
+        HirKind::Class(Class::Unicode(class)) => class.ranges().len(),
+        HirKind::Class(Class::Bytes(class)) => class.ranges().len(),
+        HirKind::Capture(capture) => ranges(&capture.sub).saturating_add(1),
+        HirKind::Repetition(repetition) => {
+            let times = repetition.max.unwrap_or(repetition.min).max(1);
+            ranges(&repetition.sub).saturating_mul(usize::try_from(times).unwrap_or(usize::MAX))
+        }
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => {
+            parts.iter().map(ranges).fold(0, usize::saturating_add)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::refusal;
+
+    #[test]
+    fn patterns_of_everyday_use_are_taken_and_bombs_are_not() {
+        for pattern in [
+            "rm .*",
+            r"^\(Y\)es/\(N\)o\s*$",
+            r"(?i)do you want to (proceed|create .{1,80})\?",
+            r"\w{100}",
+            "❯",
+        ] {
+            assert!(refusal(pattern).is_none(), "{pattern}");
+        }
+        for pattern in [r"(\w{100}){100}", "(((a{1000}){1000}){1000}){1000}", &"x".repeat(257)] {
+            assert!(refusal(pattern).is_some(), "{pattern}");
+        }
+    }
 }

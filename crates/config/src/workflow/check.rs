@@ -6,8 +6,9 @@ use std::collections::HashMap;
 
 use super::templates::{Known, templates};
 use super::{COMMAND, Document, TaskAt, Who, adapters, runs, tasks};
-use crate::diagnostic::{Problem, Sink};
+use crate::diagnostic::{Problem, Severity, Sink};
 use crate::hands::{self, texts};
+use crate::limits;
 use crate::nearest;
 use crate::secrets;
 use crate::tree::{Node, Value};
@@ -144,8 +145,8 @@ impl Checker<'_, '_> {
         let Some(name) = agent.as_text() else { return };
         let document = self.document;
         let Some(who) = document.who(name) else {
-            let problem = unknown(document, name);
-            return self.sink.error(agent.span, &self.path("agent"), problem);
+            let path = self.path("agent");
+            return self.sink.push_with(Severity::Error, agent.span, &path, || unknown(document, name));
         };
         let is_command = matches!(who, Who::BuiltIn(COMMAND));
         if is_command {
@@ -269,7 +270,7 @@ fn unknown(document: &Document<'_>, name: &str) -> Problem {
     let shown: String = name.chars().take(80).flat_map(char::escape_debug).collect();
     let problem = Problem::new(format!("nobody is called `{shown}`"));
     let names = document.names();
-    if let Some(near) = nearest::nearest(name, names.iter().copied()) {
+    if let Some(near) = nearest::nearest(name, names.iter().copied().take(limits::MAX_COMPARED)) {
         return problem.hint(format!("did you mean `{near}`?"));
     }
     let some: Vec<&str> = names.into_iter().take(30).collect();

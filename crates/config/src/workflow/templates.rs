@@ -4,12 +4,10 @@
 
 use std::collections::HashMap;
 
-use crate::diagnostic::{Problem, Sink};
+use crate::diagnostic::{Problem, Severity, Sink};
+use crate::limits;
 use crate::nearest;
 use crate::tree::{Node, Span};
-
-/// Most templates that are looked at in one text.
-const MOST: usize = 1000;
 
 /// What templates may name.
 pub(super) struct Known<'a> {
@@ -25,64 +23,93 @@ impl Known<'_> {
     /// Reports what is wrong with the templates of a text that belongs to a task of this stage.
     pub(super) fn check(&self, node: &Node, path: &str, stage: usize, sink: &mut Sink<'_>) {
         let Some(text) = node.as_text() else { return };
-        for template in templates(text).into_iter().take(MOST) {
-            let span = self.place(node, template.written);
-            if let Some(problem) = self.refusal(template.name, stage) {
-                sink.error(span, path, problem);
+        let mut cursor = Cursor::new(node, self.text);
+        for template in templates(text) {
+            let span = cursor.next(template.written);
+            if !self.is_right(template.name, stage) {
+                sink.push_with(Severity::Error, span, path, || self.problem(template.name, stage));
             }
         }
     }
 
-    fn refusal(&self, name: &str, stage: usize) -> Option<Problem> {
+    fn is_right(&self, name: &str, stage: usize) -> bool {
+        let earlier = |id: &str| self.stages.get(id).is_some_and(|of| *of < stage);
+        name == "goal" && self.has_goal || name.strip_suffix(".output").is_some_and(earlier)
+    }
+
+    /// What is wrong with a template that is not right.
+    fn problem(&self, name: &str, stage: usize) -> Problem {
         if name == "goal" {
             let problem = Problem::new("`{{goal}}` stands for nothing: the workflow has no `goal`");
-            return (!self.has_goal).then(|| problem.hint("add `goal: …` at the top of the file"));
+            return problem.hint("add `goal: …` at the top of the file");
         }
         let Some((id, field)) = name.split_once('.') else {
             let problem = Problem::new(format!("`{{{{{name}}}}}` stands for nothing"));
-            return Some(match self.stages.get(name) {
+            return match self.stages.get(name) {
                 Some(_) => problem.hint(format!("what a task gave is `{{{{{name}.output}}}}`")),
                 None => problem.hint("there are `{{goal}}` and `{{id.output}}`, with a task's id"),
-            });
+            };
         };
         let Some(of) = self.stages.get(id) else {
             let problem = Problem::new(format!("no task is called `{id}`"));
             let earlier = self.stages.iter().filter(|(_, at)| **at < stage).map(|(id, _)| *id);
-            let mut earlier: Vec<&str> = earlier.collect();
+            let mut earlier: Vec<&str> = earlier.take(limits::MAX_COMPARED).collect();
             earlier.sort_unstable();
-            return Some(match nearest::nearest(id, earlier.iter().copied()) {
+            return match nearest::nearest(id, earlier.iter().copied()) {
                 Some(near) => problem.hint(format!("did you mean `{{{{{near}.output}}}}`?")),
                 None if earlier.is_empty() => problem.hint("the first stage has no earlier tasks"),
                 None => {
                     earlier.truncate(20);
                     problem.hint(format!("tasks of earlier stages: {}", earlier.join(", ")))
                 }
-            });
+            };
         };
         if field != "output" {
             let problem = Problem::new(format!("a task has no `{field}`"));
-            return Some(problem.hint(format!("what it gave is `{{{{{id}.output}}}}`")));
+            return problem.hint(format!("what it gave is `{{{{{id}.output}}}}`"));
         }
-        let when = match of.cmp(&stage) {
-            std::cmp::Ordering::Less => return None,
-            std::cmp::Ordering::Equal => "runs in the same stage",
-            std::cmp::Ordering::Greater => "runs in a later stage",
-        };
+        let when = if *of == stage { "runs in the same stage" } else { "runs in a later stage" };
         let problem = Problem::new(format!("`{id}` {when}: there is no output of it yet"));
-        Some(problem.hint("move this task to a stage behind it"))
+        problem.hint("move this task to a stage behind it")
+    }
+}
+
+/// Finds templates in the source of a value, one behind the other: a text may be long and hold thousands.
+struct Cursor<'a> {
+    /// What is left of the source, and where it begins.
+    rest: &'a str,
+    at: Span,
+    whole: Span,
+}
+
+impl<'a> Cursor<'a> {
+    fn new(node: &Node, text: &'a str) -> Self {
+        let rest = text.get(node.span.start..node.span.end).unwrap_or_default();
+        Self { rest, at: node.span, whole: node.span }
     }
 
-    /// Where a template stands in the file; the whole value where that cannot be told.
-    fn place(&self, node: &Node, written: &str) -> Span {
-        let source = self.text.get(node.span.start..node.span.end).unwrap_or_default();
-        let Some(at) = source.find(written) else { return node.span };
-        let before = source.get(..at).unwrap_or_default();
-        let (line, column) = match before.rsplit_once('\n') {
-            Some((_, last)) => (node.span.line + before.matches('\n').count(), last.chars().count() + 1),
-            None => (node.span.line, node.span.column + before.chars().count()),
+    /// Where the next template stands; the whole value where that cannot be told, because it is written with escapes.
+    fn next(&mut self, written: &str) -> Span {
+        let Some((before, behind)) = self.rest.split_once(written) else {
+            self.rest = "";
+            return self.whole;
         };
-        let start = node.span.start + at;
-        Span { start, end: start + written.len(), line, column }
+        self.pass(before);
+        let found = Span { end: self.at.start + written.len(), ..self.at };
+        self.pass(written);
+        self.rest = behind;
+        found
+    }
+
+    fn pass(&mut self, part: &str) {
+        self.at.start += part.len();
+        match part.rsplit_once('\n') {
+            Some((before, last)) => {
+                self.at.line += before.matches('\n').count() + 1;
+                self.at.column = last.chars().count() + 1;
+            }
+            None => self.at.column += part.chars().count(),
+        }
     }
 }
 

@@ -18,7 +18,7 @@ fn refused(text: &str) -> Report {
     report
 }
 
-fn in_time(check: impl Fn() -> Report) -> Report {
+pub(crate) fn in_time(check: impl Fn() -> Report) -> Report {
     let limit = Duration::from_millis(if cfg!(debug_assertions) { 3000 } else { 100 });
     // The best of a few: other work on the machine is not the config's doing.
     let mut best = Duration::MAX;

@@ -237,7 +237,7 @@ adapters:
             "Error 4:19 adapters.tool.program | `program` is blank | name the program to start",
             "Error 4:31 adapters.tool.ready | not a regular expression: unclosed group | put a backslash before a character that stands for itself, such as `\\(`",
             "Error 4:49 adapters.tool.resume_args | `{session}` needs `session`: how the conversation's id is found | add `session: …`, a pattern of the output whose first group is the id",
-            "Error 5:28 adapters.big.ready | the pattern is too large once compiled | repeat less: `x{1000}`, `\\w{200}`",
+            "Error 5:28 adapters.big.ready | the pattern is too large | repeat less: `x{1000}`, `\\w{200}`",
             "Warning 4:64 adapters.tool.sesion | nobody knows the key `sesion` here; it does nothing | did you mean `session`?",
         ]
     );
@@ -278,4 +278,21 @@ fn a_bomb_is_refused_as_for_configs() {
         "stages: [{{tasks: [{{id: a, agent: t1, executionMode: interactive}}]}}]\nadapters:\n{patterns}"
     ));
     assert!(found.iter().any(|line| line.contains("at most 64 patterns")), "{}", found[0]);
+}
+
+#[test]
+fn thousands_of_tasks_and_templates_cost_no_more_than_their_number() {
+    let tasks: String = (0..2000).fold(String::new(), |mut out, n| {
+        let _ = writeln!(out, "      - {{id: task-{n}, agent: wirter, prompt: p}}");
+        out
+    });
+    let templates = "{{tsak-1.output}} ".repeat(20_000);
+    let text = format!(
+        "stages:\n  - tasks:\n{tasks}  - tasks:\n      - {{id: z, agent: claude, prompt: '{templates}'}}\n"
+    );
+    let report = super::hostile::in_time(|| read(&text, &[], Purpose::Run).1);
+    assert_eq!(report.errors.len(), 201);
+    let text = format!("stages: [{{tasks: [{{id: a, agent: claude, prompt: '{templates}'}}]}}]");
+    let report = super::hostile::in_time(|| read(&text, &[], Purpose::Run).1);
+    assert_eq!((report.errors[1].column, report.errors.len()), (69, 201));
 }
