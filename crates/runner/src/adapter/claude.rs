@@ -114,8 +114,9 @@ impl AgentAdapter for Claude {
     }
 
     fn own_places(&self) -> Vec<OwnPlace> {
-        let dir = "CLAUDE_CONFIG_DIR";
-        vec![OwnPlace::new(".claude", dir, ""), OwnPlace::new(".claude.json", dir, "")]
+        // It also keeps a file beside its directory, replaces it by renaming, and waits for ever where it cannot; told
+        // where its directory is, it keeps that file inside.
+        vec![OwnPlace { tell: true, ..OwnPlace::new(".claude", "CLAUDE_CONFIG_DIR", "") }]
     }
 
     fn own_variables(&self) -> Vec<String> {

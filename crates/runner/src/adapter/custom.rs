@@ -111,7 +111,10 @@ impl AgentAdapter for CustomAdapter {
     }
 
     fn own_places(&self) -> Vec<OwnPlace> {
-        self.own_places.iter().map(|place| OwnPlace { in_home: place.clone(), unless: None }).collect()
+        self.own_places
+            .iter()
+            .map(|place| OwnPlace { in_home: place.clone(), unless: None, tell: false })
+            .collect()
     }
 
     fn own_variables(&self) -> Vec<String> {

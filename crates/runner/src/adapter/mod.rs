@@ -108,11 +108,14 @@ pub struct OwnPlace {
     pub in_home: String,
     /// The variable that names another place for it, and what is below that.
     pub unless: Option<(String, String)>,
+    /// Whether the program must be told by that variable inside a sandbox, because it would else also write beside it.
+    pub tell: bool,
 }
 
 impl OwnPlace {
     fn new(in_home: &str, variable: &str, below: &str) -> Self {
-        Self { in_home: in_home.to_owned(), unless: Some((variable.to_owned(), below.to_owned())) }
+        let unless = Some((variable.to_owned(), below.to_owned()));
+        Self { in_home: in_home.to_owned(), unless, tell: false }
     }
 }
 

@@ -148,7 +148,7 @@ pub(super) fn prepare(
     };
     let mut placeholders = Vec::new();
     if let Inside::Walls(confinement) = inside {
-        let view = view(adapter, &env, &found, &search, ground)?;
+        let view = view(adapter, &mut env, &found, &search, ground)?;
         placeholders = view.missing().to_vec();
         let scratch = ground.dir.join(SCRATCH);
         let tmp = if matches!(confinement, Confinement::Landlock) { &*scratch } else { Path::new("/tmp") };
@@ -178,7 +178,7 @@ const SCRATCH: &str = "scratch";
 
 fn view(
     adapter: &dyn AgentAdapter,
-    env: &[(String, String)],
+    env: &mut Vec<(String, String)>,
     program: &Path,
     search: &str,
     ground: Ground<'_>,
@@ -225,20 +225,24 @@ fn programs(program: &Path, search: &str, home: &Path) -> Vec<PathBuf> {
     places
 }
 
-/// What the program keeps for itself, made where missing.
-fn own_places(adapter: &dyn AgentAdapter, env: &[(String, String)], home: &Path) -> Vec<PathBuf> {
-    let place = |own: crate::adapter::OwnPlace| {
+/// What the program keeps for itself, made where missing, and told to it where it must be.
+fn own_places(adapter: &dyn AgentAdapter, env: &mut Vec<(String, String)>, home: &Path) -> Vec<PathBuf> {
+    let mut places = Vec::new();
+    for own in adapter.own_places() {
         let named =
-            own.unless.and_then(|(variable, below)| Some(Path::new(value(env, &variable)?).join(below)));
-        let is_file = Path::new(&own.in_home).extension().is_some() && named.is_none();
-        let path = named.unwrap_or_else(|| home.join(own.in_home));
-        if !is_file {
-            // If it cannot be made, the program says better than we what it lacks.
-            let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
+            own.unless.as_ref().and_then(|(name, below)| Some(Path::new(value(env, name)?).join(below)));
+        let path = named.clone().unwrap_or_else(|| home.join(own.in_home));
+        if !path.is_absolute() {
+            continue;
         }
-        path
-    };
-    adapter.own_places().into_iter().map(place).filter(|path| path.is_absolute()).collect()
+        // If it cannot be made, the program says better than we what it lacks.
+        let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
+        if let Some((name, _)) = own.unless.filter(|_| own.tell && named.is_none()) {
+            set(env, &name, &path.to_string_lossy());
+        }
+        places.push(path);
+    }
+    places
 }
 
 /// The environment of a program: an allow-list for agents; for the user's own command all but secrets.

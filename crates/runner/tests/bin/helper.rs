@@ -5,6 +5,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::print_stdout,
+    clippy::print_stderr,
     reason = "test program"
 )]
 #![allow(clippy::indexing_slicing, clippy::disallowed_methods, reason = "test program")]
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
                 println!("exit: {:?}", terminal(&args[1], &args[2]).await.1);
                 print_peak();
             }
+            "agent" => agent(Path::new(&args[1]), &args[2], &args[3], args.get(4)).await,
             "program" => program(Path::new(&args[1]), &args[2], &args[3]).await,
             "container" => container(Path::new(&args[1]), &args[2], Path::new(&args[3])).await,
             other => panic!("no such mode: {other}"),
@@ -121,6 +123,30 @@ async fn program(dir: &Path, program: &str, prompt: &str) {
     println!("ok {} exit {:?} in {:?}", end.ok, end.exit_code, start.elapsed());
     println!("reported {}", heard.load(Ordering::Relaxed));
     print_peak();
+}
+
+/// Runs an agent that is installed here in `dir`, inside the strongest walls, and prints what is heard of it.
+async fn agent(dir: &Path, adapter: &str, prompt: &str, resume: Option<&String>) {
+    let launcher = Launcher::default();
+    let confinement = detect(&launcher, dir).await.choose(None);
+    println!("inside {:?}", confinement.kind());
+    let starter = Starter {
+        adapters: Adapters::default(),
+        launcher,
+        confinement,
+        state_dir: None,
+        limits: ProgramLimits::default(),
+    };
+    let spec = serde_json::json!({ "adapter": adapter, "mode": "headless", "prompt": prompt, "cwd": dir });
+    let spec: ProgramSpec = serde_json::from_value(spec).unwrap();
+    let task = format!("{}-task", dir.display());
+    let job = ProgramJob { task: TaskId::from("t"), attempt: 1, spec, resume: resume.cloned(), dir: task };
+    let sink: ReportSink = Arc::new(move |report| match report {
+        ProgramReport::Output { clean, .. } => eprint!("{clean}"),
+        other => println!("{other:?}"),
+    });
+    let end = ProgramRunner::new(Arc::new(starter), PatternTable::built_in()).run(&job, sink).await;
+    println!("{end:#?}");
 }
 
 /// Starts a container, prints its id and waits to be killed.
