@@ -263,5 +263,9 @@ pub enum ConfigAction {
         force: bool,
     },
     /// Print the JSON Schema of configs, for editors
-    Schema,
+    Schema {
+        /// That of workflow files
+        #[arg(long)]
+        workflow: bool,
+    },
 }

@@ -23,7 +23,8 @@ const ABOUT_WORKFLOWS: &str = "
 
 A workflow is YAML as well: `althing workflow check FILE`, `althing workflow run FILE`. In prompts, `{{goal}}` stands for
 the goal and `{{id.output}}` for what a task of an earlier stage gave: its final message, or its output, up to 64 KiB,
-then a path. `${VARIABLE}` is read in `env` and `cwd` only. `adapters` are described above.
+then a path. `${VARIABLE}` is read in `env` and `cwd` only. `adapters` are described above. For editors:
+`althing config schema --workflow`.
 ";
 
 /// The reference: a table of keys for each section of a config, the backend types, then the same for workflows.

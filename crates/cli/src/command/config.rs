@@ -17,8 +17,9 @@ pub fn run(options: &Options, action: ConfigAction, surroundings: &Surroundings)
             Ok(check(&files, options.json, surroundings, &judge))
         }
         ConfigAction::Init { file, force } => init(&surroundings.cwd.join(file), force, surroundings),
-        ConfigAction::Schema => {
-            print(&serde_json::to_string_pretty(&althing_config::schema()).unwrap_or_default());
+        ConfigAction::Schema { workflow } => {
+            let schema = if workflow { althing_config::workflow_schema() } else { althing_config::schema() };
+            print(&serde_json::to_string_pretty(&schema).unwrap_or_default());
             Ok(Exit::Answered)
         }
     }

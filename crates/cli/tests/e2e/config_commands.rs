@@ -169,7 +169,7 @@ fn a_first_config_does_not_replace_a_file_unless_it_is_told_to() {
 }
 
 #[test]
-fn the_schema_is_a_json_schema_of_the_whole_config() {
+fn the_schemas_are_json_schemas_of_whole_configs_and_workflows() {
     let output = run(&althing(), &["config", "schema"]).expect_code(0);
     let schema = json_of(&output.stdout);
     assert!(
@@ -180,6 +180,8 @@ fn the_schema_is_a_json_schema_of_the_whole_config() {
     for key in ["agents", "agent", "orchestrator", "timeout_settings", "ui", "prices"] {
         assert!(schema["properties"][key].is_object(), "no {key}");
     }
+    let output = run(&althing(), &["config", "schema", "--workflow"]).expect_code(0);
+    assert!(json_of(&output.stdout)["properties"]["stages"].is_object());
 }
 
 #[test]
