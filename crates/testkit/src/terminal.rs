@@ -99,13 +99,14 @@ impl Terminal {
     /// Gives the terminal another size.
     pub fn resize(&mut self, cols: u16, rows: u16) -> &mut Self {
         let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
-        self.master.resize(size).expect("the size changes");
         self.seen
             .0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .parser
             .set_size(nonzero(rows), nonzero(cols));
+        // The screen first: what the program draws for the new size must find it.
+        self.master.resize(size).expect("the size changes");
         self
     }
 

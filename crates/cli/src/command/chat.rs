@@ -13,8 +13,8 @@ use crate::team;
 use althing_engine::{Interest, Stopped, Submitter, Subscription};
 use althing_protocol::{
     AttemptOutcome, ChatState, Decision, Event, Fact, FeedItem, Interaction, InteractionKind, Item,
-    ModeChoice, NoticeLevel, Op, Origin, Phase, Proposal, RunResult, RunStatus, Seq, SessionKind, TaskId,
-    TaskSpec, Verdict,
+    LaunchRun, ModeChoice, NoticeLevel, Op, Origin, Phase, Proposal, RunResult, RunStatus, Seq, SessionKind,
+    TaskId, TaskSpec, Verdict,
 };
 use std::io::{BufRead, Write};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -49,6 +49,7 @@ pub fn run(options: &Options, approve: Approve, surroundings: &Surroundings) -> 
         unheard: 0,
         sent: 0,
         asked: None,
+        answered: false,
         failed: false,
         leaving: false,
         direct: false,
@@ -107,6 +108,8 @@ struct Chat {
     sent: usize,
     /// What waits for an answer of the user's.
     asked: Option<Interaction>,
+    /// Whether it was answered, and only its closing is still to come.
+    answered: bool,
     /// Whether the last turn came to nothing.
     failed: bool,
     leaving: bool,
@@ -187,7 +190,7 @@ impl Chat {
             }
             return;
         }
-        if self.asked.is_some() {
+        if self.asked.is_some() && !self.answered {
             self.answer(line);
             return;
         }
@@ -202,26 +205,24 @@ impl Chat {
 
     /// A line that answers what was asked.
     fn answer(&mut self, line: &str) {
-        let Some(asked) = self.asked.take() else { return };
+        let Some(asked) = self.asked.clone() else { return };
         let decision = match line.trim().to_lowercase().as_str() {
             "y" | "yes" | "a" | "approve" => approval(&asked.kind),
             "n" | "no" | "c" | "cancel" => Decision::Reject { reason: None },
             _ => match serde_json::from_str(line) {
                 // The changed values are what runs.
-                Ok(edited) => Decision::Approve { digest: None, edited: Some(edited), instructions: None },
-                Err(_) => {
-                    show::say("answer with y, n, or the changed run as JSON");
-                    self.asked = Some(asked);
-                    return;
-                }
+                Ok(launch) => with_changes(&asked.kind, launch),
+                Err(_) => return show::say("answer with y, n, or the changed run as JSON"),
             },
         };
         self.submit(Op::Answer { interaction: asked.id, decision });
+        self.answered = true;
     }
 
     /// Stdin has ended: what waits for an answer gets none.
     fn nobody_answers(&mut self) {
-        if let Some(asked) = self.asked.take() {
+        if let Some(asked) = self.asked.clone().filter(|_| !self.answered) {
+            self.answered = true;
             let reason = Some("nobody is there to approve it".to_owned());
             self.submit(Op::Answer { interaction: asked.id, decision: Decision::Reject { reason } });
         }
@@ -248,6 +249,7 @@ impl Chat {
                 if !matches!(interaction.kind, InteractionKind::WinnerOverride { .. }) =>
             {
                 self.asked = Some(interaction.clone());
+                self.answered = false;
             }
             Fact::InteractionClosed { id, .. } => {
                 self.asked.take_if(|asked| asked.id == *id);
@@ -272,6 +274,10 @@ impl Chat {
             Fact::Notice(notice) => {
                 let word = if notice.level == NoticeLevel::Info { "note" } else { "warning" };
                 show::say(&format!("{word}: {}", notice.text));
+                // An answer that was not taken is asked for again.
+                if std::mem::take(&mut self.answered) {
+                    self.consider();
+                }
             }
             _ if self.json => {}
             Fact::ItemAdded { item: Item::Reply(reply), .. } if of_chat && !reply.text.trim().is_empty() => {
@@ -321,7 +327,18 @@ impl Chat {
             Approve::Ask if self.json => return,
             Approve::Ask => return ask(&kind),
         };
+        self.answered = true;
         self.submit(Op::Answer { interaction, decision });
+    }
+}
+
+/// Yes, with these values instead of the ones shown.
+fn with_changes(kind: &InteractionKind, launch: LaunchRun) -> Decision {
+    match approval(kind) {
+        Decision::Approve { digest, instructions, .. } => {
+            Decision::Approve { digest, edited: Some(Box::new(launch)), instructions }
+        }
+        other => other,
     }
 }
 

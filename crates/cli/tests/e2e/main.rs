@@ -16,6 +16,7 @@
     reason = "tests fail by panicking"
 )]
 
+mod chat;
 mod config_commands;
 mod crash;
 mod disk;
@@ -30,6 +31,7 @@ mod output;
 mod restarts;
 mod resume;
 mod runs;
+mod screen;
 mod secrets;
 mod sessions_commands;
 mod signals;

@@ -180,7 +180,10 @@ impl InteractiveSession {
                 self.queue.push_back(Spoken { seq, text: text.clone(), modes: modes.clone() })
             }
             Op::Unqueue { message } => self.queue.retain(|queued| queued.seq != *message),
-            Op::Pin { message } => self.pins.extend(message.or_else(|| self.newest_message())),
+            Op::Pin { message } => {
+                let queued = || self.queue.back().map(|message| message.seq);
+                self.pins.extend(message.or_else(queued).or_else(|| self.newest_message()));
+            }
             Op::Compact => self.shorten = self.spec.agent.is_some(),
             Op::SetModes { modes } => self.modes = modes.clone(),
             Op::Cancel { task } if *task == self.task => {

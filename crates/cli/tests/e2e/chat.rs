@@ -1,0 +1,355 @@
+//! `althing chat`: the conversation from outside. Lines go in, replies come out, and the model server saw every request.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use althing_testkit::process::{Signal, newest_session, wait_for_event};
+use althing_testkit::{Althing, FakeModel, Recorded, Reply, Script, wait};
+use serde_json::{Value, json};
+
+use super::support::{LIMIT, Scene, Team, items, of_type, scale, texts};
+
+/// The interactive agent's model.
+const TALKER: &str = "talker";
+
+/// Two agents, and one to talk to on a model of its own.
+fn scene(
+    talker: impl Fn(&Recorded) -> Reply + Send + Sync + 'static,
+    change: impl FnOnce(Value) -> Value,
+) -> Scene {
+    let script = Script::parliament().on(TALKER).always(althing_testkit::Action::with(talker));
+    let scene = Scene::new(2, script);
+    let base = scene.server.base_url();
+    let backend = json!({"type": "chatcompletion", "model": TALKER, "base_url": base});
+    let interactive = change(json!({"enabled": true, "backend": backend}));
+    let team = Team::on(&base, 2).rule("interactive_mode", interactive);
+    scene.althing.file("team.yaml", team.text());
+    scene
+}
+
+fn chat(scene: &Scene, lines: &str, args: &[&str]) -> althing_testkit::Output {
+    let command = scene.althing.again().args(["chat", "--config", "team.yaml"]).args(args);
+    command.stdin(lines).spawn().wait(LIMIT)
+}
+
+/// Requests that the interactive agent's model received.
+fn asked(server: &FakeModel) -> Vec<Recorded> {
+    server.requests().into_iter().filter(|request| request.model() == TALKER).collect()
+}
+
+/// Proposes what `launch` says, and then tells its result.
+fn delegates(launch: Value) -> impl Fn(&Recorded) -> Reply + Send + Sync + 'static {
+    move |request: &Recorded| {
+        let last = request.messages().last().cloned().unwrap_or_default();
+        if last["role"] == "tool" {
+            return Reply::text(format!("It is done: {}", last["content"].as_str().unwrap_or_default()));
+        }
+        Reply::call("launch_run", &launch)
+    }
+}
+
+// spec: interactive/interactive-agent-delegation-behavior/simple-task-handling
+// spec: interactive/launch-run-tool/tool-schema-definition
+// spec: interactive/interactive-agent-system-prompt/no-coordination-tools
+#[test]
+fn a_simple_question_is_answered_by_the_agent_itself_and_no_run_begins() {
+    let scene = scene(|_| Reply::text("It is 42."), |config| config);
+    let output = chat(&scene, "What is six times seven?\n", &[]).expect_code(0);
+    assert_eq!(output.stdout, "It is 42.\n");
+    let requests = scene.server.requests();
+    assert_eq!(requests.len(), 1, "nobody else was asked");
+    let tools = requests[0].tool_names();
+    assert!(tools.contains(&"launch_run"), "{tools:?}");
+    for never in ["new_answer", "vote", "ask_others"] {
+        assert!(!tools.contains(&never) && !requests[0].system_text().contains(never), "{never}");
+    }
+    let parameters = requests[0].tool_parameters("launch_run").unwrap();
+    for name in [
+        "task",
+        "context",
+        "agent_mode",
+        "agents",
+        "refinement",
+        "planning_mode",
+        "execute_after_planning",
+        "context_paths",
+        "agent_system_prompts",
+        "coordination_overrides",
+    ] {
+        assert!(parameters["properties"][name].is_object(), "{name}");
+    }
+}
+
+// spec: interactive/launch-run-tool/run-execution-via-tool
+// spec: interactive/launch-run-tool/results-returned-to-agent
+// spec: interactive/context-flow-between-interactive-and-runs/context-injection
+// spec: interactive/context-flow-between-interactive-and-runs/results-consumption
+// spec: interactive/launch-run-tool/multi-agent-run-with-refinement
+// spec: design/context-flow/one-way
+// spec: interactive/run-approval-flow/approval-not-required
+#[test]
+fn launch_run_starts_a_run_with_task_and_context_and_its_result_comes_back() {
+    let launch = json!({"task": "Refactor the parser", "context": "Keep the public API", "agent_mode": "multi", "refinement": true});
+    let scene = scene(delegates(launch), |mut config| {
+        config["require_approval"] = false.into();
+        config
+    });
+    let output = chat(&scene, "Please refactor the parser, it is a mess\n", &[]).expect_code(0);
+    assert!(output.stdout.starts_with("It is done: "), "{}", output.stdout);
+    let workers: Vec<Recorded> =
+        scene.server.requests().into_iter().filter(|request| request.model() != TALKER).collect();
+    assert_eq!(workers.len(), 5, "two answers, two votes, one presentation");
+    let first = texts(&workers[0]);
+    assert!(first.contains("Refactor the parser") && first.contains("Keep the public API"), "{first}");
+    assert!(!first.contains("it is a mess"), "what was said in the conversation stays there: {first}");
+    assert!(workers.iter().all(|request| !request.tool_names().contains(&"launch_run")), "none inside a run");
+    let result = asked(&scene.server)[1].messages().last().cloned().unwrap();
+    let result: Value = serde_json::from_str(result["content"].as_str().unwrap()).unwrap();
+    assert_eq!(result["status"], "completed");
+    assert!(
+        result["final_answer"].is_string() && result["coordination_summary"]["votes"].is_object(),
+        "{result}"
+    );
+    assert!(
+        result["coordination_summary"]["winner"].is_string()
+            && result["coordination_summary"]["rounds"].is_u64()
+    );
+}
+
+// spec: interactive/launch-run-tool/multi-agent-run-without-refinement
+#[test]
+fn without_refinement_the_agents_work_alone_and_the_vote_chooses_who_presents() {
+    let scene = scene(delegates(json!({"task": "Name it", "refinement": false})), |config| config);
+    chat(&scene, "Name my project with several agents\n", &["--approve", "always"]).expect_code(0);
+    let events = scene.althing.events();
+    assert_eq!(items(&events, "answer").len(), 2, "each answered once");
+    assert!(items(&events, "update").is_empty(), "nobody was told of the other");
+    let finished = events.iter().find(|event| event["data"]["verdict"] == "finished").unwrap();
+    let summary = &finished["data"]["result"]["coordination_summary"];
+    assert_eq!(summary["strategy"], "synthesize");
+    assert_eq!(summary["presenter"], summary["winner"]);
+}
+
+// spec: interactive/launch-run-tool/single-agent-run
+#[test]
+fn a_single_quick_run_is_one_call() {
+    let launch = json!({"task": "Say hi", "agent_mode": "single", "agents": ["b"], "refinement": false});
+    let scene = scene(delegates(launch), |config| config);
+    chat(&scene, "Let b say hi\n", &["--approve", "always"]).expect_code(0);
+    assert_eq!(scene.calls().get("model-b"), Some(&1));
+    assert_eq!(scene.calls().get("model-a"), None);
+}
+
+// spec: interactive/run-approval-flow/approval-cancelled
+#[test]
+fn a_run_that_is_not_approved_does_not_begin_and_the_agent_is_told() {
+    for (args, lines) in [
+        (vec!["--approve", "never"], "Refactor everything\n"),
+        (vec![], "Refactor everything\nn\n"),
+        // Stdin ends, and nobody is there to answer.
+        (vec![], "Refactor everything\n"),
+    ] {
+        let scene = scene(delegates(json!({"task": "Refactor"})), |config| config);
+        let output = chat(&scene, lines, &args).expect_code(0);
+        assert!(scene.calls().keys().all(|model| model == TALKER), "no agent was asked: {:?}", scene.calls());
+        assert!(
+            output.stdout.contains("cancel")
+                || output.stdout.contains("not approved")
+                || output.stdout.contains("nobody"),
+            "{}",
+            output.stdout
+        );
+    }
+}
+
+// spec: interactive/run-approval-flow/approval-granted
+#[test]
+fn what_was_changed_at_the_approval_is_what_runs() {
+    let scene = scene(delegates(json!({"task": "Do A"})), |config| config);
+    let edited = json!({"task": "Do B instead", "agent_mode": "single", "refinement": false});
+    let command = scene.althing.again().args(["chat", "--config", "team.yaml"]);
+    let running = command.open_stdin().spawn();
+    running.write_stdin("Do A for me, all of you\n");
+    running.wait_for_stderr(|line| line.contains("y approve"), LIMIT);
+    running.write_stdin(format!("{edited}\n"));
+    running.close_stdin();
+    let output = running.wait(LIMIT).expect_code(0);
+    assert!(
+        output.stderr.contains("Launch this run?") && output.stderr.contains("Do A"),
+        "{}",
+        output.stderr
+    );
+    let events = scene.althing.events();
+    let created = of_type(&events, "task_created");
+    let run = created.iter().find(|event| event["data"]["spec"]["kind"] == "run").unwrap();
+    assert_eq!(run["data"]["spec"]["task"], "Do B instead");
+    assert_eq!(run["data"]["spec"]["members"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn bad_arguments_go_back_to_the_model_which_corrects_itself() {
+    let scene = scene(
+        |request| {
+            let last = request.messages().last().cloned().unwrap_or_default();
+            let said = last["content"].as_str().unwrap_or_default();
+            match last["role"].as_str() {
+                Some("tool") if said.contains("tsak") => {
+                    Reply::call("launch_run", &json!({"task": "Right now"}))
+                }
+                Some("tool") => Reply::text("good"),
+                _ => Reply::call("launch_run", &json!({"tsak": "Wrong"})),
+            }
+        },
+        |config| config,
+    );
+    let output = chat(&scene, "Work, all of you\n", &["--approve", "always"]).expect_code(0);
+    assert_eq!(output.stdout, "good\n");
+    let told = texts(&asked(&scene.server)[1]);
+    assert!(told.contains("task"), "the nearest parameter is named: {told}");
+}
+
+// spec: interactive/interactive-session-lifecycle/session-persistence-across-runs
+#[test]
+fn a_conversation_is_left_and_gone_on_with() {
+    let scene =
+        scene(|request| Reply::text(format!("heard {} messages", request.messages().len())), |config| config);
+    chat(&scene, "My name is Ada\n", &[]).expect_code(0);
+    chat(&scene, "What is my name?\n", &["--continue"]).expect_code(0);
+    let last = asked(&scene.server).pop().unwrap();
+    assert!(texts(&last).contains("My name is Ada") && texts(&last).contains("What is my name?"));
+    assert_eq!(std::fs::read_dir(scene.althing.state_dir().join("sessions")).unwrap().count(), 1);
+}
+
+#[test]
+fn without_interactive_mode_each_message_is_a_run_that_knows_the_earlier_ones() {
+    let scene = Scene::new(2, Script::parliament());
+    let output = chat(&scene, "First question\nSecond question\n", &["--quick"]).expect_code(0);
+    assert!(!output.stdout.trim().is_empty(), "the answers are the replies");
+    let events = scene.althing.events();
+    let runs: Vec<&Value> = of_type(&events, "task_created")
+        .into_iter()
+        .filter(|event| event["data"]["spec"]["kind"] == "run")
+        .collect();
+    assert_eq!(runs.len(), 2, "{}", output.stderr);
+    assert_eq!(runs[1]["data"]["spec"]["history"][0]["user"], "First question");
+}
+
+/// The conversation of the long test: every fifteenth message asks for a run.
+fn long_talker(request: &Recorded) -> Reply {
+    // Summing up is done without tools.
+    if request.tool_names().is_empty() {
+        return Reply::text("Summary of what was said so far.").without_usage();
+    }
+    let last = request.messages().last().cloned().unwrap_or_default();
+    let said = last["content"].as_str().unwrap_or_default().to_owned();
+    let padding = "word ".repeat(40);
+    if last["role"] == "tool" {
+        return Reply::text(format!("The run is over. {padding}")).without_usage();
+    }
+    match said.strip_prefix("job ").and_then(|rest| rest.split_whitespace().next()) {
+        Some(number) => Reply::call(
+            "launch_run",
+            &json!({"task": format!("job number {number}"), "agent_mode": "single", "refinement": false}),
+        )
+        .without_usage(),
+        None => Reply::text(format!("Noted. {padding}")).without_usage(),
+    }
+}
+
+fn sent(althing: &Althing) -> usize {
+    let events = althing.events();
+    of_type(&events, "op_accepted").iter().filter(|event| event["data"]["op"]["op"] == "send_message").count()
+}
+
+// spec: interactive/interactive-session-lifecycle/session-context-compaction
+#[test]
+fn three_hundred_turns_and_twenty_runs_survive_kill_9_without_a_run_launched_twice() {
+    let (turns, kills) = (scale(300, 300), scale(40, 100));
+    let scene = scene(long_talker, |mut config| {
+        config["context_compaction"] =
+            json!({"enabled": true, "threshold_tokens": 8000, "preserve_recent": 4});
+        config
+    });
+    let message = |n: usize| match n {
+        0 => "GOAL: build the great bridge over the river".to_owned(),
+        3 => format!("PINNED: the bridge must be blue. {}", "x ".repeat(40)),
+        n if n % 15 == 7 => format!("job {n} {}", "y ".repeat(40)),
+        n => format!("message {n}: {}", "z ".repeat(60)),
+    };
+    let mut random = fastrand::Rng::with_seed(7);
+    let start = |session: Option<String>| {
+        let command = scene.althing.again().args(["chat", "--config", "team.yaml", "--approve", "always"]);
+        let command = match session {
+            Some(id) => command.args(["--session", id.as_str()]),
+            None => command,
+        };
+        command.open_stdin().spawn()
+    };
+    let session = || {
+        let dir = newest_session(&scene.althing.state_dir())?;
+        dir.file_name().map(|name| name.to_string_lossy().into_owned())
+    };
+    // What is pinned is settled before anything is cut off.
+    let running = start(None);
+    running.write_stdin(format!("{}\n{}\n{}\n{}\n/pin\n", message(0), message(1), message(2), message(3)));
+    wait_for_event(&scene.althing.state_dir(), LIMIT, |event| event["data"]["op"]["op"] == "pin");
+    running.signal(Signal::KILL);
+    running.wait(LIMIT);
+    let mut killed = 1;
+    while killed < kills && sent_or_none(&scene.althing) < turns {
+        let running = start(session());
+        // Whatever was accepted is there; the rest is said again.
+        wait::until(LIMIT, || session().is_some());
+        let from = sent_or_none(&scene.althing);
+        let upto = (from + 1 + random.usize(0..(2 * turns / kills).max(2))).min(turns);
+        let mut lines = String::new();
+        for n in from..upto {
+            lines += &format!("{}\n", message(n));
+        }
+        running.write_stdin(lines);
+        std::thread::park_timeout(Duration::from_millis(random.u64(5..120)));
+        running.signal(Signal::KILL);
+        running.wait(LIMIT);
+        killed += 1;
+    }
+    let from = sent_or_none(&scene.althing);
+    let rest: String = (from..turns).map(|n| format!("{}\n", message(n))).collect();
+    let id = session().unwrap();
+    let command = scene.althing.again().args([
+        "chat",
+        "--config",
+        "team.yaml",
+        "--approve",
+        "always",
+        "--session",
+        &id,
+    ]);
+    command.stdin(rest).spawn().wait(Duration::from_secs(240)).expect_code(0);
+    assert_eq!(sent(&scene.althing), turns, "every message once");
+    let events = scene.althing.events();
+    let mut runs: BTreeMap<String, usize> = BTreeMap::new();
+    for event in of_type(&events, "task_created") {
+        if event["data"]["spec"]["kind"] == "run" {
+            *runs.entry(event["data"]["spec"]["task"].as_str().unwrap().to_owned()).or_default() += 1;
+        }
+    }
+    assert_eq!(runs.len(), turns.div_ceil(15).min(20), "{runs:?}");
+    assert!(runs.values().all(|times| *times == 1), "launched twice: {runs:?}");
+    let compacted = events.iter().filter(|event| event["data"]["verdict"] == "compacted").count();
+    assert!(compacted > 0, "the conversation was never shortened");
+    let last =
+        asked(&scene.server).into_iter().rev().find(|request| !request.tool_names().is_empty()).unwrap();
+    let all = texts(&last);
+    assert!(all.contains("GOAL: build the great bridge"), "the goal is kept");
+    assert!(all.contains("PINNED: the bridge must be blue"), "what was pinned is kept");
+    assert!(
+        all.contains(&format!("message {}", turns - 1)) && all.contains(&format!("message {}", turns - 3)),
+        "the newest are kept"
+    );
+    assert!(all.len() < 60_000, "it is short: {}", all.len());
+}
+
+/// How many messages were accepted; a log that is being written may end in the middle of a line.
+fn sent_or_none(althing: &Althing) -> usize {
+    if newest_session(&althing.state_dir()).is_none() { 0 } else { sent(althing) }
+}

@@ -1,0 +1,88 @@
+//! The terminal UI in a real terminal: the built binary, keys typed into it, and the screen that it shows.
+
+use std::time::Duration;
+
+use althing_testkit::process::Signal;
+use althing_testkit::{Script, Terminal};
+
+use super::support::{LIMIT, Scene, althing};
+
+fn offline(cols: u16, rows: u16) -> Terminal {
+    althing().arg("--offline").terminal(cols, rows)
+}
+
+// spec: design/entry/tui-default
+// spec: interactive/interactive-session-lifecycle/session-initialization
+#[test]
+fn without_a_task_a_terminal_shows_the_conversation_ready_for_a_message() {
+    let mut terminal = offline(100, 30);
+    let screen = terminal.wait_for("Type a message...", LIMIT);
+    for text in ["Project: none", "Status: Idle", "offline", "Plan", "Multi", "Refine", "Interactive"] {
+        assert!(screen.contains(text), "{text}:\n{screen}");
+    }
+    terminal.keys("hello\r");
+    terminal.wait_for("not an AI", LIMIT);
+    terminal.keys("\x04");
+    assert_eq!(terminal.wait(LIMIT), 0, "Ctrl+D on an empty input quits");
+}
+
+// spec: interactive/run-approval-flow/approval-required
+// spec: modes/human-override/override-availability
+// spec: modes/human-override/override-modal-display
+// spec: modes/human-override/override-selection
+#[test]
+fn a_run_is_approved_watched_overridden_and_read() {
+    let mut terminal = offline(120, 40);
+    terminal.wait_for("Type a message...", LIMIT);
+    terminal.keys("Compare three ways to cache HTTP responses\r");
+    let screen = terminal.wait_for("Cancel esc", LIMIT);
+    assert!(screen.contains("Launch this run?"), "{screen}");
+    for text in ["Compare three ways", "one", "two", "three", "Approve", "Edit", "Cancel"] {
+        assert!(screen.contains(text), "{text}:\n{screen}");
+    }
+    terminal.keys("\r");
+    terminal.wait_for("Press Ctrl+O to override, Enter to continue", LIMIT);
+    terminal.keys("\x0f");
+    let screen = terminal.wait_for("Choose who presents", LIMIT);
+    assert!(screen.contains("one") && screen.contains("two") && screen.contains("three"), "{screen}");
+    terminal.keys("\x1b[B\r");
+    terminal.wait_for("Complete ✓", LIMIT);
+    terminal.keys("\x04");
+    assert_eq!(terminal.wait(LIMIT), 0);
+}
+
+#[test]
+fn a_task_on_the_command_line_is_the_first_message() {
+    let scene = Scene::new(2, Script::parliament());
+    let command = scene.althing.again().args(["--config", "team.yaml", "Why is the sky blue?"]);
+    let mut terminal = command.terminal(90, 30);
+    terminal.wait_for("Why is the sky blue?", LIMIT);
+    // Without interactive mode the message is a run.
+    terminal.wait_for("Run: Why is the sky blue?", LIMIT);
+    terminal.keys("\x03\x03\x03");
+    terminal.wait(LIMIT);
+}
+
+#[test]
+fn small_and_large_terminals_and_changes_of_size_are_borne() {
+    for (cols, rows) in [(40, 12), (80, 24), (200, 50)] {
+        let mut terminal = offline(cols, rows);
+        terminal.wait_for("Type a message", LIMIT);
+        terminal.resize(120, 30).keys("abc");
+        terminal.wait_for("abc", LIMIT);
+        terminal.resize(cols, rows);
+        terminal.wait_for("abc", LIMIT);
+    }
+}
+
+#[test]
+fn a_signal_gives_the_terminal_back_and_says_how_to_go_on() {
+    let mut terminal = offline(100, 30);
+    terminal.wait_for("Type a message...", LIMIT);
+    terminal.signal(Signal::TERM);
+    assert_eq!(terminal.wait(Duration::from_secs(10)), 4);
+    let raw = String::from_utf8_lossy(&terminal.raw()).into_owned();
+    assert!(raw.contains("\x1b[?1049l"), "the screen before is shown again");
+    assert!(raw.contains("\x1b[?25h"), "the cursor shows again");
+    assert!(raw.contains("--session"), "{raw}");
+}
