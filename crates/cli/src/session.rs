@@ -2,7 +2,7 @@
 
 use crate::args::Options;
 use crate::exit::{Exit, Failure};
-use crate::place::{self, Places, Walls};
+use crate::place::{self, Hands, Places, Walls};
 use crate::secrets;
 use crate::show;
 use crate::stop::StopSignals;
@@ -11,12 +11,11 @@ use crate::team::Team;
 use althing_engine::{Backends, Orchestrator, Parts};
 use althing_llm::{HttpClient, HttpOptions, PriceTable};
 use althing_protocol::{
-    AgentId, BackendConfig, Clock, ContextPath, Event, HandsConfig, LOG_SCHEMA, Member, Op, Programs,
+    AgentId, BackendConfig, Clock, ContextPath, Event, LOG_SCHEMA, Member, Op, Programs,
     SessionId, SessionKind, SessionOpened, TaskId,
 };
 use althing_runner::{AcceptedByUser, Confinement};
 use althing_storage::{Keeper, SessionSummary, SessionWriter};
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +31,7 @@ const DISK_PATIENCE: Duration = Duration::from_secs(60);
 pub struct Cast {
     pub members: Vec<Member>,
     pub backends: Backends,
-    pub hands: HashMap<AgentId, HandsConfig>,
+    pub hands: Hands,
     /// How models are reached, and whether over TLS.
     http: Option<(bool, HttpClient)>,
 }
@@ -53,18 +52,17 @@ pub fn cast(
     about: Option<&[ContextPath]>,
     surroundings: &Surroundings,
 ) -> Result<Cast, Failure> {
-    let mut cast = Cast::default();
+    let mut cast = Cast { hands: Hands::of(&team.config), ..Cast::default() };
     for agent in &team.config.agents {
         let member = cast.add(&agent.id, &agent.backend, team, surroundings)?;
         let member = Member {
             system_message: agent.system_message.clone(),
             // Who is to work on paths must be able to look at them.
-            hands: agent.hands.any() || about.is_some_and(|paths| !paths.is_empty()),
+            hands: cast.hands.has(&agent.id) || about.is_some_and(|paths| !paths.is_empty()),
             voting_sensitivity: agent.voting_sensitivity,
             ..member
         };
         cast.members.push(member);
-        cast.hands.insert(agent.id.clone(), agent.hands.clone());
     }
     Ok(cast)
 }
@@ -153,19 +151,19 @@ pub fn signals(runtime: &Runtime) -> Result<StopSignals, Failure> {
 /// The places where a session's agents work, those of them that have hands.
 pub async fn places(
     id: &SessionId,
-    hands: HashMap<AgentId, HandsConfig>,
+    hands: Hands,
     state_dir: &Path,
     options: &Options,
     surroundings: &Surroundings,
 ) -> Arc<Places> {
     let tell: place::Tell = Arc::new(show::say);
-    let mut walls = if place::runs_commands(&hands) {
+    let mut walls = if hands.runs_commands() {
         let accepted = options.unconfined.then(AcceptedByUser::explicitly);
         Walls::find(&std::env::temp_dir(), accepted).await
     } else {
         Walls::unneeded()
     };
-    if place::needs_docker(&hands) {
+    if hands.needs_docker() {
         let socket = place::docker_socket(surroundings.variable("DOCKER_HOST").as_deref());
         walls.docker = place::docker(&tell, &socket).await;
     }
@@ -173,7 +171,7 @@ pub async fn places(
         Confinement::Unconfined(_) => {
             show::say("commands run unconfined, as you accepted: agents can do whatever you can")
         }
-        Confinement::Refused { why } if place::runs_commands(&hands) => {
+        Confinement::Refused { why } if hands.runs_commands() => {
             show::say(&format!(
                 "commands are refused, since nothing here can confine them: {why} (--unconfined accepts the risk)"
             ));

@@ -207,7 +207,9 @@ fn usable(report: Report) -> Result<Usable, Failure> {
     });
     let risks = starts.chain(sends).chain(reaches).collect();
     let plain = loaded.plain_progress();
-    Ok(Usable { config: loaded.config, risks, notes: warnings, plain })
+    let mut config = loaded.config;
+    config.rules.plan_first |= config.planning.is_some();
+    Ok(Usable { config, risks, notes: warnings, plain })
 }
 
 fn require_trust(

@@ -18,7 +18,7 @@ pub use launch::{Consent, LAUNCH_RUN, Launch, execution_of, launch_run_spec, rea
 pub use orchestrator::{
     Backends, Feed, Front, Interest, Mask, Orchestrator, Parts, Stopped, SubmitError, Submitter, Subscription,
 };
-pub use prompt::{Briefing, guidance};
+pub use prompt::{Briefing, Guidance, NoteBook, Page, Planning, SkillEntry, guidance};
 pub use router::Router;
 pub use tools::{NEW_ANSWER, VOTE};
 pub use workflow::{

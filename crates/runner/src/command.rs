@@ -62,6 +62,9 @@ impl CommandHost {
             Ok(arguments) => arguments,
             Err(why) => return refused(why),
         };
+        if let Err(why) = self.policy.lists.check(&arguments.command) {
+            return refused(why);
+        }
         let view = View::new(&self.policy.reach, access);
         let cwd = match self.cwd(&arguments, &view) {
             Ok(cwd) => cwd,

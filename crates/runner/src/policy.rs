@@ -4,6 +4,7 @@
 //! comparison of places.
 
 use crate::confinement::Confinement;
+use crate::lists::CommandLists;
 use althing_protocol::ContextAccess;
 use std::ffi::OsStr;
 use std::os::unix::fs::DirBuilderExt;
@@ -21,6 +22,8 @@ pub struct CommandPolicy {
     pub env: Environment,
     /// Times and sizes.
     pub limits: Limits,
+    /// Which of them run at all.
+    pub lists: CommandLists,
     /// Inside what they run.
     pub confinement: Confinement,
 }
@@ -145,6 +148,14 @@ pub enum PolicyError {
         /// The path.
         path: PathBuf,
     },
+    /// A pattern for commands is not one.
+    #[error("`{pattern}` is not a pattern for commands: {why}")]
+    Pattern {
+        /// As it was given.
+        pattern: String,
+        /// What is wrong with it.
+        why: String,
+    },
 }
 
 impl PolicyError {
@@ -157,6 +168,7 @@ impl PolicyError {
                 "choose one beside the workspaces, for instance in the session's directory"
             }
             Self::NotText { .. } => "rename the directory",
+            Self::Pattern { .. } => "correct the regular expression in the config",
         }
     }
 }
@@ -167,7 +179,14 @@ const TOO_WIDE: [&str; 6] = ["/", "/proc", "/dev", "/sys", "/run", "/etc"];
 impl CommandPolicy {
     /// Without network, with the usual environment and limits.
     pub fn new(reach: Reach, confinement: Confinement) -> Self {
-        Self { reach, network: false, env: Environment::default(), limits: Limits::default(), confinement }
+        Self {
+            reach,
+            network: false,
+            env: Environment::default(),
+            limits: Limits::default(),
+            lists: CommandLists::default(),
+            confinement,
+        }
     }
 }
 

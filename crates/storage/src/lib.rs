@@ -64,6 +64,6 @@ pub use scan::{Damage, DamageKind};
 pub use sessions::{Opened, ReadSession, SessionManager, open_existing_state, open_state};
 pub use summary::{Pruned, SessionSummary};
 pub use tasks::TaskHost;
-pub use tools::{FileHost, ToolSet};
+pub use tools::{FileHost, ToolSet, is_reading_tool};
 pub use workspace::{Kept, LeftOut, Workspace};
 pub use writer::SessionWriter;

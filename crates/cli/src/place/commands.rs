@@ -2,8 +2,8 @@
 
 use althing_protocol::{AgentId, CommandsConfig, ContextAccess, DockerConfig, SessionId, TaskId};
 use althing_runner::{
-    AcceptedByUser, CommandHost, CommandPolicy, Confinement, Container, ContainerSpec, Containers,
-    ContextMount, Launcher, NetworkMode, Reach,
+    AcceptedByUser, CommandHost, CommandLists, CommandPolicy, Confinement, Container, ContainerSpec,
+    Containers, ContextMount, Launcher, NetworkMode, PolicyError, Reach,
 };
 use althing_storage::LocalPlace;
 use std::path::{Path, PathBuf};
@@ -72,11 +72,13 @@ pub fn host(
 ) -> Result<CommandHost, String> {
     let mut policy = CommandPolicy::new(reach, walls);
     policy.network = config.network;
+    let failed = |error: PolicyError| format!("{error} ({})", error.hint());
+    policy.lists = CommandLists::new(&config.allowed, &config.blocked).map_err(failed)?;
     if let Some(limit) = config.timeout {
         policy.limits.default_timeout = limit.duration();
         policy.limits.max_timeout = policy.limits.max_timeout.max(limit.duration());
     }
-    CommandHost::new(policy, launcher).map_err(|error| format!("{error} ({})", error.hint()))
+    CommandHost::new(policy, launcher).map_err(failed)
 }
 
 /// Starts an agent's container, with the context paths read-only.

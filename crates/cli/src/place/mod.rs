@@ -2,23 +2,30 @@
 //! agent, each with exactly the reach that its config gives it.
 
 mod commands;
+mod guidance;
+mod hands;
+mod hosts;
 mod servers;
 
 use crate::surroundings::Surroundings;
-use althing_engine::{Briefing, Router};
+use althing_engine::{Briefing, Guidance, Planning, Router};
 use althing_mcp::McpServers;
 use althing_protocol::{
-    AgentId, AnswerLabel, BoxFuture, CommandsConfig, ContextAccess, FileWrite, HandsConfig, RunSpec,
-    SessionId, TaskId, ToolCall, ToolHost, ToolOutcome, ToolSpec, Workplace, Workplaces,
+    AgentId, AnswerLabel, BoxFuture, CommandsConfig, ContextAccess, FileWrite, RunSpec, SessionId, TaskId,
+    ToolHost, Workplace, Workplaces,
 };
 use althing_runner::{CommandHost, Confinement, Container, Containers};
-use althing_storage::{LocalPlace, PlaceOptions, ToolSet, UndoLimits, UndoReach};
-use std::collections::HashMap;
+use althing_storage::{
+    LocalPlace, Memory, PlaceOptions, Skills, StorageError, TaskHost, ToolSet, UndoLimits, UndoReach,
+    find_skills, is_reading_tool, project_instructions,
+};
+use hosts::{Files, PlanFirst};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use commands::{Walls, docker_socket};
+pub use hands::Hands;
 
 /// Tells the user something, as it arises.
 pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
@@ -27,12 +34,17 @@ pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 pub struct Places {
     session: SessionId,
     state_dir: PathBuf,
-    hands: HashMap<AgentId, HandsConfig>,
+    hands: Hands,
+    skills: Skills,
+    /// Where agents' notes are kept between runs.
+    notes: PathBuf,
     walls: Walls,
     environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
     tell: Tell,
     /// What was started for agents and must be ended with the session.
     started: Mutex<Vec<Started>>,
+    /// The notes of agents that have had a place.
+    memories: Mutex<Vec<Memory>>,
 }
 
 /// Something that runs for an agent.
@@ -46,21 +58,38 @@ impl Places {
     pub fn new(
         session: SessionId,
         state_dir: PathBuf,
-        hands: HashMap<AgentId, HandsConfig>,
+        hands: Hands,
         walls: Walls,
         surroundings: &Surroundings,
         tell: Tell,
     ) -> Self {
         let environment = surroundings.environment();
-        Self { session, state_dir, hands, walls, environment, tell, started: Mutex::default() }
+        let skills = find_skills(&hands.extras.skill_dirs(&surroundings.cwd));
+        for notice in &skills.notices {
+            tell(notice);
+        }
+        let notes = state_dir.join("sessions").join(session.as_str()).join("memory");
+        let (started, memories) = (Mutex::default(), Mutex::default());
+        Self { session, state_dir, hands, skills, notes, walls, environment, tell, started, memories }
     }
 
     fn note(&self, started: Started) {
         self.started.lock().unwrap_or_else(PoisonError::into_inner).push(started);
     }
 
-    /// Ends what was started for agents: their containers and MCP servers.
+    /// Keeps the notes of every agent that has had a place.
+    async fn save_notes(&self) {
+        let memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for memory in memories {
+            if let Err(error) = aside(move || memory.save()).await {
+                (self.tell)(&format!("an agent's notes could not be kept: {error}"));
+            }
+        }
+    }
+
+    /// Ends what was started for agents: their containers and MCP servers; keeps their notes.
     pub async fn close(&self) {
+        self.save_notes().await;
         let started = std::mem::take(&mut *self.started.lock().unwrap_or_else(PoisonError::into_inner));
         for one in started {
             match one {
@@ -76,7 +105,7 @@ impl Places {
 
     async fn make(&self, run: &TaskId, run_dir: &str, spec: &RunSpec, seat: usize) -> Result<Place, String> {
         let member = spec.members.get(seat).ok_or("there is no such agent")?;
-        let hands = self.hands.get(&member.id).cloned().unwrap_or_default();
+        let hands = self.hands.agent(&member.id);
         let reach = if hands.commands.is_some() || !hands.mcp_servers.is_empty() {
             UndoReach::Everything
         } else {
@@ -85,13 +114,14 @@ impl Places {
         let planning = spec.modes.planning;
         // Named after the workspace, whose name is fit for a path.
         let name = PathBuf::from(spec.workspace(run_dir, seat));
-        let outputs = Path::new(run_dir).join("outputs").join(name.file_name().unwrap_or_default());
+        let name = name.file_name().unwrap_or_default();
+        let outputs = Path::new(run_dir).join("outputs").join(name);
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&outputs);
         made.map_err(|error| format!("{} cannot be made: {error}", outputs.display()))?;
         let options = PlaceOptions {
             state_dir: self.state_dir.clone(),
             // What was too long for a tool's result is kept there, and the agent is told so.
-            views: vec![outputs.clone()],
+            views: [&outputs].into_iter().chain(&self.skills.dirs).cloned().collect(),
             tools: if planning { ToolSet::Reading } else { ToolSet::All },
             reach,
             limits: UndoLimits::default(),
@@ -102,7 +132,8 @@ impl Places {
         for notice in local.take_notices() {
             (self.tell)(&format!("{}: {notice}", member.id));
         }
-        let mut hosts: Vec<Arc<dyn ToolHost>> = vec![Arc::new(Files(local.clone()))];
+        let plan_first = spec.rules.plan_first;
+        let mut hosts = vec![PlanFirst::over(Arc::new(Files(local.clone())), is_reading_tool, plan_first)];
         let (mut container, mut has_commands) = (None, false);
         // Planning is held by which tools there are: none that act.
         if let Some(commands) = hands.commands.as_ref().filter(|_| !planning) {
@@ -112,7 +143,7 @@ impl Places {
             if let Some(container) = &container {
                 self.note(Started::Container(container.clone()));
             }
-            hosts.push(Arc::new(host));
+            hosts.push(PlanFirst::over(Arc::new(host), |_| false, plan_first));
         }
         if !hands.mcp_servers.is_empty() && !planning {
             let environment = self.environment.clone();
@@ -125,7 +156,12 @@ impl Places {
             )
             .await;
             self.note(Started::Servers(started.clone()));
-            hosts.push(started);
+            hosts.push(PlanFirst::over(started, |_| false, plan_first));
+        }
+        if let Some(tasks) = self.hands.extras.tasks {
+            let root = if tasks.as_files { Path::new(local.path()) } else { &outputs };
+            let host = TaskHost::open(root, tasks.max_tasks).map_err(|error| error.to_string())?;
+            hosts.push(Arc::new(host));
         }
         let briefing = Briefing {
             workspace: local.path().to_owned(),
@@ -133,7 +169,47 @@ impl Places {
             context: spec.context_paths.clone(),
             commands: has_commands,
         };
-        Ok(Place { router: Router::new(hosts, hands.excluded_tools), local, briefing, container })
+        let memory = self.memory(&local, &self.notes.join(name), &member.id).await;
+        let guidance = Mutex::new(self.guidance(&local, spec, memory.as_ref()));
+        let router = Router::new(hosts, hands.excluded_tools);
+        Ok(Place { local, router, briefing, guidance, memory, container })
+    }
+
+    /// The agent's notes, brought from where they are kept.
+    async fn memory(&self, local: &LocalPlace, store: &Path, agent: &AgentId) -> Option<Memory> {
+        if !self.hands.extras.memory {
+            return None;
+        }
+        // What it noted in an earlier run of this session.
+        self.save_notes().await;
+        let (workspace, store) = (PathBuf::from(local.path()), store.to_owned());
+        match aside(move || Memory::open(&workspace, &store)).await {
+            Ok(memory) => {
+                self.memories.lock().unwrap_or_else(PoisonError::into_inner).push(memory.clone());
+                Some(memory)
+            }
+            Err(error) => {
+                (self.tell)(&format!("{agent} works without its notes: {error}"));
+                None
+            }
+        }
+    }
+
+    fn guidance(&self, local: &LocalPlace, spec: &RunSpec, memory: Option<&Memory>) -> Guidance {
+        let extras = &self.hands.extras;
+        let instructions = if extras.instructions {
+            guidance::instructions(project_instructions(local.files(), &spec.context_paths))
+        } else {
+            Vec::new()
+        };
+        let words = extras.planning.as_ref().and_then(|planning| planning.instruction.clone());
+        Guidance {
+            instructions,
+            skills: guidance::skills(&self.skills),
+            notes: memory.map(guidance::notes),
+            tasks: extras.tasks.is_some(),
+            planning: if spec.rules.plan_first { Planning::First(words) } else { Planning::Off },
+        }
     }
 
     async fn commands(
@@ -179,24 +255,13 @@ impl Workplaces for Places {
     }
 }
 
-/// The file tools of a place, as one of several hosts.
-struct Files(Arc<LocalPlace>);
-
-impl ToolHost for Files {
-    fn tools(&self, access: ContextAccess) -> Vec<ToolSpec> {
-        self.0.files().tools(access)
-    }
-
-    fn call<'a>(&'a self, call: &'a ToolCall, access: ContextAccess) -> BoxFuture<'a, ToolOutcome> {
-        self.0.files().call(call, access)
-    }
-}
-
 /// One agent's place.
 struct Place {
     local: Arc<LocalPlace>,
     router: Router,
     briefing: Briefing,
+    guidance: Mutex<Guidance>,
+    memory: Option<Memory>,
     /// Its container, where its commands run in one.
     container: Option<Arc<Container>>,
 }
@@ -211,11 +276,17 @@ impl Workplace for Place {
     }
 
     fn briefing(&self, access: ContextAccess) -> String {
-        self.briefing.text(access)
+        let guidance = self.guidance.lock().unwrap_or_else(PoisonError::into_inner);
+        let plans = guidance.planning != Planning::Off && access == ContextAccess::ReadOnly;
+        let briefing = Briefing { commands: self.briefing.commands && !plans, ..self.briefing.clone() };
+        format!("{}{}", briefing.text(access), guidance.text(access))
     }
 
     fn keep(&self, label: AnswerLabel) -> BoxFuture<'_, Result<(), String>> {
-        Box::pin(self.local.keep(label))
+        Box::pin(async move {
+            self.local.keep(label).await?;
+            self.keep_notes().await
+        })
     }
 
     fn show(&self, labels: Vec<AnswerLabel>) -> BoxFuture<'_, Result<(), String>> {
@@ -243,6 +314,14 @@ impl Workplace for Place {
 }
 
 impl Place {
+    /// After an answer: what the agent noted is kept, and is what it is told from now on.
+    async fn keep_notes(&self) -> Result<(), String> {
+        let Some(memory) = self.memory.clone() else { return Ok(()) };
+        let notes = aside(move || memory.save().map(|()| guidance::notes(&memory))).await?;
+        self.guidance.lock().unwrap_or_else(PoisonError::into_inner).notes = Some(notes);
+        Ok(())
+    }
+
     /// A container's mounts cannot be changed: it is made anew.
     async fn recreate(&self, access: ContextAccess) -> Result<(), String> {
         match &self.container {
@@ -252,14 +331,14 @@ impl Place {
     }
 }
 
-/// Whether any agent runs commands: then it matters what this machine can confine.
-pub fn runs_commands(hands: &HashMap<AgentId, HandsConfig>) -> bool {
-    hands.values().any(|hands| hands.commands.is_some())
-}
-
-/// Whether any agent runs commands in Docker.
-pub fn needs_docker(hands: &HashMap<AgentId, HandsConfig>) -> bool {
-    hands.values().any(|hands| hands.commands.as_ref().is_some_and(|commands| commands.docker.is_some()))
+/// Runs what waits for the disk where waiting is no harm.
+async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StorageError> + Send + 'static,
+) -> Result<T, String> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(|error| error.to_string()),
+        Err(error) => Err(format!("the work on files broke: {error}")),
+    }
 }
 
 /// Docker, if its daemon answers; what an earlier crash left behind is removed first.
@@ -281,3 +360,6 @@ pub async fn docker(tell: &Tell, socket: &Path) -> Option<Containers> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,7 @@ mod chat;
 mod config_commands;
 mod crash;
 mod disk;
+mod docker;
 mod exit_codes;
 mod faults;
 mod hands;

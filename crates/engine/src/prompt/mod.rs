@@ -2,11 +2,13 @@
 //!
 //! Pure, and cheap to rebuild: prompts are not kept in the log, since the log says everything they are made of.
 
+mod besides;
 mod briefing;
 pub(crate) mod interactive;
 mod messages;
 mod sections;
 
+pub use besides::{Guidance, NoteBook, Page, Planning, SkillEntry};
 pub use briefing::Briefing;
 pub use interactive::guidance;
 

@@ -1,114 +1,20 @@
 //! Containers on a real daemon, which each test starts for itself and stops.
 
-use super::support::{HELPER, World, call, run, run_as, unique_seconds, without};
+use super::support::{HELPER, World, call, run, run_as, unique_seconds};
 use althing_protocol::{ContextAccess, ToolHost};
 use althing_runner::{
     CommandHost, Confinement, Container, ContainerSpec, Containers, ContextMount, NetworkMode,
 };
+use althing_testkit::docker::{Daemon, IMAGE, without};
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tempfile::TempDir;
 
-const IMAGE: &str = "althing-test:1";
-
-/// A daemon of the test's own, with one image that holds nothing but busybox.
-struct Daemon {
-    process: Child,
-    dir: TempDir,
-}
-
-impl Daemon {
-    fn start() -> Self {
-        // Where the kernel or the disk cannot do overlays, plain copies do.
-        Self::with(&[])
-            .or_else(|_| Self::with(&["--storage-driver=vfs"]))
-            .unwrap_or_else(|log| panic!("dockerd:\n{log}"))
-    }
-
-    /// A daemon that answers, or its log.
-    fn with(options: &[&str]) -> Result<Self, String> {
-        let dir = tempfile::tempdir().unwrap();
-        let path = |name: &str| dir.path().join(name).display().to_string();
-        let log = std::fs::File::create(path("log")).unwrap();
-        let process = Command::new("dockerd")
-            .args(["--iptables=false", "--bridge=none", "--ip-masq=false"])
-            .args(["-H", &format!("unix://{}", path("docker.sock"))])
-            .args(["--data-root", &path("data"), "--exec-root", &path("exec"), "-p", &path("pid")])
-            .args(options)
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .expect("dockerd is needed: run tests/setup.sh, or set ALTHING_TEST_WITHOUT=docker");
-        let mut daemon = Self { process, dir };
-        let start = Instant::now();
-        while !daemon.docker(&["version"]).status.success() {
-            if daemon.process.try_wait().unwrap().is_some() || start.elapsed() > Duration::from_secs(60) {
-                return Err(std::fs::read_to_string(daemon.dir.path().join("log")).unwrap());
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        daemon.import();
-        Ok(daemon)
-    }
-
-    fn import(&self) {
-        let root = self.dir.path().join("root");
-        std::fs::create_dir_all(root.join("bin")).unwrap();
-        std::fs::create_dir_all(root.join("tmp")).unwrap();
-        let busybox =
-            ["/bin/busybox", "/usr/bin/busybox"].into_iter().find(|path| PathBuf::from(path).exists());
-        std::fs::copy(
-            busybox.expect("busybox-static is needed: run tests/setup.sh"),
-            root.join("bin/busybox"),
-        )
-        .unwrap();
-        let links =
-            "cd bin && for name in $(./busybox --list); do [ $name = busybox ] || ln -s busybox $name; done";
-        assert!(Command::new("sh").args(["-c", links]).current_dir(&root).status().unwrap().success());
-        let tar = self.dir.path().join("root.tar").display().to_string();
-        let packed =
-            Command::new("tar").args(["-C", &root.display().to_string(), "-cf", &tar, "."]).status().unwrap();
-        assert!(packed.success());
-        let output = self.docker(&["import", &tar, IMAGE]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.dir.path().join("docker.sock")
-    }
-
-    fn docker(&self, args: &[&str]) -> std::process::Output {
-        let host = format!("unix://{}", self.socket().display());
-        Command::new("docker").args(["-H", &host]).args(args).output().unwrap()
-    }
-
-    fn says(&self, args: &[&str]) -> String {
-        String::from_utf8_lossy(&self.docker(args).stdout).trim().to_owned()
-    }
-
-    /// The ids of all containers, running or not.
-    fn containers(&self) -> Vec<String> {
-        self.says(&["ps", "-aq", "--no-trunc"]).lines().map(str::to_owned).collect()
-    }
-
-    async fn agent(&self, world: &World, access: ContextAccess) -> (Arc<Container>, CommandHost) {
-        let containers = Containers::connect(&self.socket()).await.unwrap();
-        let container = containers.start(spec(world), access).await.unwrap();
-        (Arc::clone(&container), world.host(Confinement::Docker(container)))
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        for id in self.containers() {
-            self.docker(&["rm", "-f", &id]);
-        }
-        let _ = Command::new("kill").arg(self.process.id().to_string()).status();
-        let _ = self.process.wait();
-    }
+async fn agent(daemon: &Daemon, world: &World, access: ContextAccess) -> (Arc<Container>, CommandHost) {
+    let containers = Containers::connect(&daemon.socket()).await.unwrap();
+    let container = containers.start(spec(world), access).await.unwrap();
+    (Arc::clone(&container), world.host(Confinement::Docker(container)))
 }
 
 fn spec(world: &World) -> ContainerSpec {
@@ -132,7 +38,7 @@ async fn a_shell_command_can_write_to_a_context_path_only_after_the_container_wa
     }
     let daemon = Daemon::start();
     let world = World::new();
-    let (container, host) = daemon.agent(&world, ContextAccess::ReadOnly).await;
+    let (container, host) = agent(&daemon, &world, ContextAccess::ReadOnly).await;
     let write = format!("echo written > {}", world.path("project/result.txt").display());
 
     let before = run(&host, &write).await;
@@ -221,7 +127,7 @@ async fn commands_in_a_container_end_as_they_do_outside() {
     }
     let daemon = Daemon::start();
     let world = World::new();
-    let (container, host) = daemon.agent(&world, ContextAccess::ReadOnly).await;
+    let (container, host) = agent(&daemon, &world, ContextAccess::ReadOnly).await;
     let inside = || daemon.says(&["top", &daemon.containers()[0], "-eo", "pid,args"]);
 
     let start = Instant::now();
@@ -291,7 +197,7 @@ async fn a_sweep_removes_what_a_killed_owner_left_and_nothing_else() {
     }
     let daemon = Daemon::start();
     let world = World::new();
-    let (living, _host) = daemon.agent(&world, ContextAccess::ReadOnly).await;
+    let (living, _host) = agent(&daemon, &world, ContextAccess::ReadOnly).await;
     let foreign = daemon.says(&["run", "-d", "--network", "none", IMAGE, "/bin/sleep", "3600"]);
 
     let dir = tempfile::tempdir().unwrap();

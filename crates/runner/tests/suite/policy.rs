@@ -3,8 +3,8 @@
 use super::support::{World, call, launcher, run};
 use althing_protocol::{ContextAccess, ToolCall, ToolHost};
 use althing_runner::{
-    AcceptedByUser, Available, CommandHost, CommandPolicy, Confinement, ConfinementKind, Found, PolicyError,
-    Reach,
+    AcceptedByUser, Available, CommandHost, CommandLists, CommandPolicy, Confinement, ConfinementKind, Found,
+    PolicyError, Reach,
 };
 use std::path::PathBuf;
 
@@ -72,6 +72,27 @@ async fn calls_that_make_no_sense_are_answered_in_words() {
     for arguments in [serde_json::json!({}), serde_json::json!([]), serde_json::json!({ "command": "" })] {
         assert!(host.call(&call(&arguments), ContextAccess::ReadOnly).await.is_error);
     }
+}
+
+#[tokio::test]
+async fn a_command_that_the_configs_lists_do_not_allow_is_refused_in_words_and_never_run() {
+    let world = World::new();
+    let texts = |patterns: &[&str]| patterns.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let host = world.host_with(Confinement::Unconfined(AcceptedByUser::explicitly()), |policy| {
+        policy.lists = CommandLists::new(&texts(&["echo", "touch .*"]), &texts(&[".*secret"])).unwrap();
+    });
+    assert!(!run(&host, "  echo fine").await.is_error, "leading space is no other command");
+    let blocked = run(&host, "touch a\ntouch secret").await;
+    assert!(
+        blocked.is_error && blocked.content.contains("blocks what matches `.*secret`"),
+        "{}",
+        blocked.content
+    );
+    let other = run(&host, "ls; touch other").await;
+    assert!(other.is_error && other.content.contains("`echo` or `touch .*`"), "{}", other.content);
+    assert!(!world.path("workspace/a").exists() && !world.path("workspace/other").exists());
+    let broken = CommandLists::new(&texts(&["(unclosed"]), &[]).unwrap_err();
+    assert!(broken.to_string().contains("`(unclosed`") && broken.hint().contains("config"), "{broken}");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use althing_runner::{
     AcceptedByUser, Available, CommandHost, CommandPolicy, Confinement, ConfinementKind, ContextMount,
     Launcher, Limits, Reach, detect,
 };
+pub use althing_testkit::docker::without;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -14,16 +15,6 @@ pub const HELPER: &str = env!("CARGO_BIN_EXE_althing-runner-helper");
 
 pub fn launcher() -> Launcher {
     Launcher::of(PathBuf::from(HELPER))
-}
-
-/// Whether the one who runs the tests said that this is not to be had.
-pub fn without(what: &str) -> bool {
-    let without = std::env::var("ALTHING_TEST_WITHOUT").unwrap_or_default();
-    let skip = without.split(',').any(|word| word == what);
-    if skip {
-        println!("not tested: {what} (ALTHING_TEST_WITHOUT)");
-    }
-    skip
 }
 
 pub async fn available() -> Available {

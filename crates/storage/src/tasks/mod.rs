@@ -75,8 +75,7 @@ impl Inner {
         let text = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
         let args = Args::parse(text, &spec.arguments())?;
         if call.name == specs::CREATE {
-            let list = List { tasks: entries(&args)? };
-            return self.keep(list);
+            return self.keep(&List { tasks: entries(&args)? });
         }
         let mut list = self.read()?;
         match call.name.as_str() {
@@ -86,7 +85,7 @@ impl Inner {
             specs::EDIT => edit(&mut list, &args)?,
             _ => delete(&mut list, &args)?,
         }
-        self.keep(list)
+        self.keep(&list)
     }
 
     fn read(&self) -> Result<List, Refusal> {
@@ -104,18 +103,18 @@ impl Inner {
         })
     }
 
-    fn keep(&self, list: List) -> Result<String, Refusal> {
+    fn keep(&self, list: &List) -> Result<String, Refusal> {
         let tasks: Vec<PlanTask> = list.tasks.iter().map(|entry| entry.task.clone()).collect();
         let problems = problems(&tasks, self.most);
         if !problems.is_empty() {
             let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
             return Err(wrong("(the list)", format!("{}; nothing was changed", all.join("; "))));
         }
-        let json = serde_json::to_string_pretty(&list).unwrap_or_default();
+        let json = serde_json::to_string_pretty(list).unwrap_or_default();
         let dir = self.root.make_dir(OsStr::new(DIR), 0o777);
         dir.and_then(|dir| dir.replace(OsStr::new(FILE), json.as_bytes(), None))
             .map_err(Refusal::io("write", "tasks/plan.json"))?;
-        Ok(told(&list))
+        Ok(told(list))
     }
 }
 
@@ -154,9 +153,10 @@ fn entries(args: &Args) -> Result<Vec<Entry>, Refusal> {
 }
 
 fn add(list: &mut List, args: &Args) -> Result<(), Refusal> {
-    let number = (list.tasks.len() + 1..)
+    // There is always a free one among so many.
+    let number = (list.tasks.len() + 1..=2 * list.tasks.len() + 1)
         .find(|n| !list.tasks.iter().any(|entry| entry.task.id == format!("t{n}")))
-        .unwrap_or(list.tasks.len() + 1);
+        .unwrap_or_default();
     let new = entry(number, &Value::Object(args.all().clone()))?;
     let at = match args.maybe_text("after")? {
         Some(id) => place(list, "after", id)? + 1,

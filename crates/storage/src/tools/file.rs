@@ -19,6 +19,11 @@ pub enum ToolSet {
     Reading,
 }
 
+/// Whether a file tool only looks.
+pub fn is_reading_tool(name: &str) -> bool {
+    specs::find(name).is_some_and(|spec| !spec.changes)
+}
+
 /// One agent's files.
 pub struct FileHost {
     inner: Arc<Inner>,

@@ -6,7 +6,10 @@ pub(super) fn say(scene: &Scene<'_>) -> Option<String> {
     scene.planning.then(|| {
         "This is planning only. Do not carry anything out: change no files, run nothing that acts. Look at what you need to see, \
          then describe your approach as a plan: the tasks in order, what each depends on, and how one will know that it is \
-         done."
+         done. An answer must contain the plan once, as a JSON block of this form, besides whatever is to be said about it:\n\
+         ```json\n{\"tasks\": [{\"id\": \"short-name\", \"description\": \"what to do\", \"depends_on\": [\"other-id\"], \
+         \"verification\": \"how to see that it is done\"}]}\n```\n\
+         Each task is one step that can be done and checked by itself; dependencies never go in a circle."
             .to_owned()
     })
 }

@@ -1,0 +1,33 @@
+//! What an agent is told besides its place, put together from what storage finds.
+
+use althing_engine::{NoteBook, Page, SkillEntry};
+use althing_storage::{Document, Memory, Skills};
+
+fn page(document: Document) -> Page {
+    Page { path: document.path, text: document.text, whole: document.whole }
+}
+
+/// A project's instructions.
+pub fn instructions(documents: Vec<Document>) -> Vec<Page> {
+    documents.into_iter().map(page).collect()
+}
+
+/// Skills, as they are listed.
+pub fn skills(skills: &Skills) -> Vec<SkillEntry> {
+    let entry = |skill: &althing_storage::Skill| SkillEntry {
+        name: skill.name.clone(),
+        description: skill.description.clone(),
+        path: skill.path.clone(),
+    };
+    skills.found.iter().map(entry).collect()
+}
+
+/// An agent's notes as they are now.
+pub fn notes(memory: &Memory) -> NoteBook {
+    let notes = memory.notes();
+    NoteBook {
+        dir: memory.dir().display().to_string(),
+        short_term: notes.short_term.into_iter().map(page).collect(),
+        long_term: notes.long_term,
+    }
+}

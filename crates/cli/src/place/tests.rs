@@ -1,0 +1,242 @@
+//! What agents find in their places under each switch of a config: tools, and what they are told.
+
+use super::{Hands, Places, Tell, Walls};
+use crate::surroundings::Surroundings;
+use althing_protocol::{
+    AgentConfig, AgentId, BackendConfig, CommandsConfig, Config, ContextAccess, ContextPath, HandsConfig,
+    McpServerConfig, McpTransport, Member, Modes, PlanningConfig, RunRules, RunSpec, SessionId, SkillsConfig,
+    TaskId, TaskPlanning, ToolCall, ToolOutcome, Workplace, Workplaces,
+};
+use althing_runner::{AcceptedByUser, Confinement, Launcher};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+const LOOKING: [&str; 4] = ["read_file", "list_directory", "glob", "search"];
+
+/// A state directory, a project, and an agent that may do everything.
+struct Setting {
+    _dir: tempfile::TempDir,
+    base: PathBuf,
+    config: Config,
+    spec: RunSpec,
+    told: Arc<Mutex<Vec<String>>>,
+}
+
+impl Setting {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(base.join("project")).unwrap();
+        let server = McpServerConfig {
+            name: "marker".into(),
+            transport: McpTransport::Stdio {
+                command: "touch".into(),
+                args: vec![base.join("started").display().to_string()],
+                env: Vec::new(),
+                cwd: None,
+            },
+            allowed_tools: None,
+            exclude_tools: Vec::new(),
+            call_timeout: None,
+        };
+        let hands = HandsConfig {
+            files: true,
+            commands: Some(CommandsConfig::default()),
+            mcp_servers: vec![server],
+            excluded_tools: Vec::new(),
+        };
+        let backend = BackendConfig {
+            kind: "offline".into(),
+            model: None,
+            base_url: None,
+            api_key: None,
+            headers: Vec::new(),
+            params: serde_json::Map::new(),
+        };
+        let agent =
+            AgentConfig { id: "a".into(), system_message: None, voting_sensitivity: None, backend, hands };
+        let member = Member {
+            id: AgentId::from("a"),
+            backend: "offline".into(),
+            model: "m".into(),
+            offline: true,
+            system_message: None,
+            hands: true,
+            voting_sensitivity: None,
+        };
+        let path = base.join("project").display().to_string();
+        let spec = RunSpec {
+            task: "task".into(),
+            context: None,
+            history: Vec::new(),
+            members: vec![member],
+            context_paths: vec![ContextPath { path, writable: true, protected: Vec::new() }],
+            modes: Modes::default(),
+            rules: RunRules::default(),
+            lot: 0,
+        };
+        let config = Config { agents: vec![agent], ..Config::default() };
+        Self { _dir: dir, base, config, spec, told: Arc::default() }
+    }
+
+    fn places(&self) -> Places {
+        let mut surroundings = Surroundings::read().unwrap();
+        surroundings.cwd.clone_from(&self.base);
+        let told = self.told.clone();
+        let tell: Tell = Arc::new(move |text| told.lock().unwrap().push(text.to_owned()));
+        let local = Confinement::Unconfined(AcceptedByUser::explicitly());
+        let walls = Walls { launcher: Launcher::default(), local, docker: None };
+        let session = SessionId::new("20261115-120000-0001");
+        Places::new(session, self.base.join("state"), Hands::of(&self.config), walls, &surroundings, tell)
+    }
+
+    async fn place(&self, places: &Places, run: &str) -> Arc<dyn Workplace> {
+        let dir = self.base.join("state/sessions/20261115-120000-0001/tasks").join(run);
+        std::fs::create_dir_all(&dir).unwrap();
+        places.open(&TaskId::from(run), &dir.display().to_string(), &self.spec, 0).await.unwrap()
+    }
+}
+
+fn tools(place: &Arc<dyn Workplace>, access: ContextAccess) -> Vec<String> {
+    place.host().tools(access).into_iter().map(|tool| tool.name).collect()
+}
+
+async fn call(
+    place: &Arc<dyn Workplace>,
+    tool: &str,
+    arguments: Value,
+    access: ContextAccess,
+) -> ToolOutcome {
+    let call = ToolCall { id: "1".into(), name: tool.into(), arguments: arguments.to_string() };
+    place.host().call(&call, access).await
+}
+
+fn write(path: &Path, text: &str) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+#[tokio::test]
+async fn a_planning_run_has_no_tool_that_acts_whatever_the_config_gives() {
+    let mut setting = Setting::new();
+    setting.spec.modes.planning = true;
+    let places = setting.places();
+    let place = setting.place(&places, "r1").await;
+    for access in [ContextAccess::ReadOnly, ContextAccess::Writable] {
+        assert_eq!(tools(&place, access), LOOKING);
+        let file = setting.base.join("project/new.txt");
+        for (tool, arguments) in [
+            ("write_file", json!({ "path": file, "content": "x" })),
+            ("write_file", json!({ "path": "own.txt", "content": "x" })),
+            ("run_command", json!({ "command": format!("touch {}", file.display()) })),
+            ("mcp__marker__anything", json!({})),
+        ] {
+            assert!(call(&place, tool, arguments, access).await.is_error, "{tool}");
+        }
+        assert!(!file.exists() && !Path::new(place.path()).join("own.txt").exists());
+    }
+    assert!(!setting.base.join("started").exists(), "its MCP servers were not even started");
+    places.close().await;
+}
+
+#[tokio::test]
+async fn who_plans_first_only_looks_until_the_presentation_and_then_acts() {
+    let mut setting = Setting::new();
+    setting.config.agents[0].hands.mcp_servers.clear();
+    setting.config.planning = Some(PlanningConfig { instruction: Some("Think before you act.".into()) });
+    setting.spec.rules.plan_first = true;
+    let places = setting.places();
+    let place = setting.place(&places, "r1").await;
+    assert_eq!(tools(&place, ContextAccess::ReadOnly), LOOKING);
+    let briefing = place.briefing(ContextAccess::ReadOnly);
+    assert!(briefing.contains("Think before you act.") && !briefing.contains("run commands"), "{briefing}");
+    let command = json!({ "command": "echo done > proof.txt" });
+    let early = call(&place, "run_command", command.clone(), ContextAccess::ReadOnly).await;
+    assert!(early.is_error, "{}", early.content);
+    let early = json!({ "path": "own.txt", "content": "x" });
+    assert!(call(&place, "write_file", early.clone(), ContextAccess::ReadOnly).await.is_error);
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
+    place.open_context().await.unwrap();
+    let all = tools(&place, ContextAccess::Writable);
+    assert!(all.contains(&"run_command".to_owned()) && all.contains(&"write_file".to_owned()), "{all:?}");
+    assert!(!place.briefing(ContextAccess::Writable).contains("Think before you act."));
+    assert!(!call(&place, "write_file", early, ContextAccess::Writable).await.is_error);
+    places.close().await;
+}
+
+#[tokio::test]
+async fn skills_are_listed_and_readable_and_the_projects_instructions_told() {
+    let mut setting = Setting::new();
+    setting.config.agents[0].hands.mcp_servers.clear();
+    setting.config.skills = Some(SkillsConfig { directory: "my-skills".into() });
+    setting.config.project_instructions = true;
+    let base = setting.base.clone();
+    write(
+        &base.join("my-skills/pdf/SKILL.md"),
+        "---\nname: pdf\ndescription: Reads PDF.\n---\nUse pdftotext.\n",
+    );
+    write(&base.join(".agent/skills/tea/SKILL.md"), "---\ndescription: Makes tea.\n---\n");
+    write(&base.join("my-skills/broken/SKILL.md"), "no front matter");
+    write(&base.join("project/AGENTS.md"), "Indent with tabs.\n");
+    let places = setting.places();
+    assert!(setting.told.lock().unwrap()[0].contains("broken"), "{:?}", setting.told);
+    let place = setting.place(&places, "r1").await;
+    let briefing = place.briefing(ContextAccess::ReadOnly);
+    let skill = base.join("my-skills/pdf/SKILL.md");
+    assert!(briefing.contains(&format!("- pdf: Reads PDF. ({})", skill.display())), "{briefing}");
+    assert!(briefing.contains("- tea: Makes tea."), "{briefing}");
+    assert!(briefing.contains("Indent with tabs."), "{briefing}");
+    let read = call(&place, "read_file", json!({ "path": skill }), ContextAccess::ReadOnly).await;
+    assert!(read.content.contains("Use pdftotext."), "{}", read.content);
+    let change = json!({ "path": skill, "content": "mine now" });
+    assert!(call(&place, "write_file", change, ContextAccess::Writable).await.is_error, "it is not its own");
+}
+
+#[tokio::test]
+async fn what_an_agent_noted_in_one_run_it_is_told_in_the_next() {
+    let mut setting = Setting::new();
+    setting.config.agents[0].hands.mcp_servers.clear();
+    setting.config.file_memory = true;
+    let places = setting.places();
+    let first = setting.place(&places, "r1").await;
+    assert!(first.briefing(ContextAccess::ReadOnly).contains("memory/short_term"));
+    let note = |name: &str, text: &str| json!({ "path": format!("memory/{name}"), "content": text });
+    call(&first, "write_file", note("short_term/user.md", "They like tea."), ContextAccess::ReadOnly).await;
+    call(&first, "write_file", note("long_term/port.md", "# The port\nIt is 8080."), ContextAccess::ReadOnly)
+        .await;
+    assert!(
+        !first.briefing(ContextAccess::ReadOnly).contains("They like tea."),
+        "not in the middle of its work"
+    );
+    first.keep("agent1.1".parse().unwrap()).await.unwrap();
+    assert!(first.briefing(ContextAccess::ReadOnly).contains("They like tea."), "but after its answer");
+    call(&first, "write_file", note("short_term/late.md", "After the answer."), ContextAccess::ReadOnly)
+        .await;
+    let second = setting.place(&places, "r2").await;
+    let briefing = second.briefing(ContextAccess::ReadOnly);
+    assert_ne!(second.path(), first.path());
+    assert!(briefing.contains("They like tea.") && briefing.contains("After the answer."), "{briefing}");
+    assert!(briefing.contains("long_term/port.md: The port") && !briefing.contains("8080"), "{briefing}");
+}
+
+#[tokio::test]
+async fn a_task_list_is_a_file_of_the_workspace_only_where_the_config_says_so() {
+    for as_files in [true, false] {
+        let mut setting = Setting::new();
+        setting.config.agents[0].hands.mcp_servers.clear();
+        setting.config.task_planning = Some(TaskPlanning { max_tasks: 2, as_files });
+        let places = setting.places();
+        let place = setting.place(&places, "r1").await;
+        assert!(place.briefing(ContextAccess::ReadOnly).contains("create_task_plan"));
+        let two = json!({ "tasks": ["Read", "Write"] });
+        let made = call(&place, "create_task_plan", two, ContextAccess::ReadOnly).await;
+        assert!(!made.is_error, "{}", made.content);
+        let third = call(&place, "add_task", json!({ "description": "Rest" }), ContextAccess::ReadOnly).await;
+        assert!(third.is_error && third.content.contains("2 are allowed"), "{}", third.content);
+        assert_eq!(Path::new(place.path()).join("tasks/plan.json").exists(), as_files);
+        let again = setting.place(&setting.places(), "r1").await;
+        let kept = call(&again, "get_task_plan", json!({}), ContextAccess::ReadOnly).await;
+        assert!(kept.content.starts_with("0 of 2 done"), "{}", kept.content);
+    }
+}

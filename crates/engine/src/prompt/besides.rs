@@ -1,0 +1,171 @@
+//! What an agent with hands is told besides its place: the project's instructions, skills, its own notes, its task list,
+//! and whether it only plans. Sent with every call, so each section is short, and absent where there is nothing to say.
+
+use althing_protocol::ContextAccess;
+use std::fmt::Write;
+
+/// What there is to tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Guidance {
+    /// The project's instructions, the nearest first.
+    pub instructions: Vec<Page>,
+    /// The skills there are.
+    pub skills: Vec<SkillEntry>,
+    /// The agent's notes; None where it keeps none.
+    pub notes: Option<NoteBook>,
+    /// Whether it has a task list.
+    pub tasks: bool,
+    /// Whether it only plans.
+    pub planning: Planning,
+}
+
+/// A text file, or its beginning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Where it is.
+    pub path: String,
+    /// What it says.
+    pub text: String,
+    /// Whether that is all.
+    pub whole: bool,
+}
+
+/// A skill, as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SkillEntry {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// The file to read.
+    pub path: String,
+}
+
+/// An agent's notes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NoteBook {
+    /// Where they are.
+    pub dir: String,
+    /// Those that are told word for word.
+    pub short_term: Vec<Page>,
+    /// Those that are told by path and what they are about.
+    pub long_term: Vec<(String, String)>,
+}
+
+/// Whether an agent only plans, before somebody acts in the same run. (A run that only gives a plan says so itself.)
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Planning {
+    /// It acts.
+    #[default]
+    Off,
+    /// Agents plan, and whoever presents acts. With the user's own words, if any.
+    First(Option<String>),
+}
+
+/// While everyone only plans before somebody acts.
+const PLAN_FIRST: &str = "For now only plan: say exactly what you would do and why, without doing it. Tools that act are \
+    not here. Whoever gives the final answer will carry it out.";
+
+impl Guidance {
+    /// The words for it; empty where there is nothing to tell.
+    pub fn text(&self, access: ContextAccess) -> String {
+        let mut text = String::new();
+        match (&self.planning, access) {
+            (Planning::Off, _) | (Planning::First(_), ContextAccess::Writable) => {}
+            (Planning::First(words), ContextAccess::ReadOnly) => {
+                section(&mut text, words.as_deref().unwrap_or(PLAN_FIRST));
+            }
+        }
+        if self.tasks {
+            section(
+                &mut text,
+                "Keep a task list for work of several steps: create_task_plan before you begin, update_task_status as you go.",
+            );
+        }
+        self.skills(&mut text);
+        if let Some(notes) = &self.notes {
+            notes.write(&mut text);
+        }
+        self.instructions(&mut text);
+        text
+    }
+
+    fn skills(&self, text: &mut String) {
+        if self.skills.is_empty() {
+            return;
+        }
+        section(text, "Skills: when one fits the work, read its file first and follow it.");
+        for skill in &self.skills {
+            let _ = write!(text, "\n- {}: {} ({})", skill.name, skill.description, skill.path);
+        }
+    }
+
+    fn instructions(&self, text: &mut String) {
+        if self.instructions.is_empty() {
+            return;
+        }
+        section(
+            text,
+            "The project's own instructions, the nearest first. Follow them where they concern your work; the request itself \
+             comes before them. Directories further down may hold such files too.",
+        );
+        for page in &self.instructions {
+            page.write("INSTRUCTIONS", text);
+        }
+    }
+}
+
+impl NoteBook {
+    fn write(&self, text: &mut String) {
+        let dir = &self.dir;
+        section(
+            text,
+            &format!(
+                "Your notes outlast this run. Keep what you will need again, a file per subject: {dir}/short_term/*.md is \
+                 shown to you in full every time, so keep it short; {dir}/long_term/*.md only by its first line, so read it \
+                 when you need it. Correct or delete what is no longer true."
+            ),
+        );
+        for page in &self.short_term {
+            page.write("NOTE", text);
+        }
+        for (path, about) in &self.long_term {
+            let _ = write!(text, "\n- {path}: {about}");
+        }
+    }
+}
+
+impl Page {
+    fn write(&self, what: &str, text: &mut String) {
+        let rest = if self.whole { String::new() } else { format!("\n[cut; the rest is in {}]", self.path) };
+        let _ = write!(text, "\n<{what} {}>\n{}{rest}\n<END OF {what}>", self.path, self.text.trim_end());
+    }
+}
+
+fn section(text: &mut String, words: &str) {
+    text.push_str("\n\n");
+    text.push_str(words);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_to_tell_costs_nothing_and_planning_first_ends_with_the_presentation() {
+        assert_eq!(Guidance::default().text(ContextAccess::ReadOnly), "");
+        let first = Guidance { planning: Planning::First(Some("Only think.".into())), ..Guidance::default() };
+        assert_eq!(first.text(ContextAccess::ReadOnly), "\n\nOnly think.");
+        assert_eq!(first.text(ContextAccess::Writable), "");
+    }
+
+    #[test]
+    fn what_was_cut_says_where_the_rest_is() {
+        let page = |whole| Page { path: "/p/AGENTS.md".into(), text: "Use tabs.\n".into(), whole };
+        let guidance = |whole| {
+            Guidance { instructions: vec![page(whole)], ..Guidance::default() }.text(ContextAccess::ReadOnly)
+        };
+        assert!(guidance(true).ends_with("<INSTRUCTIONS /p/AGENTS.md>\nUse tabs.\n<END OF INSTRUCTIONS>"));
+        assert!(guidance(false).contains("Use tabs.\n[cut; the rest is in /p/AGENTS.md]\n"));
+    }
+}

@@ -1,0 +1,63 @@
+//! Which commands an agent may run at all, by the config's lists.
+//!
+//! A list is a rule for what an agent should do, not a wall: a shell has many ways to say the same. What a command can
+//! reach is decided by its confinement.
+
+use crate::policy::PolicyError;
+use regex::{Regex, RegexBuilder};
+
+/// How large a compiled pattern may be.
+const LARGEST: usize = 1 << 20;
+
+/// Patterns of commands, each held against a command's beginning.
+#[derive(Clone, Debug, Default)]
+pub struct CommandLists {
+    allowed: Vec<Pattern>,
+    blocked: Vec<Pattern>,
+}
+
+#[derive(Clone, Debug)]
+struct Pattern {
+    written: String,
+    compiled: Regex,
+}
+
+impl Pattern {
+    fn new(written: &String) -> Result<Self, PolicyError> {
+        let compiled = RegexBuilder::new(&format!(r"\A(?:{written})"))
+            .size_limit(LARGEST)
+            .dot_matches_new_line(true)
+            .build()
+            .map_err(|error| PolicyError::Pattern { pattern: written.clone(), why: error.to_string() })?;
+        Ok(Self { written: written.clone(), compiled })
+    }
+}
+
+impl CommandLists {
+    /// Compiles the patterns. Without any in `allowed`, whatever is not blocked is allowed.
+    pub fn new(allowed: &[String], blocked: &[String]) -> Result<Self, PolicyError> {
+        let all = |patterns: &[String]| patterns.iter().map(Pattern::new).collect::<Result<_, _>>();
+        Ok(Self { allowed: all(allowed)?, blocked: all(blocked)? })
+    }
+
+    /// Whether the command may run; the error is for the model.
+    pub(crate) fn check(&self, command: &str) -> Result<(), String> {
+        let command = command.trim_start();
+        if let Some(pattern) = self.blocked.iter().find(|pattern| pattern.compiled.is_match(command)) {
+            return Err(format!(
+                "This command is not allowed: the configuration blocks what matches `{}`. Nothing was run.",
+                pattern.written
+            ));
+        }
+        if !self.allowed.is_empty() && !self.allowed.iter().any(|pattern| pattern.compiled.is_match(command))
+        {
+            let patterns: Vec<String> =
+                self.allowed.iter().map(|pattern| format!("`{}`", pattern.written)).collect();
+            return Err(format!(
+                "This command is not allowed: the configuration allows only what matches {}. Nothing was run.",
+                patterns.join(" or ")
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! What files tell an agent before it begins, and what they cannot tell it.
+
+use super::yard::{SECRET, context, temp, write};
+use crate::{FileHost, FilePolicy, Memory, ToolSet, find_skills, project_instructions};
+use althing_protocol::ContextPath;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+fn host(base: &Path, context: Vec<ContextPath>) -> FileHost {
+    fs::create_dir_all(base.join("workspace")).unwrap();
+    let policy = FilePolicy { workspace: base.join("workspace"), context, ..FilePolicy::default() };
+    FileHost::open(&policy, ToolSet::All).unwrap()
+}
+
+#[test]
+fn a_projects_instructions_are_told_nearest_first_once_and_only_where_the_agent_may_read() {
+    let dir = temp();
+    let base = fs::canonicalize(dir.path()).unwrap();
+    write(&base.join("project/AGENTS.md"), "of the project\n");
+    write(&base.join("project/CLAUDE.md"), "of the project\n");
+    write(&base.join("project/part/CLAUDE.md"), "of the part\n");
+    write(&base.join("AGENTS.md"), "not given\n");
+    write(&base.join("outside/secret.md"), SECRET);
+    fs::create_dir_all(base.join("other")).unwrap();
+    symlink(base.join("outside/secret.md"), base.join("other/AGENTS.md")).unwrap();
+    let paths = ["project", "project/part", "other"].map(|path| context(&base.join(path), false, &[]));
+    let told = project_instructions(&host(&base, paths.to_vec()), &paths);
+    let texts: Vec<&str> = told.iter().map(|page| page.text.as_str()).collect();
+    assert_eq!(texts, ["of the part\n", "of the project\n"]);
+    assert_eq!(told[1].path, base.join("project/AGENTS.md").display().to_string());
+    assert!(told.iter().all(|page| page.whole));
+}
+
+#[test]
+fn long_instructions_are_cut_at_a_character_and_say_so() {
+    let dir = temp();
+    let base = fs::canonicalize(dir.path()).unwrap();
+    write(&base.join("a/AGENTS.md"), &"þ".repeat(20_000));
+    write(&base.join("b/AGENTS.md"), &"x".repeat(100_000));
+    write(&base.join("c/AGENTS.md"), "no room is left for this one");
+    let paths = ["a", "b", "c"].map(|path| context(&base.join(path), false, &[]));
+    let told = project_instructions(&host(&base, paths.to_vec()), &paths);
+    assert_eq!(told.iter().map(|page| page.text.len()).collect::<Vec<_>>(), [16 * 1024, 16 * 1024]);
+    assert!(told.iter().all(|page| !page.whole));
+}
+
+#[test]
+fn skills_are_found_by_their_front_matter_and_the_unusable_ones_are_named() {
+    let dir = temp();
+    let base = fs::canonicalize(dir.path()).unwrap();
+    let skill = |place: &str, text: &str| write(&base.join(place).join("SKILL.md"), text);
+    skill("own/pdf", "---\nname: pdf\ndescription: |\n  Reads and\n  writes PDF.\n---\nUse pdftotext.\n");
+    skill("own/unnamed", "---\ndescription: Has no name.\n---\n");
+    skill("own/silent", "# Says nothing of itself\n");
+    skill("usual/pdf", "---\nname: pdf\ndescription: Another.\n---\n");
+    write(&base.join("own/README.md"), "no skill");
+    write(&base.join("elsewhere/SKILL.md"), "---\ndescription: outside\n---\n");
+    symlink(base.join("elsewhere"), base.join("own/linked")).unwrap();
+    let skills = find_skills(&[base.join("own"), base.join("usual"), base.join("missing"), base.join("own")]);
+    let found: Vec<(&str, &str)> =
+        skills.found.iter().map(|skill| (skill.name.as_str(), skill.description.as_str())).collect();
+    assert_eq!(found, [("pdf", "Reads and writes PDF."), ("unnamed", "Has no name.")]);
+    assert_eq!(skills.found[0].path, base.join("own/pdf/SKILL.md").display().to_string());
+    assert_eq!(skills.dirs, [base.join("own"), base.join("usual")]);
+    assert_eq!(skills.notices.len(), 2, "{:?}", skills.notices);
+    assert!(skills.notices[0].contains("silent") && skills.notices[0].contains("description"));
+    assert!(skills.notices[1].contains("another skill `pdf`"));
+}
+
+#[test]
+fn notes_go_from_run_to_run_and_what_was_deleted_stays_deleted() {
+    let dir = temp();
+    let base = fs::canonicalize(dir.path()).unwrap();
+    let store = base.join("store");
+    let workspace = |run: &str| {
+        let path = base.join(run);
+        fs::create_dir_all(&path).unwrap();
+        path
+    };
+    let first = Memory::open(&workspace("one"), &store).unwrap();
+    assert_eq!(first.notes(), crate::Notes::default());
+    write(&first.dir().join("short_term/plan.md"), "Ask for tea.\n");
+    write(&first.dir().join("short_term/gone.md"), "Will go.\n");
+    write(&first.dir().join("long_term/port.md"), "---\ndescription: The port\n---\nIt is 8080.\n");
+    write(&first.dir().join("long_term/tea.md"), "# How tea is made\n\nSlowly.\n");
+    first.save().unwrap();
+    fs::remove_file(first.dir().join("short_term/gone.md")).unwrap();
+    first.save().unwrap();
+
+    let second = Memory::open(&workspace("two"), &store).unwrap();
+    let notes = second.notes();
+    assert_eq!(notes.short_term.len(), 1);
+    assert_eq!(notes.short_term[0].text, "Ask for tea.\n");
+    assert_eq!(notes.short_term[0].path, base.join("two/memory/short_term/plan.md").display().to_string());
+    let about: Vec<&str> = notes.long_term.iter().map(|(_, about)| about.as_str()).collect();
+    assert_eq!(about, ["The port", "How tea is made"]);
+
+    // Found again, not brought again: what it deleted in this run stays deleted.
+    fs::remove_file(second.dir().join("short_term/plan.md")).unwrap();
+    assert!(Memory::open(&workspace("two"), &store).unwrap().notes().short_term.is_empty());
+}
+
+#[test]
+fn no_note_leads_out_of_the_workspace_or_the_store() {
+    let dir = temp();
+    let base = fs::canonicalize(dir.path()).unwrap();
+    write(&base.join("outside/secret.md"), SECRET);
+    fs::create_dir_all(base.join("one")).unwrap();
+    let memory = Memory::open(&base.join("one"), &base.join("store")).unwrap();
+    symlink(base.join("outside/secret.md"), memory.dir().join("short_term/link.md")).unwrap();
+    write(&memory.dir().join("short_term/large.md"), &"x".repeat(100_000));
+    fs::remove_dir(memory.dir().join("long_term")).unwrap();
+    symlink(base.join("outside"), memory.dir().join("long_term")).unwrap();
+    let notes = memory.notes();
+    assert!(!format!("{notes:?}").contains(SECRET));
+    assert!(!notes.short_term[0].whole, "a long note is cut");
+    memory.save().unwrap();
+    assert!(fs::read_dir(base.join("store/short_term")).unwrap().next().is_none());
+    assert!(fs::read_dir(base.join("store/long_term")).unwrap().next().is_none());
+    assert_eq!(fs::read_to_string(base.join("outside/secret.md")).unwrap(), SECRET);
+}

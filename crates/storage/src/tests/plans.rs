@@ -1,0 +1,208 @@
+//! Plans: found in answers, checked whole, kept with their progress.
+
+use super::yard::temp;
+use crate::plans::ready;
+use crate::{Plan, PlanError, PlanProblem, PlanStore, PlanTask, Progress, TaskProgress, plan_in};
+use althing_protocol::Timestamp;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+fn task(id: &str, depends_on: &[&str]) -> PlanTask {
+    let depends_on = depends_on.iter().map(|id| (*id).to_owned()).collect();
+    PlanTask { id: id.into(), description: format!("Do {id}"), depends_on, verification: None }
+}
+
+fn chain() -> Plan {
+    Plan { tasks: vec![task("a", &[]), task("b", &["a"]), task("c", &["a", "b"])] }
+}
+
+fn problems(tasks: Vec<PlanTask>) -> Vec<PlanProblem> {
+    Plan { tasks }.problems()
+}
+
+const AT: Timestamp = Timestamp(1_763_200_000_000);
+
+#[test]
+fn a_plan_is_found_in_an_answer_in_the_ways_that_models_write_it() {
+    let block = r#"{"tasks": [{"id": "a", "description": "Do a", "verification": "it runs"}]}"#;
+    let expected = "it runs";
+    for answer in [
+        block.to_owned(),
+        format!("Here is my plan.\n\n```json\n{block}\n```\nTell me what you think of {{it}}."),
+        format!("```\n{block}\n```\n```rust\nfn main() {{}}\n```"),
+        format!("First some thoughts. {block} That is all."),
+        format!("```json\n{block}\n```\nOnce more:\n```json\n{block}\n```"),
+        r#"[{"id": "a", "description": "Do a", "success_criteria": ["it runs"]}]"#.to_owned(),
+        r#"{"tasks": [{"id": "a", "description": "Do a", "metadata": {"verification": "it runs"}, "chunk": "1"}]}"#.to_owned(),
+    ] {
+        let plan = plan_in(&answer).unwrap_or_else(|error| panic!("{error}: {answer}"));
+        assert_eq!(plan.tasks.len(), 1);
+        assert_eq!(plan.tasks[0].verification.as_deref(), Some(expected), "{answer}");
+    }
+    let dependent = plan_in(
+        r#"{"tasks": [{"id": 1, "description": "x"}, {"id": 2, "description": "y", "dependencies": [1]}]}"#,
+    );
+    assert_eq!(dependent.unwrap().tasks[1].depends_on, ["1"]);
+}
+
+#[test]
+fn a_missing_or_broken_plan_is_said_not_guessed_at() {
+    for (answer, word) in [
+        ("I would start with the tests, then mend the code.", "no plan"),
+        ("```json\n{\"steps\": []}\n```", "no plan"),
+        ("```json\n{\"tasks\": [{\"id\": \"a\", }]}\n```", "not JSON"),
+        ("{\"tasks\": []}", "no tasks"),
+        ("{\"tasks\": [{\"id\": \"a\"}]}", "no description"),
+        ("{\"tasks\": [\"a\"]}", "task 1: must be an object"),
+        ("{\"tasks\": [{\"id\": \"a\", \"description\": \"x\", \"depends_on\": \"b\"}]}", "list of ids"),
+        (
+            "```json\n{\"tasks\": [{\"id\": \"a\", \"description\": \"x\"}]}\n```\nor\n```json\n{\"tasks\": [{\"id\": \"b\", \"description\": \"x\"}]}\n```",
+            "2 different plans",
+        ),
+    ] {
+        let error = plan_in(answer).unwrap_err();
+        assert!(error.to_string().contains(word), "{answer}: {error}");
+        assert!(error.hint().is_some());
+    }
+}
+
+#[test]
+fn everything_wrong_with_a_plan_is_told_at_once() {
+    let mut silent = task("d", &[]);
+    silent.description = " ".into();
+    let found =
+        problems(vec![task("a", &["b", "x"]), task("b", &["a"]), task("a b", &[]), task("b", &[]), silent]);
+    assert_eq!(
+        found,
+        [
+            PlanProblem::BadId { number: 3 },
+            PlanProblem::Duplicate { id: "b".into() },
+            PlanProblem::NoDescription { id: "d".into() },
+            PlanProblem::UnknownDependency { id: "a".into(), needs: "x".into() },
+        ]
+    );
+    let round = problems(vec![task("z", &["a"]), task("a", &["b"]), task("b", &["c"]), task("c", &["a"])]);
+    assert_eq!(round.len(), 1);
+    assert!(round[0].to_string().ends_with("a → b → c → a"), "{}", round[0]);
+    assert_eq!(problems(vec![task("a", &["a"])])[0].to_string(), "these tasks wait for each other: a → a");
+    let many = (0..201).map(|n| task(&n.to_string(), &[])).collect();
+    assert_eq!(problems(many), [PlanProblem::TooMany { count: 201, most: 200 }]);
+}
+
+proptest! {
+    /// A plan whose tasks only need earlier ones is valid and is worked off completely, each task once and none before
+    /// what it needs; one more edge backwards makes it a circle, which is found.
+    #[test]
+    fn an_order_is_kept_and_a_circle_is_found(needs in prop::collection::vec(prop::collection::vec(any::<prop::sample::Index>(), 0..3), 1..30), at in any::<prop::sample::Index>()) {
+        let name = |n: usize| format!("t{n}");
+        let mut tasks: Vec<PlanTask> = Vec::new();
+        for (n, needs) in needs.iter().enumerate() {
+            let ids: BTreeSet<String> = if n == 0 { BTreeSet::new() } else { needs.iter().map(|index| name(index.index(n))).collect() };
+            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+            tasks.push(task(&name(n), &ids));
+        }
+        prop_assert_eq!(problems(tasks.clone()), []);
+        let mut stand = BTreeMap::new();
+        while let Some(next) = ready(&tasks, &stand).first().map(|task| (*task).clone()) {
+            prop_assert!(next.depends_on.iter().all(|id| stand.contains_key(id)));
+            let done = TaskProgress { status: Progress::Completed, note: None };
+            prop_assert!(stand.insert(next.id.clone(), done).is_none(), "twice");
+        }
+        prop_assert_eq!(stand.len(), tasks.len());
+
+        // Whoever needs something, directly or through others, is now needed by it.
+        let last = at.index(tasks.len());
+        let mut first = last;
+        while let Some(needs) = tasks[first].depends_on.first() {
+            first = needs.trim_start_matches('t').parse().unwrap();
+        }
+        tasks[first].depends_on.push(name(last));
+        let circle = |problem: &PlanProblem| matches!(problem, PlanProblem::Cycle { .. });
+        let found = problems(tasks);
+        prop_assert!(found.iter().any(circle));
+    }
+
+    /// Whatever an answer holds, looking for a plan ends in a plan that is valid, or in words.
+    #[test]
+    fn no_answer_breaks_the_search_for_a_plan(text in "(\\PC|\n|```|json|[{}\\[\\]\":,]|\"tasks\"|\"id\"|\"description\"){0,80}") {
+        match plan_in(&text) {
+            Ok(plan) => prop_assert!(plan.problems().is_empty()),
+            Err(error) => prop_assert!(!error.to_string().is_empty()),
+        }
+    }
+}
+
+#[test]
+fn a_plan_is_kept_for_programs_and_people_and_found_by_id_directory_and_as_the_latest() {
+    let dir = temp();
+    let store = PlanStore::of(dir.path());
+    assert!(matches!(store.load("latest"), Err(PlanError::NotFound { .. })));
+    let first = store.create("Mend the parser", chain(), AT, 1).unwrap();
+    let mut second = store.create("Mend the lexer", chain(), Timestamp(AT.0 + 1000), 2).unwrap();
+    assert_eq!(store.ids().unwrap(), [first.id(), second.id()]);
+    assert_eq!(store.load("latest").unwrap(), store.load(second.id()).unwrap());
+    assert_eq!(store.load(&first.dir().display().to_string()).unwrap().goal(), "Mend the parser");
+    for wrong in ["plan-nowhere", "../..", "/etc", ""] {
+        let error = store.load(wrong).unwrap_err();
+        assert!(matches!(error, PlanError::NotFound { .. }), "{error}");
+        assert!(error.hint().unwrap().contains("latest"));
+    }
+    assert!(!second.is_approved());
+    second.approve(Some("Use tabs.".into())).unwrap();
+    second.set("a", Progress::Completed, Some("in 3 files".into())).unwrap();
+    let text = fs::read_to_string(second.dir().join("plan.md")).unwrap();
+    assert_eq!(
+        text,
+        "# Mend the lexer\n\nAlso: Use tabs.\n\n- [x] **a**: Do a\n  - note: in 3 files\n- [ ] **b**: Do b (after a)\n\
+         - [ ] **c**: Do c (after a, b)\n"
+    );
+    let json: serde_json::Value =
+        serde_json::from_slice(&fs::read(second.dir().join("plan.json")).unwrap()).unwrap();
+    assert_eq!(json["tasks"][2]["depends_on"], serde_json::json!(["a", "b"]));
+    assert_eq!(json["additions"], "Use tabs.");
+    assert_eq!(second.reference().path, second.dir().display().to_string());
+}
+
+#[test]
+fn progress_outlives_the_process_and_what_was_under_way_begins_anew() {
+    let dir = temp();
+    let store = PlanStore::of(dir.path());
+    let mut plan = store.create("goal", chain(), AT, 1).unwrap();
+    plan.set("a", Progress::Completed, None).unwrap();
+    plan.set("b", Progress::InProgress, None).unwrap();
+    assert!(matches!(plan.set("x", Progress::Failed, None), Err(PlanError::NoSuchTask { .. })));
+    let lock = plan.lock().unwrap();
+    let mut again = store.load("latest").unwrap();
+    assert!(again.ready().is_empty(), "somebody works on it");
+    let refused = again.lock().map(drop).unwrap_err();
+    assert!(refused.to_string().contains(&format!("pid {}", std::process::id())), "{refused}");
+    drop(lock);
+    again.lock().unwrap();
+    again.take_back_unfinished().unwrap();
+    assert_eq!(again.ready().iter().map(|task| task.id.as_str()).collect::<Vec<_>>(), ["b"]);
+    assert_eq!(again.done(), (1, 3));
+    assert_eq!(store.load("latest").unwrap(), again);
+}
+
+#[test]
+fn an_edited_plan_is_checked_again_keeps_what_was_done_and_needs_approval_again() {
+    let dir = temp();
+    let store = PlanStore::of(dir.path());
+    let mut plan = store.create("goal", chain(), AT, 1).unwrap();
+    plan.approve(None).unwrap();
+    plan.set("a", Progress::Completed, None).unwrap();
+    plan.set("b", Progress::Completed, None).unwrap();
+    let refused = plan.edit(Plan { tasks: vec![task("a", &["b"])] }).unwrap_err();
+    assert!(refused.to_string().contains("`b`"), "{refused}");
+    plan.edit(Plan { tasks: vec![task("a", &[]), task("d", &["a"])] }).unwrap();
+    assert!(!plan.is_approved());
+    assert_eq!(plan.done(), (1, 2));
+    // By hand, and wrong.
+    let file = plan.dir().join("plan.json");
+    let text = fs::read_to_string(&file).unwrap().replace("\"d\"", "\"a\"");
+    fs::write(&file, text).unwrap();
+    assert!(store.load("latest").unwrap_err().to_string().contains("two tasks are called `a`"));
+    fs::write(&file, "{").unwrap();
+    assert!(store.load("latest").unwrap_err().to_string().contains("plan.json"));
+}

@@ -1,0 +1,114 @@
+//! A real Docker daemon of a test's own, with one small image, gone with the test.
+
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Whether the one who runs the tests said that this is not to be had.
+pub fn without(what: &str) -> bool {
+    let without = std::env::var("ALTHING_TEST_WITHOUT").unwrap_or_default();
+    let skip = without.split(',').any(|word| word == what);
+    if skip {
+        println!("not tested: {what} (ALTHING_TEST_WITHOUT)");
+    }
+    skip
+}
+
+/// The image that a daemon has.
+pub const IMAGE: &str = "althing-test:1";
+
+/// A daemon of the test's own, with one image that holds nothing but busybox.
+pub struct Daemon {
+    process: Child,
+    dir: TempDir,
+}
+
+impl Daemon {
+    /// Starts it; takes a second or two.
+    pub fn start() -> Self {
+        // Where the kernel or the disk cannot do overlays, plain copies do.
+        Self::with(&[])
+            .or_else(|_| Self::with(&["--storage-driver=vfs"]))
+            .unwrap_or_else(|log| panic!("dockerd:\n{log}"))
+    }
+
+    /// A daemon that answers, or its log.
+    fn with(options: &[&str]) -> Result<Self, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        let log = std::fs::File::create(path("log")).unwrap();
+        let process = Command::new("dockerd")
+            .args(["--iptables=false", "--bridge=none", "--ip-masq=false"])
+            .args(["-H", &format!("unix://{}", path("docker.sock"))])
+            .args(["--data-root", &path("data"), "--exec-root", &path("exec"), "-p", &path("pid")])
+            .args(options)
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .expect("dockerd is needed: run tests/setup.sh, or set ALTHING_TEST_WITHOUT=docker");
+        let mut daemon = Self { process, dir };
+        let start = Instant::now();
+        while !daemon.docker(&["version"]).status.success() {
+            if daemon.process.try_wait().unwrap().is_some() || start.elapsed() > Duration::from_secs(60) {
+                return Err(std::fs::read_to_string(daemon.dir.path().join("log")).unwrap());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        daemon.import();
+        Ok(daemon)
+    }
+
+    fn import(&self) {
+        let root = self.dir.path().join("root");
+        std::fs::create_dir_all(root.join("bin")).unwrap();
+        std::fs::create_dir_all(root.join("tmp")).unwrap();
+        let busybox =
+            ["/bin/busybox", "/usr/bin/busybox"].into_iter().find(|path| PathBuf::from(path).exists());
+        std::fs::copy(
+            busybox.expect("busybox-static is needed: run tests/setup.sh"),
+            root.join("bin/busybox"),
+        )
+        .unwrap();
+        let links =
+            "cd bin && for name in $(./busybox --list); do [ $name = busybox ] || ln -s busybox $name; done";
+        assert!(Command::new("sh").args(["-c", links]).current_dir(&root).status().unwrap().success());
+        let tar = self.dir.path().join("root.tar").display().to_string();
+        let packed =
+            Command::new("tar").args(["-C", &root.display().to_string(), "-cf", &tar, "."]).status().unwrap();
+        assert!(packed.success());
+        let output = self.docker(&["import", &tar, IMAGE]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Where it listens.
+    pub fn socket(&self) -> PathBuf {
+        self.dir.path().join("docker.sock")
+    }
+
+    /// Runs Docker's own client against it.
+    pub fn docker(&self, args: &[&str]) -> std::process::Output {
+        let host = format!("unix://{}", self.socket().display());
+        Command::new("docker").args(["-H", &host]).args(args).output().unwrap()
+    }
+
+    /// What the client says.
+    pub fn says(&self, args: &[&str]) -> String {
+        String::from_utf8_lossy(&self.docker(args).stdout).trim().to_owned()
+    }
+
+    /// The ids of all containers, running or not.
+    pub fn containers(&self) -> Vec<String> {
+        self.says(&["ps", "-aq", "--no-trunc"]).lines().map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        for id in self.containers() {
+            self.docker(&["rm", "-f", &id]);
+        }
+        let _ = Command::new("kill").arg(self.process.id().to_string()).status();
+        let _ = self.process.wait();
+    }
+}
