@@ -179,11 +179,14 @@ pub enum Command {
         #[command(subcommand)]
         action: WorkflowAction,
     },
-    /// Put back the context-path files that a run changed
+    /// Put back the context-path files that a run changed, or only show what it changed
     Undo {
         /// Which run: `<session>.<run>`, or a session for its last run
         #[arg(value_name = "RUN")]
         run: String,
+        /// Show what the run changed as a diff, and change nothing
+        #[arg(long)]
+        diff: bool,
     },
     /// Which backends are usable here, and what is missing for the others
     Agents,

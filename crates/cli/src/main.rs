@@ -74,7 +74,9 @@ fn run(args: args::Args) -> Result<Exit, Failure> {
         Some(args::Command::Workflow { action }) => {
             command::workflow::run(&args.options, action, &surroundings)
         }
-        Some(args::Command::Undo { run }) => command::undo::run(&args.options, &run, &surroundings),
+        Some(args::Command::Undo { run, diff }) => {
+            command::undo::run(&args.options, &run, diff, &surroundings)
+        }
         Some(args::Command::Agents) => command::agents::run(&args.options, &surroundings),
         Some(args::Command::Sessions { action }) => {
             command::sessions::run(&args.options, action, &surroundings)

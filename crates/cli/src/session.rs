@@ -11,8 +11,8 @@ use crate::team::Team;
 use althing_engine::{Backends, Orchestrator, Parts};
 use althing_llm::{HttpClient, HttpOptions, PriceTable};
 use althing_protocol::{
-    AgentId, BackendConfig, Clock, ContextPath, Event, LOG_SCHEMA, Member, Op, Programs,
-    SessionId, SessionKind, SessionOpened, TaskId,
+    AgentId, BackendConfig, Clock, ContextPath, Event, LOG_SCHEMA, Member, Op, Programs, SessionId,
+    SessionKind, SessionOpened, TaskId,
 };
 use althing_runner::{AcceptedByUser, Confinement};
 use althing_storage::{Keeper, SessionSummary, SessionWriter};

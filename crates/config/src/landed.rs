@@ -11,19 +11,19 @@ const RESTARTS_ACT: bool = true;
 /// `ui.display_type: simple` gives plain progress.
 const PLAIN_ACTS: bool = true;
 /// What `AGENTS.md` and `CLAUDE.md` say reaches the agents.
-const INSTRUCTIONS_ACT: bool = false;
+const INSTRUCTIONS_ACT: bool = true;
 /// Agents are told of skills.
-const SKILLS_ACT: bool = false;
+const SKILLS_ACT: bool = true;
 /// Agents keep memories as files.
-const FILE_MEMORY_ACTS: bool = false;
+const FILE_MEMORY_ACTS: bool = true;
 /// Agents keep task lists.
-const TASK_PLANNING_ACTS: bool = false;
+const TASK_PLANNING_ACTS: bool = true;
 /// Planning mode takes the acting tools away.
-const PLANNING_ACTS: bool = false;
+const PLANNING_ACTS: bool = true;
 /// Agents start agents.
 const SUBAGENTS_ACT: bool = false;
 /// Commands are held against patterns before they run.
-const COMMAND_PATTERNS_ACT: bool = false;
+const COMMAND_PATTERNS_ACT: bool = true;
 /// Agents run on command lines such as `claude`.
 const PROGRAMS_ACT: bool = false;
 /// Backend types of these tables that `llm` does not speak yet. Once it is empty, the keys of the providers' own

@@ -1,13 +1,19 @@
-//! `althing undo RUN`: puts back the context-path files that a run changed.
+//! `althing undo RUN`: puts back the context-path files that a run changed; with `--diff` it only shows them.
 
 use crate::args::Options;
 use crate::exit::{Exit, Failure};
-use crate::show::{clean_line, count};
+use crate::show::{self, clean_line, count, diff};
 use crate::surroundings::Surroundings;
 use althing_protocol::{SessionId, TaskId};
 use std::io::Write;
+use std::path::Path;
 
-pub fn run(options: &Options, run: &str, surroundings: &Surroundings) -> Result<Exit, Failure> {
+pub fn run(
+    options: &Options,
+    run: &str,
+    only_show: bool,
+    surroundings: &Surroundings,
+) -> Result<Exit, Failure> {
     let dir = surroundings.state_dir(options.state_dir.as_deref());
     let state = althing_storage::open_existing_state(&dir)?.ok_or_else(|| {
         Failure::usage(format!("there are no sessions in {}", dir.display()))
@@ -18,6 +24,9 @@ pub fn run(options: &Options, run: &str, surroundings: &Surroundings) -> Result<
     // Says so in words if there is no such session.
     state.read(&session)?;
     let run_dir = state.session_dir(&session).join("tasks").join(TaskId::from(task).as_str());
+    if only_show {
+        return review(&run_dir);
+    }
     let report = althing_storage::undo(&run_dir).map_err(|error| {
         Failure::usage(error.to_string()).hint("nothing was changed; `althing sessions` lists the sessions")
     })?;
@@ -36,5 +45,19 @@ pub fn run(options: &Options, run: &str, surroundings: &Surroundings) -> Result<
         say(format!("kept     {} (nothing was kept of it)", clean_line(path)));
     }
     say(format!("{} put back", count((report.restored.len() + report.removed.len()) as u64, "file")));
+    Ok(Exit::Answered)
+}
+
+/// Shows what a run changed, for a person or for `patch`.
+fn review(run_dir: &Path) -> Result<Exit, Failure> {
+    let changed = althing_storage::review(run_dir)?;
+    let mut out = std::io::stdout().lock();
+    for one in &changed {
+        // A reader that went away has enough.
+        let _ = out.write_all(diff(one).as_bytes());
+    }
+    if changed.is_empty() {
+        show::say("the run changed nothing in context paths");
+    }
     Ok(Exit::Answered)
 }

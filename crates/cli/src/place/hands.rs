@@ -42,6 +42,11 @@ impl Hands {
         Self { agents, extras }
     }
 
+    /// Gives one more agent its hands.
+    pub fn insert(&mut self, id: AgentId, hands: HandsConfig) {
+        self.agents.insert(id, hands);
+    }
+
     /// What one agent may do; nothing for one that is not known.
     pub fn agent(&self, id: &AgentId) -> HandsConfig {
         self.agents.get(id).cloned().unwrap_or_default()

@@ -2,12 +2,14 @@
 //! as anything but text.
 
 mod board;
+mod changes;
 mod clean;
 mod live;
 mod plain;
 mod words;
 
 pub use board::Board;
+pub use changes::diff;
 pub use clean::{clean_line, clean_text};
 pub use live::Live;
 pub use plain::Plain;

@@ -156,6 +156,10 @@ fn what_a_run_changed_can_be_undone_and_not_over_somebody_elses_change() {
     scene.run(&["--quick", "--context-path", &path, "task"]).expect_code(0);
     let session = scene.session().file_name().unwrap().to_string_lossy().into_owned();
     let file = project.join("old.txt");
+    let shown = run(&scene, &["undo", &session, "--diff"]).expect_code(0);
+    let path = file.display();
+    let diff = format!("--- {path}\n+++ {path}\n@@ -1 +1 @@\n-old\n+changed by the run\n");
+    assert_eq!(shown.stdout, diff, "what it changed can be reviewed");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "changed by the run\n");
     std::fs::write(&file, "and by a person\n").unwrap();
     let refused = run(&scene, &["undo", &format!("{session}.r1")]).expect_code(1);

@@ -23,6 +23,7 @@ mod disk;
 mod docker;
 mod exit_codes;
 mod faults;
+mod guidance;
 mod hands;
 mod hostile;
 mod limits;

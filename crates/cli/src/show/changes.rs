@@ -1,0 +1,81 @@
+//! What a run changed, as a diff for people: unified, as `git` and `patch` write it.
+
+use crate::show::{clean_line, clean_text};
+use althing_protocol::FileChange;
+use althing_storage::{Content, Reviewed};
+use similar::TextDiff;
+use std::fmt::Write;
+
+/// Unchanged lines around a change.
+const CONTEXT: usize = 3;
+
+/// The diff of one file.
+pub fn diff(reviewed: &Reviewed) -> String {
+    let path = clean_line(&reviewed.write.path);
+    let (old, new) = match reviewed.write.change {
+        FileChange::New => ("/dev/null", path.as_str()),
+        FileChange::Modified => (path.as_str(), path.as_str()),
+        FileChange::Deleted => (path.as_str(), "/dev/null"),
+    };
+    match (&reviewed.before, &reviewed.now) {
+        (Content::Text(_) | Content::Absent, Content::Text(_) | Content::Absent) => {
+            let (before, now) = (text(&reviewed.before), text(&reviewed.now));
+            let diff = TextDiff::from_lines(before, now);
+            let mut unified = diff.unified_diff();
+            clean_text(&unified.context_radius(CONTEXT).header(old, new).to_string())
+        }
+        (before, now) => {
+            let mut words = format!("--- {old}\n+++ {new}\n");
+            let _ = writeln!(words, "-{}\n+{}", in_words(before), in_words(now));
+            words
+        }
+    }
+}
+
+fn text(content: &Content) -> &str {
+    match content {
+        Content::Text(text) => text,
+        Content::Absent | Content::Link(_) | Content::Opaque { .. } | Content::Unknown => "",
+    }
+}
+
+/// What cannot be shown line by line.
+fn in_words(content: &Content) -> String {
+    match content {
+        Content::Absent => "(no file)".into(),
+        Content::Text(text) => format!("(a text of {} bytes)", text.len()),
+        Content::Link(to) => format!("(a link to {})", clean_line(to)),
+        Content::Opaque { bytes } => format!("({bytes} bytes that are not text, or too many to show)"),
+        Content::Unknown => "(nothing was kept of it)".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use althing_protocol::FileWrite;
+
+    fn reviewed(change: FileChange, before: Content, now: Content) -> Reviewed {
+        Reviewed { write: FileWrite { path: "/p/a.txt".into(), change }, before, now }
+    }
+
+    #[test]
+    fn a_changed_text_is_shown_line_by_line_with_its_surroundings_and_nothing_a_terminal_obeys() {
+        let before: String = (1..=9).map(|n| format!("line {n}\n")).collect();
+        let now = before.replace("line 5", "line \x1b[31mfive");
+        let shown = diff(&reviewed(FileChange::Modified, Content::Text(before), Content::Text(now)));
+        assert_eq!(
+            shown,
+            "--- /p/a.txt\n+++ /p/a.txt\n@@ -2,7 +2,7 @@\n line 2\n line 3\n line 4\n-line 5\n+line [31mfive\n line 6\n \
+             line 7\n line 8\n"
+        );
+    }
+
+    #[test]
+    fn new_files_come_from_nothing_and_what_is_no_text_is_described() {
+        let new = diff(&reviewed(FileChange::New, Content::Absent, Content::Text("one\n".into())));
+        assert_eq!(new, "--- /dev/null\n+++ /p/a.txt\n@@ -0,0 +1 @@\n+one\n");
+        let binary = diff(&reviewed(FileChange::Modified, Content::Unknown, Content::Opaque { bytes: 7 }));
+        assert!(binary.contains("-(nothing was kept of it)\n+(7 bytes"), "{binary}");
+    }
+}
