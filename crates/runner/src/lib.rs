@@ -40,5 +40,5 @@ pub use guarded::Launcher;
 pub use hidden::hidden_main;
 pub use lists::CommandLists;
 pub use policy::{CommandPolicy, ContextMount, Environment, Limits, PolicyError, Reach};
-pub use program::{ProgramLimits, ProgramRunner, Starter};
+pub use program::{CliBackend, CliMember, ProgramLimits, ProgramRunner, Starter};
 pub use terminal::PatternTable;

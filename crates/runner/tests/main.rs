@@ -13,12 +13,14 @@
 )]
 
 mod suite {
+    mod adapters;
     mod commands;
     mod dialogues;
     mod docker;
     mod escapes;
     mod guard;
     mod headless;
+    mod members;
     mod policy;
     mod programs;
     mod support;

@@ -3,6 +3,7 @@
 //! Headless programs are driven here, over pipes; those in terminals by the terminals' runner. Knows which adapter a task
 //! means, on which terms it may run, and what came of it; nothing here knows what a workflow is.
 
+mod backend;
 mod digest;
 mod files;
 mod headless;
@@ -11,7 +12,9 @@ mod spending;
 mod start;
 mod talk;
 mod walls;
+mod words;
 
+pub use backend::{CliBackend, CliMember};
 pub(crate) use raw::RawFile;
 pub use start::{ProgramLimits, Starter};
 

@@ -26,28 +26,30 @@ pub fn unconfined() -> Confinement {
     Confinement::Unconfined(AcceptedByUser::explicitly())
 }
 
+/// The fake agent in place of programs that it can be like.
+pub fn agents() -> Vec<CustomAdapter> {
+    let agent = |name: &str, output| CustomAdapter {
+        name: name.to_owned(),
+        program: AGENT.to_owned(),
+        headless_args: Some(["--like", name, "--session-id", "{session}"].map(str::to_owned).to_vec()),
+        resume_args: Some(Vec::new()),
+        variables: vec!["FAKE_*".to_owned()],
+        output,
+        ..CustomAdapter::default()
+    };
+    vec![agent("claude", CustomOutput::Claude), agent("codex", CustomOutput::Codex)]
+}
+
 impl Stage {
     pub fn new() -> Self {
         Self::with(unconfined())
     }
 
     pub fn with(confinement: Confinement) -> Self {
-        let agent = |name: &str, output| CustomAdapter {
-            name: name.to_owned(),
-            program: AGENT.to_owned(),
-            headless_args: Some(["--like", name, "--session-id", "{session}"].map(str::to_owned).to_vec()),
-            resume_args: Some(Vec::new()),
-            variables: vec!["FAKE_*".to_owned()],
-            output,
-            ..CustomAdapter::default()
-        };
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("work")).unwrap();
         let starter = Starter {
-            adapters: Adapters::with(vec![
-                agent("claude", CustomOutput::Claude),
-                agent("codex", CustomOutput::Codex),
-            ]),
+            adapters: Adapters::with(agents()),
             launcher: launcher(),
             confinement,
             state_dir: Some(dir.path().join("state")),

@@ -1,0 +1,321 @@
+//! A program as the backend of a run's agent: one call is one headless run of it, with our tools over MCP.
+//!
+//! The program works in the agent's own workspace with its own tools, inside our walls where there are any and by its
+//! own rules where there are none. What it calls of ours is not carried out while it runs: it is noted, the program is
+//! told to end its turn, and the call comes back as part of the reply, as any model's would. Its conversation is its
+//! own; it is told only what is new to it.
+
+use super::headless::{Done, Headless, Heard};
+use super::raw::RawFile;
+use super::spending::Spending;
+use super::start::{Starter, Want};
+use super::words;
+use crate::adapter::{Freedom, Meaning, Toolbox};
+use althing_protocol::{
+    Backend, BackendError, BackendErrorKind, BackendInfo, BoxFuture, Delta, DeltaSink, Desk, Endpoint,
+    EndpointCalls, Endpoints, ExecutionMode, Item, ModelRequest, ProgramSpec, Reply, ToolCall, ToolOutcome,
+    Usage,
+};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// How long a program may go on after it called one of our tools and was told to end its turn.
+const LAST_WORDS: Duration = Duration::from_secs(60);
+/// What it is told then.
+const NOTED: &str =
+    "Noted. End your turn now, without any further tool call: what comes of it is in the next message.";
+
+/// The programs that can be agents, by the config's `backend.type`, and the adapters that know them.
+const KINDS: [(&str, &str); 4] =
+    [("claude_code", "claude"), ("codex", "codex"), ("gemini_cli", "gemini"), ("opencode", "opencode")];
+
+/// A program that is an agent of runs.
+pub struct CliBackend {
+    info: BackendInfo,
+    adapter: &'static str,
+    member: CliMember,
+    starter: Arc<Starter>,
+    endpoints: Arc<dyn Endpoints>,
+    spending: Spending,
+}
+
+/// What an agent's config says of its program.
+#[derive(Clone, Debug, Default)]
+pub struct CliMember {
+    /// The config's `backend.type`: `claude_code`, `codex`, `gemini_cli` or `opencode`.
+    pub kind: String,
+    /// The model it is to use; its own default where None.
+    pub model: Option<String>,
+    /// More environment.
+    pub env: BTreeMap<String, String>,
+    /// Where files made for it, and its raw output, go.
+    pub dir: PathBuf,
+    /// How long it may say nothing; the usual where None.
+    pub idle: Option<Duration>,
+}
+
+impl CliBackend {
+    /// A backend for this member; None where its kind is no program.
+    pub fn new(starter: Arc<Starter>, endpoints: Arc<dyn Endpoints>, member: CliMember) -> Option<Self> {
+        let (_, adapter) = KINDS.into_iter().find(|(kind, _)| *kind == member.kind)?;
+        let model = member.model.clone().unwrap_or_else(|| "its own default".to_owned());
+        let info = BackendInfo { kind: member.kind.clone(), model, offline: false };
+        Some(Self { info, adapter, member, starter, endpoints, spending: Spending::default() })
+    }
+
+    /// Whether this is the name of a program that can be an agent.
+    pub fn knows(kind: &str) -> bool {
+        KINDS.iter().any(|(known, _)| *known == kind)
+    }
+
+    async fn reply(&self, request: &ModelRequest, on_delta: DeltaSink<'_>) -> Result<Reply, BackendError> {
+        let noted = Arc::new(Noted::default());
+        let endpoint = if request.tools.is_empty() {
+            None
+        } else {
+            let calls: Arc<dyn EndpointCalls> = noted.clone();
+            let opened = self.endpoints.open(request.tools.clone(), calls).await;
+            Some(opened.map_err(|why| error(BackendErrorKind::Connect, &why, None))?)
+        };
+        let native = request.desk.as_ref().and_then(|desk| desk.native.as_deref());
+        let turn = Turn { request, endpoint: endpoint.as_deref(), noted: &noted };
+        match self.turn(&turn, native, on_delta).await? {
+            Some(reply) => Ok(reply),
+            // Its conversation is not there any more; it is told everything.
+            None => self.turn(&turn, None, on_delta).await?.ok_or_else(|| {
+                error(BackendErrorKind::Protocol, "the program lost its conversation twice", None)
+            }),
+        }
+    }
+
+    /// One run of the program; None where the conversation to go on with is not there.
+    async fn turn(
+        &self,
+        turn: &Turn<'_>,
+        native: Option<&str>,
+        on_delta: DeltaSink<'_>,
+    ) -> Result<Option<Reply>, BackendError> {
+        let request = turn.request;
+        let dir = self.dir(request.desk.as_ref());
+        let cwd = Self::workspace(request.desk.as_ref(), &dir)?;
+        let spec = self.spec(words::prompt(request, native.is_some(), self.adapter), &cwd);
+        let paths = |paths: Option<&Vec<String>>| -> Vec<PathBuf> {
+            paths.into_iter().flatten().map(PathBuf::from).collect()
+        };
+        let readable = paths(request.desk.as_ref().map(|desk| &desk.readable));
+        let writable = paths(request.desk.as_ref().map(|desk| &desk.writable));
+        let toolbox = turn.endpoint.map(|endpoint| Toolbox {
+            url: endpoint.url().to_owned(),
+            token: endpoint.token().clone(),
+            names: request.tools.iter().map(|tool| tool.name.clone()).collect(),
+        });
+        let want = Want {
+            spec: &spec,
+            resume: native,
+            dir: &dir,
+            tools: toolbox.as_ref(),
+            private: true,
+            readable: &readable,
+            writable: &writable,
+            at_least: Freedom::Workspace,
+        };
+        let start =
+            self.starter.start(&want).map_err(|(why, hint)| error(BackendErrorKind::NotFound, &why, hint))?;
+        let mut raw = RawFile::new(dir.join(super::RAW_OUTPUT));
+        let mut listener =
+            Listener { on_delta, native: native.map(str::to_owned), text: String::new(), streamed: false };
+        let run = Headless {
+            launch: &start.prepared.launch,
+            prompt: &spec.prompt,
+            idle: self.member.idle.unwrap_or(self.starter.limits.idle),
+            parser: start.adapter.parser(),
+            raw: &mut raw,
+        };
+        let mut hear = |what: Heard<'_>| listener.hear(what);
+        let done = tokio::select! {
+            done = run.run(&self.starter.launcher, &mut hear) => Some(done),
+            () = turn.noted.too_long() => None,
+        };
+        let Listener { native: conversation, text, .. } = listener;
+        let calls = turn.noted.take();
+        match done {
+            Some(Ok(done)) if native.is_some() && calls.is_empty() && super::lost(&done) => Ok(None),
+            Some(Ok(done)) => self.settle(turn, done, calls, conversation, text).map(Some),
+            Some(Err(why)) => Err(error(BackendErrorKind::Server, &why.to_string(), None)),
+            // It did what it had to and would not stop; what it cost is not known.
+            None => Ok(Some(Reply { text, tool_calls: calls, native: conversation, ..Reply::default() })),
+        }
+    }
+
+    fn settle(
+        &self,
+        turn: &Turn<'_>,
+        done: Done,
+        mut calls: Vec<ToolCall>,
+        native: Option<String>,
+        said: String,
+    ) -> Result<Reply, BackendError> {
+        let usage = self.spending.settle(native.as_deref(), done.ending.usage);
+        let failed = !done.ending.ok || done.idle;
+        // What it called counts, however it ended afterwards.
+        if failed && calls.is_empty() {
+            return Err(failure(&done, usage));
+        }
+        let text = done.ending.message.filter(|message| !message.is_empty()).unwrap_or(said);
+        let connected = turn.endpoint.is_some_and(Endpoint::is_connected);
+        if calls.is_empty() && !connected {
+            calls.extend(words::call_in(&text, &turn.request.tools));
+        }
+        Ok(Reply { text, reasoning: String::new(), tool_calls: calls, native, usage })
+    }
+
+    fn spec(&self, prompt: String, cwd: &Path) -> ProgramSpec {
+        ProgramSpec {
+            adapter: self.adapter.to_owned(),
+            command: Vec::new(),
+            mode: ExecutionMode::Headless,
+            prompt,
+            cwd: cwd.to_string_lossy().into_owned(),
+            env: self.member.env.clone(),
+            model: self.member.model.clone(),
+            on_interrupt: None,
+            sandbox: None,
+            idle_timeout: None,
+            approvals: false,
+            agent: None,
+        }
+    }
+
+    fn dir(&self, desk: Option<&Desk>) -> PathBuf {
+        match desk {
+            Some(desk) => {
+                self.member.dir.join(desk.work.as_str().replace('/', "-")).join(desk.attempt.to_string())
+            }
+            None => self.member.dir.clone(),
+        }
+    }
+
+    /// The agent's workspace, or an empty directory where it has none.
+    fn workspace(desk: Option<&Desk>, dir: &Path) -> Result<PathBuf, BackendError> {
+        if let Some(workspace) = desk.and_then(|desk| desk.workspace.as_ref()) {
+            return Ok(PathBuf::from(workspace));
+        }
+        // Beside the tries, so that a conversation is gone on with where it began.
+        let empty = dir.parent().unwrap_or(dir).join("workspace");
+        std::fs::create_dir_all(&empty)
+            .map_err(|why| error(BackendErrorKind::Server, &format!("{}: {why}", empty.display()), None))?;
+        Ok(empty)
+    }
+}
+
+impl Backend for CliBackend {
+    fn info(&self) -> &BackendInfo {
+        &self.info
+    }
+
+    fn call<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+        on_delta: DeltaSink<'a>,
+    ) -> BoxFuture<'a, Result<Reply, BackendError>> {
+        Box::pin(async move {
+            let result = self.reply(request, on_delta).await;
+            result.map_err(|error| BackendError {
+                message: format!("{}: {}", self.info.kind, error.message),
+                ..error
+            })
+        })
+    }
+}
+
+/// One call's parts.
+struct Turn<'a> {
+    request: &'a ModelRequest,
+    endpoint: Option<&'a dyn Endpoint>,
+    noted: &'a Noted,
+}
+
+/// Calls of our tools, noted while the program runs.
+#[derive(Default)]
+struct Noted {
+    calls: Mutex<Vec<ToolCall>>,
+    first: Notify,
+}
+
+impl Noted {
+    fn take(&self) -> Vec<ToolCall> {
+        std::mem::take(&mut *self.calls.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Waits for the first call and then as long as the program may still take.
+    async fn too_long(&self) {
+        self.first.notified().await;
+        tokio::time::sleep(LAST_WORDS).await;
+    }
+}
+
+impl EndpointCalls for Noted {
+    fn call(&self, mut call: ToolCall) -> BoxFuture<'_, ToolOutcome> {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        // Unique within the reply, whatever the program's protocol says.
+        call.id = format!("call-{}", calls.len() + 1);
+        calls.push(call);
+        drop(calls);
+        self.first.notify_one();
+        Box::pin(async { ToolOutcome { content: NOTED.to_owned(), is_error: false } })
+    }
+}
+
+/// Passes on what the program says.
+struct Listener<'a> {
+    on_delta: DeltaSink<'a>,
+    native: Option<String>,
+    text: String,
+    /// It streams its messages, so that whole ones are nothing new.
+    streamed: bool,
+}
+
+impl Listener<'_> {
+    fn hear(&mut self, what: Heard<'_>) {
+        match what {
+            Heard::Meaning(Meaning::Saying(piece)) => {
+                self.streamed = true;
+                (self.on_delta)(Delta::Text(&piece));
+            }
+            Heard::Meaning(Meaning::Item(Item::Said { text })) => {
+                if !self.streamed {
+                    (self.on_delta)(Delta::Text(&text));
+                    (self.on_delta)(Delta::Text("\n"));
+                }
+                self.text = text;
+            }
+            Heard::Meaning(Meaning::Item(Item::Conversation { id })) => self.native = Some(id),
+            Heard::Meaning(Meaning::Item(_))
+            | Heard::Output(..)
+            | Heard::PromptSent(_)
+            | Heard::Waiting(_)
+            | Heard::MovedOn => {}
+        }
+    }
+}
+
+fn failure(done: &Done, usage: Usage) -> BackendError {
+    let why = done.ending.error.clone().unwrap_or_else(|| done.exit.to_string());
+    let signed_out = ["401", "UNAUTHENTICATED", "authenticat", "API key"];
+    let kind = if done.idle {
+        BackendErrorKind::Timeout
+    } else if signed_out.iter().any(|word| why.contains(word)) {
+        BackendErrorKind::Auth
+    } else {
+        BackendErrorKind::Server
+    };
+    let message = if done.idle { "it said nothing for too long and was ended".to_owned() } else { why };
+    BackendError { kind, message, hint: done.ending.hint.clone(), usage }
+}
+
+fn error(kind: BackendErrorKind, message: &str, hint: Option<String>) -> BackendError {
+    BackendError { kind, message: message.to_owned(), hint, usage: Usage::default() }
+}

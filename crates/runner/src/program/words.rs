@@ -1,0 +1,164 @@
+//! What a program that is an agent is told, and what its last words mean where it could not use our tools.
+
+use crate::adapter::SERVER;
+use althing_protocol::{Message, ModelRequest, ToolCall, ToolSpec};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// The tool whose call is an answer.
+const NEW_ANSWER: &str = "new_answer";
+/// The tool whose call is a vote.
+const VOTE: &str = "vote";
+
+/// The prompt of one call: everything, or only what a conversation that goes on has not been told yet.
+pub(super) fn prompt(request: &ModelRequest, goes_on: bool, adapter: &str) -> String {
+    let is_own = |message: &Message| matches!(message, Message::Assistant { .. });
+    let known = request.messages.iter().rposition(is_own).filter(|_| goes_on).map_or(0, |last| last + 1);
+    let mut text = String::new();
+    if !goes_on {
+        text.push_str(request.system.trim_end());
+    }
+    for (at, message) in request.messages.iter().enumerate().skip(known) {
+        if !text.is_empty() {
+            text.push_str("\n\n");
+        }
+        add(&mut text, message, request.messages.get(..at).unwrap_or_default());
+    }
+    if !request.tools.is_empty() {
+        let names: Vec<String> = request.tools.iter().map(|tool| name(&tool.name, adapter)).collect();
+        let _ = write!(
+            text,
+            "\n\n(The tools named above are offered to you by the MCP server `{SERVER}`: {}. When you have called one \
+             that ends your turn, stop.)",
+            names.join(", ")
+        );
+    }
+    text
+}
+
+fn add(text: &mut String, message: &Message, before: &[Message]) {
+    match message {
+        Message::User(words) => text.push_str(words),
+        Message::Assistant { text: words, tool_calls } => {
+            text.push_str("[You said before]\n");
+            text.push_str(words);
+            for call in tool_calls {
+                let _ = write!(text, "\n[You called {} with {}]", call.name, call.arguments);
+            }
+        }
+        Message::Tool { call, content, is_error } => {
+            let what = if *is_error { "failed" } else { "gave" };
+            let _ = write!(text, "[Your call of {} {what}]\n{content}", called(call, before));
+        }
+    }
+}
+
+/// The name of the tool that a result belongs to.
+fn called<'a>(id: &str, before: &'a [Message]) -> &'a str {
+    let calls = before.iter().rev().filter_map(|message| match message {
+        Message::Assistant { tool_calls, .. } => Some(tool_calls),
+        Message::User(_) | Message::Tool { .. } => None,
+    });
+    calls.flatten().find(|call| call.id == id).map_or("a tool", |call| &call.name)
+}
+
+/// What the program's own model sees our tool as.
+fn name(tool: &str, adapter: &str) -> String {
+    match adapter {
+        "claude" => format!("mcp__{SERVER}__{tool}"),
+        "gemini" => format!("mcp_{SERVER}_{tool}"),
+        "opencode" => format!("{SERVER}_{tool}"),
+        _ => tool.to_owned(),
+    }
+}
+
+/// The call that a final message stands for, of a program that never saw our tools: as an answer where answers are
+/// asked for, else as the vote that it spells out.
+pub(super) fn call_in(text: &str, tools: &[ToolSpec]) -> Option<ToolCall> {
+    let offered = |name: &str| tools.iter().any(|tool| tool.name == name);
+    let call = |name: &str, arguments: Value| ToolCall {
+        id: "call-1".to_owned(),
+        name: name.to_owned(),
+        arguments: arguments.to_string(),
+    };
+    if text.trim().is_empty() {
+        return None;
+    }
+    let vote = || Some(call(VOTE, object_with(text, "agent_id")?));
+    if offered(NEW_ANSWER) {
+        // A message that is a vote and nothing else is not an answer.
+        let only_a_vote = offered(VOTE) && text.trim().starts_with('{') && text.trim().ends_with('}');
+        return only_a_vote
+            .then(vote)
+            .flatten()
+            .or_else(|| Some(call(NEW_ANSWER, json!({ "content": text.trim() }))));
+    }
+    if offered(VOTE) { vote() } else { None }
+}
+
+/// The last JSON object in a text that has this key.
+fn object_with(text: &str, key: &str) -> Option<Value> {
+    let starts = text.char_indices().filter(|(_, character)| *character == '{').map(|(at, _)| at);
+    let mut objects = starts.filter_map(|at| {
+        let rest = text.get(at..)?;
+        serde_json::Deserializer::from_str(rest).into_iter::<Value>().next()?.ok()
+    });
+    objects.rfind(|object| object.get(key).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{call_in, prompt};
+    use althing_protocol::{Message, ModelRequest, ToolCall, ToolSpec};
+    use serde_json::Value;
+
+    fn tool(name: &str) -> ToolSpec {
+        ToolSpec { name: name.to_owned(), description: String::new(), parameters: Value::Null }
+    }
+
+    #[test]
+    fn a_conversation_that_goes_on_is_told_only_what_is_new() {
+        let call = ToolCall { id: "1".to_owned(), name: "vote".to_owned(), arguments: "{}".to_owned() };
+        let request = ModelRequest {
+            system: "Be good.".into(),
+            messages: vec![
+                Message::User("the task".to_owned()),
+                Message::Assistant { text: "hm".to_owned(), tool_calls: vec![call] },
+                Message::Tool { call: "1".to_owned(), content: "stale".to_owned(), is_error: true },
+                Message::User("news".to_owned()),
+            ],
+            ..ModelRequest::default()
+        };
+        assert_eq!(prompt(&request, true, "claude"), "[Your call of vote failed]\nstale\n\nnews");
+        let all = prompt(&request, false, "claude");
+        assert!(
+            all.starts_with("Be good.\n\nthe task\n\n[You said before]\nhm\n[You called vote with {}]"),
+            "{all}"
+        );
+    }
+
+    #[test]
+    fn the_tools_are_named_as_the_program_sees_them() {
+        let request = ModelRequest { tools: vec![tool("vote")], ..ModelRequest::default() };
+        for (adapter, name) in
+            [("claude", "mcp__althing__vote"), ("codex", "vote"), ("gemini", "mcp_althing_vote")]
+        {
+            assert!(prompt(&request, false, adapter).contains(name));
+        }
+    }
+
+    #[test]
+    fn the_last_words_of_a_program_without_tools_are_its_answer_or_its_vote() {
+        let both = [tool("new_answer"), tool("vote")];
+        assert_eq!(call_in(" The answer. ", &both).unwrap().arguments, r#"{"content":"The answer."}"#);
+        let vote = "I choose:\n```json\n{\"agent_id\": \"agent2\", \"reason\": \"{best}\"}\n```";
+        let call = call_in(vote, &both[1..]).unwrap();
+        assert_eq!(
+            (call.name.as_str(), call.arguments.as_str()),
+            ("vote", r#"{"agent_id":"agent2","reason":"{best}"}"#)
+        );
+        assert_eq!(call_in(r#"{"agent_id": "agent1"}"#, &both).unwrap().name, "vote");
+        assert_eq!(call_in("no idea", &both[1..]), None);
+        assert_eq!(call_in("", &both), None);
+    }
+}

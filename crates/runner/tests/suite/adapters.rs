@@ -1,0 +1,331 @@
+//! The adapters against what the real programs were given and wrote.
+
+use althing_protocol::{ExecutionMode, Item, ProgramSpec, Usage};
+use althing_runner::adapter::{
+    Adapters, AgentAdapter, Assignment, Conversations, CustomAdapter, Ending, Exit, Freedom, LaunchConfig,
+    Meaning, Stream, find_program,
+};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const CWD: &str = "/home/user/work/repo";
+const AGENTS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
+
+fn sample(case: &str, kind: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/samples/{case}.{kind}"));
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn adapter(name: &str) -> Arc<dyn AgentAdapter> {
+    Arc::clone(Adapters::default().get(name).unwrap())
+}
+
+fn spec(adapter: &str, prompt: &str) -> ProgramSpec {
+    let spec = serde_json::json!({"adapter": adapter, "mode": "headless", "prompt": prompt, "cwd": CWD});
+    serde_json::from_value(spec).unwrap()
+}
+
+fn assignment<'a>(spec: &'a ProgramSpec, resume: Option<&'a str>, freedom: Freedom) -> Assignment<'a> {
+    let fresh = "50fb67d5-4fe4-4198-9469-05ba78b9fa60";
+    Assignment { spec, resume, fresh, freedom, dir: Path::new("/task"), tools: None, as_root: true }
+}
+
+fn headless(name: &str, prompt: &str, resume: Option<&str>, freedom: Freedom) -> LaunchConfig {
+    let spec = spec(name, prompt);
+    adapter(name).headless_launch_config(&assignment(&spec, resume, freedom)).unwrap()
+}
+
+/// Plays a recording back, in pieces of this size.
+fn play(case: &str, size: usize) -> (Vec<Item>, Ending) {
+    let name = case.split('/').next().unwrap();
+    let mut parser = adapter(name).parser();
+    let mut items = Vec::new();
+    let mut tell = |meaning| {
+        if let Meaning::Item(item) = meaning {
+            items.push(item);
+        }
+    };
+    parser.output(Stream::Err, b"", &althing_runner::clean(&sample(case, "stderr")), &mut tell);
+    for piece in sample(case, "stdout").as_bytes().chunks(size) {
+        parser.output(Stream::Out, piece, "", &mut tell);
+    }
+    let rc = sample(case, "rc");
+    let code = rc.strip_prefix("rc=").unwrap().split(' ').next().unwrap().parse().unwrap();
+    let ending = parser.end(Exit { code: Some(code), signal: None }, &mut tell);
+    (items, ending)
+}
+
+/// The same whatever the pieces.
+fn recorded(case: &str) -> (Vec<Item>, Ending) {
+    let whole = play(case, usize::MAX);
+    assert_eq!(play(case, 7), whole, "{case}");
+    whole
+}
+
+// spec: core/agent-adapter-interface/launch-configuration
+#[test]
+fn an_adapter_gives_its_own_command_and_arguments() {
+    let expected = [
+        ("claude", "--session-id 50fb67d5-4fe4-4198-9469-05ba78b9fa60 --permission-mode manual"),
+        ("codex", "--no-daemon -c projects.\"/home/user/work/repo\".trust_level=\"trusted\""),
+        ("gemini", "--session-id 50fb67d5-4fe4-4198-9469-05ba78b9fa60"),
+        ("opencode", ""),
+    ];
+    for (name, args) in expected {
+        let mut spec = spec(name, "the prompt");
+        spec.mode = ExecutionMode::Interactive;
+        let config = adapter(name).launch_config(&assignment(&spec, None, Freedom::Ask));
+        assert_eq!((config.program.as_str(), config.args.join(" ").as_str()), (name, args));
+        let resumed = adapter(name).launch_config(&assignment(&spec, Some("old-one"), Freedom::Ask));
+        assert!(resumed.args.contains(&"old-one".to_owned()), "{resumed:?}");
+    }
+    let mut spec = spec("command", "");
+    spec.command = ["make", "-j", "a b"].map(str::to_owned).to_vec();
+    let config = adapter("command").launch_config(&assignment(&spec, None, Freedom::Full));
+    assert_eq!((config.program.as_str(), config.args), ("make", vec!["-j".to_owned(), "a b".to_owned()]));
+}
+
+// spec: core/agent-adapter-interface/headless-launch-configuration
+#[test]
+fn headless_arguments_are_exactly_those_that_the_real_programs_were_seen_to_take() {
+    let ids = [
+        ("claude", "50fb67d5-4fe4-4198-9469-05ba78b9fa60"),
+        ("codex", "01a1de3a-a536-7730-9b27-5810e92cdaae"),
+        ("gemini", "5f338809-3f19-4c17-bc8d-6c4d0d60f496"),
+        ("opencode", "ses_e21c51433ffew3s9ghjmaqeiRu"),
+    ];
+    for (name, id) in ids {
+        for (case, resume) in [("final-new", None), ("final-resume", Some(id))] {
+            let config = headless(name, "the prompt", resume, Freedom::Full);
+            let mut ours = vec![config.program];
+            ours.extend(config.args);
+            let fresh = "50fb67d5-4fe4-4198-9469-05ba78b9fa60";
+            let theirs = sample(&format!("{name}/{case}"), "argv").replace(id, fresh);
+            let mut ours: Vec<String> = ours.into_iter().map(|word| word.replace(id, fresh)).collect();
+            let mut theirs: Vec<String> = theirs.split_whitespace().map(str::to_owned).collect();
+            // For three of them the order of flags is free.
+            if name != "codex" {
+                ours.sort();
+                theirs.sort();
+            }
+            assert_eq!(ours, theirs, "{name} {case}");
+        }
+    }
+    let env = |name, freedom| headless(name, "", None, freedom).env;
+    assert_eq!(env("claude", Freedom::Full), [("IS_SANDBOX".to_owned(), "1".to_owned())]);
+    assert_eq!(
+        env("gemini", Freedom::ReadOnly),
+        [("GEMINI_CLI_TRUST_WORKSPACE".to_owned(), "true".to_owned())]
+    );
+}
+
+#[test]
+fn without_walls_no_adapter_uses_its_bypass_flag() {
+    let bypass = ["skip-permissions", "bypass", "yolo", "--auto"];
+    for name in AGENTS {
+        let full = headless(name, "", None, Freedom::Full).args.join(" ");
+        assert!(bypass.iter().any(|word| full.contains(word)), "{full}");
+        for freedom in [Freedom::ReadOnly, Freedom::Workspace, Freedom::Ask] {
+            let config = headless(name, "", None, freedom);
+            let line = config.args.join(" ");
+            assert!(!bypass.iter().any(|word| line.contains(word)), "{line}");
+        }
+    }
+}
+
+/// What a person might write, and what nobody should.
+fn prompts() -> Vec<String> {
+    let mut prompts: Vec<String> = [
+        "--help",
+        "-h",
+        "-",
+        "--",
+        "-rf /",
+        "--version\n--model x",
+        "resume",
+        "; rm -rf /",
+        "$(id)",
+        "`id`",
+        "'\"\\",
+        "a\0b",
+        "\u{1b}[31m",
+        "ä✓🎉",
+        "",
+        " ",
+        "\n\n--print",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    prompts.push("x".repeat(200_000));
+    let words = ["-", "--", "p", "\n", "=", "yolo", " ", "'", "$", "\0", "{session}", "{model}", "🎉"];
+    let mut dice = 7_u64;
+    while prompts.len() < 200 {
+        let mut prompt = String::new();
+        for _ in 0..6 {
+            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            prompt.push_str(words[(dice >> 33) as usize % words.len()]);
+        }
+        prompts.push(prompt);
+    }
+    prompts
+}
+
+#[test]
+fn no_prompt_reaches_the_arguments_the_environment_or_a_shell() {
+    let custom = CustomAdapter {
+        name: "mine".to_owned(),
+        program: "mine".to_owned(),
+        headless_args: Some(vec!["--id={session}".to_owned(), "--model={model}".to_owned()]),
+        ..CustomAdapter::default()
+    };
+    let adapters = Adapters::with(vec![custom]);
+    for adapter in adapters.all() {
+        for resume in [None, Some("some-id")] {
+            let config = |prompt: &str| {
+                let mut spec = spec(adapter.name(), prompt);
+                spec.command = vec!["true".to_owned()];
+                adapter.headless_launch_config(&assignment(&spec, resume, Freedom::Full)).unwrap()
+            };
+            let plain = config("");
+            assert!(!["sh", "bash", "/bin/sh"].contains(&plain.program.as_str()));
+            for prompt in prompts() {
+                assert_eq!(config(&prompt), plain, "{} with {prompt:?}", adapter.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn recordings_of_success_give_the_message_the_conversation_the_tools_and_the_cost() {
+    let cases = [
+        ("claude", "50fb67d5-4fe4-4198-9469-05ba78b9fa60", "Bash", "(Bash completed with no output)"),
+        ("codex", "01a1de3a-a536-7730-9b27-5810e92cdaae", "shell", "Process exited with code 0"),
+        ("gemini", "5f338809-3f19-4c17-bc8d-6c4d0d60f496", "run_shell_command", "Output: (empty)"),
+        ("opencode", "ses_e21c51433ffew3s9ghjmaqeiRu", "bash", "(no output)"),
+    ];
+    for (name, id, tool, words) in cases {
+        let (items, ending) = recorded(&format!("{name}/final-new"));
+        assert!(ending.ok && ending.error.is_none(), "{name}: {ending:?}");
+        assert!(ending.message.as_ref().unwrap().contains(words), "{name}: {ending:?}");
+        assert_eq!(items[0], Item::Conversation { id: id.to_owned() });
+        let used = items.iter().any(|item| {
+            matches!(item, Item::Did { tool: used, detail, is_error: false, .. }
+                if used == tool && detail.contains("touch final1.txt"))
+        });
+        assert!(used, "{name}: {items:?}");
+        let last = items
+            .iter()
+            .rev()
+            .find_map(|item| if let Item::Said { text } = item { Some(text) } else { None });
+        assert_eq!(last, ending.message.as_ref(), "{name}");
+        let mut spent = ending.usage.now;
+        spent += ending.usage.so_far;
+        assert!(
+            spent.input_tokens >= 50 && spent.output_tokens >= 24 && spent.calls >= 2,
+            "{name}: {spent:?}"
+        );
+        let (again, ending) = recorded(&format!("{name}/final-resume"));
+        assert!(ending.ok && ending.message.unwrap().contains("-x ECHO resumed via stdin"), "{name}");
+        assert_eq!(again[0], Item::Conversation { id: id.to_owned() });
+    }
+}
+
+#[test]
+fn what_is_counted_for_a_whole_conversation_is_kept_apart() {
+    let claude = recorded("claude/final-resume").1.usage;
+    assert_eq!((claude.now.input_tokens, claude.now.cost_usd, claude.so_far.cost_usd), (25, 0.0, 0.00102));
+    let codex = recorded("codex/final-resume").1.usage;
+    assert_eq!((codex.now.input_tokens, codex.so_far.input_tokens), (0, 75));
+    assert_eq!(recorded("opencode/final-resume").1.usage.so_far, Usage::default());
+}
+
+#[test]
+fn recordings_of_failure_say_what_went_wrong_and_what_to_do() {
+    let cases = [
+        ("claude/fail401-noretry", "Failed to authenticate. API Error: 401", Some("sign in")),
+        ("claude/resume-bad", "No conversation found with session ID", None),
+        ("claude/session-id-reuse", "is already in use", None),
+        ("codex/fail401", "unexpected status 401 Unauthorized", Some("codex login")),
+        ("codex/resume-bad", "no rollout found", None),
+        ("gemini/fail401", "fake failure", Some("GEMINI_API_KEY")),
+        ("gemini/resume-bad", "Invalid session identifier", Some("same directory")),
+        ("opencode/fail401", "fake failure", Some("opencode auth login")),
+        ("opencode/resume-bad", "Session not found", None),
+        // It may not use its tool, says nothing, and still ends with 0.
+        ("opencode/tool-ask", "did not come to an end of its own", Some("not allowed")),
+    ];
+    for (case, error, hint) in cases {
+        let (_, ending) = recorded(case);
+        assert!(!ending.ok, "{case}");
+        assert!(ending.error.as_deref().unwrap().contains(error), "{case}: {:?}", ending.error);
+        let told = ending.hint.as_deref().unwrap_or_default();
+        assert!(hint.is_none_or(|hint| told.contains(hint)), "{case}: {told}");
+    }
+    let (items, ending) = recorded("claude/tool-default");
+    assert!(ending.ok && ending.hint.unwrap().contains("not allowed to use a tool"));
+    assert!(items.iter().any(|item| matches!(item, Item::Did { is_error: true, .. })), "{items:?}");
+}
+
+#[test]
+fn an_end_by_a_signal_or_without_the_last_event_is_no_success() {
+    for name in AGENTS {
+        let mut parser = adapter(name).parser();
+        let output = sample(&format!("{name}/final-new"), "stdout");
+        parser.output(Stream::Out, output.as_bytes(), "", &mut |_| ());
+        let ending = parser.end(Exit { code: None, signal: Some(15) }, &mut |_| ());
+        assert!(!ending.ok && ending.error.is_some(), "{name}: {ending:?}");
+        // Cut off before its last event, as gemini does at SIGTERM: exit code 0 and no result.
+        let (cut, _) = output.trim_end().rsplit_once('\n').unwrap();
+        let mut parser = adapter(name).parser();
+        parser.output(Stream::Out, cut.as_bytes(), "", &mut |_| ());
+        let ending = parser.end(Exit { code: Some(0), signal: None }, &mut |_| ());
+        assert!(!ending.ok && ending.error.is_some(), "{name}: {ending:?}");
+    }
+}
+
+#[test]
+fn an_event_without_end_does_not_cost_memory_without_end_and_the_next_ones_are_read() {
+    let mut parser = adapter("codex").parser();
+    let mut said = Vec::new();
+    let mut tell = |meaning| said.push(meaning);
+    for _ in 0..20_000 {
+        parser.output(Stream::Out, &[b'x'; 1024], "", &mut tell);
+    }
+    parser.output(Stream::Out, b"\n{\"type\":\"turn.completed\",\"usage\":{}}\n", "", &mut tell);
+    assert!(parser.end(Exit { code: Some(0), signal: None }, &mut tell).ok);
+}
+
+#[test]
+fn a_users_own_adapter_is_data() {
+    let custom = CustomAdapter {
+        name: "mine".to_owned(),
+        program: "my-agent".to_owned(),
+        args: vec!["chat".to_owned()],
+        headless_args: Some(["run", "--model={model}", "-C", "{cwd}"].map(str::to_owned).to_vec()),
+        resume_args: Some(["--continue", "{session}"].map(str::to_owned).to_vec()),
+        ..CustomAdapter::default()
+    };
+    let adapters = Adapters::with(vec![custom]);
+    let mine = adapters.get("mine").unwrap();
+    assert_eq!(mine.conversations(), Conversations::Learnt);
+    let mut spec = spec("mine", "");
+    let config = |spec: &ProgramSpec, resume| {
+        mine.headless_launch_config(&assignment(spec, resume, Freedom::Full)).unwrap().args.join(" ")
+    };
+    assert_eq!(config(&spec, None), format!("run -C {CWD}"), "no model, no argument for it");
+    spec.model = Some("big".to_owned());
+    assert_eq!(config(&spec, Some("s1")), format!("run --model=big -C {CWD} --continue s1"));
+}
+
+#[test]
+fn programs_are_found_by_path_or_in_path_but_never_in_the_current_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("tool");
+    std::fs::write(&file, "").unwrap();
+    let search = format!(".::{}", dir.path().display());
+    assert_eq!(find_program("tool", &search), None, "not executable");
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    assert_eq!(find_program("tool", &search), Some(file.clone()));
+    assert_eq!(find_program(file.to_str().unwrap(), ""), Some(file));
+    assert_eq!(find_program("Cargo.toml", "."), None);
+}

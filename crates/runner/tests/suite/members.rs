@@ -1,0 +1,187 @@
+//! Programs as agents of a run: one call is one run of the program, with our tools over an endpoint.
+
+use super::programs::{Stage, agents, unconfined};
+use super::support::launcher;
+use althing_protocol::{
+    Backend, BackendErrorKind, BoxFuture, Delta, Desk, Endpoint, EndpointCalls, Endpoints, Message,
+    ModelRequest, Secret, TaskId, ToolCall, ToolSpec,
+};
+use althing_runner::adapter::Adapters;
+use althing_runner::{CliBackend, CliMember, ProgramLimits, Starter};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Endpoints that nobody can reach but the test, which stands for the program.
+#[derive(Default)]
+struct Fakes {
+    connected: bool,
+    opened: Mutex<Vec<Opened>>,
+}
+
+/// What an endpoint was opened with.
+type Opened = (Vec<ToolSpec>, Arc<dyn EndpointCalls>);
+
+struct Fake(Secret, bool);
+
+impl Endpoint for Fake {
+    fn url(&self) -> &'static str {
+        "http://127.0.0.1:1/agent/x"
+    }
+
+    fn token(&self) -> &Secret {
+        &self.0
+    }
+
+    fn is_connected(&self) -> bool {
+        self.1
+    }
+}
+
+impl Endpoints for Fakes {
+    fn open(
+        &self,
+        tools: Vec<ToolSpec>,
+        calls: Arc<dyn EndpointCalls>,
+    ) -> BoxFuture<'_, Result<Box<dyn Endpoint>, String>> {
+        self.opened.lock().unwrap().push((tools, calls));
+        let endpoint: Box<dyn Endpoint> = Box::new(Fake(Secret::new("t"), self.connected));
+        Box::pin(async { Ok(endpoint) })
+    }
+}
+
+fn backend(stage: &Stage, fakes: &Arc<Fakes>) -> CliBackend {
+    let starter = Starter {
+        adapters: Adapters::with(agents()),
+        launcher: launcher(),
+        confinement: unconfined(),
+        state_dir: None,
+        limits: ProgramLimits::default(),
+    };
+    let diary = stage.path("work/diary").to_str().unwrap().to_owned();
+    let member = CliMember {
+        kind: "claude_code".to_owned(),
+        env: BTreeMap::from([("FAKE_AGENT_DIARY".to_owned(), diary)]),
+        dir: stage.path("state/members"),
+        ..CliMember::default()
+    };
+    CliBackend::new(Arc::new(starter), fakes.clone(), member).unwrap()
+}
+
+fn tool(name: &str) -> ToolSpec {
+    ToolSpec { name: name.to_owned(), description: String::new(), parameters: json!({"type": "object"}) }
+}
+
+fn request(stage: &Stage, script: &str, tools: &[&str]) -> ModelRequest {
+    ModelRequest {
+        system: "note system".into(),
+        messages: vec![Message::User(script.to_owned())],
+        tools: tools.iter().map(|name| tool(name)).collect(),
+        desk: Some(Desk {
+            work: TaskId::from("r1.a1"),
+            attempt: 1,
+            native: None,
+            workspace: Some(stage.path("work").to_str().unwrap().to_owned()),
+            readable: Vec::new(),
+            writable: Vec::new(),
+        }),
+    }
+}
+
+#[tokio::test]
+async fn the_last_words_of_a_program_that_never_connected_are_its_answer() {
+    let stage = Stage::new();
+    let fakes = Arc::new(Fakes::default());
+    let backend = backend(&stage, &fakes);
+    assert_eq!(backend.info().kind, "claude_code");
+    let mut streamed = String::new();
+    let mut on_delta = |delta: Delta<'_>| {
+        if let Delta::Text(text) = delta {
+            streamed.push_str(text);
+        }
+    };
+    let request = request(&stage, "say hm\nsay forty-two", &["new_answer", "vote"]);
+    let reply = backend.call(&request, &mut on_delta).await.unwrap();
+    assert_eq!(reply.text, "forty-two");
+    assert_eq!(reply.tool_calls.len(), 1);
+    assert_eq!(reply.tool_calls[0].name, "new_answer");
+    assert_eq!(reply.tool_calls[0].arguments, r#"{"content":"forty-two"}"#);
+    assert_eq!(reply.usage.input_tokens, 10);
+    assert!(streamed.contains("hm\n") && streamed.contains("forty-two"), "{streamed}");
+    assert!(stage.diary().contains(&"note system".to_owned()), "{:?}", stage.diary());
+    let offered: Vec<String> =
+        fakes.opened.lock().unwrap()[0].0.iter().map(|tool| tool.name.clone()).collect();
+    assert_eq!(offered, ["new_answer", "vote"]);
+}
+
+#[tokio::test]
+async fn a_call_of_our_tools_is_noted_and_comes_back_in_the_reply() {
+    let stage = Stage::new();
+    let fakes = Arc::new(Fakes { connected: true, ..Fakes::default() });
+    let backend = backend(&stage, &fakes);
+    let go = stage.path("work/go");
+    let request = request(&stage, &format!("say thinking\nwait {}\nsay done", go.display()), &["vote"]);
+    let mut ignore = |_: Delta<'_>| ();
+    let program = async {
+        let calls = loop {
+            if let Some((_, calls)) = fakes.opened.lock().unwrap().first() {
+                break calls.clone();
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
+        let arguments = r#"{"agent_id":"agent2","reason":"best"}"#.to_owned();
+        let told = calls.call(ToolCall { id: "x".to_owned(), name: "vote".to_owned(), arguments }).await;
+        assert!(told.content.contains("End your turn") && !told.is_error);
+        std::fs::write(&go, "").unwrap();
+    };
+    let (reply, ()) = tokio::join!(backend.call(&request, &mut ignore), program);
+    let reply = reply.unwrap();
+    assert_eq!(reply.text, "done");
+    assert_eq!(reply.tool_calls.len(), 1);
+    assert_eq!((reply.tool_calls[0].id.as_str(), reply.tool_calls[0].name.as_str()), ("call-1", "vote"));
+    assert!(reply.tool_calls[0].arguments.contains("agent2"));
+}
+
+#[tokio::test]
+async fn a_conversation_goes_on_with_only_what_is_new_and_costs_only_that() {
+    let stage = Stage::new();
+    let fakes = Arc::new(Fakes { connected: true, ..Fakes::default() });
+    let backend = backend(&stage, &fakes);
+    let mut ignore = |_: Delta<'_>| ();
+    let mut request = request(&stage, "say one", &["vote"]);
+    let first = backend.call(&request, &mut ignore).await.unwrap();
+    assert!(first.tool_calls.is_empty(), "it was connected and called nothing: it will be reminded");
+    let native = first.native.clone().unwrap();
+    request.messages.push(Message::Assistant { text: first.text, tool_calls: Vec::new() });
+    request.messages.push(Message::User("say two".to_owned()));
+    request.desk.as_mut().unwrap().native = Some(native.clone());
+    let second = backend.call(&request, &mut ignore).await.unwrap();
+    assert_eq!((second.text.as_str(), second.native.as_deref()), ("two", Some(native.as_str())));
+    let diary = stage.diary();
+    let steps: Vec<&str> = diary.iter().map(String::as_str).filter(|line| line.starts_with("say")).collect();
+    assert_eq!(steps, ["say one", "say two"]);
+    assert_eq!((first.usage.cost_usd, second.usage.cost_usd), (0.01, 0.0));
+}
+
+#[tokio::test]
+async fn a_program_that_fails_is_a_typed_failure() {
+    let stage = Stage::new();
+    let fakes = Arc::new(Fakes::default());
+    let backend = backend(&stage, &fakes);
+    let mut ignore = |_: Delta<'_>| ();
+    let failed = request(&stage, "complain Error: 401 Invalid API key\nexit 1", &["new_answer"]);
+    let error = backend.call(&failed, &mut ignore).await.unwrap_err();
+    assert_eq!(error.kind, BackendErrorKind::Auth, "{error:?}");
+    assert!(error.message.starts_with("claude_code: ") && error.hint.is_some(), "{error:?}");
+    let crashed = request(&stage, "kill -KILL", &["new_answer"]);
+    let error = backend.call(&crashed, &mut ignore).await.unwrap_err();
+    assert_eq!(error.kind, BackendErrorKind::Server, "{error:?}");
+    assert!(error.message.contains("signal 9"), "{error:?}");
+}
+
+#[test]
+fn only_programs_are_backends_of_this_kind() {
+    assert!(["claude_code", "codex", "gemini_cli", "opencode"].iter().all(|kind| CliBackend::knows(kind)));
+    assert!(!CliBackend::knows("anthropic"));
+}
