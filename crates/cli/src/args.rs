@@ -63,6 +63,18 @@ pub struct Options {
     #[arg(long, global = true)]
     pub quick: bool,
 
+    /// Agents plan and change nothing; the plan is kept
+    #[arg(long, global = true)]
+    pub plan: bool,
+
+    /// Plan first, then carry the plan out
+    #[arg(long, global = true, conflicts_with_all = ["plan", "execute_plan"])]
+    pub plan_and_execute: bool,
+
+    /// Carry out a plan that was kept
+    #[arg(long, global = true, value_name = "DIR|ID|latest", conflicts_with = "plan")]
+    pub execute_plan: Option<String>,
+
     /// Only these agents
     #[arg(long, global = true, value_name = "A,B", value_delimiter = ',')]
     pub agents: Vec<String>,

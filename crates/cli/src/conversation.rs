@@ -114,6 +114,6 @@ fn toggled(options: &Options) -> ModeChoice {
         agent_mode: options.single_agent.as_ref().map(|_| AgentMode::Single),
         agent,
         refinement: options.quick.then_some(false),
-        planning: None,
+        planning: options.plan.then_some(true),
     }
 }

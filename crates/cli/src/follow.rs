@@ -23,6 +23,7 @@ const SHUTDOWN: Duration = Duration::from_millis(2500);
 /// What goes to stdout.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Output {
+    Nothing,
     Answer,
     Json,
     Facts,
@@ -41,6 +42,13 @@ impl Display {
             Self::Live(live) => live.take(item),
         }
     }
+}
+
+/// How a session that was followed ended.
+pub struct Followed {
+    pub exit: Exit,
+    /// The result of its run, if it was one.
+    pub result: Option<RunResult>,
 }
 
 /// Follows a session and says how it ended.
@@ -97,6 +105,13 @@ impl<'a> Follower<'a> {
         }
     }
 
+    /// Without its answer on stdout.
+    pub fn silent(mut self) -> Self {
+        self.output = Output::Nothing;
+        self.output_file = None;
+        self
+    }
+
     /// With plain lines of progress, also on a terminal.
     pub fn plain(mut self) -> Self {
         self.display = Display::Plain(Plain::default());
@@ -104,7 +119,12 @@ impl<'a> Follower<'a> {
     }
 
     /// Follows the session from `from` until it ends.
-    pub fn run(mut self, orchestrator: Orchestrator, from: Seq, runtime: &Runtime) -> Result<Exit, Failure> {
+    pub fn run(
+        mut self,
+        orchestrator: Orchestrator,
+        from: Seq,
+        runtime: &Runtime,
+    ) -> Result<Followed, Failure> {
         let everything = matches!(self.display, Display::Live(_)) || self.output == Output::Everything;
         let interest = if everything { Interest::Everything } else { Interest::Facts };
         let mut events = orchestrator.feed().subscribe(from, interest);
@@ -119,7 +139,8 @@ impl<'a> Follower<'a> {
         if let Display::Live(live) = &mut self.display {
             live.finish(SystemClock.now());
         }
-        self.finish(stopped, signalled)
+        let result = self.result.as_ref().map(|(_, result)| result.clone());
+        Ok(Followed { exit: self.finish(stopped, signalled)?, result })
     }
 
     /// True if a signal asked to stop.
@@ -283,7 +304,7 @@ impl<'a> Follower<'a> {
             Output::Answer if answer.is_empty() => return Ok(exit),
             Output::Answer if self.surroundings.stdout_is_terminal => show::clean_text(&answer),
             Output::Answer => answer,
-            Output::Facts | Output::Everything => return Ok(exit),
+            Output::Nothing | Output::Facts | Output::Everything => return Ok(exit),
         };
         let mut out = std::io::stdout().lock();
         match writeln!(out, "{text}").and_then(|()| out.flush()) {
@@ -318,7 +339,9 @@ impl<'a> Follower<'a> {
             }
             (Output::Answer, Some(answer)) if footer.is_empty() => answer.to_owned(),
             (Output::Answer, Some(answer)) => format!("{}{footer}", answer.trim_end()),
-            (Output::Answer, None) | (Output::Facts | Output::Everything, _) => return Ok(()),
+            (Output::Answer, None) | (Output::Nothing | Output::Facts | Output::Everything, _) => {
+                return Ok(());
+            }
         };
         let mut out = std::io::stdout().lock();
         match writeln!(out, "{}", text.trim_end_matches('\n')).and_then(|()| out.flush()) {

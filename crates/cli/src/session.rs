@@ -8,7 +8,7 @@ use crate::show;
 use crate::stop::StopSignals;
 use crate::surroundings::{Surroundings, SystemClock};
 use crate::team::Team;
-use althing_engine::{Backends, Orchestrator, Parts};
+use althing_engine::{Backends, KeepPlan, Orchestrator, Parts};
 use althing_llm::{HttpClient, HttpOptions, PriceTable};
 use althing_protocol::{
     AgentId, BackendConfig, Clock, ContextPath, Event, LOG_SCHEMA, Member, Op, Programs, SessionId,
@@ -16,7 +16,7 @@ use althing_protocol::{
 };
 use althing_runner::{AcceptedByUser, Confinement};
 use althing_storage::{Keeper, SessionSummary, SessionWriter};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
@@ -239,6 +239,17 @@ pub async fn begin(
     Ok(Begun { id, orchestrator, places })
 }
 
+/// Keeps the plans of planning runs.
+fn plans(state_dir: PathBuf) -> KeepPlan {
+    Box::new(move |result| {
+        let answer = result.final_answer.as_deref().unwrap_or_default();
+        let plan = althing_storage::plan_in(answer).map_err(|error| error.to_string())?;
+        let store = althing_storage::PlanStore::of(&state_dir);
+        let kept = store.create(&result.task, plan, SystemClock.now(), fastrand::u64(..));
+        kept.map(|plan| plan.reference()).map_err(|error| error.to_string())
+    })
+}
+
 /// Who and what works in a session.
 pub struct Staff {
     pub backends: Backends,
@@ -256,6 +267,8 @@ pub fn open(
     runtime: &Handle,
 ) -> Result<Orchestrator, Failure> {
     let dir = writer.dir().to_owned();
+    // Sessions are two below the state directory.
+    let state_dir = dir.ancestors().nth(2).map(Path::to_owned).unwrap_or_default();
     let parts = Parts {
         session: id,
         reader: writer.reader(),
@@ -264,6 +277,7 @@ pub fn open(
         backends: staff.backends,
         workplaces: Some(staff.places),
         programs: staff.programs,
+        plans: Some(plans(state_dir)),
         clock: Arc::new(SystemClock),
         mask: secrets::session_mask(),
         task_dir: Box::new(move |task: &TaskId| dir.join("tasks").join(task.as_str()).display().to_string()),

@@ -55,7 +55,7 @@ pub fn run(options: &Options, id: Option<&str>, surroundings: &Surroundings) -> 
     let Reopened { begun, .. } = go_on(&state, opened, options, surroundings, &runtime)?;
     let ended = follower.run(begun.orchestrator, Seq(0), &runtime);
     session::close(&begun.places, &runtime);
-    ended
+    Ok(ended?.exit)
 }
 
 /// Opens a session of this state directory again, and lets it go on.

@@ -4,13 +4,14 @@ use crate::args::{Options, Single};
 use crate::context;
 use crate::exit::Exit;
 use crate::exit::Failure;
-use crate::follow::Follower;
+use crate::follow::{Followed, Follower};
 use crate::session::{self, NewSession};
 use crate::show;
 use crate::stop::StopSignals;
 use crate::surroundings::Surroundings;
 use crate::team::{self, Team};
 use althing_protocol::{AgentMode, ContextPath, Member, Millis, Modes, Op, RunSpec, Seq, SessionKind};
+use althing_storage::{PlanError, PlanStore, StoredPlan};
 use std::io::Read;
 use std::path::PathBuf;
 use tokio::runtime::Runtime;
@@ -25,27 +26,88 @@ pub fn run(options: &Options, task: Option<&str>, surroundings: &Surroundings) -
     let mut team = team::assemble(options, surroundings)?;
     let mut choice = Choice::new(options, task.map(str::to_owned));
     choice.settle(&team)?;
-    let task = read_task(choice.task.take(), &runtime, &mut signals)?;
+    let plan = match &options.execute_plan {
+        Some(which) => Some(kept_plan(which, options, surroundings)?),
+        None => None,
+    };
+    let task = match (&plan, choice.task.take()) {
+        (Some(plan), None) => plan.goal().to_owned(),
+        (_, task) => read_task(task, &runtime, &mut signals)?,
+    };
     choice.narrow(&mut team);
     let home = surroundings.variable("HOME").map(PathBuf::from);
     let from = context::From { cwd: &surroundings.cwd, home: home.as_deref() };
     let (context_paths, task) =
         context::gather(&team.config.context_paths, &options.context_path, &task, &from)?;
-    let cast = session::cast(&team, Some(&context_paths), surroundings)?;
-    announce(&team, &cast.members);
-    let spec = spec(task, context_paths, options, &team, cast.members.clone());
+    let stage = Stage { options, team: &team, context_paths, surroundings, runtime: &runtime };
+    if options.plan_and_execute {
+        let Followed { exit, result } = stage.run(&task, None, true, signals)?;
+        let kept = result.and_then(|result| result.plan).filter(|_| exit == Exit::Answered);
+        let Some(kept) = kept else {
+            return Err(Failure { exit, ..Failure::usage("there is no plan that could be carried out") });
+        };
+        show::say(&format!("plan kept in {}", kept.path));
+        let plan = kept_plan(&kept.path, options, surroundings)?;
+        let signals = session::signals(&runtime)?;
+        return Ok(stage.run(&task, Some(plan), false, signals)?.exit);
+    }
+    let Followed { exit, result } = stage.run(&task, plan, options.plan, signals)?;
+    if let Some(plan) = result.and_then(|result| result.plan).filter(|_| options.plan) {
+        show::say(&format!("plan kept in {}; carry it out with --execute-plan {}", plan.path, plan.id));
+    }
+    Ok(exit)
+}
 
-    let new = NewSession {
-        kind: SessionKind::Run,
-        goal: spec.task.clone(),
-        op: Op::StartRun { spec: Box::new(spec) },
-    };
-    let begun = runtime.block_on(session::begin(new, &team, cast, None, options, surroundings))?;
-    let follower = Follower::new(begun.id, options, surroundings, signals);
-    let follower = if team.plain { follower.plain() } else { follower };
-    let ended = follower.run(begun.orchestrator, Seq(0), &runtime);
-    session::close(&begun.places, &runtime);
-    ended
+/// A plan that was kept, approved by whoever asks for it to be carried out.
+fn kept_plan(which: &str, options: &Options, surroundings: &Surroundings) -> Result<StoredPlan, Failure> {
+    let failed = |error: PlanError| Failure::usage(error.to_string()).maybe_hint(error.hint());
+    let store = PlanStore::of(&surroundings.state_dir(options.state_dir.as_deref()));
+    let mut plan = store.load(which).map_err(failed)?;
+    if !plan.is_approved() {
+        plan.approve(None).map_err(failed)?;
+    }
+    Ok(plan)
+}
+
+/// Where runs of this command take place.
+struct Stage<'a> {
+    options: &'a Options,
+    team: &'a Team,
+    context_paths: Vec<ContextPath>,
+    surroundings: &'a Surroundings,
+    runtime: &'a Runtime,
+}
+
+impl Stage<'_> {
+    fn run(
+        &self,
+        task: &str,
+        plan: Option<StoredPlan>,
+        planning: bool,
+        signals: StopSignals,
+    ) -> Result<Followed, Failure> {
+        let cast = session::cast(self.team, Some(&self.context_paths), self.surroundings)?;
+        announce(self.team, &cast.members);
+        let mut spec =
+            spec(task.to_owned(), self.context_paths.clone(), self.options, self.team, cast.members.clone());
+        spec.modes.planning = planning;
+        if let Some(plan) = &plan {
+            let additions = plan.additions().map(|words| format!("\nThe user adds: {words}"));
+            spec.context =
+                Some(format!("Carry out this plan:\n{}{}", plan.text(), additions.unwrap_or_default()));
+        }
+        let goal = spec.task.clone();
+        let new = NewSession { kind: SessionKind::Run, goal, op: Op::StartRun { spec: Box::new(spec) } };
+        let begun = session::begin(new, self.team, cast, None, self.options, self.surroundings);
+        let begun = self.runtime.block_on(begun)?;
+        let follower = Follower::new(begun.id, self.options, self.surroundings, signals);
+        let follower = if self.team.plain { follower.plain() } else { follower };
+        // Of a plan that is carried out at once, the execution's answer is what is asked for.
+        let follower = if planning && self.options.plan_and_execute { follower.silent() } else { follower };
+        let ended = follower.run(begun.orchestrator, Seq(0), self.runtime);
+        session::close(&begun.places, self.runtime);
+        ended
+    }
 }
 
 /// Which agents take part, and whether the word after `--single-agent` was an agent or the task.

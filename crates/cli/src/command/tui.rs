@@ -21,7 +21,9 @@ pub fn is_meant(options: &Options, surroundings: &Surroundings) -> bool {
     let script = options.automation
         || options.json
         || options.stream_events.is_some()
-        || options.output_file.is_some();
+        || options.output_file.is_some()
+        || options.plan_and_execute
+        || options.execute_plan.is_some();
     !script && surroundings.stdin_is_terminal && surroundings.stdout_is_terminal
 }
 

@@ -52,7 +52,7 @@ fn start(options: &Options, file: &Path, surroundings: &Surroundings) -> Result<
     let follower = if team.plain { follower.plain() } else { follower };
     let ended = follower.run(begun.orchestrator, Seq(0), &runtime);
     session::close(&begun.places, &runtime);
-    ended
+    Ok(ended?.exit)
 }
 
 fn has_runs(workflow: &WorkflowFile) -> bool {

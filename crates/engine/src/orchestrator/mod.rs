@@ -16,7 +16,7 @@ mod timers;
 
 use althing_protocol::{
     AgentId, Backend, Clock, Engine, Event, EventStream, Journal, JournalError, JournalReader, Op, Origin,
-    ProgramReport, Programs, RunResult, Screen, Seq, SessionId, SessionOpened, TaskId, Workplaces,
+    PlanRef, ProgramReport, Programs, RunResult, Screen, Seq, SessionId, SessionOpened, TaskId, Workplaces,
 };
 use doers::{DoerKey, Done};
 pub use feed::{Feed, Interest, Subscription};
@@ -29,6 +29,8 @@ use std::time::Duration;
 
 /// The agents' backends, by agent.
 pub type Backends = HashMap<AgentId, Arc<dyn Backend>>;
+/// Keeps the plan in a planning run's result, and says where it is; or why there is none.
+pub type KeepPlan = Box<dyn Fn(&RunResult) -> Result<PlanRef, String> + Send>;
 /// Takes secrets out of what is written or shown.
 pub trait Mask: Send + Sync {
     /// An event without them.
@@ -57,6 +59,8 @@ pub struct Parts {
     pub workplaces: Option<Arc<dyn Workplaces>>,
     /// What runs programs; None where nothing does.
     pub programs: Option<Arc<dyn Programs>>,
+    /// Keeps the plan in what a planning run came to; None where plans are not kept.
+    pub plans: Option<KeepPlan>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Takes out secrets.

@@ -11,7 +11,7 @@ use crate::workflow::{Told, WorkflowExecutor};
 use althing_protocol::{
     AttemptOutcome, BackendError, Decision, Event, Fact, InteractionId, Item, JournalError, Notice,
     NoticeLevel, Op, Origin, ProgramEnd, ProgramReport, Progress, RunSpec, Seq, SessionOpened, TaskId,
-    TaskSpec,
+    TaskSpec, Verdict,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -240,7 +240,12 @@ impl Session {
             | Op::SetModes { .. }
                 if self.chat.is_some() =>
             {
-                self.record(Some(TaskId::chat()), None, Fact::OpAccepted { op, by });
+                match self.chat.as_ref().and_then(|chat| chat.refuses(&op)) {
+                    Some(why) => self.refuse(&why),
+                    None => {
+                        self.record(Some(TaskId::chat()), None, Fact::OpAccepted { op, by });
+                    }
+                }
             }
             Op::Answer { interaction, decision } => self.answer(&interaction, &decision, by),
             Op::Cancel { .. } => {
@@ -378,7 +383,33 @@ impl Session {
                 return;
             }
             let cause = self.pending.last().map(|event| event.seq);
-            self.record_all(facts, cause);
+            for (task, mut fact) in facts {
+                let notice = self.keep_plan(&mut fact);
+                self.record(Some(task.clone()), cause, fact);
+                if let Some(notice) = notice {
+                    self.record(Some(task), cause, Fact::Notice(notice));
+                }
+            }
+        }
+    }
+
+    /// A planning run's result names its plan, which is on disk before anybody hears of it. What is wrong is told.
+    fn keep_plan(&self, fact: &mut Fact) -> Option<Notice> {
+        let Fact::Decided(Verdict::Finished { result, .. }) = fact else { return None };
+        let keep = self.parts.plans.as_ref()?;
+        if !result.modes.planning || result.final_answer.is_none() || result.plan.is_some() {
+            return None;
+        }
+        match keep(result) {
+            Ok(plan) => {
+                result.plan = Some(plan);
+                None
+            }
+            Err(why) => {
+                let hint =
+                    Some("its answer is kept as it is; ask again, or write the plan yourself".to_owned());
+                Some(Notice { level: NoticeLevel::Warning, text: format!("no plan was kept: {why}"), hint })
+            }
         }
     }
 

@@ -123,6 +123,7 @@ fn open(memory: &Memory, behaviours: &[Behaviour], history: Vec<Arc<Event>>) -> 
         backends: backends.collect(),
         workplaces: None,
         programs: None,
+        plans: None,
         clock: Arc::new(Ticking),
         mask: Arc::new(NoSecrets),
         task_dir: Box::new(ToString::to_string),
