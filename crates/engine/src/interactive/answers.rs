@@ -23,7 +23,18 @@ impl InteractiveSession {
         match (&open.kind, decision) {
             (_, Decision::Reject { .. }) => {}
             (InteractionKind::Budget { .. }, Decision::Approve { .. }) => {}
-            (InteractionKind::RunApproval { .. }, Decision::Change { .. }) => {}
+            (
+                InteractionKind::RunApproval { .. } | InteractionKind::PlanApproval { .. },
+                Decision::Change { .. },
+            ) => {}
+            (InteractionKind::PlanApproval { plan, .. }, Decision::Approve { digest, edited, .. }) => {
+                if digest.as_ref().is_some_and(|digest| *digest != plan.id) {
+                    return Err("the approval is for another plan than the one that is open".into());
+                }
+                if edited.is_some() {
+                    return Err("a plan is changed by saying what to change".into());
+                }
+            }
             (InteractionKind::RunApproval { proposal }, Decision::Approve { digest, edited, .. }) => {
                 self.check_approval(proposal, digest.as_deref(), edited.as_deref())?
             }
@@ -65,15 +76,16 @@ impl InteractiveSession {
     /// What the run that has just come into being was launched with, settled.
     pub(super) fn launched(&self) -> Option<LaunchRun> {
         let turn = self.turn.as_ref()?;
-        let launch = self.approved_launch().or_else(|| {
-            let call = turn.launch_call()?;
-            launch::read_text(&call.arguments).ok()
-        })?;
-        if self.launching().is_some_and(|launching| launching.decision.is_some()) {
-            return Some(launch);
+        if let Some(approved) = self.approved_launch() {
+            return Some(approved);
         }
-        let choice = self.choice(turn);
-        let settled = launch::resolve_launch(&self.spec.team, &launch, &choice, Consent::Nobody, 0);
+        let launch = if turn.direct {
+            self.direct_launch(turn)
+        } else {
+            launch::read_text(&turn.launch_call()?.arguments).ok()?
+        };
+        let consent = if turn.direct { Consent::Person } else { Consent::Nobody };
+        let settled = launch::resolve_launch(&self.spec.team, &launch, &self.choice(turn), consent, 0);
         settled.ok().map(|launch| launch.proposal.launch)
     }
 

@@ -150,9 +150,10 @@ impl InteractiveSession {
         self.turn.as_ref()?.launching.as_ref()
     }
 
-    /// Whether a turn waits for a person's answer about a run.
+    /// Whether a turn waits for a person's answer about a run or a plan.
     fn awaits_approval(&self) -> bool {
-        self.interaction.as_ref().is_some_and(|open| matches!(open.kind, InteractionKind::RunApproval { .. }))
+        let open = self.interaction.as_ref();
+        open.is_some_and(|open| !matches!(open.kind, InteractionKind::Budget { .. }))
     }
 
     /// What the user toggled, as it counts for a turn.
@@ -218,7 +219,7 @@ impl InteractiveSession {
         match &launching.run {
             None => {
                 launching.run = Some(Child::new(id.clone()));
-                launching.plan_of = launched.filter(|launch| launch.execute_after_planning).map(Box::new);
+                launching.launched = launched.map(Box::new);
             }
             Some(_) => launching.execution = Some(Child::new(id.clone())),
         }
@@ -254,6 +255,11 @@ impl InteractiveSession {
             Fact::Decided(verdict) => self.take_summary(verdict),
             Fact::Notice(notice) => {
                 self.notice.take_if(|due| due == notice);
+                // There is no plan to show: that was said now.
+                let launching = self.turn.as_mut().and_then(|turn| turn.launching.as_mut());
+                if let Some(launching) = launching.filter(|launching| launching.unseen_plan().is_some()) {
+                    launching.plan_shown = true;
+                }
             }
             _ => {}
         }
@@ -322,7 +328,12 @@ impl InteractiveSession {
                     hint: None,
                 });
             }
-            _ => turn.over = Some(outcome.clone()),
+            _ => {
+                turn.over = Some(outcome.clone());
+                if turn.direct {
+                    turn.mood = ChatState::Chatting;
+                }
+            }
         }
     }
 
@@ -369,8 +380,13 @@ impl InteractiveSession {
     fn open(&mut self, interaction: &Interaction) {
         self.interactions += 1;
         self.interaction = Some(interaction.clone());
-        if let (InteractionKind::RunApproval { proposal }, Some(turn)) = (&interaction.kind, &mut self.turn) {
-            turn.launching.get_or_insert_default().proposal = Some(proposal.clone());
+        let Some(turn) = &mut self.turn else { return };
+        match &interaction.kind {
+            InteractionKind::RunApproval { proposal } => {
+                turn.launching.get_or_insert_default().proposal = Some(proposal.clone())
+            }
+            InteractionKind::PlanApproval { .. } => turn.launching.get_or_insert_default().plan_shown = true,
+            _ => {}
         }
     }
 
@@ -382,7 +398,13 @@ impl InteractiveSession {
             InteractionKind::Budget { .. } if approved => self.purse.allow_more(),
             InteractionKind::Budget { .. } => turn.unpaid = true,
             _ => {
-                turn.launching.get_or_insert_default().decision = Some(decision.clone());
+                let launching = turn.launching.get_or_insert_default();
+                launching.decision = Some(decision.clone());
+                let plan = launching.run.as_ref().and_then(|run| run.result.clone());
+                if let (Decision::Change { text }, Some(plan)) = (decision, plan) {
+                    let replan = Some((text.clone(), Box::new(plan)));
+                    *launching = Launching { replan, ..Launching::default() };
+                }
                 if !approved {
                     turn.mood = ChatState::Chatting;
                 }

@@ -1,7 +1,8 @@
 //! The rules of the conversation, on a page: what follows from the state.
 //!
 //! 1. A message is taken up when nothing else is under way; others wait in line. In plan mode, or without an interactive
-//!    agent, it is a run by itself, with the conversation so far as its history.
+//!    agent, it is a run by itself, with the conversation so far as its history; the user approves a plan before it is
+//!    carried out.
 //! 2. The agent's turn goes on until it says something without calling a tool. Its tool calls are carried out; a
 //!    `launch_run` is checked, shown for approval where that is asked for, and becomes a run below the conversation.
 //! 3. A run's result goes back to the agent as the result of its call, whatever the run came to. A plan that is to be
@@ -17,13 +18,17 @@ use crate::coordination::Consequence;
 use crate::launch::{self, Consent, LAUNCH_RUN, Launch};
 use althing_protocol::{
     AttemptOutcome, ChatState, Decision, Fact, Interaction, InteractionId, InteractionKind, Item, LaunchRun,
-    ModeChoice, Op, Origin, Phase, Purpose, RunSpec, TaskId, TaskSpec, TaskStatus, ToolCall, Usage,
+    ModeChoice, Notice, NoticeLevel, Op, Origin, Phase, PlanRef, Purpose, RunResult, RunSpec, TaskId,
+    TaskSpec, TaskStatus, ToolCall, Usage,
 };
 
 /// How often the agent may say nothing before its turn is over.
 const TRIES: u32 = 3;
 /// The most model calls of a turn: an agent that goes round in circles comes to an end.
 const MOST_REPLIES: usize = 200;
+
+/// How much of a plan is shown to those who change it, in bytes.
+const PLAN_SHOWN: usize = 32 * 1024;
 
 /// What the agent's attempt waits for.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,7 +110,8 @@ impl InteractiveSession {
             Some(turn) => {
                 let stopping = turn.is_stopping();
                 let runs = turn.launching.as_ref().is_some_and(|run| run.is_running(stopping));
-                let approved = turn.launching.as_ref().is_some_and(Launching::is_approved) && !stopping;
+                let approved = turn.launching.as_ref().is_some_and(Launching::is_approved);
+                let approved = approved && !stopping && turn.over.is_none();
                 let here = if self.awaits_approval() || approved {
                     ChatState::AwaitingApproval
                 } else if runs {
@@ -128,7 +134,10 @@ impl InteractiveSession {
         if turn.attempt.is_some() || active || self.interaction.is_some() {
             return false;
         }
-        let ran = turn.direct && turn.launching.as_ref().is_some_and(|run| run.last_result().is_some());
+        let ran = turn.direct
+            && turn.launching.as_ref().is_some_and(|run| {
+                run.last_result().is_some() && run.unseen_plan().is_none() && !run.is_approved()
+            });
         let idle = turn.message.is_none() && turn.suspended.is_none() && !self.must_shorten(turn);
         turn.is_stopping() || ran || idle
     }
@@ -180,17 +189,23 @@ impl InteractiveSession {
         vec![self.ended(attempt, outcome)]
     }
 
-    /// Rule 1, second half: the message is a run.
+    /// Rule 1, second half: the message is a run. What only planned is shown to the user, who may have it carried out.
     fn run_directly(&self, turn: &Turn) -> Vec<Consequence> {
-        if turn.launching.as_ref().is_some_and(|launching| launching.run.is_some())
-            || self.interaction.is_some()
-        {
+        let unbegun = Launching::default();
+        let launching = turn.launching.as_ref().unwrap_or(&unbegun);
+        if launching.active().is_some() || self.interaction.is_some() {
+            return Vec::new();
+        }
+        if let Some(planned) = launching.unseen_plan() {
+            return vec![self.fact(self.shown_plan(planned))];
+        }
+        if launching.run.is_some() && !launching.is_approved() {
             return Vec::new();
         }
         if let Some(question) = self.budget_question(Expense::Run) {
             return vec![self.fact(question)];
         }
-        match (self.direct_run(turn), &turn.attempt) {
+        match (self.direct_run(turn, launching), &turn.attempt) {
             (Ok(spec), _) => vec![self.creates(spec)],
             // There is no agent to tell what is wrong: the attempt to do it says so.
             (Err(_), None) => vec![self.started(Purpose::Converse, None)],
@@ -200,10 +215,44 @@ impl InteractiveSession {
         }
     }
 
-    fn direct_run(&self, turn: &Turn) -> Result<RunSpec, String> {
+    /// The question whether a plan is to be carried out, or that there is none.
+    fn shown_plan(&self, planned: &RunResult) -> Fact {
+        let Some(preview) = launch::tasks_in(planned.final_answer.as_deref().unwrap_or_default()) else {
+            let text = format!("run {} ended without a plan that could be carried out", planned.run_id);
+            let hint = Some("say what is missing, and send the message again".to_owned());
+            return Fact::Notice(Notice { level: NoticeLevel::Warning, text, hint });
+        };
+        let plan = planned.plan.clone().unwrap_or_else(|| PlanRef {
+            id: planned.run_id.clone(),
+            path: format!("{}/final_answer.md", planned.log_dir),
+        });
+        let id = InteractionId::new(format!("{}.plan{}", self.task, self.interactions + 1));
+        let kind = InteractionKind::PlanApproval { plan, preview };
+        Fact::InteractionOpened(Interaction { id, kind, countdown: None })
+    }
+
+    /// What a message is as a launch.
+    pub(super) fn direct_launch(&self, turn: &Turn) -> LaunchRun {
         let task = turn.message.as_ref().map(|message| message.text.clone()).unwrap_or_default();
-        let launch = LaunchRun { task, ..LaunchRun::default() };
-        let launch = self.resolve(&launch, &self.choice(turn), Consent::Person)?;
+        let replan = turn.launching.as_ref().and_then(|launching| launching.replan.as_ref());
+        let context = replan.map(|(changes, plan)| {
+            let (before, _) = launch::beginning(plan.final_answer.as_deref().unwrap_or_default(), PLAN_SHOWN);
+            format!("There is a plan already:\n{before}\n\nThe user wants it changed: {changes}")
+        });
+        LaunchRun { task, context, ..LaunchRun::default() }
+    }
+
+    fn direct_run(&self, turn: &Turn, launching: &Launching) -> Result<RunSpec, String> {
+        let plan = launching.run.as_ref().and_then(|run| run.result.as_ref());
+        let launch = match (plan, &launching.decision, &launching.launched) {
+            (Some(plan), Some(Decision::Approve { instructions, .. }), Some(planned)) => {
+                let mut launch = (**planned).clone();
+                launch.context = instructions.as_ref().map(|words| format!("The user adds: {words}"));
+                let team = &self.spec.team;
+                self.within_budget(launch::execution_of(team, &launch, plan, Consent::Person, self.lot())?)
+            }
+            _ => self.resolve(&self.direct_launch(turn), &self.choice(turn), Consent::Person)?,
+        };
         Ok(RunSpec { history: self.history(), ..launch.spec })
     }
 
@@ -316,14 +365,14 @@ impl InteractiveSession {
         if launching.active().is_some() {
             return Next::Wait;
         }
-        if let (true, Some(plan_of)) = (launching.execution_is_due(), &launching.plan_of) {
+        if let (true, Some(planned)) = (launching.execution_is_due(), &launching.launched) {
             if let Some(question) = self.budget_question(Expense::Run) {
                 return Next::Facts(vec![self.fact(question)]);
             }
             let plan = launching.last_result();
             let consent = self.consent();
             let executed =
-                plan.map(|plan| launch::execution_of(&self.spec.team, plan_of, plan, consent, self.lot()));
+                plan.map(|plan| launch::execution_of(&self.spec.team, planned, plan, consent, self.lot()));
             if let Some(Ok(launch)) = executed {
                 return Next::Facts(vec![self.creates(self.within_budget(launch).spec)]);
             }

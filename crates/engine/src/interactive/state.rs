@@ -50,10 +50,14 @@ pub(crate) struct Launching {
     pub(crate) decision: Option<Decision>,
     /// The run, once it exists.
     pub(crate) run: Option<Child>,
-    /// What that run was launched with, settled: only where a second run carries its plan out.
-    pub(crate) plan_of: Option<Box<LaunchRun>>,
+    /// What that run was launched with, settled.
+    pub(crate) launched: Option<Box<LaunchRun>>,
     /// The run that carries out the plan.
     pub(crate) execution: Option<Child>,
+    /// The user was asked about the plan of a message that is a run by itself, or told that there is none.
+    pub(crate) plan_shown: bool,
+    /// What the user wants changed about the plan before.
+    pub(crate) replan: Option<(String, Box<RunResult>)>,
 }
 
 impl Launching {
@@ -74,14 +78,22 @@ impl Launching {
     /// Whether the plan is ready and its execution is still to be launched.
     pub(crate) fn execution_is_due(&self) -> bool {
         let planned = self.run.as_ref().and_then(|run| run.result.as_ref());
-        self.plan_of.is_some()
+        self.launched.as_ref().is_some_and(|launch| launch.execute_after_planning)
             && self.execution.is_none()
             && planned.is_some_and(|result| result.status == RunStatus::Completed)
     }
 
-    /// Whether it was approved, and its run is still to come into being.
+    /// Whether it was approved, and the run is still to come into being.
     pub(crate) fn is_approved(&self) -> bool {
-        matches!(self.decision, Some(Decision::Approve { .. })) && self.run.is_none()
+        let next = if self.plan_shown { &self.execution } else { &self.run };
+        matches!(self.decision, Some(Decision::Approve { .. })) && next.is_none()
+    }
+
+    /// The result of a run that only planned, while its plan is still to be shown to the user.
+    pub(crate) fn unseen_plan(&self) -> Option<&RunResult> {
+        let planned = self.run.as_ref()?.result.as_ref()?;
+        let ready = planned.modes.planning && planned.status == RunStatus::Completed;
+        (ready && !self.plan_shown).then_some(planned)
     }
 
     /// Whether a run of it is to be seen as running.

@@ -7,6 +7,7 @@
 mod arguments;
 mod overrides;
 mod paths;
+mod plan;
 mod team;
 mod told;
 mod tool;
@@ -15,6 +16,7 @@ pub use arguments::read_launch;
 pub use tool::{LAUNCH_RUN, launch_run_spec};
 
 pub(crate) use arguments::read_text;
+pub(crate) use plan::tasks_in;
 pub(crate) use told::{beginning, told};
 
 use althing_protocol::{
@@ -119,6 +121,9 @@ pub fn execution_of(
     let steps = plan.final_answer.as_deref().unwrap_or_default();
     let (steps, cut) = beginning(steps, MOST_WORDS / 2);
     let _ = write!(context, "Carry out this plan, made by run {}:\n{steps}", plan.run_id);
+    if let Some(kept) = &plan.plan {
+        let _ = write!(context, "\n[the plan is kept in {}]", kept.path);
+    }
     if cut {
         let _ = write!(context, "\n[cut here; all of it is in {}/final_answer.md]", plan.log_dir);
     }

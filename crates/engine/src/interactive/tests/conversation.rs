@@ -7,8 +7,9 @@ use althing_protocol::ChatState::{
     AwaitingApproval, Chatting, Idle, ProcessingCancelled, ProcessingPartial, ProcessingResults, Running,
 };
 use althing_protocol::{
-    AgentMode, AttemptOutcome, ChatSpec, ContextPath, Decision, Fact, Interaction, InteractionKind, Item,
-    LaunchRun, Message, ModeChoice, Op, PathGrant, Permission, Purpose, Reply, RunStatus, TaskId, Usage,
+    AgentMode, AttemptOutcome, ChatSpec, ContextPath, Decision, Event, Fact, Interaction, InteractionKind,
+    Item, LaunchRun, Message, ModeChoice, Op, PathGrant, Permission, Purpose, Reply, RunStatus, TaskId,
+    Usage,
 };
 use serde_json::{Value, json};
 
@@ -323,24 +324,77 @@ fn a_plan_that_came_to_nothing_is_not_executed() {
     assert_eq!((world.chat.state(), &last_json(&world)["status"]), (ProcessingPartial, &json!("partial")));
 }
 
+fn planned(world: &mut World, text: &str) {
+    let modes = ModeChoice { planning: Some(true), ..ModeChoice::default() };
+    world.op(Op::SendMessage { text: text.into(), modes });
+}
+
+fn ends_with_plan(world: &mut World) {
+    let run = world.chat.current_run().unwrap().clone();
+    let mut result = result(&run, world.run_spec(&run), RunStatus::Completed);
+    result.final_answer = Some(format!("{{\"tasks\": [{{\"id\": \"{run}\", \"description\": \"Dig\"}}]}}"));
+    world.run_ends_with(result);
+}
+
 #[test]
 fn a_message_in_plan_mode_is_a_planning_run_by_itself() {
     let mut world = World::new(chat());
     world.user("Hello");
     world.answers("Hello!");
-    let modes = ModeChoice { planning: Some(true), ..ModeChoice::default() };
-    world.op(Op::SendMessage { text: "Migrate".into(), modes });
+    planned(&mut world, "Migrate");
     assert_eq!(world.chat.state(), Running);
     let spec = world.run_spec(&TaskId::run(1)).clone();
     assert!(spec.modes.planning && spec.task == "Migrate");
     assert_eq!((spec.history[0].user.as_str(), spec.history[0].assistant.as_str()), ("Hello", "Hello!"));
     world.run_ends(RunStatus::Completed);
     assert_eq!(world.states(), [Chatting, Idle, Chatting, Running, ProcessingResults, Idle]);
+    let said =
+        |event: &Event| matches!(&event.fact, Fact::Notice(notice) if notice.text.contains("without a plan"));
+    assert_eq!(world.log.iter().filter(|event| said(event)).count(), 1, "a missing plan is said, once");
     world.user("Go on");
+    assert!(format!("{:?}", world.request().messages).contains("the answer of r1"), "the agent knows it");
+}
+
+#[test]
+fn a_plan_is_shown_and_carried_out_with_what_the_user_adds() {
+    let mut world = World::new(chat());
+    planned(&mut world, "Migrate");
+    ends_with_plan(&mut world);
+    assert_eq!(world.chat.state(), AwaitingApproval);
+    let Some(InteractionKind::PlanApproval { preview, plan }) = world.open().map(|open| open.kind) else {
+        panic!("{}", world.story())
+    };
+    assert_eq!((preview, plan.path.as_str()), (vec!["r1: Dig".to_owned()], "/logs/r1/final_answer.md"));
+    let forged = Decision::Approve { digest: Some("other".into()), edited: None, instructions: None };
+    assert!(world.decides(forged).is_err());
+    let instructions = Some("by hand".to_owned());
+    world.decides(Decision::Approve { digest: None, edited: None, instructions }).unwrap();
+    let spec = world.run_spec(&TaskId::run(2));
+    let context = spec.context.as_deref().unwrap();
+    assert!(!spec.modes.planning && spec.task == "Migrate", "{spec:?}");
+    assert!(context.contains("by hand") && context.contains("\"Dig\""), "{context}");
+    world.run_ends(RunStatus::Completed);
+    let states = [Chatting, Running, ProcessingResults, AwaitingApproval, Running, ProcessingResults, Idle];
+    assert_eq!(world.states(), states);
+}
+
+#[test]
+fn a_plan_can_be_changed_or_dropped() {
+    let mut world = World::new(ChatSpec { agent: None, ..chat() });
+    planned(&mut world, "Migrate");
+    ends_with_plan(&mut world);
+    world.decides(Decision::Change { text: "in two steps".into() }).unwrap();
+    let spec = world.run_spec(&TaskId::run(2));
+    let context = spec.context.as_deref().unwrap();
     assert!(
-        format!("{:?}", world.request().messages).contains("the answer of r1"),
-        "the agent knows the plan"
+        spec.modes.planning && context.contains("in two steps") && context.contains("\"Dig\""),
+        "{context}"
     );
+    ends_with_plan(&mut world);
+    world.decides(Decision::Reject { reason: None }).unwrap();
+    assert_eq!((world.runs().len(), world.chat.state()), (2, Idle), "{}", world.story());
+    world.user("Next");
+    assert_eq!(world.runs().len(), 3);
 }
 
 // spec: modes/agent-mode-toggle/context-preservation-across-agent-switches

@@ -1,5 +1,6 @@
 //! Plays the world around the conversation: the user, the model, the runs, the disk.
 
+use crate::Consequence;
 use crate::coordination::tests::harness::{call, member};
 use crate::interactive::InteractiveSession;
 use althing_protocol::{
@@ -113,7 +114,8 @@ impl World {
                 self.record(Some(task), fact);
             }
         }
-        panic!("the consequences never end:\n{:#?}", self.log.iter().rev().take(6).collect::<Vec<_>>());
+        let story: Vec<String> = self.log.iter().take(60).map(Event::to_json).collect();
+        panic!("the consequences never end:\n{}", story.join("\n"));
     }
 
     pub(crate) fn op(&mut self, op: Op) -> Seq {
@@ -252,9 +254,19 @@ impl World {
 
     /// A crash while the last batch was being written: so much of it is left, and nothing but the log.
     pub(crate) fn crashes(&mut self, left: usize) {
+        self.crashes_and(left, |_| Vec::new());
+    }
+
+    /// The same, with facts that come in before anything is settled.
+    pub(crate) fn crashes_and(&mut self, left: usize, more: impl FnOnce(&Self) -> Vec<Consequence>) {
         self.log.truncate((self.batch + left).max(1));
         self.chat = self.folded();
-        self.op(Op::Resume);
+        self.batch = self.log.len();
+        self.record(None, Fact::OpAccepted { op: Op::Resume, by: Origin::User });
+        for (task, fact) in more(self) {
+            self.record(Some(task), fact);
+        }
+        self.settle();
     }
 
     pub(crate) fn last_batch(&self) -> usize {

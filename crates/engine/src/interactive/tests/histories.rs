@@ -6,7 +6,7 @@ use crate::interactive::transitions::may_follow;
 use crate::{ChoreKind, Wanted};
 use althing_protocol::{
     AgentMode, ChatSpec, ChatState, Decision, Event, Fact, InteractionId, InteractionKind, Item, LaunchRun,
-    Message, ModeChoice, Op, Phase, Reply, RunSpec, RunStatus, Seq, TaskId, TaskSpec, Usage, Verdict,
+    Message, ModeChoice, Op, Phase, Reply, RunEnd, RunSpec, RunStatus, Seq, TaskId, TaskSpec, Usage, Verdict,
 };
 use fastrand::Rng;
 use serde_json::json;
@@ -18,7 +18,7 @@ const STEPS: usize = 24;
 fn histories() -> u64 {
     match std::env::var("ALTHING_TEST_SCALE").as_deref() {
         Ok("nightly") => 2_000_000,
-        _ => 30_000,
+        _ => 20_000,
     }
 }
 
@@ -117,7 +117,21 @@ fn step(world: &mut World, rng: &mut Rng) {
         }
         11 | 12 => {
             let left = rng.usize(0..=world.last_batch());
-            world.crashes(left);
+            let decision = random_decision(rng, world);
+            let quick = rng.bool();
+            // Sometimes things happen before what the crash left has been settled.
+            world.crashes_and(left, |world| {
+                if let Some(open) = world.open().filter(|_| quick) {
+                    return world.chat.answer(&open.id, &decision).unwrap_or_default();
+                }
+                let run = world.chat.current_run().cloned().filter(|_| quick);
+                run.into_iter()
+                    .map(|run| {
+                        let result = Box::new(result(&run, world.run_spec(&run), RunStatus::Partial));
+                        (run, Fact::Decided(Verdict::Finished { end: RunEnd::Limit, result }))
+                    })
+                    .collect()
+            });
         }
         13..17 if world.open().is_some() => {
             let decision = random_decision(rng, world);
@@ -132,7 +146,14 @@ fn step(world: &mut World, rng: &mut Rng) {
                 Fact::OpAccepted { op: Op::Cancel { task }, .. } => Some(task) == world.chat.current_run(),
                 _ => false,
             });
-            world.run_ends(if cancelled { RunStatus::Cancelled } else { status });
+            let run = world.chat.current_run().cloned().unwrap();
+            let mut result = result(&run, world.run_spec(&run), status);
+            if cancelled {
+                result.status = RunStatus::Cancelled;
+            } else if result.modes.planning && rng.bool() {
+                result.final_answer = Some("{\"tasks\": [{\"description\": \"Dig\"}]}".into());
+            }
+            world.run_ends_with(result);
         }
         _ => act(world, rng),
     }
@@ -247,7 +268,9 @@ impl Told {
                 return before.map(|_| "two questions at once");
             }
             Fact::InteractionClosed { id, decision } => {
-                if id.as_str().contains("approval") {
+                if id.as_str().contains("plan") {
+                    self.plan_awaits_execution = matches!(decision, Decision::Approve { .. });
+                } else if id.as_str().contains("approval") {
                     self.approved = matches!(decision, Decision::Approve { .. });
                 }
                 return (self.question.take().as_ref() != Some(id))
