@@ -21,7 +21,7 @@ const TASK_PLANNING_ACTS: bool = true;
 /// Planning mode takes the acting tools away.
 const PLANNING_ACTS: bool = true;
 /// Agents start agents.
-const SUBAGENTS_ACT: bool = false;
+const SUBAGENTS_ACT: bool = true;
 /// Commands are held against patterns before they run.
 const COMMAND_PATTERNS_ACT: bool = true;
 /// Agents run on command lines such as `claude`.

@@ -31,7 +31,10 @@ pub(crate) fn config(root: &Node, env: Lookup<'_>, landed: Landed) -> Config {
     let agent = |node| agent(node, env, landed, !context_paths.is_empty());
     Config {
         agents: agents.iter().filter_map(|at| agent(at.node)).collect(),
-        rules: run_rules(orchestrator, root.get("timeout_settings")),
+        rules: RunRules {
+            subagents: abilities.subagents(),
+            ..run_rules(orchestrator, root.get("timeout_settings"))
+        },
         interactive: orchestrator.and_then(|node| interactive(node, env, landed)),
         prices: root.get("prices").map(prices).unwrap_or_default(),
         project_instructions: landed.has(Part::Instructions)
@@ -159,6 +162,7 @@ fn run_rules(orchestrator: Option<&Node>, timeouts: Option<&Node>) -> RunRules {
             .or_else(|| count(node, "max_orchestration_restarts"))
             .unwrap_or(default.max_restarts),
         plan_first: default.plan_first,
+        subagents: default.subagents,
         limits: default.limits,
     }
 }

@@ -1,6 +1,6 @@
 //! The workflow tools: what agents are offered to take part in a run, and how their calls are read.
 
-use althing_protocol::{Restart, ToolCall, ToolSpec};
+use althing_protocol::{Millis, Restart, SubagentsConfig, ToolCall, ToolSpec};
 use serde_json::{Value, json};
 
 /// Gives an answer.
@@ -11,6 +11,21 @@ pub const VOTE: &str = "vote";
 pub const SUBMIT: &str = "submit";
 /// Asks for the run to start over.
 pub const RESTART: &str = "restart_orchestration";
+
+/// Starts agents.
+pub const SPAWN: &str = "spawn_subagents";
+/// Waits for agents that were started in the background.
+pub const WAIT: &str = "wait_for_subagents";
+
+/// What a subagent is asked to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SubTask {
+    pub(crate) task: String,
+    pub(crate) context: Option<String>,
+    /// Everyone of the run works on it, not only one like the one that asks.
+    pub(crate) team: bool,
+    pub(crate) timeout: Option<Millis>,
+}
 
 /// `new_answer{content}`.
 pub(crate) fn new_answer_spec() -> ToolSpec {
@@ -82,6 +97,78 @@ pub(crate) fn restart(call: &ToolCall) -> Result<Restart, String> {
     let reason = text_field(call, &arguments, "reason")?;
     let instructions = text_field(call, &arguments, "instructions")?;
     Ok(Restart { reason, instructions })
+}
+
+/// `spawn_subagents{tasks, background}`, and `wait_for_subagents{}` where they may work in the background.
+pub(crate) fn subagent_specs(terms: &SubagentsConfig) -> Vec<ToolSpec> {
+    let seconds = |time: Millis| time.0 / 1000;
+    let limits = format!(
+        "Its time limit: {} to {}, {} if you say nothing.",
+        seconds(terms.min_timeout),
+        seconds(terms.max_timeout),
+        seconds(terms.default_timeout)
+    );
+    let task = json!({
+        "type": "object",
+        "properties": {
+            "task": {"type": "string", "description": "What to do, complete in itself: a subagent knows nothing else."},
+            "context": {"type": "string", "description": "Background it needs."},
+            "team": {"type": "boolean", "description": "All agents of this run work on it instead of one like you."},
+            "timeout_seconds": {"type": "integer", "description": limits},
+        },
+        "required": ["task"],
+        "additionalProperties": false,
+    });
+    let tasks = json!({"type": "array", "items": task, "minItems": 1, "maxItems": terms.max_concurrent});
+    let mut properties = json!({ "tasks": tasks });
+    if terms.background
+        && let Some(properties) = properties.as_object_mut()
+    {
+        let about = "Go on with your own work meanwhile; `wait_for_subagents` gives the results.";
+        properties.insert("background".into(), json!({"type": "boolean", "description": about}));
+    }
+    let mut specs = vec![ToolSpec {
+        name: SPAWN.into(),
+        description: "Hand independent parts of your work to subagents that work at the same time, each in a workspace of its \
+                      own. Gives their answers; their files are put into your workspace."
+            .into(),
+        parameters: json!({
+            "type": "object",
+            "properties": properties,
+            "required": ["tasks"],
+            "additionalProperties": false,
+        }),
+    }];
+    if terms.background {
+        specs.push(ToolSpec {
+            name: WAIT.into(),
+            description: "Wait for the subagents that you started in the background; gives their answers."
+                .into(),
+            parameters: json!({"type": "object", "properties": {}, "additionalProperties": false}),
+        });
+    }
+    specs
+}
+
+/// What a `spawn_subagents` call asks for and whether in the background, or what to tell the model.
+pub(crate) fn spawn(call: &ToolCall) -> Result<(Vec<SubTask>, bool), String> {
+    let arguments = arguments(call)?;
+    let background = arguments.get("background").and_then(Value::as_bool).unwrap_or_default();
+    let tasks = arguments.get("tasks").and_then(Value::as_array).filter(|tasks| !tasks.is_empty());
+    let tasks =
+        tasks.ok_or_else(|| format!("`{}` needs `tasks`, a list with at least one task.", call.name))?;
+    let read = |(n, task): (usize, &Value)| {
+        let words = task.get("task").and_then(Value::as_str).filter(|words| !words.trim().is_empty());
+        let words =
+            words.ok_or_else(|| format!("Task {n} of `{}` needs a `task` that is a text.", call.name))?;
+        Ok(SubTask {
+            task: words.to_owned(),
+            context: task.get("context").and_then(Value::as_str).map(str::to_owned),
+            team: task.get("team").and_then(Value::as_bool).unwrap_or_default(),
+            timeout: task.get("timeout_seconds").and_then(Value::as_u64).map(Millis::from_secs),
+        })
+    };
+    Ok(((1..).zip(tasks).map(read).collect::<Result<_, String>>()?, background))
 }
 
 /// The answer that a `new_answer` call carries, or what to tell the model.

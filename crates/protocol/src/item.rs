@@ -2,7 +2,7 @@
 //!
 //! New content is a new `Item`, not a new event.
 
-use crate::{AgentId, FileWrite, Reply};
+use crate::{AgentId, FileWrite, PlanProgress, Reply, TaskId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
@@ -127,6 +127,15 @@ pub enum Item {
         /// Why that is not known.
         error: Option<String>,
     },
+    /// What a subagent left in its workspace was put into the workspace of the agent that asked for it, or why not.
+    FilesTaken {
+        /// The subagent's run.
+        from: TaskId,
+        /// Why not.
+        error: Option<String>,
+    },
+    /// A task of the plan that the run carries out is further than it was.
+    PlanProgress(PlanProgress),
     /// A program's own conversation, by its own id.
     Conversation {
         /// The id.

@@ -5,6 +5,7 @@
 
 mod chat;
 mod config;
+mod errand;
 mod event;
 mod id;
 mod interaction;
@@ -28,6 +29,7 @@ pub use config::{
     InteractiveConfig, McpServerConfig, McpTransport, PlanningConfig, Price, Secret, SkillsConfig,
     SubagentsConfig, TaskPlanning,
 };
+pub use errand::{PlanProgress, PlanRun, PlanStatus, PlanTask, SubagentOf};
 pub use event::{
     DeltaKind, Event, EventParseError, Fact, FeedItem, LOG_SCHEMA, Notice, NoticeLevel, Progress, RunEnd,
     SessionOpened, Verdict,

@@ -83,6 +83,9 @@ pub trait Workplace: Send + Sync {
     /// Where the agent sees what was kept with another's answers.
     fn view_of(&self, agent: u32) -> String;
 
+    /// Puts what is in another directory of the session into the workspace, under this name, in place of what is there.
+    fn take<'a>(&'a self, from: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), String>>;
+
     /// Remembers the writable context paths as they are, and opens them to the agent.
     fn open_context(&self) -> BoxFuture<'_, Result<(), String>>;
 

@@ -1,6 +1,6 @@
 //! A coordination run: who takes part, under which rules, in which modes.
 
-use crate::{AgentId, ChatState, Millis, Revision};
+use crate::{AgentId, ChatState, Millis, PlanRun, Revision, SubagentOf, SubagentsConfig};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -197,6 +197,9 @@ pub struct RunRules {
     /// Agents only plan until the presentation: whoever presents then acts.
     #[serde(default)]
     pub plan_first: bool,
+    /// Agents may start agents of their own; None: they may not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subagents: Option<SubagentsConfig>,
     /// The limits.
     pub limits: RunLimits,
 }
@@ -218,6 +221,7 @@ impl Default for RunRules {
             fairness_lead_cap: Some(2),
             max_restarts: 0,
             plan_first: false,
+            subagents: None,
             limits: RunLimits::default(),
         }
     }
@@ -312,6 +316,12 @@ pub struct RunSpec {
     pub modes: Modes,
     /// The rules in force, modes applied.
     pub rules: RunRules,
+    /// Whose errand it is; None: a person's or a program's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subagent_of: Option<SubagentOf>,
+    /// The plan that it carries out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanRun>,
     /// Decides ties that votes leave open, so that a draw falls differently from run to run and the same on replay.
     pub lot: u64,
 }

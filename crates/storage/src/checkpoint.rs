@@ -38,6 +38,8 @@ pub struct CheckpointFold {
     /// Of a conversation: where it stands.
     chat: Option<ChatState>,
     open: BTreeSet<InteractionId>,
+    /// Runs that agents asked for: part of others, and no news of their own.
+    errands: BTreeSet<TaskId>,
     history: Vec<Item>,
     closed: bool,
 }
@@ -77,7 +79,11 @@ impl CheckpointFold {
             Fact::InteractionClosed { id, .. } => {
                 self.open.remove(id);
             }
-            Fact::Decided(Verdict::Finished { result, .. }) => self.finished(result),
+            Fact::Decided(Verdict::Finished { result, .. }) => {
+                if event.task.as_ref().is_none_or(|task| !self.errands.contains(task)) {
+                    self.finished(result);
+                }
+            }
             Fact::OpAccepted { .. }
             | Fact::PhaseChanged { .. }
             | Fact::Decided(
@@ -115,6 +121,9 @@ impl CheckpointFold {
                 self.stages = stages(id, spec);
             }
             // A workflow's runs are among its tasks; a conversation has a state of its own.
+            TaskSpec::Run(spec) if spec.subagent_of.is_some() => {
+                self.errands.insert(id.clone());
+            }
             TaskSpec::Run(_) if self.stages.is_empty() => self.head_task = Some(id.clone()),
             TaskSpec::Run(_) | TaskSpec::Program(_) | TaskSpec::Chat(_) | TaskSpec::Work { .. } => {}
         }

@@ -105,6 +105,12 @@ impl LocalPlace {
         aside(move || workspace.show(&labels)).await
     }
 
+    /// Copies what is in another directory into the workspace, under this name.
+    pub async fn take(&self, from: &str, name: &str) -> Result<(), String> {
+        let (workspace, from, name) = (self.workspace.clone(), PathBuf::from(from), PathBuf::from(name));
+        aside(move || workspace.take(&from, &name)).await
+    }
+
     /// Remembers the writable context paths as they are, and opens them to the file tools. To be called before commands
     /// may write there.
     pub async fn open_context(&self) -> Result<(), String> {

@@ -241,6 +241,8 @@ fn spec(
         context_paths,
         modes,
         rules,
+        subagent_of: None,
+        plan: None,
         lot: fastrand::u64(..),
     }
 }

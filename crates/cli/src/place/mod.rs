@@ -118,10 +118,12 @@ impl Places {
         let outputs = Path::new(run_dir).join("outputs").join(name);
         let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&outputs);
         made.map_err(|error| format!("{} cannot be made: {error}", outputs.display()))?;
+        let asking = spec.subagent_of.as_ref().and_then(|of| of.workspace.as_ref()).map(PathBuf::from);
         let options = PlaceOptions {
             state_dir: self.state_dir.clone(),
             // What was too long for a tool's result is kept there, and the agent is told so.
-            views: [&outputs].into_iter().chain(&self.skills.dirs).cloned().collect(),
+            // And who works for another agent may see what that one has.
+            views: [&outputs].into_iter().chain(&self.skills.dirs).chain(&asking).cloned().collect(),
             tools: if planning { ToolSet::Reading } else { ToolSet::All },
             reach,
             limits: UndoLimits::default(),
@@ -295,6 +297,10 @@ impl Workplace for Place {
 
     fn view_of(&self, agent: u32) -> String {
         self.local.view_of(agent)
+    }
+
+    fn take<'a>(&'a self, from: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(self.local.take(from, name))
     }
 
     fn open_context(&self) -> BoxFuture<'_, Result<(), String>> {

@@ -73,7 +73,12 @@ impl Board {
                 self.add(id, name.to_owned(), true);
             }
             Fact::PhaseChanged { phase } => self.phase = Some(*phase),
-            Fact::Decided(Verdict::Finished { result, .. }) => self.usage = result.usage,
+            // A run within a run is part of what the whole costs.
+            Fact::Decided(Verdict::Finished { result, .. })
+                if event.task.as_ref().is_some_and(|task| !task.as_str().contains('.')) =>
+            {
+                self.usage = result.usage;
+            }
             fact => {
                 let at = event.at;
                 let place = event.task.as_ref().and_then(|task| self.places.get(task));

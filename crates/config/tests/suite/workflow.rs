@@ -155,6 +155,8 @@ fn an_agent_of_the_config_is_its_program_or_a_quick_run_of_its_model() {
             context_paths: vec![],
             modes: Modes::default(),
             rules: RunRules::default(),
+            subagent_of: None,
+            plan: None,
             lot: 0,
         })
     };

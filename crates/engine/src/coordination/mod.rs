@@ -8,6 +8,7 @@ mod restart;
 mod rules;
 mod ruling;
 mod state;
+mod subagents;
 mod tally;
 mod wants;
 
@@ -52,6 +53,15 @@ pub enum ChoreKind {
     Tool(ToolCall),
     /// Keep the workspace under this name.
     Keep(AnswerLabel),
+    /// Put a subagent's files into the workspace.
+    Take {
+        /// The subagent's run.
+        subagent: TaskId,
+        /// Where they are.
+        from: String,
+        /// Where they go, within the workspace.
+        name: String,
+    },
     /// Open the writable context paths.
     OpenContext,
     /// Close them, and say what changed.
@@ -105,6 +115,7 @@ impl Coordination {
             restarts: 0,
             previous: None,
             put_aside: Revision(0),
+            subagents: Vec::new(),
             waits: 0,
             early: Revision(0),
             timed_out: false,
@@ -189,11 +200,10 @@ impl Coordination {
         match (&event.fact, &event.task) {
             (Fact::OpAccepted { op, .. }, _) => self.accept(op),
             (fact, Some(task)) if *task == self.task => self.apply_to_run(fact),
-            (fact, Some(task)) => {
-                if let Some(index) = self.seat_of(task) {
-                    self.apply_to_work(index, task, fact);
-                }
-            }
+            (fact, Some(task)) => match self.seat_of(task) {
+                Some(index) => self.apply_to_work(index, task, fact),
+                None => self.apply_to_subagent(task, fact),
+            },
             _ => {}
         }
     }
@@ -209,6 +219,7 @@ impl Coordination {
     fn accept(&mut self, op: &Op) {
         match op {
             Op::Cancel { task } if task.covers(&self.task) => self.state.cancelled = true,
+            Op::Cancel { task } => self.stop_subagent(task),
             Op::Shutdown => self.state.halted = true,
             Op::Resume => {
                 self.state.halted = false;
@@ -375,6 +386,7 @@ impl Coordination {
                 }
             }
             Item::Reply(reply) => self.state.usage += reply.usage,
+            Item::FilesTaken { from, error } => self.take_files(from, error.as_ref()),
             // Everything since they were first opened, however often that was.
             Item::ContextClosed { writes, error: None } => self.state.writes.clone_from(writes),
             Item::ContextClosed { error: Some(_), .. } => {}
@@ -385,6 +397,7 @@ impl Coordination {
             | Item::WorkspaceKept { .. }
             | Item::ContextOpened { .. }
             | Item::StaleVote(_)
+            | Item::PlanProgress(_)
             | Item::Conversation { .. }
             | Item::PromptSent { .. }
             | Item::Said { .. }

@@ -145,7 +145,7 @@ impl Coordination {
             return self.close();
         }
         // Replies first: what an agent has said counts, whatever ends its attempt.
-        for rule in [Self::begin, Self::rule_on_replies, Self::end_attempts] {
+        for rule in [Self::begin, Self::rule_on_replies, Self::end_attempts, Self::stop_subagents] {
             let facts = rule(self);
             if !facts.is_empty() {
                 return facts;
@@ -155,8 +155,9 @@ impl Coordination {
             return self.halt();
         }
         if let Some(end) = self.due_end() {
-            // What was changed in the context paths belongs to the result.
-            return if self.open_context().is_some() { Vec::new() } else { self.finish(end) };
+            // What was changed in the context paths belongs to the result, and so does what subagents cost.
+            let ready = self.open_context().is_none() && !self.has_subagents_at_work();
+            return if ready { self.finish(end) } else { Vec::new() };
         }
         let carried = self.carry_on();
         if !carried.is_empty() {
@@ -248,8 +249,15 @@ impl Coordination {
     fn rule_on_replies(&self) -> Vec<Consequence> {
         for (index, seat) in self.state.seats.iter().enumerate() {
             let Some(attempt) = &seat.attempt else { continue };
-            if let Next::Facts(facts) = ruling::next(&self.state, index, seat, attempt) {
-                return facts.into_iter().map(|fact| (self.work(index), fact)).collect();
+            match ruling::next(&self.state, index, seat, attempt) {
+                Next::Facts(facts) => {
+                    return facts.into_iter().map(|fact| (self.work(index), fact)).collect();
+                }
+                // Nobody starts anything in an attempt that is about to end.
+                next @ Next::Spawn { .. } if !attempt.is_over() && !self.is_stopping() => {
+                    return self.start_subagents(index, &next);
+                }
+                Next::Spawn { .. } | Next::Call | Next::Tools(_) | Next::Keep(_) => {}
             }
         }
         Vec::new()
@@ -264,15 +272,19 @@ impl Coordination {
             let (work, attempt, purpose) = (self.work(index), seat.attempts + 1, old.purpose);
             facts
                 .push((work.clone(), Fact::AttemptStarted { attempt, purpose, continues: Some(old.number) }));
-            if let Next::Tools(calls) = ruling::next(&self.state, index, seat, old) {
-                facts.extend(calls.into_iter().map(|call| {
-                    let content = "Interrupted before its result was known. It may have run: check before you repeat it.";
-                    let item = Item::ToolResult { call: call.id, content: content.into(), is_error: true };
-                    (work.clone(), Fact::ItemAdded { attempt, item })
-                }));
-            }
+            facts.extend(ruling::cut_off_calls(&self.state, seat, old).into_iter().map(|call| {
+                let content =
+                    "Interrupted before its result was known. It may have run: check before you repeat it.";
+                let item =
+                    Item::ToolResult { call: call.id.clone(), content: content.into(), is_error: true };
+                (work.clone(), Fact::ItemAdded { attempt, item })
+            }));
         }
         facts
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.state.halted || self.state.cancelled || self.state.limit_passed()
     }
 
     fn halt(&self) -> Vec<Consequence> {
@@ -327,6 +339,10 @@ impl Coordination {
     /// What an agent at work is told before its next call: never into a call under way, except that a judge whose
     /// first call is under way starts over with the newest answers rather than decide on old ones.
     fn tell(attempt: &Attempt, revision: Revision) -> Option<Item> {
+        // What it called comes first: results follow their calls.
+        if !attempt.open_calls().is_empty() {
+            return None;
+        }
         let turns = attempt.turns.len();
         let due = |since: Option<usize>| since.is_some_and(|since| turns > since);
         let judging = matches!(attempt.purpose, Purpose::Judge { .. });

@@ -3,7 +3,8 @@
 //! Pure: the same reply in the same state always gets the same ruling.
 
 use super::state::{Attempt, Seat, State, TRIES, Turn};
-use crate::tools::{self, NEW_ANSWER, RESTART, SUBMIT, VOTE};
+use super::subagents::{Own, is_own};
+use crate::tools::{self, NEW_ANSWER, RESTART, SPAWN, SUBMIT, SubTask, VOTE};
 use althing_protocol::{
     Answer, AnswerLabel, AttemptOutcome, Ballot, Fact, Item, Purpose, Reply, Restart, Revision, ToolCall,
     Usage,
@@ -34,6 +35,17 @@ pub(crate) enum Next {
     Tools(Vec<ToolCall>),
     /// Its workspace to be kept with the answer in its last reply.
     Keep(AnswerLabel),
+    /// These tasks of a `spawn_subagents` call to be started.
+    Spawn {
+        /// The call.
+        call: String,
+        /// The step at which it was made.
+        step: usize,
+        /// Its tasks, each with its place in the call.
+        tasks: Vec<(u32, SubTask)>,
+        /// Whether the agent goes on meanwhile.
+        background: bool,
+    },
     /// Nothing: these facts follow from its last reply.
     Facts(Vec<Fact>),
 }
@@ -45,9 +57,9 @@ pub(crate) fn next(state: &State, index: usize, seat: &Seat, attempt: &Attempt) 
     if let Some(outcome) = attempt.settled.clone() {
         return Next::Facts(vec![Fact::AttemptEnded { attempt: number, outcome, usage: Usage::default() }]);
     }
-    if uses_tools(seat, attempt, reply) {
-        let open = attempt.open_calls();
-        return if open.is_empty() { Next::Call } else { Next::Tools(open.into_iter().cloned().collect()) };
+    if uses_tools(state, seat, attempt, reply) {
+        let step = attempt.turns.len() - since.len() - 1;
+        return next_tools(state, index, seat, attempt, step);
     }
     if attempt.is_ruled() {
         // Every call of a reply must be answered before the next: a crash may have kept only some of our words.
@@ -69,15 +81,57 @@ pub(crate) fn next(state: &State, index: usize, seat: &Seat, attempt: &Attempt) 
     }
 }
 
+/// What the tool calls of the last reply wait for.
+fn next_tools(state: &State, index: usize, seat: &Seat, attempt: &Attempt, step: usize) -> Next {
+    let open = attempt.open_calls();
+    if open.is_empty() {
+        return Next::Call;
+    }
+    let result = |call: &ToolCall, content: String, is_error| Fact::ItemAdded {
+        attempt: attempt.number,
+        item: Item::ToolResult { call: call.id.clone(), content, is_error },
+    };
+    let (mut facts, mut hands) = (Vec::new(), Vec::new());
+    for call in open {
+        let own = match state.may_spawn(attempt.purpose).filter(|_| is_own(state, attempt, call)) {
+            Some(terms) if call.name == SPAWN => state.spawn(&terms, (index, attempt), step, call),
+            Some(_) => state.wait((index, attempt), step),
+            None if seat.member.hands => {
+                hands.push(call.clone());
+                continue;
+            }
+            None => Own::Result(format!("There is no tool `{}`.", call.name), true),
+        };
+        match own {
+            Own::Result(content, is_error) => facts.push(result(call, content, is_error)),
+            Own::Start(tasks, background) => {
+                return Next::Spawn { call: call.id.clone(), step, tasks, background };
+            }
+            Own::Wait => {}
+        }
+    }
+    if facts.is_empty() { Next::Tools(hands) } else { Next::Facts(facts) }
+}
+
+/// The calls of the last reply that hands were to carry out and that have no result: they may have acted.
+pub(crate) fn cut_off_calls<'a>(state: &State, seat: &Seat, attempt: &'a Attempt) -> Vec<&'a ToolCall> {
+    let Some((reply, _)) = attempt.last_reply() else { return Vec::new() };
+    if attempt.settled.is_some() || !seat.member.hands || !uses_tools(state, seat, attempt, reply) {
+        return Vec::new();
+    }
+    attempt.open_calls().into_iter().filter(|call| !is_own(state, attempt, call)).collect()
+}
+
 /// A reply that ends no turn but calls tools which its agent has.
-fn uses_tools(seat: &Seat, attempt: &Attempt, reply: &Reply) -> bool {
+fn uses_tools(state: &State, seat: &Seat, attempt: &Attempt, reply: &Reply) -> bool {
     let evaluating = attempt.purpose == Purpose::Evaluate;
     let workflow = |call: &ToolCall| match call.name.as_str() {
         NEW_ANSWER | VOTE => true,
         SUBMIT | RESTART => evaluating,
         _ => false,
     };
-    seat.member.hands && !reply.tool_calls.is_empty() && !reply.tool_calls.iter().any(workflow)
+    let has_tools = seat.member.hands || reply.tool_calls.iter().any(|call| is_own(state, attempt, call));
+    has_tools && !reply.tool_calls.is_empty() && !reply.tool_calls.iter().any(workflow)
 }
 
 /// The name of a seat's next answer.

@@ -7,6 +7,7 @@ use althing_protocol::{
 use std::sync::Arc;
 
 use super::restart::Previous;
+use super::subagents::Subagent;
 
 /// How often an agent may end a turn wrongly before it is out.
 pub(crate) const TRIES: u32 = 3;
@@ -63,6 +64,8 @@ pub(crate) struct Out {
 pub(crate) struct Attempt {
     /// Its number within the work.
     pub number: u32,
+    /// The number of the attempt whose conversation it carries on; its own, where it began with it.
+    pub origin: u32,
     /// What it is for.
     pub purpose: Purpose,
     /// The answers it was shown at its start and by updates since.
@@ -125,6 +128,7 @@ impl Attempt {
         };
         Self {
             number,
+            origin: number,
             purpose,
             knows,
             turns: Vec::new(),
@@ -135,6 +139,15 @@ impl Attempt {
             cut_off: false,
             settled: None,
         }
+    }
+
+    /// The steps at which the model called a tool, in order.
+    pub(crate) fn steps_that_call<'a>(&'a self, tool: &'a str) -> impl Iterator<Item = usize> + 'a {
+        let calls = move |turn: &Turn| match turn {
+            Turn::Reply(reply) => reply.tool_calls.iter().any(|call| call.name == tool),
+            _ => false,
+        };
+        self.turns.iter().enumerate().filter(move |(_, turn)| calls(turn)).map(|(step, _)| step)
     }
 
     /// The last reply and what was said since.
@@ -196,6 +209,8 @@ impl Attempt {
             Item::Answer(_) => self.settled = Some(AttemptOutcome::Answered),
             Item::Vote(_) => self.settled = Some(AttemptOutcome::Voted),
             Item::StaleVote(_)
+            | Item::FilesTaken { .. }
+            | Item::PlanProgress(_)
             | Item::ContextOpened { .. }
             | Item::ContextClosed { .. }
             | Item::Conversation { .. }
@@ -344,6 +359,8 @@ pub(crate) struct State {
     pub(crate) previous: Option<Previous>,
     /// The answers of before: kept, but no candidates.
     pub(crate) put_aside: Revision,
+    /// The agents that its agents have started, in that order.
+    pub(crate) subagents: Vec<Subagent>,
     /// Waits for first answers that have passed.
     pub(crate) waits: u32,
     /// The newest revision that waiting agents may judge although some have not answered.

@@ -6,3 +6,4 @@ pub(crate) mod harness;
 mod histories;
 mod restarts;
 mod rules;
+mod subagents;

@@ -38,6 +38,9 @@ impl Coordination {
                 wanted.timers.push((Timer::RoundHard { agent, attempt: number }, hard));
             }
             self.want_next(seat, state, attempt, &mut wanted);
+            if !attempt.is_over() {
+                wanted.chores.extend(self.files_to_take(seat, state, attempt));
+            }
         }
         if let Some(seat) = self.open_context().filter(|_| self.is_presented() || self.due_end().is_some()) {
             let attempt = self.state.seats.get(seat).map_or(0, |seat| seat.attempts);
@@ -63,7 +66,7 @@ impl Coordination {
                 wanted.chores.extend(calls.into_iter().map(|call| chore(ChoreKind::Tool(call))))
             }
             Next::Keep(label) => wanted.chores.push(chore(ChoreKind::Keep(label))),
-            Next::Facts(_) => {}
+            Next::Spawn { .. } | Next::Facts(_) => {}
         }
     }
 

@@ -97,6 +97,8 @@ pub fn resolve_launch(
             .collect(),
         modes,
         rules,
+        subagent_of: None,
+        plan: None,
         lot,
     };
     let digest = String::new();

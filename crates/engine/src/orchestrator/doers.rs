@@ -170,6 +170,10 @@ async fn carry_out(
             place.keep(*label).await?;
             Brought::Nothing
         }
+        ChoreKind::Take { from, name, .. } => {
+            place.take(from, name).await?;
+            Brought::Nothing
+        }
         ChoreKind::OpenContext => {
             place.open_context().await?;
             Brought::Nothing
@@ -193,6 +197,7 @@ fn outcome(kind: &ChoreKind, result: Result<Brought, String>) -> Item {
             Item::ToolResult { call: call.id.clone(), content, is_error: true }
         }
         (ChoreKind::Keep(_), _) => Item::WorkspaceKept { error },
+        (ChoreKind::Take { subagent, .. }, _) => Item::FilesTaken { from: subagent.clone(), error },
         (ChoreKind::OpenContext, _) => Item::ContextOpened { error },
         (ChoreKind::CloseContext, Brought::Writes(writes)) => Item::ContextClosed { writes, error },
         (ChoreKind::CloseContext, _) => Item::ContextClosed { writes: Vec::new(), error },

@@ -27,6 +27,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) votes: bool,
     /// Whether agents only plan.
     pub(crate) planning: bool,
+    /// Whether it may start agents of its own.
+    pub(crate) subagents: bool,
     pub(crate) turn: TurnKind,
     pub(crate) sensitivity: VotingSensitivity,
 }
@@ -82,6 +84,7 @@ impl Coordination {
             agents: self.state.seats.len(),
             votes: !spec.rules.skip_voting,
             planning: spec.modes.planning,
+            subagents: self.state.may_spawn(attempt.purpose).is_some(),
             turn,
             sensitivity: seat.member.voting_sensitivity.unwrap_or(spec.rules.voting_sensitivity),
         };
@@ -100,7 +103,7 @@ impl Coordination {
     }
 
     fn tools(&self, attempt: &Attempt) -> Vec<ToolSpec> {
-        match attempt.purpose {
+        let mut tools = match attempt.purpose {
             Purpose::Answer if self.plain_text_will_do() => Vec::new(),
             Purpose::Answer => vec![tools::new_answer_spec()],
             Purpose::Judge { may_answer, .. } => {
@@ -109,7 +112,9 @@ impl Coordination {
             }
             Purpose::Evaluate => vec![tools::submit_spec(), tools::restart_spec()],
             Purpose::Present { .. } | Purpose::Carry | Purpose::Converse | Purpose::Compact => Vec::new(),
-        }
+        };
+        tools.extend(self.state.may_spawn(attempt.purpose).iter().flat_map(tools::subagent_specs));
+        tools
     }
 
     /// A single quick run ends with its one answer: there is nothing that a tool call would tell us.

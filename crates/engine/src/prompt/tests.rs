@@ -2,7 +2,8 @@
 
 use crate::coordination::tests::harness::{World, answer, call, member, spec, text, vote};
 use althing_protocol::{
-    AgentMode, Exchange, FinalAnswerStrategy, Message, Modes, Reply, RunRules, VotingSensitivity,
+    AgentMode, Exchange, FinalAnswerStrategy, Message, Modes, Reply, RunRules, SubagentsConfig,
+    VotingSensitivity,
 };
 use std::fmt::Write;
 
@@ -112,6 +113,12 @@ fn whoever_judges_the_final_answer_and_whoever_starts_over() {
     let restart = call("restart_orchestration", arguments);
     world.says(1, Reply { tool_calls: vec![restart], ..Reply::default() });
     insta::assert_snapshot!("an_answer_after_a_restart", rendered(&world, 0));
+}
+
+#[test]
+fn an_agent_that_may_start_others() {
+    let rules = RunRules { subagents: Some(SubagentsConfig::default()), ..RunRules::default() };
+    insta::assert_snapshot!(rendered(&World::start(&["gem", "gpt"], rules), 0));
 }
 
 #[test]

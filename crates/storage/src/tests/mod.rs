@@ -78,6 +78,8 @@ pub(super) fn run_spec(task: &str) -> TaskSpec {
         context_paths: Vec::new(),
         modes: Modes::default(),
         rules: RunRules::default(),
+        subagent_of: None,
+        plan: None,
         lot: 7,
     }))
 }

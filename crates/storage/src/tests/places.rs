@@ -45,6 +45,8 @@ impl Setting {
             context_paths: paths(&base),
             modes: Modes::default(),
             rules: RunRules::default(),
+            subagent_of: None,
+            plan: None,
             lot: 0,
         };
         let run = base.join("project/.althing/sessions/s/tasks/r1");

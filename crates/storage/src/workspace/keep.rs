@@ -169,7 +169,7 @@ pub(crate) fn walk(root: &ConfinedDir) -> io::Result<Vec<Leaf>> {
 }
 
 /// Leaves out what cannot be kept.
-fn sort_out(leaves: Vec<Leaf>, left_out: &mut Vec<LeftOut>) -> Vec<Leaf> {
+pub(super) fn sort_out(leaves: Vec<Leaf>, left_out: &mut Vec<LeftOut>) -> Vec<Leaf> {
     let mut names: HashMap<(u64, u64), u64> = HashMap::new();
     let several = |leaf: &&Leaf| leaf.found.kind == Kind::File && leaf.found.links > 1;
     for leaf in leaves.iter().filter(several) {

@@ -6,6 +6,7 @@ mod copy;
 mod keep;
 mod lists;
 mod show;
+mod take;
 
 pub(crate) use copy::{Copier, fill, keep_time, split};
 pub use keep::{Kept, LeftOut};

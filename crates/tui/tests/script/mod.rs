@@ -65,6 +65,8 @@ pub fn run_spec(task: &str, modes: Modes) -> RunSpec {
         context_paths: Vec::new(),
         modes,
         rules: RunRules::default(),
+        subagent_of: None,
+        plan: None,
         lot: 1,
     }
 }

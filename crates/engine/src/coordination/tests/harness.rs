@@ -5,6 +5,7 @@ use althing_protocol::{
     AgentId, AttemptOutcome, Event, Fact, Item, Member, Modes, Op, Origin, Purpose, Reply, RunRules, RunSpec,
     Seq, TaskId, TaskSpec, Timer, Timestamp, ToolCall, Usage,
 };
+use std::collections::BTreeMap;
 
 pub(crate) fn member(id: &str) -> Member {
     Member {
@@ -29,6 +30,8 @@ pub(crate) fn spec(agents: &[&str], mut rules: RunRules) -> RunSpec {
         context_paths: Vec::new(),
         modes: Modes::default(),
         rules,
+        subagent_of: None,
+        plan: None,
         lot: 7,
     }
 }
@@ -51,10 +54,23 @@ pub(crate) fn text(words: &str) -> Reply {
     Reply { text: words.into(), ..Reply::default() }
 }
 
+/// As the session does it.
+fn fold(event: &Event, run: &mut Coordination, subagents: &mut BTreeMap<TaskId, Coordination>) {
+    if let Fact::TaskCreated { id, parent: Some(_), spec: TaskSpec::Run(spec) } = &event.fact {
+        let log_dir = format!("/logs/{id}");
+        let subagent = Coordination::new("s1".into(), id.clone(), (**spec).clone(), log_dir);
+        subagents.insert(id.clone(), subagent);
+    }
+    run.apply(event);
+    subagents.values_mut().for_each(|run| run.apply(event));
+}
+
 /// A run and everything that happened in it.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) run: Coordination,
+    /// The runs that its agents asked for.
+    pub(crate) subagents: BTreeMap<TaskId, Coordination>,
     pub(crate) log: Vec<Event>,
     now: u64,
     /// Where the batch begins that was written last.
@@ -64,7 +80,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(spec: RunSpec) -> Self {
         let run = Coordination::new("s1".into(), "r1".into(), spec.clone(), "/logs".into());
-        let mut world = Self { run, log: Vec::new(), now: 0, batch: 0 };
+        let mut world = Self { run, subagents: BTreeMap::new(), log: Vec::new(), now: 0, batch: 0 };
         let created =
             Fact::TaskCreated { id: "r1".into(), parent: None, spec: TaskSpec::Run(Box::new(spec)) };
         world.happens("r1".into(), created);
@@ -85,13 +101,14 @@ impl World {
         self.now += 10;
         let event =
             Event { seq: Seq(self.log.len() as u64 + 1), at: Timestamp(self.now), task, cause: None, fact };
-        self.run.apply(&event);
+        fold(&event, &mut self.run, &mut self.subagents);
         self.log.push(event);
     }
 
     pub(crate) fn settle(&mut self) {
         for _ in 0..1000 {
-            let facts = self.run.consequences();
+            let mut facts = self.run.consequences();
+            facts.extend(self.subagents.values().flat_map(Coordination::consequences));
             if facts.is_empty() {
                 return;
             }
@@ -110,6 +127,20 @@ impl World {
 
     pub(crate) fn fires(&mut self, timer: Timer) {
         self.happens("r1".into(), Fact::TimerFired(timer));
+    }
+
+    /// A run by its task.
+    pub(crate) fn run_of(&self, task: &TaskId) -> &Coordination {
+        self.subagents.get(task).unwrap_or(&self.run)
+    }
+
+    /// The agent of a subagent's run says this.
+    pub(crate) fn subagent_says(&mut self, task: &str, seat: usize, reply: Reply) {
+        let run = self.run_of(&task.into());
+        let call = run.wanted().calls.into_iter().find(|call| call.seat == seat);
+        let call = call.unwrap_or_else(|| panic!("{task} is not asked:\n{}", self.story()));
+        let work = run.work(seat);
+        self.happens(work, Fact::ItemAdded { attempt: call.attempt, item: Item::Reply(reply) });
     }
 
     /// The call that the agent's seat is waiting for.
@@ -168,20 +199,26 @@ impl World {
 
     /// The same run, folded from the log alone.
     pub(crate) fn folded(&self) -> Coordination {
+        self.all_folded().0
+    }
+
+    /// It and the runs its agents asked for, folded from the log alone.
+    pub(crate) fn all_folded(&self) -> (Coordination, BTreeMap<TaskId, Coordination>) {
         let Some(Fact::TaskCreated { spec: TaskSpec::Run(spec), .. }) =
             self.log.first().map(|event| &event.fact)
         else {
             panic!("the log begins with the run");
         };
         let mut run = Coordination::new("s1".into(), "r1".into(), (**spec).clone(), "/logs".into());
-        self.log.iter().for_each(|event| run.apply(event));
-        run
+        let mut subagents = BTreeMap::new();
+        self.log.iter().for_each(|event| fold(event, &mut run, &mut subagents));
+        (run, subagents)
     }
 
     /// A crash while the last batch was being written: so much of it is left, and nothing but the log.
     pub(crate) fn crashes(&mut self, left: usize) {
         self.log.truncate((self.batch + left).max(1));
-        self.run = self.folded();
+        (self.run, self.subagents) = self.all_folded();
     }
 
     /// How many events the last batch has.

@@ -3,8 +3,8 @@
 use super::harness::{World, answer, call, spec, text, vote};
 use crate::ChoreKind;
 use althing_protocol::{
-    AttemptOutcome, ContextPath, Decision, Fact, FinalAnswerStrategy, InteractionId, Item, Millis, Op,
-    Purpose, Reply, RunLimits, RunRules, Timer, ToolCall, Verdict,
+    AttemptOutcome, ContextPath, Decision, Event, Fact, FinalAnswerStrategy, InteractionId, Item, Millis, Op,
+    Purpose, Reply, RunLimits, RunRules, SubagentsConfig, TaskId, TaskSpec, Timer, ToolCall, Usage, Verdict,
 };
 use fastrand::Rng;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -34,14 +34,46 @@ fn random_rules(rng: &mut Rng) -> RunRules {
         disable_injection: rng.u8(0..4) == 0,
         defer_voting_until_all_answered: rng.u8(0..4) == 0,
         final_answer_strategy: rng.choice(strategies).filter(|_| rng.bool()),
+        subagents: (rng.u8(0..8) == 0).then(|| SubagentsConfig {
+            max_concurrent: rng.u32(1..4),
+            background: rng.u8(0..4) > 0,
+            ..SubagentsConfig::default()
+        }),
         max_restarts: if rng.u8(0..3) == 0 { rng.u32(1..3) } else { 0 },
         limits: RunLimits { initial_round: rng.bool().then_some(Millis(500)), ..RunLimits::default() },
         ..RunRules::default()
     }
 }
 
+const ONE_CALL: Usage = Usage {
+    input_tokens: 0,
+    output_tokens: 0,
+    cached_input_tokens: 0,
+    reasoning_tokens: 0,
+    cost_usd: 0.0,
+    calls: 1,
+};
+
 fn call_restart(arguments: &str) -> ToolCall {
     call("restart_orchestration", arguments)
+}
+
+/// A call for subagents, or one that has to do with them.
+fn random_errand(rng: &mut Rng) -> Reply {
+    let task = |rng: &mut Rng| serde_json::json!({"task": format!("part {}", rng.u8(..)), "team": rng.u8(0..4) == 0});
+    let spawn = |rng: &mut Rng| {
+        let tasks: Vec<_> = (0..rng.usize(1..4)).map(|_| task(rng)).collect();
+        let arguments = serde_json::json!({"tasks": tasks, "background": rng.bool()});
+        ToolCall { id: format!("spawn-{}", rng.u8(0..3)), ..call("spawn_subagents", &arguments.to_string()) }
+    };
+    let tool_calls = match rng.u8(0..6) {
+        0 => vec![call("wait_for_subagents", "{}")],
+        1 => vec![spawn(rng), call("read_file", "{}")],
+        2 => vec![spawn(rng), call("wait_for_subagents", "{}")],
+        3 => vec![call("spawn_subagents", "{\"tasks\": []}")],
+        _ => vec![spawn(rng)],
+    };
+    Reply { tool_calls, ..Reply::default() }
 }
 
 fn random_reply(rng: &mut Rng, agents: usize) -> Reply {
@@ -71,9 +103,12 @@ fn random_reply(rng: &mut Rng, agents: usize) -> Reply {
     }
 }
 
-/// One thing that may happen to a run from outside.
+/// One thing that may happen to a run, or to one of the runs that its agents asked for, from outside.
 fn step(world: &mut World, rng: &mut Rng, agents: usize) {
-    let wanted = world.run.wanted();
+    let at_work = world.subagents.values().filter(|run| run.result().is_none());
+    let owners: Vec<TaskId> = at_work.map(|run| run.task.clone()).chain(["r1".into()]).collect();
+    let owner = rng.choice(owners).unwrap_or("r1".into());
+    let wanted = world.run_of(&owner).wanted();
     // Chores end soon, most of the time well.
     if let Some(chore) = rng.choice(wanted.chores.clone()).filter(|_| rng.u8(0..3) > 0) {
         let error = (rng.u8(0..5) == 0).then(|| "the disk said no".to_owned());
@@ -82,10 +117,12 @@ fn step(world: &mut World, rng: &mut Rng, agents: usize) {
                 Item::ToolResult { call: call.id, content: "done".into(), is_error: error.is_some() }
             }
             ChoreKind::Keep(_) => Item::WorkspaceKept { error },
+            ChoreKind::Take { subagent, .. } => Item::FilesTaken { from: subagent, error },
             ChoreKind::OpenContext => Item::ContextOpened { error },
             ChoreKind::CloseContext => Item::ContextClosed { writes: Vec::new(), error },
         };
-        world.happens(world.run.work(chore.seat), Fact::ItemAdded { attempt: chore.attempt, item });
+        let work = world.run_of(&owner).work(chore.seat);
+        world.happens(work, Fact::ItemAdded { attempt: chore.attempt, item });
         return;
     }
     match rng.u8(0..40) {
@@ -107,7 +144,7 @@ fn step(world: &mut World, rng: &mut Rng, agents: usize) {
             let likely: Vec<Timer> =
                 timers.into_iter().filter(|timer| rare || *timer != Timer::Orchestrator).collect();
             if let Some(timer) = rng.choice(likely) {
-                world.fires(timer);
+                world.happens(owner, Fact::TimerFired(timer));
             }
         }
         7..9 => {
@@ -127,17 +164,24 @@ fn step(world: &mut World, rng: &mut Rng, agents: usize) {
         }
         9 => {
             if let Some(call) = rng.choice(wanted.calls) {
-                world.fails(call.seat);
+                let outcome = AttemptOutcome::Failed { error: "HTTP 500".into(), hint: None };
+                let ended = Fact::AttemptEnded { attempt: call.attempt, outcome, usage: ONE_CALL };
+                world.happens(world.run_of(&owner).work(call.seat), ended);
             }
         }
         _ => {
             if let Some(call) = rng.choice(wanted.calls) {
+                let run = world.run_of(&owner);
                 let mut reply = random_reply(rng, agents);
-                if world.is_judged_by(call.seat) && rng.bool() {
+                if owner.as_str() == "r1" && world.is_judged_by(call.seat) && rng.bool() {
                     let words = r#"{"reason": "thin", "instructions": "more"}"#;
                     reply = Reply { tool_calls: vec![call_restart(words)], ..Reply::default() };
+                } else if run.spec().rules.subagents.is_some() && rng.u8(0..3) == 0 {
+                    reply = random_errand(rng);
                 }
-                world.says(call.seat, reply);
+                reply.usage = ONE_CALL;
+                let item = Item::Reply(reply);
+                world.happens(run.work(call.seat), Fact::ItemAdded { attempt: call.attempt, item });
             }
         }
     }
@@ -185,7 +229,7 @@ fn play(seed: u64) -> World {
     world
 }
 
-fn check(seed: u64, world: &World, reached: &AtomicUsize) {
+fn check(seed: u64, world: &World, reached: &Reached) {
     let fail = |what: &str| panic!("seed {seed}: {what}\n{}", world.story());
     let (mut winners, mut finished, mut cancelled, mut restarts) = (0, 0, false, 0);
     let may_restart = world.run.spec().rules.max_restarts;
@@ -193,12 +237,18 @@ fn check(seed: u64, world: &World, reached: &AtomicUsize) {
     let mut created = BTreeSet::new();
     let mut ended = HashMap::new();
     let mut stored: Vec<(&str, &str)> = Vec::new();
+    let mut errands = Errands::default();
     for event in &world.log {
         let over = finished > 0;
+        errands.take(event, &fail);
+        // What only holds within one run is looked at for the one that was started first.
+        let own = |task: &TaskId| !task.as_str().contains(".s");
         match &event.fact {
-            Fact::OpAccepted { op: Op::Cancel { .. }, .. } => cancelled = true,
+            Fact::OpAccepted { op: Op::Cancel { task }, .. } if own(task) => cancelled = true,
             Fact::AttemptStarted { .. } if cancelled || over => fail("an attempt begins after the end"),
             Fact::ItemAdded { .. } if over => fail("content after the end"),
+            Fact::ItemAdded { item: Item::Answer(_) | Item::Vote(_), .. } | Fact::Decided(_)
+                if event.task.as_ref().is_some_and(|task| !own(task)) => {}
             Fact::TaskCreated { id, .. } => {
                 assert!(created.insert(id.clone()), "seed {seed}: {id} came into being twice")
             }
@@ -240,14 +290,21 @@ fn check(seed: u64, world: &World, reached: &AtomicUsize) {
             _ => {}
         }
     }
-    reached.fetch_add(usize::from(restarts > 0), Ordering::Relaxed);
+    reached.restarts.fetch_add(usize::from(restarts > 0), Ordering::Relaxed);
+    reached.subagents.fetch_add(usize::from(errands.finished > 0), Ordering::Relaxed);
+    if errands.finished != world.subagents.len() {
+        fail("a subagent has not ended exactly once before the run that asked for it");
+    }
+    if world.run.result().is_some_and(|result| result.usage.calls != errands.calls) {
+        fail("what agents and subagents cost is not what the run says it cost");
+    }
     if finished != 1 || winners > 1 {
         fail("a run ends exactly once, with at most one winner");
     }
     if world.run.wanted() != crate::Wanted::default() {
         fail("something is still wanted after the end");
     }
-    if world.folded() != world.run {
+    if world.all_folded() != (world.run.clone(), world.subagents.clone()) {
         fail("the log folds to another state than the live one");
     }
     let started = world.log.iter().filter(|event| matches!(event.fact, Fact::AttemptStarted { .. })).count();
@@ -265,10 +322,48 @@ fn check(seed: u64, world: &World, reached: &AtomicUsize) {
     }
 }
 
+/// How many histories came to something that is rare.
+#[derive(Default)]
+struct Reached {
+    restarts: AtomicUsize,
+    subagents: AtomicUsize,
+}
+
+/// What subagents did.
+#[derive(Default)]
+struct Errands {
+    asked: BTreeSet<(TaskId, u32, usize, String, u32)>,
+    at_work: BTreeSet<TaskId>,
+    finished: usize,
+    /// Model calls of everyone.
+    calls: u64,
+}
+
+impl Errands {
+    fn take(&mut self, event: &Event, fail: &dyn Fn(&str)) {
+        match (&event.fact, &event.task) {
+            (Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. }, _) => {
+                let Some(of) = &spec.subagent_of else { return };
+                let key = (of.work.clone(), of.attempt, of.step, of.call.clone(), of.nth);
+                if !self.asked.insert(key) || spec.rules.subagents.is_some() || spec.may_write() {
+                    fail("a subagent twice, or with more rights than it may have");
+                }
+                self.at_work.insert(id.clone());
+            }
+            (Fact::Decided(Verdict::Finished { .. }), Some(task)) => {
+                self.finished += usize::from(self.at_work.remove(task));
+            }
+            (Fact::ItemAdded { item: Item::Reply(reply), .. }, _) => self.calls += reply.usage.calls,
+            (Fact::AttemptEnded { usage, .. }, _) => self.calls += usage.calls,
+            _ => {}
+        }
+    }
+}
+
 #[test]
 fn every_history_ends_once_with_one_winner_and_folds_to_the_live_state() {
     let seeds = histories();
-    let reached = AtomicUsize::new(0);
+    let reached = Reached::default();
     std::thread::scope(|scope| {
         for half in 0..2 {
             let reached = &reached;
@@ -279,8 +374,10 @@ fn every_history_ends_once_with_one_winner_and_folds_to_the_live_state() {
             });
         }
     });
-    let reached = reached.into_inner();
-    assert!(reached as u64 > seeds / 100, "{reached} histories start over: too few to mean anything");
+    for (what, count) in [("start over", reached.restarts), ("have subagents", reached.subagents)] {
+        let count = count.into_inner() as u64;
+        assert!(count > seeds / 100, "{count} histories {what}: too few to mean anything");
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ pub(super) mod orchestrator;
 mod parliament;
 mod planning;
 mod presenting;
+mod subagents;
 
 use super::Scene;
 
@@ -21,6 +22,7 @@ impl Section {
         Self(identity::say),
         Self(parliament::say),
         Self(planning::say),
+        Self(subagents::say),
         Self(judging::say),
         Self(presenting::say),
         Self(evaluating::say),

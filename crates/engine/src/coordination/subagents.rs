@@ -1,0 +1,342 @@
+//! Agents that agents start: `spawn_subagents` as a call whose answer is what other runs come to.
+//!
+//! A subagent is a run like any other, with a log of facts of its own in the same session. The run that asked for it
+//! folds three things of it: that it is there, what it costs, and how it ended. It belongs to the attempt that asked:
+//! when that is over, so is the subagent; when that is interrupted, both go on later.
+
+use super::ruling::Next;
+use super::state::{Attempt, Seat, State};
+use super::{Chore, ChoreKind, Consequence, Coordination};
+use crate::tools::{self, SPAWN, SubTask, WAIT};
+use althing_protocol::{
+    AgentMode, ContextPath, Fact, Item, Member, Modes, Op, Origin, Purpose, RunLimits, RunResult, RunRules,
+    RunSpec, RunStatus, SubagentOf, SubagentsConfig, TaskId, TaskSpec, ToolCall, Verdict,
+};
+use std::fmt::Write;
+
+/// How much of a subagent's answer the agent that asked is told, in characters.
+const MOST_TOLD: usize = 20_000;
+
+/// A subagent of one of the run's agents.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Subagent {
+    pub(crate) task: TaskId,
+    /// Who asked, as an index into the run's members.
+    pub(crate) seat: usize,
+    pub(crate) of: SubagentOf,
+    /// How it ended.
+    pub(crate) end: Option<End>,
+    /// It was told to stop.
+    pub(crate) stopped: bool,
+}
+
+/// How a subagent ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct End {
+    status: RunStatus,
+    answer: Option<String>,
+    error: Option<String>,
+    /// Its workspace, as long as nothing of it was taken.
+    workspace: Option<String>,
+    /// What was taken of it is there, or why it is not.
+    taken: Option<Result<(), String>>,
+}
+
+impl Subagent {
+    /// The name by which the agent that asked knows it.
+    pub(crate) fn name(&self) -> &str {
+        self.task.as_str().rsplit('.').next().unwrap_or_default()
+    }
+
+    fn belongs_to(&self, seat: usize, attempt: &Attempt) -> bool {
+        self.seat == seat && self.of.attempt == attempt.origin
+    }
+
+    fn is_over(&self) -> bool {
+        self.end.as_ref().is_some_and(|end| end.workspace.is_none())
+    }
+
+    /// What the agent that asked is told of it.
+    fn report(&self, text: &mut String) {
+        let Some(end) = &self.end else { return };
+        let status = match end.status {
+            RunStatus::Completed => "done",
+            RunStatus::Partial => "ran out of time; what it had",
+            RunStatus::Cancelled => "stopped",
+            RunStatus::Failed => "failed",
+        };
+        let name = self.name();
+        let _ = writeln!(text, "<{name}: {status}>");
+        match (&end.answer, &end.error) {
+            (Some(answer), _) if answer.chars().count() > MOST_TOLD => {
+                let _ = writeln!(text, "{}\n[cut]", answer.chars().take(MOST_TOLD).collect::<String>());
+            }
+            (Some(answer), _) => {
+                let _ = writeln!(text, "{answer}");
+            }
+            (None, error) => {
+                let _ = writeln!(text, "{}", error.as_deref().unwrap_or("no answer"));
+            }
+        }
+        match &end.taken {
+            Some(Ok(())) => {
+                let _ = writeln!(text, "Its files are in your workspace, under {}.", place_of(name));
+            }
+            Some(Err(error)) => {
+                let _ = writeln!(text, "Its files could not be brought to you: {error}");
+            }
+            None => {}
+        }
+        let _ = writeln!(text, "<end of {name}>");
+    }
+}
+
+/// Where a subagent's files are put, within the workspace of the agent that asked.
+fn place_of(name: &str) -> String {
+    format!("subagents/{name}")
+}
+
+/// What is to be done about a call of one of the run's own tools.
+pub(super) enum Own {
+    /// It gets this result.
+    Result(String, bool),
+    /// These tasks of it are still to be started.
+    Start(Vec<(u32, SubTask)>, bool),
+    /// It waits.
+    Wait,
+}
+
+impl State {
+    /// The terms on which an attempt may start subagents, if it may.
+    pub(crate) fn may_spawn(&self, purpose: Purpose) -> Option<SubagentsConfig> {
+        let contributes = matches!(purpose, Purpose::Answer | Purpose::Judge { may_answer: true, .. });
+        self.spec.rules.subagents.filter(|_| contributes)
+    }
+
+    fn subagents_of<'s>(&'s self, seat: usize, attempt: &'s Attempt) -> impl Iterator<Item = &'s Subagent> {
+        self.subagents.iter().filter(move |subagent| subagent.belongs_to(seat, attempt))
+    }
+
+    /// What is to be done about a `spawn_subagents` call.
+    pub(super) fn spawn(
+        &self,
+        terms: &SubagentsConfig,
+        (seat, attempt): (usize, &Attempt),
+        step: usize,
+        call: &ToolCall,
+    ) -> Own {
+        let (tasks, background) = match tools::spawn(call) {
+            Ok(asked) => asked,
+            Err(problem) => return Own::Result(problem, true),
+        };
+        if background && !terms.background {
+            return Own::Result("Subagents cannot work in the background here.".into(), true);
+        }
+        let of_call = |subagent: &&Subagent| subagent.of.step == step && subagent.of.call == call.id;
+        let started: Vec<&Subagent> = self.subagents_of(seat, attempt).filter(of_call).collect();
+        if started.len() < tasks.len() {
+            let at_work = self.subagents_of(seat, attempt).filter(|subagent| subagent.end.is_none()).count();
+            // A crash may have come between the first and the last.
+            if started.is_empty() && at_work + tasks.len() > terms.max_concurrent as usize {
+                let most = terms.max_concurrent;
+                return Own::Result(
+                    format!("Nothing was started: at most {most} subagents work at once, and {at_work} do."),
+                    true,
+                );
+            }
+            let missing = (1..).zip(tasks).filter(|(nth, _)| !started.iter().any(|it| it.of.nth == *nth));
+            return Own::Start(missing.collect(), background);
+        }
+        if background {
+            let names: Vec<&str> = started.iter().map(|subagent| subagent.name()).collect();
+            let text = format!(
+                "Started: {}. `{WAIT}` gives their results; those still at work when your turn ends are stopped.",
+                names.join(", ")
+            );
+            return Own::Result(text, false);
+        }
+        reports(&started)
+    }
+
+    /// What is to be done about a `wait_for_subagents` call: it tells what earlier ones have not told.
+    pub(super) fn wait(&self, (seat, attempt): (usize, &Attempt), step: usize) -> Own {
+        let waited = attempt.steps_that_call(WAIT).filter(|earlier| *earlier < step).last();
+        let news = |subagent: &&Subagent| {
+            subagent.of.background && waited.is_none_or(|waited| subagent.of.step > waited)
+        };
+        let started: Vec<&Subagent> = self.subagents_of(seat, attempt).filter(news).collect();
+        reports(&started)
+    }
+}
+
+fn reports(subagents: &[&Subagent]) -> Own {
+    if subagents.is_empty() {
+        return Own::Result("No subagents are at work.".into(), false);
+    }
+    if !subagents.iter().all(|subagent| subagent.is_over()) {
+        return Own::Wait;
+    }
+    let mut text = String::new();
+    subagents.iter().for_each(|subagent| subagent.report(&mut text));
+    Own::Result(text, false)
+}
+
+impl Coordination {
+    /// The facts that start subagents.
+    pub(super) fn start_subagents(&self, seat: usize, next: &Next) -> Vec<Consequence> {
+        let (Next::Spawn { call, step, tasks, background }, Some(state)) = (next, self.state.seats.get(seat))
+        else {
+            return Vec::new();
+        };
+        let Some(attempt) = &state.attempt else { return Vec::new() };
+        let mut facts = Vec::new();
+        for (n, (nth, asked)) in (self.state.subagents.len() + 1..).zip(tasks) {
+            let id = TaskId::new(format!("{}.s{n}", self.task));
+            let of = SubagentOf {
+                work: self.work(seat),
+                attempt: attempt.origin,
+                step: *step,
+                call: call.clone(),
+                nth: *nth,
+                background: *background,
+                workspace: state.member.hands.then(|| self.state.spec.workspace(&self.log_dir, seat)),
+            };
+            let spec = TaskSpec::Run(Box::new(self.errand(&state.member, asked, of, n as u64)));
+            facts.push((id.clone(), Fact::TaskCreated { id, parent: Some(self.work(seat)), spec }));
+        }
+        facts
+    }
+
+    /// What a subagent is to do: by default one agent like the one that asked, quickly; it may look at what the run is
+    /// about, but writes only to its own workspace, and starts nobody.
+    fn errand(&self, asking: &Member, asked: &SubTask, of: SubagentOf, n: u64) -> RunSpec {
+        let spec = &self.state.spec;
+        let terms = spec.rules.subagents.unwrap_or_default();
+        let agent_mode = if asked.team { AgentMode::Multi } else { AgentMode::Single };
+        // Where nobody may act yet, nobody may act for somebody either.
+        let planning = spec.modes.planning || spec.rules.plan_first;
+        let modes = Modes { agent_mode, refinement: false, planning };
+        let time = asked
+            .timeout
+            .map_or(terms.default_timeout, |time| time.max(terms.min_timeout).min(terms.max_timeout));
+        let rules = RunRules {
+            override_window: None,
+            max_restarts: 0,
+            plan_first: false,
+            subagents: None,
+            limits: RunLimits { orchestrator: time, cost_micro_usd: None, ..spec.rules.limits },
+            ..spec.rules.clone()
+        };
+        let mut context = asked.context.clone().unwrap_or_default();
+        if let Some(workspace) = &of.workspace {
+            let _ = write!(context, "\nThe workspace of the agent that asks is {workspace} (read only).");
+        }
+        let read_only = |path: &ContextPath| ContextPath { writable: false, ..path.clone() };
+        RunSpec {
+            task: asked.task.clone(),
+            context: Some(context.trim().to_owned()).filter(|context| !context.is_empty()),
+            history: Vec::new(),
+            members: if asked.team { spec.members.clone() } else { vec![asking.clone()] },
+            context_paths: spec.context_paths.iter().map(read_only).collect(),
+            modes,
+            rules: rules.with(&modes.overrides()),
+            subagent_of: Some(of),
+            plan: None,
+            lot: spec.lot.wrapping_add(n),
+        }
+    }
+
+    /// Subagents whose attempt is over are stopped.
+    pub(super) fn stop_subagents(&self) -> Vec<Consequence> {
+        let wanted = |subagent: &Subagent| {
+            let seat = self.state.seats.get(subagent.seat);
+            let attempts = seat.into_iter().flat_map(|seat| seat.attempt.iter().chain(&seat.suspended));
+            attempts.into_iter().any(|attempt| subagent.belongs_to(subagent.seat, attempt))
+        };
+        let stop = |subagent: &Subagent| {
+            let op = Op::Cancel { task: subagent.task.clone() };
+            (subagent.task.clone(), Fact::OpAccepted { op, by: Origin::System })
+        };
+        let at_work = self.state.subagents.iter().filter(|it| it.end.is_none() && !it.stopped);
+        at_work.filter(|subagent| !wanted(subagent)).map(stop).collect()
+    }
+
+    /// Whether a subagent is still at work.
+    pub(super) fn has_subagents_at_work(&self) -> bool {
+        self.state.subagents.iter().any(|subagent| subagent.end.is_none())
+    }
+
+    /// Files of subagents that are to be brought to the one who asked.
+    pub(super) fn files_to_take(&self, index: usize, seat: &Seat, attempt: &Attempt) -> Vec<Chore> {
+        let chore = |subagent: &Subagent| {
+            let from = subagent.end.as_ref()?.workspace.clone()?;
+            let name = place_of(subagent.name());
+            let kind = ChoreKind::Take { subagent: subagent.task.clone(), from, name };
+            Some(Chore { seat: index, attempt: attempt.number, kind })
+        };
+        let subagents = self.state.subagents_of(index, attempt).filter(|_| seat.member.hands);
+        subagents.filter_map(chore).collect()
+    }
+
+    /// Folds a fact of a task that is no seat's work: a subagent's.
+    pub(super) fn apply_to_subagent(&mut self, task: &TaskId, fact: &Fact) {
+        if let Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } = fact {
+            let asked = spec.subagent_of.as_ref().and_then(|of| Some((self.seat_of(&of.work)?, of.clone())));
+            self.state.subagents.extend(asked.map(|(seat, of)| Subagent {
+                task: id.clone(),
+                seat,
+                of,
+                end: None,
+                stopped: false,
+            }));
+            return;
+        }
+        let found = self.state.subagents.iter_mut().find(|subagent| subagent.task.covers(task));
+        let Some(subagent) = found else { return };
+        let hands = self.state.seats.get(subagent.seat).is_some_and(|seat| seat.member.hands);
+        match fact {
+            Fact::ItemAdded { item: Item::Reply(reply), .. } => self.state.usage += reply.usage,
+            Fact::AttemptEnded { usage, .. } => self.state.usage += *usage,
+            Fact::Decided(Verdict::Finished { result, .. }) => subagent.end = Some(End::of(result, hands)),
+            _ => {}
+        }
+    }
+
+    /// Folds that a subagent was told to stop.
+    pub(super) fn stop_subagent(&mut self, task: &TaskId) {
+        if let Some(subagent) = self.state.subagents.iter_mut().find(|subagent| subagent.task == *task) {
+            subagent.stopped = true;
+        }
+    }
+
+    /// Folds that a subagent's files were taken, or could not be.
+    pub(super) fn take_files(&mut self, from: &TaskId, error: Option<&String>) {
+        let ended = self.state.subagents.iter_mut().find(|subagent| subagent.task == *from);
+        if let Some(end) = ended.and_then(|subagent| subagent.end.as_mut()) {
+            end.workspace = None;
+            end.taken = Some(error.map_or(Ok(()), |error| Err(error.clone())));
+        }
+    }
+}
+
+impl End {
+    fn of(result: &RunResult, hands: bool) -> Self {
+        Self {
+            status: result.status,
+            answer: result.final_answer.clone(),
+            error: result.error.clone(),
+            // Who has no workspace has nowhere to take files to.
+            workspace: result.workspace_path.clone().filter(|_| hands),
+            taken: None,
+        }
+    }
+}
+
+/// Whether a call is of one of the run's own tools that this attempt was offered.
+pub(super) fn is_own(state: &State, attempt: &Attempt, call: &ToolCall) -> bool {
+    match call.name.as_str() {
+        SPAWN => state.may_spawn(attempt.purpose).is_some(),
+        WAIT => state.may_spawn(attempt.purpose).is_some_and(|terms| terms.background),
+        _ => false,
+    }
+}

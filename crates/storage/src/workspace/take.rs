@@ -1,0 +1,39 @@
+//! Puts what another agent made into a workspace: copied, so that neither sees what the other does with it afterwards.
+
+use super::Workspace;
+use super::copy::{Copier, fill};
+use super::keep::{sort_out, walk};
+use crate::confine::{ConfinedDir, Kind};
+use crate::error::StorageError;
+use std::io;
+use std::path::Path;
+
+impl Workspace {
+    /// Copies what is below `from` to `name` within the workspace, in place of what is there. Links are copied as links;
+    /// what is no file of its own (pipes, files with names elsewhere) is left out.
+    pub fn take(&self, from: &Path, name: &Path) -> Result<(), StorageError> {
+        self.take_in(from, name).map_err(StorageError::io("take files from", from))
+    }
+
+    fn take_in(&self, from: &Path, name: &Path) -> io::Result<()> {
+        let source = ConfinedDir::open(from)?;
+        let mut target = ConfinedDir::open(&self.path)?;
+        let mut parts = name.iter().peekable();
+        while let Some(part) = parts.next() {
+            if parts.peek().is_none() {
+                target.remove_tree(part)?;
+            }
+            if target.look(part)?.is_none() {
+                target.make_dir(part, 0o700)?;
+            }
+            target = target.descend(part)?;
+        }
+        let leaves = sort_out(walk(&source)?, &mut Vec::new());
+        let copier = Copier::default();
+        fill(&source, &target, &leaves, &|leaf, name, from, to, buffer| match leaf.found.kind {
+            Kind::Link => to.make_link(&from.link_text(name)?, name),
+            Kind::File => copier.copy(from, name, to, buffer).map(drop),
+            Kind::Dir | Kind::Special => Ok(()),
+        })
+    }
+}
