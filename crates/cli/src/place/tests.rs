@@ -74,6 +74,8 @@ impl Setting {
             context_paths: vec![ContextPath { path, writable: true, protected: Vec::new() }],
             modes: Modes::default(),
             rules: RunRules::default(),
+            subagent_of: None,
+            plan: None,
             lot: 0,
         };
         let config = Config { agents: vec![agent], ..Config::default() };

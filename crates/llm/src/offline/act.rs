@@ -24,6 +24,9 @@ pub(super) enum Act {
     },
 }
 
+/// How a prompt tells that a plan is asked for.
+const PLANNING: &str = "This is planning only.";
+
 /// Decides.
 pub(super) fn decide(model: &str, request: &ModelRequest) -> Act {
     let scene = Scene::read(request);
@@ -47,11 +50,16 @@ pub(super) fn decide(model: &str, request: &ModelRequest) -> Act {
         return Act::Call { remark: format!("Reading {file} first."), tool: read.name.clone(), arguments };
     }
     let file = task.file.and_then(|_| scene.results.first().copied());
+    let planning = request.system.contains(PLANNING);
+    let answer = || {
+        let plan = if planning { compose::plan(&task) } else { String::new() };
+        compose::answer(&task, temperament, file) + &plan
+    };
     if let Some(new_answer) = tool("new_answer") {
-        let content = compose::answer(&task, temperament, file);
+        let content = answer();
         return new_answer_call(new_answer, &content, "Here is my answer.");
     }
-    Act::Say(compose::presentation(&scene).unwrap_or_else(|| compose::answer(&task, temperament, file)))
+    Act::Say(compose::presentation(&scene).unwrap_or_else(answer))
 }
 
 /// Talks with the user; hands work on, once: what was refused is not proposed again.

@@ -4,6 +4,7 @@
 use super::LABEL;
 use super::scene::{Scene, Shown};
 use super::task::Task;
+use serde_json::json;
 use std::fmt::Write;
 
 /// How many messages a summary names.
@@ -43,6 +44,20 @@ impl Temperament {
             Self::Sceptic | Self::Builder => false,
         }
     }
+}
+
+/// A plan of the task, in the form that plans have.
+pub(super) fn plan(task: &Task<'_>) -> String {
+    let subject = &task.subject;
+    let plan = json!({"tasks": [
+        {"id": "goal", "description": format!("Write down what must be true when \"{subject}\" is finished"),
+         "depends_on": [], "verification": "someone else reads it and agrees"},
+        {"id": "first-version", "description": format!("Make the smallest version of \"{subject}\" that runs from end to end"),
+         "depends_on": ["goal"], "verification": "it does one real case"},
+        {"id": "check", "description": "Compare it with what must be true, and mend what is not",
+         "depends_on": ["first-version"], "verification": "every point holds"},
+    ]});
+    format!("\n\n```json\n{plan:#}\n```")
 }
 
 /// A first answer.
