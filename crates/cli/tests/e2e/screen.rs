@@ -86,3 +86,39 @@ fn a_signal_gives_the_terminal_back_and_says_how_to_go_on() {
     assert!(raw.contains("\x1b[?25h"), "the cursor shows again");
     assert!(raw.contains("--session"), "{raw}");
 }
+
+// spec: modes/plan-mode/enter-plan-mode
+// spec: modes/plan-mode/plan-mode-submission
+// spec: modes/plan-mode/plan-approval-with-additions
+// spec: modes/plan-mode/plan-execution-display
+#[test]
+fn a_plan_is_made_shown_approved_with_a_remark_and_carried_out() {
+    let althing = althing();
+    let mut terminal = althing.again().arg("--offline").terminal(120, 45);
+    terminal.wait_for("Type a message...", LIMIT);
+    terminal.keys("\x1b[Z");
+    terminal.wait_for("Describe what to plan...", LIMIT);
+    terminal.keys("Write a tool that counts words\r");
+    // The planning run's vote may be continued past.
+    terminal.wait_for("Press Ctrl+O to override, Enter to continue", LIMIT);
+    terminal.keys("\r");
+    let screen = terminal.wait_for("Add instructions", LIMIT);
+    assert!(screen.contains("first-version") && screen.contains("Approve"), "the plan is shown:\n{screen}");
+    let plans: Vec<_> = std::fs::read_dir(althing.state_dir().join("plans")).unwrap().collect();
+    assert_eq!(plans.len(), 1, "the plan is on disk");
+    terminal.keys("\talso write a manual page\r");
+    terminal.wait_until(LIMIT, "the plan's directory beside `Executing Plan`", |screen| {
+        screen.lines().any(|line| line.contains("Executing Plan") && line.contains("plan-"))
+    });
+    terminal.wait_for("Press Ctrl+O to override, Enter to continue", LIMIT);
+    let events = althing.events();
+    let runs: Vec<_> = events
+        .iter()
+        .filter(|event| event["type"] == "task_created" && event["data"]["spec"]["kind"] == "run")
+        .collect();
+    assert_eq!(runs.len(), 2, "planning, then execution");
+    assert_eq!(runs[0]["data"]["spec"]["modes"]["planning"], true);
+    assert_eq!(runs[1]["data"]["spec"]["modes"]["planning"], false);
+    let context = runs[1]["data"]["spec"]["context"].as_str().unwrap();
+    assert!(context.contains("first-version") && context.contains("also write a manual page"), "{context}");
+}

@@ -1,0 +1,74 @@
+//! `althing mcp`: an MCP client on its stdin and stdout.
+
+use althing_testkit::{Althing, Running};
+use serde_json::{Value, json};
+
+use super::support::{LIMIT, althing};
+
+/// A client that speaks line by line.
+struct Client {
+    running: Running,
+    next: u64,
+}
+
+impl Client {
+    fn start(althing: &Althing, args: &[&str]) -> Self {
+        let running = althing.again().arg("mcp").args(args).open_stdin().spawn();
+        let mut client = Self { running, next: 1 };
+        let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+        let welcome = client.call("initialize", hello);
+        assert!(welcome["result"]["instructions"].as_str().unwrap().contains("launch_run"), "{welcome}");
+        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        client
+    }
+
+    fn send(&self, message: &Value) {
+        self.running.write_stdin(format!("{message}\n"));
+    }
+
+    fn call(&mut self, method: &str, params: Value) -> Value {
+        let id = self.next;
+        self.next += 1;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        let answers = |line: &str| serde_json::from_str::<Value>(line).is_ok_and(|value| value["id"] == id);
+        serde_json::from_str(&self.running.wait_for_stdout(answers, LIMIT)).unwrap()
+    }
+
+    fn tool(&mut self, name: &str, arguments: Value) -> Value {
+        self.call("tools/call", json!({"name": name, "arguments": arguments}))["result"].clone()
+    }
+}
+
+// spec: design/launch-run/shared-run-machinery
+#[test]
+fn a_client_launches_a_run_and_gets_the_same_result_object_as_everyone() {
+    let althing = althing();
+    let mut client = Client::start(&althing, &["--offline"]);
+    let tools = client.call("tools/list", json!({}));
+    let names: Vec<&str> = tools["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect();
+    for name in ["launch_run", "run_status", "run_result", "list_runs", "cancel_run", "answer_interaction"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    let launched = client.tool("launch_run", json!({"task": "Compare two ways to sort"}));
+    let result = launched["structuredContent"].clone();
+    assert_eq!(result["status"], "completed", "{launched}");
+    assert!(result["final_answer"].as_str().unwrap().contains("offline model"));
+    let run_id = result["run_id"].as_str().unwrap().to_owned();
+    // The run is a session like any other: the same log, the same result.
+    let (session, task) = run_id.split_once('.').unwrap();
+    let dir = althing.state_dir().join("sessions").join(session);
+    let kept = std::fs::read_to_string(dir.join("tasks").join(task).join("result.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&kept).unwrap()["run_id"], run_id.as_str());
+    let again = client.tool("run_result", json!({"run_id": run_id}));
+    assert_eq!(again["structuredContent"], result, "{again}");
+    let wrong = client.tool("launch_run", json!({"tsak": "x"}));
+    assert_eq!(wrong["isError"], true);
+    assert!(wrong["content"][0]["text"].as_str().unwrap().contains("task"), "{wrong}");
+    client.running.close_stdin();
+    client.running.wait(LIMIT).expect_code(0);
+}
