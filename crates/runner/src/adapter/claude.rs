@@ -63,8 +63,8 @@ impl AgentAdapter for Claude {
     fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig {
         let mut config = LaunchConfig { program: "claude".to_owned(), ..LaunchConfig::default() };
         Self::common(task, &mut config);
-        // Its own default decides by itself; this one asks.
-        config.args.extend(["--permission-mode", "manual"].map(str::to_owned));
+        // What it does by itself nowadays decides alone; the mode of this name asks, in old releases and in new ones.
+        config.args.extend(["--permission-mode", "default"].map(str::to_owned));
         config
     }
 
@@ -97,7 +97,7 @@ impl AgentAdapter for Claude {
             "--permission-prompt-tool",
             "stdio",
             "--permission-mode",
-            "manual",
+            "default",
         ];
         let args = args.map(str::to_owned).to_vec();
         let mut config = LaunchConfig { program: "claude".to_owned(), args, ..LaunchConfig::default() };

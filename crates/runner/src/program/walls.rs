@@ -160,6 +160,12 @@ pub(super) fn prepare(
             let argv: Vec<&str> =
                 [&*program].into_iter().chain(config.args.iter().map(String::as_str)).collect();
             launch.args = bubblewrap.args(&view, &cwd, true, &argv);
+            if input == Input::Terminal
+                && let Some(at) = launch.args.iter().position(|arg| arg == "--new-session")
+            {
+                // The terminal is its own, and it must be told when its size changes.
+                launch.args.remove(at);
+            }
             launch.program.clone_from(&bubblewrap.program);
             launch.cwd = PathBuf::from("/");
             launch.restrict = Some(Restrict::BeforeBubblewrap { network: true });

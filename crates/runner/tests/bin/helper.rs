@@ -38,6 +38,12 @@ fn main() -> ExitCode {
                 print_peak();
             }
             "agent" => agent(Path::new(&args[1]), &args[2], &args[3], args.get(4)).await,
+            "terminal-throughput" => {
+                let bare = read_bare(&args[2]);
+                let start = std::time::Instant::now();
+                terminal(&args[1], &args[2]).await;
+                println!("bare {} kept {}", bare.as_secs_f64(), start.elapsed().as_secs_f64());
+            }
             "program" => program(Path::new(&args[1]), &args[2], &args[3]).await,
             "container" => container(Path::new(&args[1]), &args[2], Path::new(&args[3])).await,
             other => panic!("no such mode: {other}"),
@@ -94,6 +100,23 @@ async fn terminal(dir: &str, script: &str) -> (String, Option<i32>) {
     };
     let end = ProgramRunner::new(Arc::new(starter), PatternTable::built_in()).run(&job, reports).await;
     (std::mem::take(&mut *clean.lock().unwrap()), end.exit_code)
+}
+
+/// How long a loop that only reads takes for what a script writes to its terminal.
+fn read_bare(script: &str) -> std::time::Duration {
+    let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
+    let ours = rustix::pty::openpt(flags).unwrap();
+    rustix::pty::grantpt(&ours).unwrap();
+    rustix::pty::unlockpt(&ours).unwrap();
+    let name = rustix::pty::ptsname(&ours, Vec::new()).unwrap();
+    let theirs = std::fs::OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    let start = std::time::Instant::now();
+    let mut child =
+        std::process::Command::new("/bin/sh").args(["-c", script]).stdout(theirs).spawn().unwrap();
+    let mut buffer = vec![0; 256 * 1024];
+    while rustix::io::read(&ours, &mut buffer[..]).is_ok_and(|read| read > 0) {}
+    child.wait().unwrap();
+    start.elapsed()
 }
 
 /// Runs one program in `dir` and prints how much was reported, then the memory that this process used at most.

@@ -1,6 +1,6 @@
 //! Programs in real terminals: kept until they end, typed to, asked after, and never louder than our memory.
 
-use super::support::{HELPER, launcher, processes_with, unique_seconds, wait_until};
+use super::support::{HELPER, SANDBOXES, confinement, launcher, processes_with, unique_seconds, wait_until};
 use althing_protocol::{
     AskKind, AskOption, Item, ProgramEnd, ProgramJob, ProgramReport, Programs, ReportSink, TaskId,
 };
@@ -23,6 +23,10 @@ struct Running {
 
 /// Runs this script for every task.
 fn runner(script: &str, traits: TerminalTraits) -> Arc<ProgramRunner> {
+    runner_in(Confinement::Unconfined(AcceptedByUser::explicitly()), script, traits)
+}
+
+fn runner_in(confinement: Confinement, script: &str, traits: TerminalTraits) -> Arc<ProgramRunner> {
     let adapter = CustomAdapter {
         name: "fake".to_owned(),
         program: "/bin/sh".to_owned(),
@@ -33,7 +37,7 @@ fn runner(script: &str, traits: TerminalTraits) -> Arc<ProgramRunner> {
     let starter = Starter {
         adapters: Adapters::with(vec![adapter]),
         launcher: launcher(),
-        confinement: Confinement::Unconfined(AcceptedByUser::explicitly()),
+        confinement,
         state_dir: None,
         limits: ProgramLimits::default(),
     };
@@ -47,9 +51,19 @@ impl Running {
     }
 
     fn start_as(runner: &Arc<ProgramRunner>, dir: &Arc<TempDir>, task: &str, prompt: &str) -> Self {
-        let spec = serde_json::json!({
-            "adapter": "fake", "mode": "interactive", "prompt": prompt, "cwd": "/", "env": { "NAME": task },
+        Self::start_with(runner, dir, task, &serde_json::json!({ "prompt": prompt, "cwd": "/" }))
+    }
+
+    fn start_with(
+        runner: &Arc<ProgramRunner>,
+        dir: &Arc<TempDir>,
+        task: &str,
+        more: &serde_json::Value,
+    ) -> Self {
+        let mut spec = serde_json::json!({
+            "adapter": "fake", "mode": "interactive", "prompt": "", "env": { "NAME": task },
         });
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let (spec, task) = (serde_json::from_value(spec).unwrap(), TaskId::from(task));
         let path = dir.path().join(task.as_str()).to_string_lossy().into_owned();
         let job = ProgramJob { task: task.clone(), attempt: 1, spec, resume: None, dir: path };
@@ -207,6 +221,27 @@ async fn a_program_is_told_when_its_terminal_changes_size_and_absurd_sizes_do_no
     assert_eq!((screen.cols, screen.rows.len()), (90, 33));
     program.typed("\r");
     program.ended().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_inside_walls_has_its_terminal_too() {
+    for kind in SANDBOXES {
+        let Some(confinement) = confinement(kind).await else { continue };
+        let script =
+            "trap 'stty size' WINCH; cat /etc/shadow; echo ready; while :; do read line && break; done";
+        let runner = runner_in(confinement, script, TerminalTraits::default());
+        let dir = Arc::new(tempfile::tempdir().unwrap());
+        let work = dir.path().join("work");
+        std::fs::create_dir(&work).unwrap();
+        let spec = serde_json::json!({ "cwd": work, "sandbox": true });
+        let mut program = Running::start_with(&runner, &dir, "t", &spec);
+        program.until("it runs", |program| program.clean().contains("ready")).await;
+        assert!(!program.raw().contains("root:"), "{kind:?}: {}", program.raw());
+        program.runner.resize(&program.task, 90, 33);
+        program.until("it knows its size", |program| program.raw().contains("33 90")).await;
+        program.typed("\r");
+        assert!(program.ended().await.ok, "{kind:?}");
+    }
 }
 
 /// The screen of somebody who attaches is what the program drew, however it drew it; its clean text is read off it.

@@ -45,3 +45,18 @@ fn a_flood_of_any_kind_costs_no_more_than_64_mebibytes_and_the_exit_code_is_kept
         assert!(said.contains("exit: Some(5)"), "{flood}: {said}");
     }
 }
+
+/// What is drawn, watched and told passes at least half as quickly as what is only read.
+#[test]
+fn a_terminal_passes_at_least_half_of_what_a_bare_read_loop_does() {
+    let size = if nightly() { 1024 } else { 64 };
+    let dir = tempfile::tempdir().unwrap();
+    let mut helper = Command::new(HELPER);
+    let script = format!("yes 'a line of the flood, about as long as lines are' | head -c {size}M");
+    let output = helper.arg("terminal-throughput").arg(dir.path()).arg(script).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    println!("{said}");
+    let seconds: Vec<f64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    // Unoptimised, it says nothing.
+    assert!(seconds.len() == 2 && (cfg!(debug_assertions) || seconds[1] <= 2.0 * seconds[0]), "{said}");
+}
