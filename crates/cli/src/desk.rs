@@ -78,6 +78,7 @@ impl RunDesk {
         let new = NewSession { kind: SessionKind::Run, goal, op };
         let begun = session::begin(new, &self.team, cast, None, &self.options, &self.surroundings).await;
         let Begun { id, orchestrator, places } = begun.map_err(|failure| failure.message)?;
+        let mut events = orchestrator.front().subscribe(Seq(0));
         let started = Arc::new(Started { front: orchestrator.front(), places });
         self.started.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_string(), started.clone());
         tokio::spawn(async move {
@@ -85,6 +86,12 @@ impl RunDesk {
             drop(ended);
             started.places.close().await;
         });
+        // Once it is on disk, everyone can ask for it.
+        while let Some(Ok(item)) = events.next().await {
+            if matches!(&item, FeedItem::Event(event) if matches!(event.fact, Fact::TaskCreated { .. })) {
+                break;
+            }
+        }
         Ok(format!("{id}.{}", TaskId::run(1)))
     }
 
