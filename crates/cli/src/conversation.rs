@@ -24,7 +24,7 @@ pub fn assemble(
     attended: bool,
     surroundings: &Surroundings,
 ) -> Result<Conversation, Failure> {
-    let mut cast = session::cast(team, Some(&team.config.context_paths), surroundings)?;
+    let mut cast = session::cast(team, Some(&team.config.context_paths), options, surroundings)?;
     let team_spec = team_spec(team, &cast, options, attended, surroundings)?;
     let agent = match team.interactive() {
         None => None,
@@ -38,7 +38,7 @@ pub fn assemble(
                 id.push('_');
             }
             let id = AgentId::from(id.as_str());
-            let mut member = cast.add(&id, &backend, team, surroundings)?;
+            let mut member = cast.add(&id, &backend, team, options, surroundings)?;
             // Who it is, is told by the config only where the agent is the first one itself.
             member.system_message =
                 first.filter(|_| config.backend.is_none()).and_then(|agent| agent.system_message.clone());
@@ -61,14 +61,19 @@ pub fn assemble(
 }
 
 /// Everyone who takes part in a conversation that is gone on with.
-pub fn recast(spec: &ChatSpec, team: &Team, surroundings: &Surroundings) -> Result<Cast, Failure> {
-    let mut cast = session::cast(team, None, surroundings)?;
+pub fn recast(
+    spec: &ChatSpec,
+    team: &Team,
+    options: &Options,
+    surroundings: &Surroundings,
+) -> Result<Cast, Failure> {
+    let mut cast = session::cast(team, None, options, surroundings)?;
     if let Some(agent) = &spec.agent {
         let first = team.config.agents.first();
         let own = team.config.interactive.as_ref().and_then(|config| config.backend.clone());
         let backend = own.or_else(|| first.map(|agent| agent.backend.clone()));
         let backend = backend.ok_or_else(|| Failure::usage("there is no agent to talk to"))?;
-        cast.add(&agent.member.id, &backend, team, surroundings)?;
+        cast.add(&agent.member.id, &backend, team, options, surroundings)?;
         cast.hands.insert(agent.member.id.clone(), hands(team));
     }
     Ok(cast)

@@ -41,7 +41,7 @@ struct Started {
 
 impl RunDesk {
     pub fn new(team: Team, options: Options, surroundings: Surroundings) -> Result<Self, Failure> {
-        let cast = session::cast(&team, Some(&team.config.context_paths), &surroundings)?;
+        let cast = session::cast(&team, Some(&team.config.context_paths), &options, &surroundings)?;
         let team_spec = conversation::team_spec(&team, &cast, &options, false, &surroundings)?;
         Ok(Self { team, options, surroundings, team_spec, started: Mutex::default() })
     }
@@ -71,8 +71,9 @@ impl RunDesk {
         let choice = ModeChoice::default();
         // The client stands for what it asks for; what it cannot grant stays as the config has it.
         let launch = resolve_launch(&self.team_spec, &launch, &choice, Consent::Nobody, fastrand::u64(..))?;
-        let cast = session::cast(&self.team, Some(&launch.spec.context_paths), &self.surroundings)
-            .map_err(|failure| failure.message)?;
+        let cast =
+            session::cast(&self.team, Some(&launch.spec.context_paths), &self.options, &self.surroundings)
+                .map_err(|failure| failure.message)?;
         let goal = launch.spec.task.clone();
         let op = Op::StartRun { spec: Box::new(launch.spec) };
         let new = NewSession { kind: SessionKind::Run, goal, op };

@@ -7,9 +7,10 @@ use althing_protocol::{
     BoxFuture, CustomAdapter, ProgramEnd, ProgramJob, Programs, ReportSink, Screen, TaskId,
 };
 use althing_runner::adapter::{self, Adapters, AskPattern, Pattern, TerminalTraits};
-use althing_runner::{AcceptedByUser, Launcher, PatternTable, ProgramLimits, ProgramRunner, Starter};
+use althing_runner::{
+    AcceptedByUser, Confinement, Launcher, PatternTable, ProgramLimits, ProgramRunner, Starter,
+};
 use std::sync::Arc;
-use tokio::runtime::Runtime;
 
 /// The adapters that are built in, by name.
 pub const BUILT_IN: [&str; 5] = ["claude", "codex", "command", "gemini", "opencode"];
@@ -19,23 +20,36 @@ pub fn assemble(
     custom: Vec<CustomAdapter>,
     options: &Options,
     surroundings: &Surroundings,
-    runtime: &Runtime,
 ) -> Arc<dyn Programs> {
-    let launcher = Launcher::default();
-    let accepted = options.unconfined.then(AcceptedByUser::explicitly);
-    let available = runtime.block_on(althing_runner::detect(&launcher, &std::env::temp_dir()));
     let variables = surroundings.clone();
     let fill = move |text: &str| althing_config::fill_variables(text, &|name| variables.variable(name));
     let custom = custom.into_iter().map(|adapter| described(adapter, &fill)).collect();
-    let starter = Starter {
-        adapters: Adapters::with(custom),
+    let starter = starter(Adapters::with(custom), options, surroundings);
+    let runner = ProgramRunner::new(starter, patterns(surroundings));
+    Arc::new(Filled { runner, fill: Box::new(fill) })
+}
+
+/// How programs are started here.
+pub fn starter(adapters: Adapters, options: &Options, surroundings: &Surroundings) -> Arc<Starter> {
+    let launcher = Launcher::default();
+    let accepted = options.unconfined.then(AcceptedByUser::explicitly);
+    let trying = launcher.clone();
+    // In a thread of its own: whoever asks may be inside an event loop already.
+    let found = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+        Some(runtime.block_on(althing_runner::detect(&trying, &std::env::temp_dir())))
+    });
+    let confinement = match found.join() {
+        Ok(Some(available)) => available.choose(accepted),
+        _ => Confinement::Refused { why: "what could confine programs here cannot be tried".to_owned() },
+    };
+    Arc::new(Starter {
+        adapters,
         launcher,
-        confinement: available.choose(accepted),
+        confinement,
         state_dir: Some(surroundings.state_dir(options.state_dir.as_deref())),
         limits: ProgramLimits::default(),
-    };
-    let runner = ProgramRunner::new(Arc::new(starter), patterns(surroundings));
-    Arc::new(Filled { runner, fill: Box::new(fill) })
+    })
 }
 
 /// How programs' screens are read: as we know it, and as the user knows it better.

@@ -3,6 +3,7 @@
 use crate::args::Options;
 use crate::exit::{Exit, Failure};
 use crate::place::{self, Hands, Places, Walls};
+use crate::programs;
 use crate::secrets;
 use crate::show;
 use crate::stop::StopSignals;
@@ -10,11 +11,13 @@ use crate::surroundings::{Surroundings, SystemClock};
 use crate::team::Team;
 use althing_engine::{Backends, KeepPlan, Orchestrator, Parts};
 use althing_llm::{HttpClient, HttpOptions, PriceTable};
+use althing_mcp::{AgentEndpoints, WebLimits};
 use althing_protocol::{
-    AgentId, BackendConfig, Clock, ContextPath, Event, LOG_SCHEMA, Member, Op, Programs, SessionId,
+    AgentId, Backend, BackendConfig, Clock, ContextPath, Event, LOG_SCHEMA, Member, Op, Programs, SessionId,
     SessionKind, SessionOpened, TaskId,
 };
-use althing_runner::{AcceptedByUser, Confinement};
+use althing_runner::adapter::Adapters;
+use althing_runner::{AcceptedByUser, CliBackend, CliMember, Confinement, Starter};
 use althing_storage::{Keeper, SessionSummary, SessionWriter};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,6 +37,8 @@ pub struct Cast {
     pub hands: Hands,
     /// How models are reached, and whether over TLS.
     http: Option<(bool, HttpClient)>,
+    /// How programs that are agents are started, and where they find our tools.
+    programs: Option<(Arc<Starter>, Arc<AgentEndpoints>)>,
 }
 
 /// How to reach models from here: with the user's own certificate authorities besides the public ones.
@@ -50,11 +55,12 @@ pub fn http_options(surroundings: &Surroundings) -> Result<HttpOptions, Failure>
 pub fn cast(
     team: &Team,
     about: Option<&[ContextPath]>,
+    options: &Options,
     surroundings: &Surroundings,
 ) -> Result<Cast, Failure> {
     let mut cast = Cast { hands: Hands::of(&team.config), ..Cast::default() };
     for agent in &team.config.agents {
-        let member = cast.add(&agent.id, &agent.backend, team, surroundings)?;
+        let member = cast.add(&agent.id, &agent.backend, team, options, surroundings)?;
         let member = Member {
             system_message: agent.system_message.clone(),
             // Who is to work on paths must be able to look at them.
@@ -74,8 +80,12 @@ impl Cast {
         id: &AgentId,
         config: &BackendConfig,
         team: &Team,
+        options: &Options,
         surroundings: &Surroundings,
     ) -> Result<Member, Failure> {
+        if CliBackend::knows(&config.kind) {
+            return self.add_program(id, config, options, surroundings);
+        }
         // Reading a system's certificates takes milliseconds; only those who use TLS pay for it.
         let tls = config.base_url.as_ref().is_some_and(|url| url.starts_with("https:"));
         let http = match &self.http {
@@ -102,6 +112,40 @@ impl Cast {
             offline: info.offline,
             system_message: None,
             hands: false,
+            voting_sensitivity: None,
+        })
+    }
+}
+
+impl Cast {
+    /// Gives an agent that is a program its backend.
+    fn add_program(
+        &mut self,
+        id: &AgentId,
+        config: &BackendConfig,
+        options: &Options,
+        surroundings: &Surroundings,
+    ) -> Result<Member, Failure> {
+        let (starter, endpoints) = self.programs.get_or_insert_with(|| {
+            let starter = programs::starter(Adapters::default(), options, surroundings);
+            (starter, Arc::new(AgentEndpoints::new(WebLimits::default())))
+        });
+        let dir = surroundings.state_dir(options.state_dir.as_deref()).join("agents").join(id.as_str());
+        let member =
+            CliMember { kind: config.kind.clone(), model: config.model.clone(), dir, ..CliMember::default() };
+        let backend = CliBackend::new(starter.clone(), endpoints.clone(), member);
+        let backend =
+            backend.ok_or_else(|| Failure::usage(format!("agent {id}: `{}` is no program", config.kind)))?;
+        let info = backend.info().clone();
+        self.backends.insert(id.clone(), Arc::new(backend));
+        Ok(Member {
+            id: id.clone(),
+            backend: info.kind,
+            model: info.model,
+            offline: false,
+            system_message: None,
+            // It works in a directory of its own.
+            hands: true,
             voting_sensitivity: None,
         })
     }

@@ -25,7 +25,7 @@ const SUBAGENTS_ACT: bool = true;
 /// Commands are held against patterns before they run.
 const COMMAND_PATTERNS_ACT: bool = true;
 /// Agents run on command lines such as `claude`.
-const PROGRAMS_ACT: bool = false;
+const PROGRAMS_ACT: bool = true;
 /// Backend types of these tables that `llm` does not speak yet. Once it is empty, the keys of the providers' own
 /// tools (`enable_web_search` and the like) act too.
 const NOT_WIRED_YET: &[&str] = &[];

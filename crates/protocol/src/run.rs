@@ -275,6 +275,13 @@ pub struct Member {
     pub voting_sensitivity: Option<VotingSensitivity>,
 }
 
+impl Member {
+    /// Whether it is a program with tools of its own, rather than a model.
+    pub fn is_program(&self) -> bool {
+        matches!(self.backend.as_str(), "claude_code" | "codex" | "gemini_cli" | "opencode")
+    }
+}
+
 /// One turn of the conversation that a run is given as history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exchange {

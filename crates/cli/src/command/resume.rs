@@ -97,11 +97,11 @@ fn go_on(
         Some(Op::StartWorkflow { spec }) => {
             let runs = spec.stages.iter().flat_map(|stage| &stage.tasks);
             let any = runs.into_iter().any(|task| matches!(task.body, StageBody::Run(_)));
-            let cast = if any { session::cast(&team, None, surroundings)? } else { Cast::default() };
-            (cast, Some(programs::assemble(spec.adapters.clone(), options, surroundings, runtime)))
+            let cast = if any { session::cast(&team, None, options, surroundings)? } else { Cast::default() };
+            (cast, Some(programs::assemble(spec.adapters.clone(), options, surroundings)))
         }
-        Some(Op::StartChat { spec }) => (conversation::recast(spec, &team, surroundings)?, None),
-        _ => (session::cast(&team, None, surroundings)?, None),
+        Some(Op::StartChat { spec }) => (conversation::recast(spec, &team, options, surroundings)?, None),
+        _ => (session::cast(&team, None, options, surroundings)?, None),
     };
     if let Some(Op::StartWorkflow { spec }) = &opened.op {
         warn_of_changes(spec);

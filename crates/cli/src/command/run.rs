@@ -86,7 +86,7 @@ impl Stage<'_> {
         planning: bool,
         signals: StopSignals,
     ) -> Result<Followed, Failure> {
-        let cast = session::cast(self.team, Some(&self.context_paths), self.surroundings)?;
+        let cast = session::cast(self.team, Some(&self.context_paths), self.options, self.surroundings)?;
         announce(self.team, &cast.members);
         let mut spec =
             spec(task.to_owned(), self.context_paths.clone(), self.options, self.team, cast.members.clone());

@@ -38,7 +38,7 @@ fn start(options: &Options, file: &Path, surroundings: &Surroundings) -> Result<
         for note in &team.notes {
             show::say(note);
         }
-        session::cast(&team, Some(&team.config.context_paths), surroundings)?
+        session::cast(&team, Some(&team.config.context_paths), options, surroundings)?
     } else {
         Cast::default()
     };
@@ -46,7 +46,7 @@ fn start(options: &Options, file: &Path, surroundings: &Surroundings) -> Result<
     let goal = if spec.goal.is_empty() { spec.name.clone() } else { spec.goal.clone() };
     let new =
         NewSession { kind: SessionKind::Workflow, goal, op: Op::StartWorkflow { spec: Box::new(spec) } };
-    let programs = programs::assemble(adapters, options, surroundings, &runtime);
+    let programs = programs::assemble(adapters, options, surroundings);
     let begun = runtime.block_on(session::begin(new, &team, cast, Some(programs), options, surroundings))?;
     let follower = Follower::new(begun.id, options, surroundings, signals);
     let follower = if team.plain { follower.plain() } else { follower };

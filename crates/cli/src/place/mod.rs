@@ -11,8 +11,8 @@ use crate::surroundings::Surroundings;
 use althing_engine::{Briefing, Guidance, Planning, Router};
 use althing_mcp::McpServers;
 use althing_protocol::{
-    AgentId, AnswerLabel, BoxFuture, CommandsConfig, ContextAccess, FileWrite, RunSpec, SessionId, TaskId,
-    ToolHost, Workplace, Workplaces,
+    AgentId, AnswerLabel, BoxFuture, CommandsConfig, ContextAccess, ContextPath, FileWrite, RunSpec,
+    SessionId, TaskId, ToolHost, Workplace, Workplaces,
 };
 use althing_runner::{CommandHost, Confinement, Container, Containers};
 use althing_storage::{
@@ -275,6 +275,15 @@ impl Workplace for Place {
 
     fn host(&self) -> &dyn ToolHost {
         &self.router
+    }
+
+    fn reach(&self, access: ContextAccess) -> (Vec<String>, Vec<String>) {
+        let views = self.local.view_dir().display().to_string();
+        let context = &self.briefing.context;
+        let may_write = |path: &&ContextPath| path.writable && access == ContextAccess::Writable;
+        let writable = context.iter().filter(may_write).map(|path| path.path.clone()).collect();
+        let readable = context.iter().map(|path| path.path.clone()).chain([views]).collect();
+        (readable, writable)
     }
 
     fn briefing(&self, access: ContextAccess) -> String {

@@ -5,7 +5,8 @@ use super::Parts;
 use crate::coordination::Coordination;
 use crate::interactive::InteractiveSession;
 use althing_protocol::{
-    AnswerLabel, ChatSpec, ContextAccess, Message, ModelRequest, RunSpec, TaskId, Workplace, Workplaces,
+    AnswerLabel, ChatSpec, ContextAccess, Member, Message, ModelRequest, RunSpec, TaskId, Workplace,
+    Workplaces,
 };
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -94,12 +95,22 @@ impl Way {
         self.cell.get_or_init(open).await.clone()
     }
 
+    fn is_programs(&self) -> bool {
+        match &self.whose {
+            Whose::Member { spec, seat, .. } => spec.members.get(*seat).is_some_and(Member::is_program),
+            Whose::Talker(spec) => spec.agent.as_ref().is_some_and(|agent| agent.member.is_program()),
+        }
+    }
+
     /// Makes a request one from this place: its tools, what there is to know of it, others' paths as they are seen here.
     pub(super) async fn dress(&self, request: &mut ModelRequest, sight: Sight) -> Result<(), String> {
         let Some(place) = self.place().await? else { return Ok(()) };
         place.show(sight.labels).await?;
         request.system = format!("{}\n\n{}", request.system, place.briefing(sight.access)).into();
-        request.tools.extend(place.host().tools(sight.access));
+        // A program has tools of its own; ours would only be in their way.
+        if !self.is_programs() {
+            request.tools.extend(place.host().tools(sight.access));
+        }
         if let Some(desk) = &mut request.desk {
             desk.workspace = Some(place.path().to_owned());
             (desk.readable, desk.writable) = place.reach(sight.access);
