@@ -43,6 +43,7 @@ timeout_settings:
         fairness_lead_cap: Some(5),
         max_restarts: 0,
         plan_first: false,
+        subagents: None,
         limits: RunLimits {
             orchestrator: Millis(600_000),
             initial_round: Some(Millis(120_000)),
