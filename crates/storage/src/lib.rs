@@ -24,6 +24,7 @@ mod mask;
 mod names;
 mod place;
 mod plans;
+mod project;
 mod reader;
 mod real;
 mod saver;
@@ -58,6 +59,10 @@ pub use place::{LocalPlace, PlaceOptions};
 pub use plans::{
     MOST_TASKS, Plan, PlanError, PlanLock, PlanProblem, PlanStore, PlanTask, Progress, StoredPlan,
     TaskProgress, plan_in,
+};
+pub use project::{
+    Delivered, DescribedPath, PathKind, ProjectEntry, ProjectError, ProjectHost, ProjectLock,
+    ProjectRegistry, ProjectRun, ProjectWorkspace,
 };
 pub use real::RealDisk;
 pub use scan::{Damage, DamageKind};

@@ -13,4 +13,5 @@ pub(crate) use ledger::Ledger;
 pub use preimages::{UndoLimits, UndoReach};
 pub use review::{Content, Reviewed, review};
 pub use snapshot::ContextSnapshot;
+pub(crate) use state::digest;
 pub use undo::{UndoError, UndoReport, undo};

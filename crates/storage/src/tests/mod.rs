@@ -18,6 +18,7 @@ mod patches;
 mod places;
 mod plans;
 mod processes;
+mod projects;
 mod races;
 mod reading;
 mod real_files;
