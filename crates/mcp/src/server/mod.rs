@@ -127,7 +127,11 @@ impl McpServer {
     fn over_http(&self, address: SocketAddr, limits: &WebLimits, end: CancellationToken) -> Arc<dyn Service> {
         let mut sessions = LocalSessionManager::default();
         sessions.session_config.keep_alive = Some(SESSION);
+        // No empty event first, which would let a client take up a broken stream again: gemini's client ends the
+        // connection over it.
+        sessions.session_config.sse_retry = None;
         let config = StreamableHttpServerConfig::default()
+            .with_sse_retry(None)
             .with_sse_keep_alive(Some(limits.keep_alive))
             .with_max_request_body_bytes(limits.body_bytes)
             .with_allowed_hosts([address.to_string(), format!("localhost:{}", address.port())])

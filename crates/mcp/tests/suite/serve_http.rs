@@ -44,6 +44,23 @@ async fn a_client_with_the_token_launches_runs_over_http_in_either_era() {
     assert_eq!(runs.launched().len(), 2);
 }
 
+#[tokio::test]
+async fn no_event_is_empty_since_a_client_ends_the_connection_over_it() {
+    let (server, _) = listening(WebLimits::default()).await;
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18",
+        "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
+    let welcome = Raw::post(server.url(), server.token().reveal(), &hello).send().await;
+    let session =
+        welcome.text.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).expect("a session");
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let list = Raw::post(server.url(), server.token().reveal(), &list).with("Mcp-Session-Id", Some(session));
+    for answer in [&welcome, &list.send().await] {
+        assert_eq!(answer.message()["id"], 1);
+        let events = answer.text.lines().filter_map(|line| line.strip_prefix("data:"));
+        assert!(events.into_iter().all(|data| !data.trim().is_empty()), "{answer:?}");
+    }
+}
+
 // The attack S11.
 #[tokio::test]
 async fn whoever_lacks_the_token_or_comes_from_elsewhere_is_refused_and_starts_no_run() {
