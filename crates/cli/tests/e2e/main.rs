@@ -32,6 +32,7 @@ mod modes;
 mod options;
 mod output;
 mod plans;
+mod programs;
 mod restarts;
 mod resume;
 mod runs;
