@@ -6,7 +6,7 @@
 use super::Terminal;
 use super::limits::{
     BATCH, CALM, CLEAN_KEPT, DRAWN_EVERY, FLOOD, FLOOD_WAIT, GONE_FOR, LOOK_AFTER, LOOK_EVERY, RAW_KEPT,
-    REST_AFTER, REST_EVERY,
+    REST_AFTER, REST_EVERY, SHOWN_WITHIN,
 };
 use super::prompt::Prompt;
 use super::pty::Got;
@@ -35,6 +35,8 @@ pub(super) struct Keeper {
     sight: Sight,
     /// Since when the question that was told is not seen any more.
     gone: Option<Instant>,
+    /// Since when it says that it waits, without showing for what.
+    unshown: Option<Instant>,
     asked: bool,
     times: Times,
     /// How much of its output may still be told.
@@ -78,6 +80,7 @@ impl Keeper {
             closed: false,
             sight: Sight::Unknown,
             gone: None,
+            unshown: None,
             asked: false,
             times: Times::default(),
             raw_left: RAW_KEPT,
@@ -111,6 +114,7 @@ impl Keeper {
             self.times.unseen.map(|since| self.look_due(since)),
             self.times.restless.map(|since| self.rest_due(since)),
             self.gone.map(|since| since + GONE_FOR),
+            self.unshown.map(|since| since + SHOWN_WITHIN),
             self.prompt.as_ref().and_then(Prompt::due),
             self.times.undrawn.then(|| self.times.drawn.map_or(now, |at| at + DRAWN_EVERY)),
             self.terminal.deadline(),
@@ -191,7 +195,7 @@ impl Keeper {
             self.times.unseen = None;
             self.sight = self.reader.read(&self.terminal.model());
             self.judge(now);
-        } else if self.gone.is_some() {
+        } else if self.gone.is_some() || self.unshown.is_some() {
             self.judge(now);
         }
         if self.times.restless.is_some_and(|since| now >= self.rest_due(since)) {
@@ -209,6 +213,10 @@ impl Keeper {
     fn judge(&mut self, now: Instant) {
         if let Sight::Asks(question) = &self.sight {
             self.gone = None;
+            if !question.drawn && now < *self.unshown.get_or_insert(now) + SHOWN_WITHIN {
+                return;
+            }
+            self.unshown = None;
             if let Some(native) = self.terminal.ask(question) {
                 self.asked = true;
                 let options: Vec<_> = question.answers.iter().map(|(option, _)| option.clone()).collect();
@@ -216,7 +224,10 @@ impl Keeper {
                 let ask = Ask { about: question.about, text: question.text.clone(), options, native };
                 (self.reports)(ProgramReport::Waiting(ask));
             }
-        } else if self.asked {
+            return;
+        }
+        self.unshown = None;
+        if self.asked {
             // A frame in the middle of being drawn has no dialog either.
             let since = *self.gone.get_or_insert(now);
             if now >= since + GONE_FOR {

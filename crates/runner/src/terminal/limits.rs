@@ -20,6 +20,8 @@ pub(super) const REST_AFTER: Duration = Duration::from_millis(300);
 pub(super) const REST_EVERY: Duration = Duration::from_secs(2);
 /// A question that is not seen for this long was answered.
 pub(super) const GONE_FOR: Duration = Duration::from_millis(150);
+/// What a program says of itself is told after this long, even if its screen does not show for what it waits.
+pub(super) const SHOWN_WITHIN: Duration = Duration::from_millis(400);
 /// Front ends are told at most this often that the screen changed.
 pub(super) const DRAWN_EVERY: Duration = Duration::from_millis(33);
 /// How long output is waited for after the program ended, if somebody holds its terminal.

@@ -111,7 +111,12 @@ mod tests {
     }
 
     fn asks() -> Sight {
-        Sight::Asks(Question { about: AskKind::Permission, text: String::new(), answers: Vec::new() })
+        Sight::Asks(Question {
+            about: AskKind::Permission,
+            text: String::new(),
+            answers: Vec::new(),
+            drawn: true,
+        })
     }
 
     const SENT: &str = "\x1b[200~do it\x1b[201~\r";

@@ -49,6 +49,8 @@ pub(crate) struct Question {
     pub(crate) text: String,
     /// Answers by name, with the keys that give them.
     pub(crate) answers: Vec<(AskOption, String)>,
+    /// Whether it is on the screen: what a program says of itself may come before it.
+    pub(crate) drawn: bool,
 }
 
 impl Reader {
@@ -82,6 +84,7 @@ impl Reader {
                 about: status.kind,
                 text: waits_for(status.kind).to_owned(),
                 answers: Vec::new(),
+                drawn: false,
             });
             let about = if status.kind == AskKind::Other { drawn.about } else { status.kind };
             let text = if status.message.is_empty() { drawn.text } else { status.message.clone() };
@@ -125,7 +128,12 @@ impl Reader {
                 |group| group.as_str(),
             );
             let text = super::safe::line(words.trim(), LONGEST);
-            Some(Question { about: ask.about, text, answers: ask.answers.clone() })
+            Some(Question {
+                about: ask.about,
+                text,
+                answers: ask.answers.clone(),
+                drawn: place == Where::Screen,
+            })
         })
     }
 }
