@@ -120,6 +120,8 @@ pub struct TuiOptions {
     pub welcome: Option<Welcome>,
     /// Problems of the config, as the config's own report says them.
     pub problems: Vec<String>,
+    /// What the user should know of how it was started, in plain words.
+    pub notes: Vec<String>,
     /// A plan that the first run carries out.
     pub plan: Option<PlanRef>,
     /// Whether a recording is shown: nothing can be asked of it.

@@ -75,7 +75,7 @@ impl Shown {
         let Conversation { spec, cast } = conversation::assemble(&team, options, true, surroundings)?;
         let mut screen = look(Some(&spec), surroundings);
         screen.first_message = first_message;
-        screen.problems.clone_from(&team.notes);
+        screen.notes.clone_from(&team.notes);
         screen.welcome = welcome(&team, options, surroundings);
         let goal = screen.first_message.clone().unwrap_or_else(|| "conversation".to_owned());
         let new = NewSession { kind: SessionKind::Chat, goal, op: Op::StartChat { spec: Box::new(spec) } };
@@ -126,7 +126,7 @@ fn recorded(events: &[Arc<Event>]) -> Option<&ChatSpec> {
 fn look(spec: Option<&ChatSpec>, surroundings: &Surroundings) -> TuiOptions {
     let set = |name: &str| surroundings.variable(name).is_some();
     let theme = match surroundings.variable("ALTHING_THEME").as_deref().and_then(Theme::by_name) {
-        _ if set("NO_COLOR") => Theme::by_name("plain").unwrap_or_default(),
+        _ if set("NO_COLOR") => Theme::Mono,
         Some(theme) => theme,
         None => Theme::default(),
     };

@@ -170,6 +170,9 @@ impl App {
         model.team.clone_from(&options.team);
         model.project.clone_from(&options.project);
         model.pending_plan.clone_from(&options.plan);
+        for note in &options.notes {
+            model.note(note);
+        }
         let mut app = Self {
             modes,
             theme: options.theme,

@@ -148,6 +148,12 @@ impl Model {
             || self.runs.values().flat_map(|run| &run.agents).any(|agent| agent.member.offline)
     }
 
+    /// A note that no fact holds: how the screen was started.
+    pub fn note(&mut self, text: &str) {
+        let body = Body::Notice { level: NoticeLevel::Info, text: text.to_owned() };
+        self.entries.push(Entry { seq: Seq(0), at: Timestamp(0), body, pinned: false });
+    }
+
     fn enter(&mut self, event: &Event, body: Body) {
         self.entries.push(Entry { seq: event.seq, at: event.at, body, pinned: false });
     }

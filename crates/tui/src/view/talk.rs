@@ -18,7 +18,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let notes = note_rows(app, area);
     let bottom = rows + 2 + tabs + notes;
     let list_area = Rect { y: area.y + 2, height: area.height.saturating_sub(2 + bottom), ..area };
-    if app.welcome.is_some() && app.model.entries.is_empty() {
+    if app.welcome.is_some() {
         welcome::draw(app, canvas, list_area);
     } else {
         entries(app, canvas, list_area);

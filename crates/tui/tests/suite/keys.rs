@@ -190,6 +190,15 @@ fn the_welcome_gives_way_to_the_first_letter_or_choice() {
 }
 
 #[test]
+fn notes_of_the_start_stand_in_the_conversation() {
+    let notes = vec!["No config was found: agents are made from GEMINI_API_KEY.".into()];
+    let mut screen = Screen::with(TuiOptions { notes, ..options() }, 80, 24);
+    assert!(screen.shows("note: No config was found: agents are made from GEMINI_API_KEY."));
+    screen.say("hello");
+    assert_eq!(texts(&screen), ["hello"], "a note takes no keys");
+}
+
+#[test]
 fn themes_are_tried_before_they_are_kept() {
     let mut screen = idle();
     screen.say("/theme");
