@@ -78,7 +78,7 @@ impl InteractiveSession {
     pub fn size(&self) -> u64 {
         match self.counted {
             Some((counted, since)) => counted + since,
-            None => self.frame.tokens + tokens::estimate_messages(&self.messages()),
+            None => self.frame.tokens + self.said,
         }
     }
 
@@ -172,6 +172,7 @@ impl InteractiveSession {
         // A program's own conversation still holds all of it, and so does the last count.
         self.native = None;
         self.counted = None;
+        self.said = tokens::estimate_messages(&self.messages());
         if let Some(attempt) = self.turn.as_mut().and_then(|turn| turn.attempt.as_mut()) {
             attempt.settled = Some(althing_protocol::AttemptOutcome::Said);
         }

@@ -16,6 +16,7 @@ mod transitions;
 mod wants;
 
 use crate::coordination::Consequence;
+use crate::launch;
 use althing_protocol::{
     AttemptOutcome, ChatSpec, ChatState, Decision, Event, Fact, Interaction, InteractionKind, Item,
     ModeChoice, Notice, NoticeLevel, Op, Phase, Purpose, RunResult, Seq, SessionId, TaskId, TaskSpec,
@@ -66,6 +67,9 @@ pub struct InteractiveSession {
     native: Option<String>,
     /// The size of the conversation as the provider counted it last, and about how much came since.
     counted: Option<(u64, u64)>,
+    /// About how much was said since the last summary, and the summary with it, in tokens: kept, so that a long history
+    /// need not be gone through before every turn.
+    said: u64,
     halted: bool,
 }
 
@@ -97,6 +101,7 @@ impl InteractiveSession {
             notice: None,
             native: None,
             counted: None,
+            said: 0,
             halted: false,
         }
     }
@@ -299,7 +304,11 @@ impl InteractiveSession {
             _ => Some("[stopped by the user]".to_owned()),
         };
         let direct = result.filter(|_| turn.direct).map(Box::new);
-        self.past.push(Past { message, steps: turn.steps, direct, cut_short, end });
+        let past = Past { message, steps: turn.steps, direct, cut_short, end };
+        if past.direct.is_some() || past.cut_short.is_some() {
+            self.count_since(&launch::beginning(past.answer(), self.most_of_a_result()).0);
+        }
+        self.past.push(past);
     }
 
     fn start(&mut self, number: u32, purpose: Purpose, continues: Option<u32>) {
@@ -355,6 +364,7 @@ impl InteractiveSession {
                     self.native.clone_from(&reply.native);
                 }
                 turn.steps.push(Step::Reply { seq, reply: reply.clone() });
+                self.said += tokens::estimate_reply(&reply.text, &reply.tool_calls);
             }
             Item::ToolResult { call, content, is_error } => {
                 let launched = turn.launch_call().is_some_and(|open| open.id == *call);
@@ -413,8 +423,10 @@ impl InteractiveSession {
     }
 
     fn count_since(&mut self, text: &str) {
+        let tokens = tokens::estimate_message(text);
+        self.said += tokens;
         if let Some((_, since)) = &mut self.counted {
-            *since += tokens::estimate(text);
+            *since += tokens;
         }
     }
 

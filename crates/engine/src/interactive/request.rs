@@ -112,7 +112,7 @@ impl InteractiveSession {
     }
 
     /// How much of a run's result enters the conversation, in bytes: an eighth of what it may hold, within reason.
-    fn most_of_a_result(&self) -> usize {
+    pub(super) fn most_of_a_result(&self) -> usize {
         let threshold = self.spec.agent.as_ref().map_or(100_000, |agent| agent.compaction.threshold_tokens);
         (threshold / 8).clamp(500, 4000) as usize * 4
     }

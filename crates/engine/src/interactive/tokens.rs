@@ -1,6 +1,6 @@
 //! Roughly how many tokens something is, for where no provider has counted them.
 
-use althing_protocol::Message;
+use althing_protocol::{Message, ToolCall};
 
 /// About four characters to a token; scripts without an alphabet come to about one token a character.
 pub(crate) fn estimate(text: &str) -> u64 {
@@ -14,19 +14,22 @@ pub(crate) fn estimate(text: &str) -> u64 {
 /// What a message costs besides its text.
 const FRAME: u64 = 4;
 
+/// A message that is only text.
+pub(crate) fn estimate_message(text: &str) -> u64 {
+    FRAME + estimate(text)
+}
+
+/// A reply, with the calls in it.
+pub(crate) fn estimate_reply(text: &str, calls: &[ToolCall]) -> u64 {
+    let calls = calls.iter().map(|call| estimate(&call.name) + estimate(&call.arguments));
+    FRAME + estimate(text) + calls.sum::<u64>()
+}
+
 /// Messages.
 pub(crate) fn estimate_messages(messages: &[Message]) -> u64 {
-    let message = |message: &Message| {
-        FRAME
-            + match message {
-                Message::User(text) => estimate(text),
-                Message::Assistant { text, tool_calls } => {
-                    let calls =
-                        tool_calls.iter().map(|call| estimate(&call.name) + estimate(&call.arguments));
-                    estimate(text) + calls.sum::<u64>()
-                }
-                Message::Tool { content, .. } => estimate(content),
-            }
+    let message = |message: &Message| match message {
+        Message::User(text) | Message::Tool { content: text, .. } => estimate_message(text),
+        Message::Assistant { text, tool_calls } => estimate_reply(text, tool_calls),
     };
     messages.iter().map(message).sum()
 }

@@ -162,6 +162,24 @@ fn a_provider_that_counts_is_believed() {
 }
 
 #[test]
+fn what_was_said_is_counted_as_it_is_said() {
+    let mut world = World::new(short(1_000_000, 1));
+    for n in 0..5 {
+        exchange(&mut world, n);
+    }
+    world.user("Build it");
+    world.says(launches(json!({"task": "build"})));
+    world.run_ends(RunStatus::Completed);
+    let request = world.request();
+    let whole = crate::interactive::tokens::estimate_messages(&request.messages);
+    let frame = world.chat.size() - whole;
+    world.answers("Built.");
+    world.user("And now?");
+    let whole = crate::interactive::tokens::estimate_messages(&world.request().messages);
+    assert_eq!(world.chat.size(), frame + whole, "the same as if all of it were counted again");
+}
+
+#[test]
 fn switched_off_nothing_is_summed_up() {
     let mut spec = short(1, 0);
     spec.agent.as_mut().unwrap().compaction.enabled = false;
