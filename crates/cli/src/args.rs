@@ -207,6 +207,15 @@ pub enum Command {
         #[command(subcommand)]
         action: Option<SessionsAction>,
     },
+    /// Show a recorded event log in the terminal UI
+    Replay {
+        /// A log (`events.jsonl`), or the directory of a session
+        #[arg(value_name = "FILE")]
+        file: std::path::PathBuf,
+        /// How many times as fast as it happened; 0 shows all of it at once
+        #[arg(long, default_value_t = 1.0)]
+        speed: f64,
+    },
     /// Print completions for a shell
     Completions {
         /// Which shell

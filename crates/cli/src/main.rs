@@ -81,6 +81,9 @@ fn run(args: args::Args) -> Result<Exit, Failure> {
         Some(args::Command::Sessions { action }) => {
             command::sessions::run(&args.options, action, &surroundings)
         }
+        Some(args::Command::Replay { file, speed }) => {
+            command::replay::run(&file, speed, args.options.state_dir.as_deref(), &surroundings)
+        }
         Some(args::Command::Completions { shell }) => {
             let mut command = <args::Args as clap::CommandFactory>::command();
             clap_complete::generate(shell, &mut command, "althing", &mut std::io::stdout());

@@ -5,7 +5,7 @@
 use crate::app::{App, Effect};
 use crate::outside::{Outside, TuiExit, TuiOptions};
 use crate::plain;
-use crate::terminal::{TerminalGuard, clipboard};
+use crate::terminal::{TerminalGuard, clipboard, panicked};
 use althing_protocol::{Engine, FeedItem, JournalError, Origin, Seq};
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use crossterm::terminal::{BeginSynchronizedUpdate, EndSynchronizedUpdate};
@@ -209,6 +209,7 @@ impl Loop {
             biased;
             event = self.keys.receiver.recv() => Woken::Key(event),
             signal = self.signals.next() => Woken::Signal(signal),
+            () = panicked() => Woken::Frame,
             () = tokio::time::sleep_until(due), if dirty => Woken::Frame,
             item = feed.recv(), if live => Woken::Feed(item),
             () = tokio::time::sleep(TICK), if ticking => Woken::Tick,

@@ -7,11 +7,20 @@ use crossterm::{cursor, event, execute, terminal};
 use std::io::{self, Write};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::Notify;
 
 /// Whether the terminal is ours at the moment.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 static HOOK: Once = Once::new();
+
+/// Somebody panicked: the loop must not wait for a key to find out.
+static PANICKED: Notify = Notify::const_new();
+
+/// Waits until the terminal was given back because somebody panicked.
+pub async fn panicked() {
+    PANICKED.notified().await;
+}
 
 /// Holds the terminal.
 #[derive(Debug)]
@@ -27,6 +36,7 @@ impl TerminalGuard {
             std::panic::set_hook(Box::new(move |info| {
                 // First the terminal, so that the message can be read.
                 give_back();
+                PANICKED.notify_one();
                 before(info);
             }));
         });

@@ -123,7 +123,8 @@ fn recorded(events: &[Arc<Event>]) -> Option<&ChatSpec> {
     })
 }
 
-fn look(spec: Option<&ChatSpec>, surroundings: &Surroundings) -> TuiOptions {
+/// How the screen looks here, and what it shows of a conversation.
+pub fn look(spec: Option<&ChatSpec>, surroundings: &Surroundings) -> TuiOptions {
     let set = |name: &str| surroundings.variable(name).is_some();
     let theme = match surroundings.variable("ALTHING_THEME").as_deref().and_then(Theme::by_name) {
         _ if set("NO_COLOR") => Theme::Mono,

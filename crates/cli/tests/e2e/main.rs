@@ -33,6 +33,7 @@ mod options;
 mod output;
 mod plans;
 mod programs;
+mod replay;
 mod restarts;
 mod resume;
 mod runs;

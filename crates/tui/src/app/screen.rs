@@ -164,6 +164,7 @@ pub fn moment_text(moment: &Moment) -> (String, String) {
             ("update".into(), labels.join(", "))
         }
         What::Told(text) => ("told".into(), text.clone()),
+        What::Plan(text) => ("plan".into(), text.clone()),
         What::Vote { target, reason, stale } => {
             let stale = if *stale { " (not counted: newer answers had arrived)" } else { "" };
             ("vote".into(), format!("for {target}{stale}\n\n{reason}"))

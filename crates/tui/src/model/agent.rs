@@ -2,8 +2,8 @@
 
 use super::growing::Growing;
 use althing_protocol::{
-    AgentId, AnswerLabel, AttemptOutcome, Fact, FileWrite, Item, Member, Purpose, TaskStatus, Timestamp,
-    Usage,
+    AgentId, AnswerLabel, AttemptOutcome, Fact, FileWrite, Item, Member, PlanStatus, Purpose, TaskStatus,
+    Timestamp, Usage,
 };
 
 /// Something an agent did or was told.
@@ -46,6 +46,8 @@ pub enum What {
     Update(Vec<AnswerLabel>),
     /// It was told something else.
     Told(String),
+    /// A task of the plan is further than it was.
+    Plan(String),
     /// It voted.
     Vote {
         /// For whom.
@@ -248,6 +250,19 @@ impl Agent {
                 self.add(at, What::Vote { target, reason, stale });
             }
             Item::Said { text } => self.add(at, What::Text(text.clone())),
+            Item::PlanProgress(progress) => {
+                let stands = match progress.status {
+                    PlanStatus::Pending => "not begun",
+                    PlanStatus::InProgress => "under way",
+                    PlanStatus::Completed => "done ✓",
+                    PlanStatus::Failed => "failed ✗",
+                };
+                let note = progress.note.as_ref().map(|note| format!(": {note}")).unwrap_or_default();
+                self.add(at, What::Plan(format!("{} {stands}{note}", progress.task)));
+            }
+            Item::FilesTaken { from, error: Some(error) } => {
+                self.add(at, What::Told(format!("the files of {from} were not taken over: {error}")));
+            }
             Item::Did { tool, detail, result, is_error } => self.add(
                 at,
                 What::Tool {

@@ -86,15 +86,21 @@ impl Model {
         }
     }
 
-    /// The run that is under way, the newest if there are several.
-    pub fn live_run(&self) -> Option<&Run> {
-        self.runs.values().rfind(|run| run.is_live())
+    /// The runs that were asked for by a person or by the conversation, in the order in which they began. What an agent
+    /// sends others to do is part of its own run.
+    pub fn own_runs(&self) -> impl DoubleEndedIterator<Item = &Run> {
+        let runs = self.tasks.iter().filter_map(|task| self.runs.get(&task.id));
+        runs.filter(|run| !run.errand)
     }
 
-    /// The newest run, live or not: by the order in which they began.
+    /// The run that is under way, the newest if there are several.
+    pub fn live_run(&self) -> Option<&Run> {
+        self.own_runs().rfind(|run| run.is_live())
+    }
+
+    /// The newest run, live or not.
     pub fn newest_run(&self) -> Option<&Run> {
-        let id = self.tasks.iter().rfind(|task| task.kind == TaskKind::Run).map(|task| &task.id)?;
-        self.runs.get(id)
+        self.own_runs().next_back()
     }
 
     /// A task by its id.
@@ -105,15 +111,13 @@ impl Model {
     /// Whether agents are at work, so that modes must not change.
     pub fn is_busy(&self) -> bool {
         let chatting = !matches!(self.state, ChatState::Idle);
-        chatting
-            || self.live_run().is_some()
-            || self.tasks.iter().any(|task| task.status == TaskStatus::Running)
+        chatting || self.live_run().is_some() || self.tasks.iter().any(Task::is_program_at_work)
     }
 
     /// What everything has cost.
     pub fn usage(&self) -> Usage {
         let mut sum = self.talk;
-        for run in self.runs.values() {
+        for run in self.own_runs() {
             sum += run.usage();
         }
         for task in &self.tasks {
@@ -126,8 +130,7 @@ impl Model {
     pub fn waiting(&self) -> usize {
         let tasks = self.tasks.iter().filter(|task| task.status == TaskStatus::WaitingForUser);
         let agents = self.runs.values().flat_map(|run| &run.agents).filter(|agent| agent.waits);
-        tasks.filter(|task| task.kind != TaskKind::Run && task.kind != TaskKind::Chat).count()
-            + agents.count()
+        tasks.filter(|task| matches!(task.kind, TaskKind::Program { .. })).count() + agents.count()
     }
 
     /// The open question of a task.
@@ -255,14 +258,16 @@ impl Model {
             }
             TaskSpec::Run(spec) => {
                 let mut run = Run::new(id.clone(), spec, event.at);
-                if !spec.modes.planning {
-                    run.plan = self.pending_plan.take();
+                if !spec.modes.planning && !run.errand {
+                    run.plan = run.plan.or(self.pending_plan.take());
                 }
                 if self.team.is_empty() {
                     self.team.clone_from(&spec.members);
                 }
+                if !run.errand {
+                    self.enter(event, Body::Run(id.clone()));
+                }
                 self.runs.insert(id.clone(), run);
-                self.enter(event, Body::Run(id.clone()));
                 (TaskKind::Run, spec.task.clone())
             }
             TaskSpec::Program(spec) => {
@@ -378,7 +383,7 @@ impl Model {
         let Some(run) = self.runs.get_mut(id) else { return };
         run.apply(event.at, fact);
         if let Fact::Decided(Verdict::Finished { result, .. }) = fact {
-            let status = run.status;
+            let (status, errand) = (run.status, run.errand);
             if result.follow_up.is_some() {
                 self.pending_plan.clone_from(&result.plan);
             }
@@ -387,7 +392,7 @@ impl Model {
                 task.ended = Some(event.at);
             }
             // Where an agent is talked to it says what came of the run, but not of one that planned for the user.
-            if self.interlocutor.is_none() || self.planned {
+            if !errand && (self.interlocutor.is_none() || self.planned) {
                 self.enter(event, Body::Final(id.clone()));
             }
         }
@@ -418,7 +423,13 @@ impl Model {
                     held.part.growing.add(*kind, text);
                 }
             }
-            Progress::Gap { .. } => self.growing = Growing::default(),
+            Progress::Gap { .. } => {
+                // What streamed meanwhile is lost; what was finished follows as facts.
+                self.growing = Growing::default();
+                for agent in self.runs.values_mut().flat_map(|run| &mut run.agents) {
+                    agent.growing = Growing::default();
+                }
+            }
             Progress::Output { task, clean, .. } => {
                 if let Some(task) = self.tasks.iter_mut().find(|held| held.id == *task) {
                     task.print(clean);

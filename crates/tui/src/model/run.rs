@@ -47,6 +47,8 @@ pub struct Run {
     pub result: Option<Box<RunResult>>,
     /// The plan it carries out.
     pub plan: Option<PlanRef>,
+    /// Whether an agent of another run asked for it.
+    pub errand: bool,
     /// The answers stored, in order: what a revision counts.
     stored: Vec<AnswerLabel>,
 }
@@ -66,7 +68,8 @@ impl Run {
             vote: None,
             chosen: None,
             result: None,
-            plan: None,
+            plan: spec.plan.as_ref().map(|run| run.plan.clone()),
+            errand: spec.subagent_of.is_some(),
             stored: Vec::new(),
         }
     }

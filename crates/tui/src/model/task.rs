@@ -105,6 +105,11 @@ impl Task {
         matches!(self.kind, TaskKind::Program { interactive: true, .. })
     }
 
+    /// Whether it is a program, and at work.
+    pub fn is_program_at_work(&self) -> bool {
+        self.status == TaskStatus::Running && matches!(self.kind, TaskKind::Program { .. })
+    }
+
     /// Its status in a word.
     pub fn standing(&self) -> &'static str {
         match self.status {

@@ -101,6 +101,7 @@ impl Timeline<'_> {
                 vec![row("update", Tone::Dim, &format!("{} arrived", labels.join(" and ")), "")]
             }
             What::Told(text) => vec![row("told", Tone::Dim, text, "")],
+            What::Plan(text) => vec![row("plan", Tone::Plain, text, "")],
             What::Vote { target, reason, stale } => {
                 let right = if *stale { "not counted: newer answers" } else { "" };
                 let tone = if *stale { Tone::Dim } else { Tone::Plain };

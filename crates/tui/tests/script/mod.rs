@@ -134,6 +134,7 @@ impl Script {
         self.fact(None, Fact::OpAccepted { op, by: Origin::User });
         let spec = TaskSpec::Chat(Box::new(spec));
         self.fact(None, Fact::TaskCreated { id: TaskId::chat(), parent: None, spec });
+        self.fact(Some("c1"), Fact::StatusChanged { status: TaskStatus::Running, why: None });
     }
 
     pub fn says(&mut self, text: &str) -> u64 {

@@ -1,0 +1,60 @@
+//! `althing replay FILE`: a recorded log in the same screen that showed the session, at a chosen speed.
+
+use crate::exit::{Exit, Failure};
+use crate::outside::Machine;
+use crate::session;
+use crate::show;
+use crate::surroundings::Surroundings;
+use althing_protocol::{Event, Fact};
+use althing_tui::{Replay, TuiExit};
+use std::path::Path;
+use std::sync::Arc;
+
+pub fn run(
+    file: &Path,
+    speed: f64,
+    state_dir: Option<&Path>,
+    surroundings: &Surroundings,
+) -> Result<Exit, Failure> {
+    if !surroundings.stdout_is_terminal {
+        return Err(Failure::usage("a recording is shown in a terminal, and this is none")
+            .hint("the log is one JSON object a line: read it as it is"));
+    }
+    // A session's directory stands for the log in it.
+    let path = surroundings.cwd.join(file);
+    let path = if path.is_dir() { path.join("events.jsonl") } else { path };
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    let mut events: Vec<Event> = Vec::new();
+    let mut notes = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        match Event::from_json(line) {
+            Ok(event) => events.push(event),
+            Err(error) if events.is_empty() => {
+                return Err(Failure::usage(format!("{}:{number}: {error}", path.display()))
+                    .hint("a session's log is `<state>/sessions/<id>/events.jsonl`"));
+            }
+            Err(error) => {
+                notes.push(format!("{}:{number}: {error}; what follows is not shown", path.display()));
+                break;
+            }
+        }
+    }
+    let session = events.iter().find_map(|event| match &event.fact {
+        Fact::SessionOpened(opened) => Some(opened.session.clone()),
+        _ => None,
+    });
+    let session = session.unwrap_or_else(|| "recording".into());
+    let machine = Machine::new(session, surroundings.state_dir(state_dir), surroundings.clone());
+    let mut options = super::tui::look(None, surroundings);
+    (options.replay, options.notes) = (true, notes);
+    let runtime = session::runtime()?;
+    show::hold();
+    let left =
+        runtime.block_on(althing_tui::run(Arc::new(Replay::new(events, speed)), options, Arc::new(machine)));
+    show::release();
+    match left.map_err(|error| Failure::usage(format!("the terminal cannot be used: {error}")))? {
+        TuiExit::Stopped => Ok(Exit::Interrupted),
+        _ => Ok(Exit::Answered),
+    }
+}
