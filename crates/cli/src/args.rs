@@ -211,7 +211,7 @@ pub enum Command {
     Replay {
         /// A log (`events.jsonl`), or the directory of a session
         #[arg(value_name = "FILE")]
-        file: std::path::PathBuf,
+        file: PathBuf,
         /// How many times as fast as it happened; 0 shows all of it at once
         #[arg(long, default_value_t = 1.0)]
         speed: f64,

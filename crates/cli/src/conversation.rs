@@ -52,10 +52,7 @@ pub fn assemble(
             })
         }
     };
-    let project = match &options.project {
-        Some(dir) => Some(surroundings.cwd.join(dir).display().to_string()),
-        None => None,
-    };
+    let project = options.project.as_ref().map(|dir| surroundings.cwd.join(dir).display().to_string());
     let spec = ChatSpec { agent, team: team_spec, project, modes: toggled(options) };
     Ok(Conversation { spec, cast })
 }

@@ -46,15 +46,16 @@ impl Machine {
             Err(error) => Err(format!("{program} cannot be started: {error}")),
         }
     }
+}
 
-    fn with_file<T>(&self, text: &str, then: impl FnOnce(&Path) -> Result<T, String>) -> Result<T, String> {
-        let file = std::env::temp_dir().join(format!("althing-{}.md", fastrand::u64(..)));
-        let written = std::fs::OpenOptions::new().write(true).create_new(true).open(&file);
-        let written = written.and_then(|mut file| file.write_all(text.as_bytes()));
-        let result = written.map_err(|error| error.to_string()).and_then(|()| then(&file));
-        let _ = std::fs::remove_file(&file);
-        result
-    }
+/// Gives a text to something that wants a file.
+fn with_file<T>(text: &str, then: impl FnOnce(&Path) -> Result<T, String>) -> Result<T, String> {
+    let file = std::env::temp_dir().join(format!("althing-{}.md", fastrand::u64(..)));
+    let written = std::fs::OpenOptions::new().write(true).create_new(true).open(&file);
+    let written = written.and_then(|mut file| file.write_all(text.as_bytes()));
+    let result = written.map_err(|error| error.to_string()).and_then(|()| then(&file));
+    let _ = std::fs::remove_file(&file);
+    result
 }
 
 impl Outside for Machine {
@@ -99,7 +100,7 @@ impl Outside for Machine {
     }
 
     fn edit(&self, text: &str) -> Result<String, String> {
-        self.with_file(text, |file| {
+        with_file(text, |file| {
             self.at_terminal(&["VISUAL", "EDITOR"], "vi", file)?;
             std::fs::read_to_string(file).map_err(|error| error.to_string())
         })
@@ -110,7 +111,7 @@ impl Outside for Machine {
     }
 
     fn page(&self, text: &str) -> Result<(), String> {
-        self.with_file(text, |file| self.at_terminal(&["PAGER"], "less", file))
+        with_file(text, |file| self.at_terminal(&["PAGER"], "less", file))
     }
 
     fn write_config(&self) -> Result<String, String> {

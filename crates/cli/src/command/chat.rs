@@ -22,22 +22,18 @@ use tokio::sync::mpsc::UnboundedReceiver;
 pub fn run(options: &Options, approve: Approve, surroundings: &Surroundings) -> Result<Exit, Failure> {
     let runtime = session::runtime()?;
     let signals = session::signals(&runtime)?;
-    let (begun, history) = match session::to_go_on_with(options, surroundings)? {
-        Some(id) => {
-            let Reopened { begun, events } = super::resume::reopen(&id, options, surroundings, &runtime)?;
-            (begun, events)
+    let (begun, history) = if let Some(id) = session::to_go_on_with(options, surroundings)? {
+        let Reopened { begun, events } = super::resume::reopen(&id, options, surroundings, &runtime)?;
+        (begun, events)
+    } else {
+        let team = team::assemble(options, surroundings)?;
+        for note in &team.notes {
+            show::say(note);
         }
-        None => {
-            let team = team::assemble(options, surroundings)?;
-            for note in &team.notes {
-                show::say(note);
-            }
-            let Conversation { spec, cast } = conversation::assemble(&team, options, false, surroundings)?;
-            let goal = "conversation".to_owned();
-            let new =
-                NewSession { kind: SessionKind::Chat, goal, op: Op::StartChat { spec: Box::new(spec) } };
-            (runtime.block_on(session::begin(new, &team, cast, None, options, surroundings))?, Vec::new())
-        }
+        let Conversation { spec, cast } = conversation::assemble(&team, options, false, surroundings)?;
+        let goal = "conversation".to_owned();
+        let new = NewSession { kind: SessionKind::Chat, goal, op: Op::StartChat { spec: Box::new(spec) } };
+        (runtime.block_on(session::begin(new, &team, cast, None, options, surroundings))?, Vec::new())
     };
     let Begun { id, orchestrator, places } = begun;
     let mut chat = Chat {
@@ -143,12 +139,11 @@ impl Chat {
                     Some(Ok(FeedItem::Progress(_))) => {}
                     Some(Err(error)) => return Err(Failure::usage(error.message).maybe_hint(error.hint)),
                 },
-                line = next_line => match line {
-                    Some(line) => self.hear(&line),
-                    None => {
-                        self.lines = None;
-                        self.nobody_answers();
-                    }
+                line = next_line => if let Some(line) = line {
+                    self.hear(&line);
+                } else {
+                    self.lines = None;
+                    self.nobody_answers();
                 },
                 name = signals.next(), if !signalled => {
                     signalled = true;
@@ -361,7 +356,7 @@ fn ask(kind: &InteractionKind) {
                 "Launch this run?\n  Task      {}\n  Context   {context}\n  Agents    {}\n  Modes     {}",
                 launch.task,
                 agents.join(", "),
-                show::modes(modes),
+                show::modes(*modes),
             ));
             if !may_write.is_empty() {
                 show::say(&format!("  May write {}", may_write.join(", ")));

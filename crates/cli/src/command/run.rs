@@ -49,9 +49,9 @@ pub fn run(options: &Options, task: Option<&str>, surroundings: &Surroundings) -
         show::say(&format!("plan kept in {}", kept.path));
         let plan = kept_plan(&kept.path, options, surroundings)?;
         let signals = session::signals(&runtime)?;
-        return Ok(stage.run(&task, Some(plan), false, signals)?.exit);
+        return Ok(stage.run(&task, Some(&plan), false, signals)?.exit);
     }
-    let Followed { exit, result } = stage.run(&task, plan, options.plan, signals)?;
+    let Followed { exit, result } = stage.run(&task, plan.as_ref(), options.plan, signals)?;
     if let Some(plan) = result.and_then(|result| result.plan).filter(|_| options.plan) {
         show::say(&format!("plan kept in {}; carry it out with --execute-plan {}", plan.path, plan.id));
     }
@@ -82,7 +82,7 @@ impl Stage<'_> {
     fn run(
         &self,
         task: &str,
-        plan: Option<StoredPlan>,
+        plan: Option<&StoredPlan>,
         planning: bool,
         signals: StopSignals,
     ) -> Result<Followed, Failure> {
@@ -91,7 +91,7 @@ impl Stage<'_> {
         let mut spec =
             spec(task.to_owned(), self.context_paths.clone(), self.options, self.team, cast.members.clone());
         spec.modes.planning = planning;
-        if let Some(plan) = &plan {
+        if let Some(plan) = plan {
             let additions = plan.additions().map(|words| format!("\nThe user adds: {words}"));
             spec.context =
                 Some(format!("Carry out this plan:\n{}{}", plan.text(), additions.unwrap_or_default()));

@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_changed_text_is_shown_line_by_line_with_its_surroundings_and_nothing_a_terminal_obeys() {
-        let before: String = (1..=9).map(|n| format!("line {n}\n")).collect();
+        let before = "line 1\nline 2\nline 3\nline 4\nline 5\nline 6\nline 7\nline 8\nline 9\n".to_owned();
         let now = before.replace("line 5", "line \x1b[31mfive");
         let shown = diff(&reviewed(FileChange::Modified, Content::Text(before), Content::Text(now)));
         assert_eq!(

@@ -17,7 +17,7 @@ pub fn count(n: u64, what: &str) -> String {
 }
 
 /// The modes of a run, as the mode bar names them.
-pub fn modes(modes: &Modes) -> String {
+pub fn modes(modes: Modes) -> String {
     let agents = if modes.agent_mode == AgentMode::Multi { "Multi" } else { "Single" };
     let refinement = if modes.refinement { "Refine" } else { "Quick" };
     let plan = if modes.planning { "Plan · " } else { "" };

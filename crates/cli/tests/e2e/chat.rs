@@ -304,7 +304,8 @@ fn three_hundred_turns_and_twenty_runs_survive_kill_9_without_a_run_launched_twi
         let upto = (from + 1 + random.usize(0..(2 * turns / kills).max(2))).min(turns);
         let mut lines = String::new();
         for n in from..upto {
-            lines += &format!("{}\n", message(n));
+            lines += &message(n);
+            lines += "\n";
         }
         running.write_stdin(lines);
         std::thread::park_timeout(Duration::from_millis(random.u64(5..120)));
@@ -313,7 +314,7 @@ fn three_hundred_turns_and_twenty_runs_survive_kill_9_without_a_run_launched_twi
         killed += 1;
     }
     let from = sent_or_none(&scene.althing);
-    let rest: String = (from..turns).map(|n| format!("{}\n", message(n))).collect();
+    let rest: String = (from..turns).flat_map(|n| [message(n), "\n".to_owned()]).collect();
     let id = session().unwrap();
     let command = scene.althing.again().args([
         "chat",
@@ -325,6 +326,11 @@ fn three_hundred_turns_and_twenty_runs_survive_kill_9_without_a_run_launched_twi
         &id,
     ]);
     command.stdin(rest).spawn().wait(Duration::from_secs(240)).expect_code(0);
+    check_long(&scene, turns);
+}
+
+/// What must be true after all that was said.
+fn check_long(scene: &Scene, turns: usize) {
     assert_eq!(sent(&scene.althing), turns, "every message once");
     let events = scene.althing.events();
     let mut runs: BTreeMap<String, usize> = BTreeMap::new();

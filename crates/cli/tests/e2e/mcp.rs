@@ -16,7 +16,7 @@ impl Client {
         let running = althing.again().arg("mcp").args(args).open_stdin().spawn();
         let mut client = Self { running, next: 1 };
         let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
-        let welcome = client.call("initialize", hello);
+        let welcome = client.call("initialize", &hello);
         assert!(welcome["result"]["instructions"].as_str().unwrap().contains("launch_run"), "{welcome}");
         client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         client
@@ -26,7 +26,7 @@ impl Client {
         self.running.write_stdin(format!("{message}\n"));
     }
 
-    fn call(&mut self, method: &str, params: Value) -> Value {
+    fn call(&mut self, method: &str, params: &Value) -> Value {
         let id = self.next;
         self.next += 1;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
@@ -34,8 +34,8 @@ impl Client {
         serde_json::from_str(&self.running.wait_for_stdout(answers, LIMIT)).unwrap()
     }
 
-    fn tool(&mut self, name: &str, arguments: Value) -> Value {
-        self.call("tools/call", json!({"name": name, "arguments": arguments}))["result"].clone()
+    fn tool(&mut self, name: &str, arguments: &Value) -> Value {
+        self.call("tools/call", &json!({"name": name, "arguments": arguments}))["result"].clone()
     }
 }
 
@@ -44,7 +44,7 @@ impl Client {
 fn a_client_launches_a_run_and_gets_the_same_result_object_as_everyone() {
     let althing = althing();
     let mut client = Client::start(&althing, &["--offline"]);
-    let tools = client.call("tools/list", json!({}));
+    let tools = client.call("tools/list", &json!({}));
     let names: Vec<&str> = tools["result"]["tools"]
         .as_array()
         .unwrap()
@@ -54,7 +54,7 @@ fn a_client_launches_a_run_and_gets_the_same_result_object_as_everyone() {
     for name in ["launch_run", "run_status", "run_result", "list_runs", "cancel_run", "answer_interaction"] {
         assert!(names.contains(&name), "{names:?}");
     }
-    let launched = client.tool("launch_run", json!({"task": "Compare two ways to sort"}));
+    let launched = client.tool("launch_run", &json!({"task": "Compare two ways to sort"}));
     let result = launched["structuredContent"].clone();
     assert_eq!(result["status"], "completed", "{launched}");
     assert!(result["final_answer"].as_str().unwrap().contains("offline model"));
@@ -64,9 +64,9 @@ fn a_client_launches_a_run_and_gets_the_same_result_object_as_everyone() {
     let dir = althing.state_dir().join("sessions").join(session);
     let kept = std::fs::read_to_string(dir.join("tasks").join(task).join("result.json")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&kept).unwrap()["run_id"], run_id.as_str());
-    let again = client.tool("run_result", json!({"run_id": run_id}));
+    let again = client.tool("run_result", &json!({"run_id": run_id}));
     assert_eq!(again["structuredContent"], result, "{again}");
-    let wrong = client.tool("launch_run", json!({"tsak": "x"}));
+    let wrong = client.tool("launch_run", &json!({"tsak": "x"}));
     assert_eq!(wrong["isError"], true);
     assert!(wrong["content"][0]["text"].as_str().unwrap().contains("task"), "{wrong}");
     client.running.close_stdin();

@@ -177,7 +177,9 @@ fn reports(subagents: &[&Subagent]) -> Own {
         return Own::Wait;
     }
     let mut text = String::new();
-    subagents.iter().for_each(|subagent| subagent.report(&mut text));
+    for subagent in subagents {
+        subagent.report(&mut text);
+    }
     Own::Result(text, false)
 }
 

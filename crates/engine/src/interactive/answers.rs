@@ -80,7 +80,7 @@ impl InteractiveSession {
             return Some(approved);
         }
         let launch = if turn.direct {
-            self.direct_launch(turn)
+            Self::direct_launch(turn)
         } else {
             launch::read_text(&turn.launch_call()?.arguments).ok()?
         };

@@ -232,7 +232,7 @@ impl InteractiveSession {
     }
 
     /// What a message is as a launch.
-    pub(super) fn direct_launch(&self, turn: &Turn) -> LaunchRun {
+    pub(super) fn direct_launch(turn: &Turn) -> LaunchRun {
         let task = turn.message.as_ref().map(|message| message.text.clone()).unwrap_or_default();
         let replan = turn.launching.as_ref().and_then(|launching| launching.replan.as_ref());
         let context = replan.map(|(changes, plan)| {
@@ -251,7 +251,7 @@ impl InteractiveSession {
                 let team = &self.spec.team;
                 self.within_budget(launch::execution_of(team, &launch, plan, Consent::Person, self.lot())?)
             }
-            _ => self.resolve(&self.direct_launch(turn), &self.choice(turn), Consent::Person)?,
+            _ => self.resolve(&Self::direct_launch(turn), &self.choice(turn), Consent::Person)?,
         };
         Ok(RunSpec { history: self.history(), ..launch.spec })
     }
