@@ -41,6 +41,7 @@ mod screen;
 mod secrets;
 mod sessions_commands;
 mod signals;
+mod subagents;
 mod support;
 mod workflows;
 

@@ -1,0 +1,102 @@
+//! Agents that start agents: their own runs in the same log, their answers and files back to the one that asked.
+
+use althing_testkit::process::Signal;
+use althing_testkit::{Action, Gate, Parliament, Recorded, Reply, Script};
+use serde_json::json;
+
+use super::support::{LIMIT, Scene, of_type, texts};
+
+const PART: &str = "Count the words.";
+
+fn is_subagent(request: &Recorded) -> bool {
+    request.last_user_text().contains(PART) || texts(request).contains(&format!("ORIGINAL MESSAGE>\n{PART}"))
+}
+
+fn has_been_told(request: &Recorded) -> bool {
+    request.messages().iter().any(|message| message["role"] == "tool")
+}
+
+/// Who may start subagents starts one first; a subagent leaves a file if it can.
+fn hands_out(request: &Recorded) -> Action {
+    if is_subagent(request) {
+        return if has_been_told(request) || !request.tool_names().contains(&"write_file") {
+            Reply::text("There are 42.").into()
+        } else {
+            Reply::call("write_file", &json!({"path": "count.txt", "content": "42\n"})).into()
+        };
+    }
+    if request.tool_names().contains(&"spawn_subagents") && !has_been_told(request) && !votes(request) {
+        return Reply::call("spawn_subagents", &json!({"tasks": [{"task": PART}]})).into();
+    }
+    Parliament::default().reply(request).into()
+}
+
+fn votes(request: &Recorded) -> bool {
+    request.tool_names().contains(&"vote")
+}
+
+fn scene(agents: usize, hands: bool, script: impl Into<Script>) -> Scene {
+    Scene::with(agents, script, |team| {
+        let team = team.rule("coordination", json!({"enable_subagents": true}));
+        if hands { team.every_backend("cwd", "work") } else { team }
+    })
+}
+
+#[test]
+fn a_subagents_answer_comes_back_to_the_one_that_asked_and_its_cost_to_the_run() {
+    let scene = scene(2, false, Script::from_fn(hands_out));
+    let result = scene.result(&["Sum it up"]);
+    assert_eq!(result["final_answer"], "Final answer of model-a");
+    // Each agent: the call, its subagent, the answer, the vote; then the presentation.
+    assert_eq!(
+        (scene.server.request_count(), &result["usage"]["calls"]),
+        (9, &json!(9)),
+        "{:?}",
+        scene.calls()
+    );
+    let requests = scene.server.requests();
+    let told = requests.iter().filter(|request| texts(request).contains("There are 42."));
+    assert_eq!(told.count(), 2, "only who asked is told");
+    let nested = requests.iter().filter(|request| is_subagent(request));
+    assert!(nested.into_iter().all(|request| !request.tool_names().contains(&"spawn_subagents")));
+    let events = scene.althing.events();
+    let created: Vec<_> = of_type(&events, "task_created")
+        .into_iter()
+        .filter(|event| {
+            event["data"]["id"].as_str().is_some_and(|id| id.starts_with("r1.s") && !id.contains(".a"))
+        })
+        .map(|event| event["data"]["parent"].clone())
+        .collect();
+    assert_eq!(created.len(), 2);
+    assert!(created.contains(&json!("r1.a1")) && created.contains(&json!("r1.a2")), "{created:?}");
+    assert_eq!(of_type(&events, "session_closed").len(), 1);
+}
+
+#[test]
+fn what_a_subagent_wrote_is_in_the_workspace_of_the_one_that_asked() {
+    let scene = scene(1, true, Script::from_fn(hands_out));
+    let result = scene.result(&["Sum it up"]);
+    let workspace = std::path::PathBuf::from(result["workspace_path"].as_str().expect("a workspace"));
+    assert_eq!(std::fs::read_to_string(workspace.join("subagents/s1/count.txt")).unwrap(), "42\n");
+    assert!(!workspace.join("count.txt").exists(), "its own workspace is another");
+}
+
+#[test]
+fn a_run_that_was_stopped_while_a_subagent_worked_goes_on_with_it() {
+    let gate = Gate::before_headers();
+    let held = gate.clone();
+    let script = Script::from_fn(move |request| {
+        let action = hands_out(request);
+        if is_subagent(request) { Action::gated(action, &held) } else { action }
+    });
+    let scene = scene(1, false, script);
+    let running = scene.spawn(&["Sum it up"]);
+    gate.wait_waiting_blocking(1, LIMIT);
+    running.signal(Signal::TERM);
+    running.wait(LIMIT).expect_code(4);
+    gate.release_all();
+    let output = scene.resume().expect_code(0);
+    assert_eq!(output.stdout, "Final answer of model-a\n");
+    let asked = scene.server.requests().iter().filter(|request| is_subagent(request)).count();
+    assert_eq!(asked, 2, "the call that was cut off, once more; nothing else of it");
+}
