@@ -62,7 +62,9 @@ fn fold(event: &Event, run: &mut Coordination, subagents: &mut BTreeMap<TaskId, 
         subagents.insert(id.clone(), subagent);
     }
     run.apply(event);
-    subagents.values_mut().for_each(|run| run.apply(event));
+    for run in subagents.values_mut() {
+        run.apply(event);
+    }
 }
 
 /// A run and everything that happened in it.

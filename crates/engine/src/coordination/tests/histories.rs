@@ -229,6 +229,7 @@ fn play(seed: u64) -> World {
     world
 }
 
+#[expect(clippy::too_many_lines, reason = "one page of what must hold")]
 fn check(seed: u64, world: &World, reached: &Reached) {
     let fail = |what: &str| panic!("seed {seed}: {what}\n{}", world.story());
     let (mut winners, mut finished, mut cancelled, mut restarts) = (0, 0, false, 0);
@@ -261,7 +262,9 @@ fn check(seed: u64, world: &World, reached: &Reached) {
                 }
                 // Names go on, but the words of before may be said again.
                 winners = 0;
-                stored.iter_mut().for_each(|(_, content)| *content = "");
+                for (_, content) in &mut stored {
+                    *content = "";
+                }
             }
             Fact::AttemptStarted { purpose: Purpose::Evaluate, .. } if restarts >= may_restart => {
                 fail("an answer is judged although nothing can follow from it")
