@@ -47,7 +47,8 @@ impl AgentAdapter for Codex {
     fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig {
         // Its daemon would outlive it, and us.
         let mut args = vec!["--no-daemon".to_owned()];
-        let trust = format!("projects.{}.trust_level=\"trusted\"", quoted(&task.spec.cwd));
+        // As a table: a path among the dots of a key is not understood.
+        let trust = format!("projects={{{}={{trust_level=\"trusted\"}}}}", quoted(&task.spec.cwd));
         args.extend(["-c".to_owned(), trust]);
         if let Some(model) = &task.spec.model {
             args.extend(["-m".to_owned(), model.clone()]);

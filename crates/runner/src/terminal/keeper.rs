@@ -246,6 +246,9 @@ impl Keeper {
         let Some(prompt) = &mut self.prompt else { return };
         // What was seen before a piece of output says nothing about what it shows now.
         let stale = self.times.unseen.is_some() && !matches!(self.sight, Sight::Asks(_));
+        if stale {
+            prompt.hold_return(now);
+        }
         let sight = if stale { &Sight::Unknown } else { &self.sight };
         let brackets = self.terminal.model().emulator.bracketed_paste();
         if let Some(bytes) = prompt.step(sight, brackets, now) {

@@ -3,6 +3,7 @@
 //! The one way that all programs understand: a bracketed paste where they asked for that, a pause, a carriage return.
 //! Never types into a dialog: its default choice may be to leave. The clock is the caller's.
 
+use super::limits::LOOK_AFTER;
 use super::reader::Sight;
 use std::time::{Duration, Instant};
 
@@ -66,11 +67,23 @@ impl Prompt {
                 let text = self.text.as_bytes();
                 Some(if brackets { [b"\x1b[200~", text, b"\x1b[201~"].concat() } else { text.to_vec() })
             }
+            // A dialog that came up meanwhile must not be confirmed by it.
+            Stage::Pasted { until } if now >= until && matches!(sight, Sight::Asks(_)) => {
+                self.stage = Stage::Pasted { until: now + PAUSE };
+                None
+            }
             Stage::Pasted { until } if now >= until => {
                 self.stage = Stage::Typed;
                 Some(b"\r".to_vec())
             }
             _ => None,
+        }
+    }
+
+    /// Waits until what the paste changed on the screen was looked at.
+    pub(crate) fn hold_return(&mut self, now: Instant) {
+        if let Stage::Pasted { until } = &mut self.stage {
+            *until = (*until).max(now + LOOK_AFTER);
         }
     }
 
@@ -152,6 +165,15 @@ mod tests {
         typist.at(74_999, &Sight::Unknown);
         assert_eq!(typist.typed, "");
         typist.at(75_000, &Sight::Unknown).at(75_200, &Sight::Unknown);
+        assert_eq!(typist.typed, SENT);
+    }
+
+    #[test]
+    fn a_dialog_that_comes_up_after_the_paste_is_not_confirmed_by_its_return() {
+        let mut typist = Typist::new("do it");
+        typist.at(0, &Sight::Ready).at(150, &Sight::Ready).at(300, &asks()).at(5_000, &asks());
+        assert_eq!(typist.typed, "\x1b[200~do it\x1b[201~");
+        typist.at(5_100, &Sight::Unknown).at(5_200, &Sight::Unknown);
         assert_eq!(typist.typed, SENT);
     }
 
