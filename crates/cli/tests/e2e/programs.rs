@@ -116,3 +116,47 @@ fn four_real_programs_run_headless_and_an_interrupted_workflow_of_them_goes_on()
         "each has a conversation of its own, told again when it goes on"
     );
 }
+
+/// A sensible agent on any wire, whatever the program calls our tools: votes where it can, else answers, and ends its turn
+/// once a tool was answered.
+fn member(request: &Recorded) -> Reply {
+    let tools: Vec<String> = request.tool_names().into_iter().map(str::to_owned).collect();
+    let named =
+        |end: &str| tools.iter().find(|name| name.as_str() == end || name.ends_with(&format!("__{end}")));
+    let body = request.body().to_string();
+    // What our endpoint says once it has noted a call.
+    if body.contains("End your turn now") {
+        return Reply::text("My turn is over.");
+    }
+    let who = request.model().to_owned();
+    match (named("vote"), named("new_answer")) {
+        (Some(vote), _) => Reply::call(vote.clone(), &json!({"agent_id": "agent1", "reason": "it is right"})),
+        (None, Some(answer)) => {
+            Reply::call(answer.clone(), &json!({"content": format!("An answer of {who}")}))
+        }
+        (None, None) => Reply::text(format!("Said by {who}")),
+    }
+}
+
+#[test]
+fn claude_code_and_codex_answer_and_vote_beside_an_api_model() {
+    let Some(dir) = programs() else { return };
+    let server = FakeModel::start_on_thread(Script::from_fn(member));
+    let althing = with_programs(&dir, &server);
+    let api = json!({"type": "chatcompletion", "model": "api-model", "base_url": server.base_url()});
+    let agents = json!([
+        {"id": "api", "backend": api},
+        {"id": "cc", "backend": {"type": "claude_code"}},
+        {"id": "cx", "backend": {"type": "codex"}},
+    ]);
+    althing.file("team.yaml", json!({"agents": agents}).to_string());
+    let command = althing.again().args(["--config", "team.yaml", "--unconfined", "--json", "Which is best?"]);
+    let output = command.spawn().wait(PATIENCE).expect_code(0);
+    let result: Value = serde_json::from_str(&output.stdout).unwrap();
+    let summary = &result["coordination_summary"];
+    assert_eq!(summary["ballots"].as_array().unwrap().len(), 3, "three ballots: {result}");
+    for agent in summary["agents"].as_array().unwrap() {
+        assert_eq!(agent["status"], "voted", "{result}\n{}", output.stderr);
+        assert!(agent["answers"].as_u64().unwrap() >= 1, "{result}");
+    }
+}

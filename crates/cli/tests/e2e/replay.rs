@@ -12,7 +12,7 @@ fn a_recorded_run_is_shown_with_its_answer_and_asks_nothing_of_anyone() {
     let before = std::fs::read(&log).unwrap();
 
     let mut terminal =
-        althing.again().args(["replay", log.to_str().unwrap(), "--speed", "0"]).terminal(100, 40);
+        althing.again().args(["replay", log.to_str().unwrap(), "--speed", "0"]).terminal(100, 80);
     let screen = terminal.wait_for("Complete ✓", LIMIT);
     for text in ["Run: Compare three ways to cache", "3 agents", "Replay", "offline"] {
         assert!(screen.contains(text), "{text}:\n{screen}");

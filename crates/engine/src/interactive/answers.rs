@@ -99,7 +99,9 @@ impl InteractiveSession {
             Op::Pin { message: Some(message) } if !self.knows(*message) => {
                 "there is no such message in the conversation any more".to_owned()
             }
-            Op::Pin { message: None } if self.past.is_empty() && self.turn.is_none() => {
+            Op::Pin { message: None }
+                if self.past.is_empty() && self.turn.is_none() && self.queue.is_empty() =>
+            {
                 "there is no message to pin yet".to_owned()
             }
             Op::Compact if self.spec.agent.is_none() => {
