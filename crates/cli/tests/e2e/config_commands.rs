@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use althing_testkit::Althing;
 use serde_json::{Value, json};
 
-use super::support::{LIMIT, Scene, althing, run};
+use super::support::{LIMIT, Scene, althing, bare, run};
 use althing_testkit::Script;
 
 const GOOD: &str = "agents: [{id: a, backend: {type: offline}}]\n";
@@ -136,7 +136,7 @@ fn a_check_judges_the_file_and_not_the_machine() {
 
 #[test]
 fn a_first_config_passes_its_check_without_a_warning_and_runs() {
-    let althing = althing();
+    let althing = bare();
     run(&althing, &["config", "init"]).expect_code(0);
     let output = run(&althing, &["config", "check", "althing.yaml"]).expect_code(0);
     assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("althing.yaml: ok\n", ""));
@@ -146,7 +146,7 @@ fn a_first_config_passes_its_check_without_a_warning_and_runs() {
 
 #[test]
 fn a_first_config_uses_the_keys_that_are_there_and_never_holds_them() {
-    let althing = althing().env("OPENAI_API_KEY", "sk-of-the-user").env("GROQ_API_KEY", "gsk-of-the-user");
+    let althing = bare().env("OPENAI_API_KEY", "sk-of-the-user").env("GROQ_API_KEY", "gsk-of-the-user");
     run(&althing, &["config", "init", "mine.yaml"]).expect_code(0);
     let text = std::fs::read_to_string(althing.work_dir().join("mine.yaml")).unwrap();
     assert!(
@@ -155,6 +155,21 @@ fn a_first_config_uses_the_keys_that_are_there_and_never_holds_them() {
     );
     let output = run(&althing, &["config", "check", "mine.yaml"]).expect_code(0);
     assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("mine.yaml: ok\n", ""));
+}
+
+#[test]
+fn a_first_config_with_an_agents_program_is_trusted_as_it_was_written_and_no_longer_once_changed() {
+    let althing = althing().env("OLLAMA_HOST", "127.0.0.1:9");
+    let bin = althing.file("bin/codex", "").parent().unwrap().to_owned();
+    let althing = althing.env("PATH", &bin);
+    run(&althing, &["config", "init"]).expect_code(0);
+    let text = std::fs::read_to_string(althing.work_dir().join("althing.yaml")).unwrap();
+    assert!(text.contains("type: codex"), "{text}");
+    let output = run(&althing, &["--automation", "--orchestrator-timeout", "5", "task"]);
+    assert!(!output.stderr.contains("must be trusted"), "{}", output.stderr);
+    althing.file("althing.yaml", format!("{text}# changed\n"));
+    let output = run(&althing, &["--automation", "task"]).expect_code(1);
+    assert!(output.stderr.contains("must be trusted"), "{}", output.stderr);
 }
 
 #[test]
@@ -203,7 +218,7 @@ fn a_dotenv_file_is_read_and_the_environment_wins() {
 fn without_a_config_the_agents_come_from_the_keys_and_are_named_before_they_are_used() {
     // Nothing leaves this machine: the proxy that everything is sent to does not exist.
     let proxy = althing_testkit::refused_base_url();
-    let command = althing()
+    let command = bare()
         .env("OPENAI_API_KEY", "sk-nobodys")
         .env("HTTPS_PROXY", proxy.trim_end_matches("/v1"))
         .args(["--automation", "--orchestrator-timeout", "30", "task"]);
@@ -216,7 +231,7 @@ fn without_a_config_the_agents_come_from_the_keys_and_are_named_before_they_are_
 
 #[test]
 fn without_a_config_and_without_keys_the_offline_model_answers_and_says_so() {
-    let output = run(&althing(), &["--automation", "task"]).expect_code(0);
+    let output = run(&bare(), &["--automation", "task"]).expect_code(0);
     assert!(output.stdout.contains("offline model"), "{}", output.stdout);
     assert!(
         output.stderr.contains("not an AI") && output.stderr.contains("OPENAI_API_KEY"),

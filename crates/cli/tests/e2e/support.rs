@@ -16,6 +16,11 @@ pub fn althing() -> Althing {
     Althing::new(env!("CARGO_BIN_EXE_althing"))
 }
 
+/// The program on a machine without agents' programs and without an Ollama.
+pub fn bare() -> Althing {
+    althing().env("PATH", "/nowhere").env("OLLAMA_HOST", "127.0.0.1:9")
+}
+
 /// Runs it to its end.
 #[track_caller]
 pub fn run(althing: &Althing, args: &[&str]) -> Output {
