@@ -220,6 +220,7 @@ fn a_conversation_is_left_and_gone_on_with() {
     assert_eq!(std::fs::read_dir(scene.althing.state_dir().join("sessions")).unwrap().count(), 1);
 }
 
+// spec: design/migration/existing-configs
 #[test]
 fn without_interactive_mode_each_message_is_a_run_that_knows_the_earlier_ones() {
     let scene = Scene::new(2, Script::parliament());
