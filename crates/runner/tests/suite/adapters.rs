@@ -66,7 +66,7 @@ fn recorded(case: &str) -> (Vec<Item>, Ending) {
 #[test]
 fn an_adapter_gives_its_own_command_and_arguments() {
     let expected = [
-        ("claude", "--session-id 50fb67d5-4fe4-4198-9469-05ba78b9fa60 --permission-mode manual"),
+        ("claude", "--session-id 50fb67d5-4fe4-4198-9469-05ba78b9fa60 --permission-mode default"),
         ("codex", "--no-daemon -c projects={\"/home/user/work/repo\"={trust_level=\"trusted\"}}"),
         ("gemini", "--session-id 50fb67d5-4fe4-4198-9469-05ba78b9fa60"),
         ("opencode", ""),
