@@ -15,6 +15,7 @@
 mod suite {
     mod adapters;
     mod commands;
+    mod confined;
     mod dialogues;
     mod docker;
     mod escapes;

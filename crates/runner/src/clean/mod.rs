@@ -105,7 +105,11 @@ impl Cleaner {
         }
         let Some((byte, rest)) = bytes.split_first() else { return bytes };
         match byte {
-            b'\x1b' => self.state = State::Escape,
+            b'\x1b' => match rest.split_first() {
+                // By far the most sequences are of this kind, and whole.
+                Some((b'[', rest)) => return self.control(rest, 0, true),
+                _ => self.state = State::Escape,
+            },
             b'\r' => self.returned = true,
             b'\x08' => self.erase_character(),
             // The beginning of U+0080 to U+00BF: control characters are among them.

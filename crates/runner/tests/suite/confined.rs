@@ -1,0 +1,87 @@
+//! Programs inside walls: an agent with its bypass flag, and a command that asks for them; and floods.
+
+use super::programs::{AGENT, Stage};
+use super::support::{HELPER, confinement};
+use althing_runner::{Confinement, ConfinementKind};
+
+async fn walled() -> Option<Stage> {
+    Some(Stage::with(confinement(ConfinementKind::Bubblewrap).await?))
+}
+
+/// What the fake agent can and cannot do, told by its own words.
+#[tokio::test]
+async fn an_agent_with_all_its_freedom_writes_where_it_works_and_nowhere_else() {
+    let Some(stage) = walled().await else { return };
+    std::fs::create_dir(stage.path("work/.git")).unwrap();
+    std::fs::write(stage.path("outside"), "untouched").unwrap();
+    let inside = format!("touch {}\nsay wrote", stage.path("work/inside").display());
+    let end = stage.run(&stage.agent("claude", &inside)).await;
+    assert!(end.ok && stage.path("work/inside").exists(), "{end:?}");
+    for place in ["outside", "work/.git/hook", "state/log"] {
+        // What lies in its private /tmp it may touch there; the real place is what counts.
+        stage.run(&stage.agent("claude", &format!("touch {}", stage.path(place).display()))).await;
+    }
+    assert_eq!(std::fs::read_to_string(stage.path("outside")).unwrap(), "untouched");
+    assert!(!stage.path("work/.git/hook").exists() && !stage.path("state/log").exists());
+}
+
+#[tokio::test]
+async fn a_users_command_has_the_users_rights_unless_it_asks_for_walls() {
+    let Some(stage) = walled().await else { return };
+    let script = format!("touch {}", stage.path("outside").display());
+    let mut job = stage.job("t", &script);
+    job.spec.sandbox = Some(true);
+    stage.run(&job).await;
+    assert!(!stage.path("outside").exists());
+    job.spec.sandbox = None;
+    assert!(stage.run(&job).await.ok && stage.path("outside").exists());
+}
+
+#[tokio::test]
+async fn without_walls_a_command_that_asks_for_them_is_refused() {
+    let stage = Stage::with(Confinement::Refused { why: "nothing works here".to_owned() });
+    let mut job = stage.job("t", "say hello");
+    job.spec.sandbox = Some(true);
+    let end = stage.run(&job).await;
+    assert!(end.error.as_deref().unwrap().contains("nothing works here"), "{end:?}");
+    assert!(stage.diary().is_empty(), "nothing of it ran");
+    job.spec.sandbox = None;
+    assert!(stage.run(&job).await.ok);
+}
+
+#[tokio::test]
+async fn secrets_in_our_environment_reach_no_program_unasked() {
+    let stage = Stage::new();
+    // Set for the whole test process by cargo itself, so that no other test is disturbed.
+    let ours = "CARGO_MANIFEST_DIR";
+    let end = stage.run(&stage.agent("claude", &format!("env {ours}"))).await;
+    let raw = std::fs::read_to_string(stage.path("state/claude/output.raw")).unwrap();
+    assert!(
+        end.ok && raw.contains(&format!("{ours}=(not set)")),
+        "an agent is passed a list of names: {raw}"
+    );
+    let end = stage.run(&stage.job("t", &format!("env {ours}"))).await;
+    assert!(!end.output.contains("(not set)"), "the user's own command is passed what is no secret: {end:?}");
+}
+
+#[test]
+fn floods_cost_little_memory_and_are_kept_only_in_part() {
+    let nightly = std::env::var("ALTHING_TEST_SCALE").is_ok_and(|scale| scale == "nightly");
+    let (mib, escapes) = if nightly { (1024, 1_000_000) } else { (48, 50_000) };
+    for script in [format!("flood {mib}"), format!("line {mib}"), format!("escapes {escapes}")] {
+        let dir = tempfile::tempdir().unwrap();
+        let output = std::process::Command::new(HELPER)
+            .arg("program")
+            .arg(dir.path())
+            .args([AGENT, &format!("{script}\nexit 5")])
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("exit Some(5)"), "{script}: {text}");
+        let peak = text.split("VmHWM:").nth(1).unwrap().split_whitespace().next().unwrap();
+        assert!(peak.parse::<u64>().unwrap() < 64 * 1024, "{script}: {peak} kB");
+        let kept = std::fs::metadata(dir.path().join("task/output.raw")).unwrap().len();
+        assert!(kept <= 16 * 1024 * 1024, "{script}: {kept}");
+        println!("{script}: {}", text.replace('\n', "; "));
+    }
+}
