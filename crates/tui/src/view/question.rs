@@ -42,14 +42,15 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
                 let y = inside.y + row as u16;
                 let mark = if at == *chosen { "› " } else { "  " };
                 let votes = if one.votes == 1 { "1 vote ".into() } else { format!("{} votes", one.votes) };
-                let text = line::first_line(&one.preview);
+                // Its lines run on: the first one alone may be a heading or a label.
+                let text = one.preview.split_whitespace().collect::<Vec<_>>().join(" ");
                 let line = Line::of(Tone::AccentBold, mark)
                     .with(
                         if at == *chosen { Tone::Bold } else { Tone::Plain },
                         &line::pad(one.agent.as_str(), names),
                     )
                     .with(Tone::Plain, &format!("  {votes}  "))
-                    .with(Tone::Dim, text);
+                    .with(Tone::Dim, &text);
                 canvas.line(inside.x, y, inside.width, &spread(&line, &Line::default(), inside.width.into()));
                 app.targets.push((Rect { y, height: 1, ..inside }, Target::Item(at)));
             }

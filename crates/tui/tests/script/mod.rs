@@ -291,7 +291,7 @@ impl Script {
             candidates: vec![
                 candidate("gem", 1, 2, "Use pasetors with v4.local tokens; rotate keys by key id"),
                 candidate("cc", 3, 1, "Keep JWT for one release behind a feature flag, then"),
-                candidate("gpt", 2, 0, "Write a thin trait and swap the implementation"),
+                candidate("gpt", 2, 0, "Write a thin trait\n\nand swap the implementation"),
             ],
         };
         self.asks(Some(run), "i-override", kind, Some(60));
