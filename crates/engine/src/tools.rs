@@ -1,6 +1,8 @@
 //! The workflow tools: what agents are offered to take part in a run, and how their calls are read.
 
-use althing_protocol::{Millis, Restart, SubagentsConfig, ToolCall, ToolSpec};
+use althing_protocol::{
+    Millis, PlanProgress, PlanStatus, PlanTask, Restart, SubagentsConfig, ToolCall, ToolSpec,
+};
 use serde_json::{Value, json};
 
 /// Gives an answer.
@@ -16,6 +18,8 @@ pub const RESTART: &str = "restart_orchestration";
 pub const SPAWN: &str = "spawn_subagents";
 /// Waits for agents that were started in the background.
 pub const WAIT: &str = "wait_for_subagents";
+/// Says how far a task of the plan is.
+pub const PLAN_TASK: &str = "update_plan_task";
 
 /// What a subagent is asked to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,6 +173,42 @@ pub(crate) fn spawn(call: &ToolCall) -> Result<(Vec<SubTask>, bool), String> {
         })
     };
     Ok(((1..).zip(tasks).map(read).collect::<Result<_, String>>()?, background))
+}
+
+/// `update_plan_task{id, status, note}`, with exactly the ids of the plan.
+pub(crate) fn plan_task_spec(tasks: &[PlanTask]) -> ToolSpec {
+    let ids: Vec<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
+    ToolSpec {
+        name: PLAN_TASK.into(),
+        description: "Record how far a task of the plan is: when you begin it, and when it is completed and checked, or failed."
+            .into(),
+        parameters: json!({
+            "type": "object",
+            "properties": {
+                "id": {"type": "string", "enum": ids},
+                "status": {"type": "string", "enum": ["pending", "in_progress", "completed", "failed"]},
+                "note": {"type": "string", "description": "What came of it, in a sentence."},
+            },
+            "required": ["id", "status"],
+            "additionalProperties": false,
+        }),
+    }
+}
+
+/// What an `update_plan_task` call says of the plan, or what to tell the model.
+pub(crate) fn plan_progress(call: &ToolCall, tasks: &[PlanTask]) -> Result<PlanProgress, String> {
+    let arguments = arguments(call)?;
+    let task = text_field(call, &arguments, "id")?;
+    if !tasks.iter().any(|known| known.id == task) {
+        let ids: Vec<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
+        return Err(format!("`{task}` is no task of the plan. Its tasks are: {}.", ids.join(", ")));
+    }
+    let status = text_field(call, &arguments, "status")?;
+    let status: PlanStatus = serde_json::from_value(Value::String(status)).map_err(|_| {
+        format!("`status` of `{}` must be pending, in_progress, completed or failed.", call.name)
+    })?;
+    let note = arguments.get("note").and_then(Value::as_str).map(str::to_owned);
+    Ok(PlanProgress { task, status, note })
 }
 
 /// The answer that a `new_answer` call carries, or what to tell the model.

@@ -4,6 +4,7 @@
 //! reply in `ruling.rs`, the vote in `tally.rs`; this file only folds.
 
 mod outcome;
+mod plan;
 mod restart;
 mod rules;
 mod ruling;
@@ -104,7 +105,9 @@ pub struct Coordination {
 impl Coordination {
     /// A run as its `TaskCreated` describes it.
     pub fn new(session: SessionId, task: TaskId, spec: RunSpec, log_dir: String) -> Self {
-        let seats = spec.members.iter().cloned().map(Seat::new).collect();
+        let plan = spec.plan.as_ref().map(|plan| plan.progress.clone()).unwrap_or_default();
+        let seat = |member| Seat { plan: plan.clone(), ..Seat::new(member) };
+        let seats = spec.members.iter().cloned().map(seat).collect();
         let state = State {
             spec: Arc::new(spec),
             seats,
@@ -116,6 +119,7 @@ impl Coordination {
             previous: None,
             put_aside: Revision(0),
             subagents: Vec::new(),
+            plan,
             waits: 0,
             early: Revision(0),
             timed_out: false,
@@ -325,7 +329,7 @@ impl Coordination {
             None => Attempt::new(number, purpose),
         };
         seat.seen = seat.seen.max(attempt.knows);
-        seat.attempt = Some(attempt);
+        seat.attempt = Some(Attempt { plan: seat.plan.clone(), ..attempt });
     }
 
     fn end(&mut self, index: usize, number: u32, outcome: &AttemptOutcome) {
@@ -387,6 +391,12 @@ impl Coordination {
             }
             Item::Reply(reply) => self.state.usage += reply.usage,
             Item::FilesTaken { from, error } => self.take_files(from, error.as_ref()),
+            Item::PlanProgress(progress) => {
+                plan::note(&mut self.state.plan, progress);
+                if let Some(seat) = self.state.seats.get_mut(index) {
+                    plan::note(&mut seat.plan, progress);
+                }
+            }
             // Everything since they were first opened, however often that was.
             Item::ContextClosed { writes, error: None } => self.state.writes.clone_from(writes),
             Item::ContextClosed { error: Some(_), .. } => {}
@@ -397,7 +407,6 @@ impl Coordination {
             | Item::WorkspaceKept { .. }
             | Item::ContextOpened { .. }
             | Item::StaleVote(_)
-            | Item::PlanProgress(_)
             | Item::Conversation { .. }
             | Item::PromptSent { .. }
             | Item::Said { .. }

@@ -4,7 +4,7 @@
 
 use super::state::{Attempt, Seat, State, TRIES, Turn};
 use super::subagents::{Own, is_own};
-use crate::tools::{self, NEW_ANSWER, RESTART, SPAWN, SUBMIT, SubTask, VOTE};
+use crate::tools::{self, NEW_ANSWER, PLAN_TASK, RESTART, SPAWN, SUBMIT, SubTask, VOTE};
 use althing_protocol::{
     Answer, AnswerLabel, AttemptOutcome, Ballot, Fact, Item, Purpose, Reply, Restart, Revision, ToolCall,
     Usage,
@@ -93,6 +93,10 @@ fn next_tools(state: &State, index: usize, seat: &Seat, attempt: &Attempt, step:
     };
     let (mut facts, mut hands) = (Vec::new(), Vec::new());
     for call in open {
+        if call.name == PLAN_TASK && is_own(state, attempt, call) {
+            facts.extend(state.update_plan(seat, attempt, call));
+            continue;
+        }
         let own = match state.may_spawn(attempt.purpose).filter(|_| is_own(state, attempt, call)) {
             Some(terms) if call.name == SPAWN => state.spawn(&terms, (index, attempt), step, call),
             Some(_) => state.wait((index, attempt), step),

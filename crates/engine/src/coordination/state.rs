@@ -1,8 +1,8 @@
 //! What a run's decider knows: the fold of the run's facts, and nothing else.
 
 use althing_protocol::{
-    AgentId, Answer, AttemptOutcome, Ballot, FileWrite, Item, Member, Purpose, Reply, Restart, Revision,
-    RunResult, RunSpec, ToolCall, Usage,
+    AgentId, Answer, AttemptOutcome, Ballot, FileWrite, Item, Member, PlanProgress, Purpose, Reply, Restart,
+    Revision, RunResult, RunSpec, ToolCall, Usage,
 };
 use std::sync::Arc;
 
@@ -38,6 +38,8 @@ pub(crate) struct Seat {
     pub(crate) context: Context,
     /// Its backend's own conversation, where it keeps one.
     pub(crate) native: Option<String>,
+    /// How far it is with the plan that the run carries out.
+    pub(crate) plan: Vec<PlanProgress>,
 }
 
 /// Where an agent stands with the writable context paths.
@@ -68,6 +70,8 @@ pub(crate) struct Attempt {
     pub origin: u32,
     /// What it is for.
     pub purpose: Purpose,
+    /// How far its agent was with the plan when it began.
+    pub plan: Vec<PlanProgress>,
     /// The answers it was shown at its start and by updates since.
     pub knows: Revision,
     /// What was said since its first message.
@@ -129,6 +133,7 @@ impl Attempt {
         Self {
             number,
             origin: number,
+            plan: Vec::new(),
             purpose,
             knows,
             turns: Vec::new(),
@@ -236,6 +241,7 @@ impl Seat {
             seen: Revision(0),
             context: Context::Closed,
             native: None,
+            plan: Vec::new(),
         }
     }
 
@@ -361,6 +367,8 @@ pub(crate) struct State {
     pub(crate) put_aside: Revision,
     /// The agents that its agents have started, in that order.
     pub(crate) subagents: Vec<Subagent>,
+    /// How far the plan is that it carries out.
+    pub(crate) plan: Vec<PlanProgress>,
     /// Waits for first answers that have passed.
     pub(crate) waits: u32,
     /// The newest revision that waiting agents may judge although some have not answered.

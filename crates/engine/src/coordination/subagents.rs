@@ -7,7 +7,7 @@
 use super::ruling::Next;
 use super::state::{Attempt, Seat, State};
 use super::{Chore, ChoreKind, Consequence, Coordination};
-use crate::tools::{self, SPAWN, SubTask, WAIT};
+use crate::tools::{self, PLAN_TASK, SPAWN, SubTask, WAIT};
 use althing_protocol::{
     AgentMode, ContextPath, Fact, Item, Member, Modes, Op, Origin, Purpose, RunLimits, RunResult, RunRules,
     RunSpec, RunStatus, SubagentOf, SubagentsConfig, TaskId, TaskSpec, ToolCall, Verdict,
@@ -339,6 +339,7 @@ pub(super) fn is_own(state: &State, attempt: &Attempt, call: &ToolCall) -> bool 
     match call.name.as_str() {
         SPAWN => state.may_spawn(attempt.purpose).is_some(),
         WAIT => state.may_spawn(attempt.purpose).is_some_and(|terms| terms.background),
+        PLAN_TASK => state.carries_out_plan(attempt.purpose),
         _ => false,
     }
 }

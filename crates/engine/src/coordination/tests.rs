@@ -4,6 +4,7 @@
 
 pub(crate) mod harness;
 mod histories;
+mod plans;
 mod restarts;
 mod rules;
 mod subagents;

@@ -1,7 +1,7 @@
 //! The conversation an agent is shown: the task, the answers it may know, and what was said since.
 
 use crate::coordination::{Attempt, Previous, State, Turn};
-use althing_protocol::{Answer, Message, Purpose, Revision};
+use althing_protocol::{Answer, Message, PlanProgress, PlanStatus, PlanTask, Purpose, Revision};
 use std::fmt::Write;
 
 /// The conversation of an agent that answers or judges.
@@ -11,7 +11,7 @@ pub(super) fn contribution(state: &State, seat: usize, attempt: &Attempt) -> Vec
         Some((Turn::Update { to, .. }, rest)) => (*to, rest),
         _ => (initially_known(attempt), attempt.turns.as_slice()),
     };
-    let mut text = task(state);
+    let mut text = task(state, attempt);
     if matches!(attempt.purpose, Purpose::Judge { .. }) {
         text.push_str("\n\n<CURRENT ANSWERS from the agents>\n");
         write_answers(&mut text, &state.newest(seat, Revision(0), knows));
@@ -24,7 +24,7 @@ pub(super) fn contribution(state: &State, seat: usize, attempt: &Attempt) -> Vec
 
 /// The conversation of the presenter.
 pub(super) fn presentation(state: &State, seat: usize, attempt: &Attempt) -> Vec<Message> {
-    let mut text = task(state);
+    let mut text = task(state, attempt);
     let answers = state.newest(seat, Revision(0), state.revision());
     text.push_str("\n\n<ANSWERS from the agents>\n");
     write_answers(&mut text, &answers);
@@ -41,7 +41,7 @@ pub(super) fn presentation(state: &State, seat: usize, attempt: &Attempt) -> Vec
 
 /// The conversation of whoever judges the final answer.
 pub(super) fn evaluation(state: &State, seat: usize, attempt: &Attempt, answer: &str) -> Vec<Message> {
-    let mut text = task(state);
+    let mut text = task(state, attempt);
     let _ = write!(text, "\n\n<FINAL ANSWER>\n{answer}\n<END OF FINAL ANSWER>");
     let mut messages = vec![Message::User(text)];
     messages.extend(attempt.turns.iter().filter_map(|turn| message(state, seat, turn)));
@@ -55,7 +55,7 @@ fn initially_known(attempt: &Attempt) -> Revision {
     }
 }
 
-fn task(state: &State) -> String {
+fn task(state: &State, attempt: &Attempt) -> String {
     let spec = &state.spec;
     let mut text = String::new();
     if !spec.history.is_empty() {
@@ -69,6 +69,9 @@ fn task(state: &State) -> String {
         let _ = write!(text, "<CONTEXT>\n{context}\n<END OF CONTEXT>\n\n");
     }
     let _ = write!(text, "<ORIGINAL MESSAGE>\n{}\n<END OF ORIGINAL MESSAGE>", spec.task);
+    if let Some(plan) = &spec.plan {
+        write_plan(&mut text, &plan.tasks, &attempt.plan);
+    }
     if let Some(Previous { answer, why, .. }) = &state.previous {
         let _ = write!(
             text,
@@ -79,6 +82,35 @@ fn task(state: &State) -> String {
         );
     }
     text
+}
+
+/// The plan, with how far it was when the attempt began: what is done by then is not done again.
+fn write_plan(text: &mut String, tasks: &[PlanTask], progress: &[PlanProgress]) {
+    text.push_str("\n\n<PLAN>\n");
+    for task in tasks {
+        let known = progress.iter().find(|known| known.task == task.id);
+        let status = match known.map(|known| known.status).unwrap_or_default() {
+            PlanStatus::Pending => "pending",
+            PlanStatus::InProgress => "in progress",
+            PlanStatus::Completed => "completed",
+            PlanStatus::Failed => "failed",
+        };
+        let _ = write!(text, "- {} ({status}): {}", task.id, task.description);
+        if !task.depends_on.is_empty() {
+            let _ = write!(text, " After: {}.", task.depends_on.join(", "));
+        }
+        if let Some(check) = &task.verification {
+            let _ = write!(text, " Check: {check}");
+        }
+        if let Some(note) = known.and_then(|known| known.note.as_ref()) {
+            let _ = write!(text, " [{note}]");
+        }
+        text.push('\n');
+    }
+    text.push_str(
+        "<END OF PLAN>\nCarry out the plan, each task after those it depends on. Do not do again what is completed; look \
+         first at what is in progress. Record every task with `update_plan_task` when you begin and when you end it.",
+    );
 }
 
 fn write_answers(text: &mut String, answers: &[&Answer]) {

@@ -113,6 +113,8 @@ impl Coordination {
             Purpose::Evaluate => vec![tools::submit_spec(), tools::restart_spec()],
             Purpose::Present { .. } | Purpose::Carry | Purpose::Converse | Purpose::Compact => Vec::new(),
         };
+        let plan = self.state.spec.plan.as_ref().filter(|_| self.state.carries_out_plan(attempt.purpose));
+        tools.extend(plan.map(|plan| tools::plan_task_spec(&plan.tasks)));
         tools.extend(self.state.may_spawn(attempt.purpose).iter().flat_map(tools::subagent_specs));
         tools
     }
