@@ -95,10 +95,6 @@ pub struct Options {
     #[arg(long, global = true, value_name = "PATH[:ro|:rw]")]
     pub context_path: Vec<String>,
 
-    /// The project workspace: what is known, what was run and what came of it, beyond any conversation
-    #[arg(long, global = true, value_name = "DIR")]
-    pub project: Option<PathBuf>,
-
     /// Go on in that conversation
     #[arg(long, global = true, value_name = "ID", conflicts_with = "go_on")]
     pub session: Option<String>,

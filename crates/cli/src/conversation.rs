@@ -52,8 +52,7 @@ pub fn assemble(
             })
         }
     };
-    let project = options.project.as_ref().map(|dir| surroundings.cwd.join(dir).display().to_string());
-    let spec = ChatSpec { agent, team: team_spec, project, modes: toggled(options) };
+    let spec = ChatSpec { agent, team: team_spec, project: None, modes: toggled(options) };
     Ok(Conversation { spec, cast })
 }
 

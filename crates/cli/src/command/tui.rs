@@ -12,7 +12,7 @@ use althing_protocol::{
     ChatSpec, Engine, Event, Fact, Member, ModeChoice, Op, Origin, SessionId, SessionKind, TaskSpec,
 };
 use althing_tui::{Theme, TuiExit, TuiOptions, Welcome};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 
@@ -41,8 +41,8 @@ pub fn run(options: &Options, task: Option<String>, surroundings: &Surroundings)
             TuiExit::Quit | TuiExit::Ended => return Ok(Exit::Answered),
             TuiExit::Stopped => return Ok(Exit::Interrupted),
             TuiExit::OpenSession(id) => next = Some(id),
-            TuiExit::OpenProject(path) => options.project = Some(PathBuf::from(path)),
-            TuiExit::NewSession | TuiExit::Reload => {}
+            // There are no projects to choose from, so none is chosen.
+            TuiExit::NewSession | TuiExit::Reload | TuiExit::OpenProject(_) => {}
             TuiExit::UseOffline => {
                 (options.config, options.model) = (None, Vec::new());
                 options.offline = true;
