@@ -1,6 +1,7 @@
 //! The real agent programs, from npm, against the fake model server: as tasks of a workflow, and as members of a run.
 //!
-//! `ALTHING_AGENT_CLIS` names where they are installed (`scripts/test` does it); without it there is nothing to try.
+//! `ALTHING_AGENT_CLIS` names where they are installed (`npm install --prefix DIR @anthropic-ai/claude-code @openai/codex
+//! @google/gemini-cli opencode-ai`, more than a gigabyte); without it there is nothing to try.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

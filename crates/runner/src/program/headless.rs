@@ -11,7 +11,7 @@ use crate::guarded::{CHUNK, GUARD_SLACK, Guarded, Launcher, output_pipe};
 use crate::launch::Launch;
 use althing_protocol::Ask;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe;
@@ -67,7 +67,7 @@ impl Headless<'_> {
         let guarded = launcher.guard(self.launch, out_end, err_end, Some(input_end)).await?;
         let grace = Duration::from_millis(self.launch.grace_ms);
         let mut run = Run {
-            guarded: EndsPolitely { guarded: Some(guarded), grace },
+            guarded: EndsPolitely { guarded: Some(guarded), grace, outputs: ends(&[&out, &err]) },
             out: Pipe::new(out),
             err: Pipe::new(err),
             parser: self.parser,
@@ -99,6 +99,13 @@ impl Headless<'_> {
 pub(super) struct EndsPolitely {
     pub(super) guarded: Option<Guarded>,
     pub(super) grace: Duration,
+    /// Our ends of its outputs: a program that says something while it ends must not be killed by a closed pipe.
+    pub(super) outputs: Vec<OwnedFd>,
+}
+
+/// Second handles of our ends of pipes. Where one cannot be had, its program only ends less politely.
+pub(super) fn ends(pipes: &[&pipe::Receiver]) -> Vec<OwnedFd> {
+    pipes.iter().filter_map(|pipe| pipe.as_fd().try_clone_to_owned().ok()).collect()
 }
 
 impl Drop for EndsPolitely {
@@ -107,12 +114,13 @@ impl Drop for EndsPolitely {
         else {
             return;
         };
-        let limit = self.grace + GUARD_SLACK;
+        let (limit, outputs) = (self.grace + GUARD_SLACK, std::mem::take(&mut self.outputs));
         runtime.spawn(async move {
             if guarded.terminate().await.is_ok() {
                 let _ = tokio::time::timeout(limit, guarded.exited()).await;
             }
             guarded.finish().await;
+            drop(outputs);
         });
     }
 }

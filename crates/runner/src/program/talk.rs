@@ -2,7 +2,7 @@
 //!
 //! The same limits hold as for any program on pipes, except that its silence does not count while it waits for a person.
 
-use super::headless::{DRAIN, Done, EndsPolitely, Heard, Pipe, input_pipe};
+use super::headless::{DRAIN, Done, EndsPolitely, Heard, Pipe, ends, input_pipe};
 use super::raw::RawFile;
 use crate::adapter::{Exit, Stream};
 use crate::dialogue::{Dialogue, Turn};
@@ -104,7 +104,7 @@ impl Talk<'_> {
         let guarded = launcher.guard(self.launch, out_end, err_end, Some(input_end)).await?;
         let grace = Duration::from_millis(self.launch.grace_ms);
         let mut held = Held {
-            guarded: EndsPolitely { guarded: Some(guarded), grace },
+            guarded: EndsPolitely { guarded: Some(guarded), grace, outputs: ends(&[&out, &err]) },
             out: Pipe::new(out),
             err: Pipe::new(err),
             input: Some(input),
