@@ -88,6 +88,8 @@ impl Session {
             self.record(None, None, Fact::SessionOpened(Box::new(opening)));
             self.begin(op);
         }
+        // What a killed process had decided but not yet put beside the log.
+        self.keep_finished();
         loop {
             if self.pending.is_empty() && !self.wait_and_take(inbox) {
                 self.halting = true;
@@ -101,7 +103,6 @@ impl Session {
                 self.feed.close();
                 return Stopped::Disk(error);
             }
-            self.keep_finished();
             self.reconcile();
             if self.halting || self.is_over() {
                 return self.stop(inbox);
@@ -436,7 +437,10 @@ impl Session {
                 Err(_) => {}
             }
         }
-        self.feed.publish(&std::mem::take(&mut self.pending));
+        let written = std::mem::take(&mut self.pending);
+        // Whoever hears of a result may look for its files.
+        self.keep_finished();
+        self.feed.publish(&written);
         for input in late {
             self.take(input);
         }
