@@ -16,6 +16,14 @@ struct Memory {
     log: Arc<Mutex<Vec<Arc<Event>>>>,
     /// How many of the next appends fail.
     refusals: Arc<AtomicUsize>,
+    /// Holds up the first file that is put beside the log.
+    gate: Arc<Mutex<Option<Gate>>>,
+}
+
+/// Says that someone is here, and lets nobody pass before it is opened.
+struct Gate {
+    arrived: tokio::sync::oneshot::Sender<()>,
+    opened: mpsc::Receiver<()>,
 }
 
 impl Journal for Memory {
@@ -33,6 +41,10 @@ impl Journal for Memory {
     }
 
     fn keep(&mut self, _: &TaskId, _: &str, _: &str) -> Result<(), JournalError> {
+        if let Some(gate) = self.gate.lock().unwrap().take() {
+            gate.arrived.send(()).unwrap();
+            gate.opened.recv().unwrap();
+        }
         Ok(())
     }
 }
@@ -169,6 +181,28 @@ async fn a_run_goes_from_its_start_to_its_result() {
     let numbers: Vec<u64> = log.iter().map(|event| event.seq.0).collect();
     assert_eq!(numbers, (1..=log.len() as u64).collect::<Vec<_>>());
     assert!(matches!(log.last().unwrap().fact, Fact::SessionClosed {}));
+}
+
+#[tokio::test]
+async fn nobody_hears_of_a_result_before_its_files_are_there() {
+    let memory = Memory::default();
+    let (arrived, at_the_gate) = tokio::sync::oneshot::channel();
+    let (open_gate, opened) = mpsc::channel();
+    *memory.gate.lock().unwrap() = Some(Gate { arrived, opened });
+    let orchestrator = open(&memory, &[sensible], Vec::new());
+    start(&orchestrator, &["a"], RunRules::default());
+    at_the_gate.await.unwrap();
+    let mut events = orchestrator.feed().subscribe(Seq(0), Interest::Facts);
+    let mut told = Seq(0);
+    while let Ok(Some(Ok(item))) = tokio::time::timeout(Duration::from_millis(50), events.next()).await {
+        if let FeedItem::Event(event) = item {
+            told = event.seq;
+        }
+    }
+    let written = memory.log.lock().unwrap().last().unwrap().seq;
+    assert!(told > Seq(0) && told < written, "told up to {told:?} of {written:?}");
+    open_gate.send(()).unwrap();
+    assert_eq!(follow(&orchestrator).await.0.unwrap().status, RunStatus::Completed);
 }
 
 #[tokio::test]
