@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use super::support::{LIMIT, althing, items, of_type};
 
 /// What four programs on two cores may take to start.
-const PATIENCE: Duration = Duration::from_secs(180);
+pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The directory of the programs, if they are installed.
-fn programs() -> Option<PathBuf> {
+pub fn programs() -> Option<PathBuf> {
     let dir = std::env::var_os("ALTHING_AGENT_CLIS").map(PathBuf::from);
     let found = dir.map(|dir| dir.join("node_modules/.bin")).filter(|dir| dir.join("claude").exists());
     if found.is_none() {
@@ -26,7 +26,7 @@ fn programs() -> Option<PathBuf> {
 }
 
 /// The binary with the programs on its path, each pointed at the server by its own settings.
-fn with_programs(dir: &Path, server: &FakeModel) -> Althing {
+pub fn with_programs(dir: &Path, server: &FakeModel) -> Althing {
     let althing = althing();
     let origin = server.base_url().trim_end_matches("/v1").to_owned();
     let home = althing.home_dir();

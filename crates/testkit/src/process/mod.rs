@@ -55,6 +55,11 @@ impl Althing {
         Self { arguments: Vec::new(), stdin: Input::Nothing, ..self.clone() }
     }
 
+    /// Another program in the same directories and environment: a client of the binary, say.
+    pub fn program(&self, binary: impl Into<PathBuf>) -> Self {
+        Self { binary: binary.into(), ..self.again() }
+    }
+
     /// One more argument.
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
         self.arguments.push(argument.as_ref().to_owned());

@@ -1,0 +1,164 @@
+//! Real MCP clients that launch runs on `althing mcp`: the official Python client, the MCP Inspector, Claude Code.
+//!
+//! `ALTHING_MCP_SERVERS` names where the first two are installed, `ALTHING_AGENT_CLIS` the last; without them
+//! there is nothing to try.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use althing_testkit::process::Signal;
+use althing_testkit::{Action, Althing, FakeModel, Output, Parliament, Recorded, Reply, Running, Script};
+use serde_json::{Value, json};
+
+use super::programs::{PATIENCE, programs, with_programs};
+use super::support::{LIMIT, Team, althing};
+
+/// What a client over HTTP shows.
+const TOKEN: &str = "a-token-of-this-test-that-is-long-enough";
+
+/// The binary under test.
+const ALTHING: &str = env!("CARGO_BIN_EXE_althing");
+
+/// A file of the installed clients, if they are there.
+fn installed(path: &str) -> Option<PathBuf> {
+    let dir = std::env::var_os("ALTHING_MCP_SERVERS").map(PathBuf::from);
+    let file = dir.map(|dir| dir.join(path)).filter(|file| file.exists());
+    if file.is_none() {
+        eprintln!("{path} is not installed; nothing to try");
+    }
+    file
+}
+
+fn printed(output: Output) -> Value {
+    let output = output.expect_code(0);
+    serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", output.stdout))
+}
+
+fn assert_python_got_a_result(seen: &Value) {
+    assert_eq!(seen["tools"].as_array().map(Vec::len), Some(6), "{seen}");
+    assert_eq!(seen["result"]["status"], "completed", "{seen}");
+    assert!(seen["result"]["final_answer"].as_str().unwrap().contains("offline model"), "{seen}");
+    assert_eq!((&seen["again"], &seen["resource"]), (&seen["result"], &seen["result"]));
+    assert!(!seen["progress"].as_array().unwrap().is_empty(), "progress is told: {seen}");
+}
+
+fn python(althing: &Althing) -> Option<Althing> {
+    let python = installed("client/bin/python")?;
+    Some(althing.program(python).arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/mcp_client.py")))
+}
+
+/// Serves over HTTP; the process and its address.
+fn serve(althing: &Althing) -> (Running, String) {
+    let serving = althing
+        .again()
+        .args(["mcp", "--offline", "--http", "127.0.0.1:0"])
+        .env("ALTHING_MCP_TOKEN", TOKEN)
+        .spawn();
+    let line = serving.wait_for_stderr(|line| line.contains("serving MCP at"), LIMIT);
+    let url = line.split_whitespace().find(|word| word.starts_with("http://")).unwrap().to_owned();
+    (serving, url)
+}
+
+// spec: design/launch-run/mcp-server
+#[test]
+fn the_official_python_client_gets_a_result_over_stdio() {
+    let althing = althing();
+    let Some(client) = python(&althing) else { return };
+    assert_python_got_a_result(&printed(
+        client.args(["stdio", ALTHING, "mcp", "--offline"]).spawn().wait(LIMIT),
+    ));
+}
+
+// spec: design/launch-run/mcp-server
+#[test]
+fn the_official_python_client_gets_a_result_over_http() {
+    let althing = althing();
+    let Some(client) = python(&althing) else { return };
+    let (serving, url) = serve(&althing);
+    assert_python_got_a_result(&printed(client.args(["http", &url, TOKEN]).spawn().wait(LIMIT)));
+    serving.signal(Signal::TERM);
+    serving.wait(LIMIT).expect_code(0);
+}
+
+#[test]
+fn the_inspector_lists_and_calls_the_tools() {
+    let Some(script) = installed("npm/node_modules/@modelcontextprotocol/inspector/cli/build/cli.js") else {
+        return;
+    };
+    let althing = althing();
+    let ask = |arguments: &[&str]| {
+        let inspector = althing.program("node").arg(&script).args(["--cli", ALTHING, "mcp", "--offline"]);
+        printed(inspector.args(arguments).spawn().wait(LIMIT))
+    };
+    let listed = ask(&["--method", "tools/list"]);
+    assert_eq!(listed["tools"].as_array().map(Vec::len), Some(6), "{listed}");
+    let launched =
+        ask(&["--method", "tools/call", "--tool-name", "launch_run", "--tool-arg", "task=Say hello"]);
+    assert_eq!(launched["structuredContent"]["status"], "completed", "{launched}");
+}
+
+/// What the run's only agent says at its end.
+const ANSWER: &str = "Final answer of model-a";
+
+/// A client's model: calls `launch_run`, asks again while the run goes on, then tells what came back.
+fn caller(request: &Recorded) -> Reply {
+    let tools = request.tool_names();
+    let tool = |end: &str| tools.iter().find(|name| name.ends_with(end)).map(ToString::to_string);
+    // The tools' own words speak of run ids, too; only what was said counts.
+    let mut said = request.body().clone();
+    for words in ["tools", "system", "instructions"] {
+        said.as_object_mut().unwrap().remove(words);
+    }
+    let said = said.to_string();
+    match (tool("launch_run"), tool("run_result")) {
+        _ if said.contains(ANSWER) => Reply::text(format!("The parliament says: {ANSWER}")),
+        (Some(launch), Some(result)) => match said.split_once("run_id") {
+            Some((_, rest)) => {
+                let id = rest.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
+                let id: String =
+                    id.chars().take_while(|c| c.is_ascii_alphanumeric() || "-._".contains(*c)).collect();
+                Reply::call(result, &json!({"run_id": id}))
+            }
+            None => Reply::call(launch, &json!({"task": "Which sort is best?"})),
+        },
+        // Titles, and whatever else a program asks its model beside the task.
+        _ => Reply::text("A title"),
+    }
+}
+
+/// A server for the client's model and for the run, whose first reply takes so long.
+fn server(delay: Duration) -> FakeModel {
+    FakeModel::start_on_thread(Script::from_fn(move |request: &Recorded| {
+        if request.model() != "model-a" {
+            return Action::from(caller(request));
+        }
+        let reply = Parliament::default().reply(request);
+        if request.nth_of_model() == 0 { Action::after(delay, reply) } else { Action::from(reply) }
+    }))
+}
+
+/// Claude Code told to use `althing mcp`, against a run that takes so long.
+fn claude_gets_the_result(bin: &Path, delay: Duration) {
+    let server = server(delay);
+    let althing = with_programs(bin, &server);
+    althing.file("team.yaml", Team::on(&server.base_url(), 1).text());
+    let served = json!({"command": ALTHING, "args": ["mcp", "--config", "team.yaml"], "alwaysLoad": true});
+    althing.file("mcp.json", json!({"mcpServers": {"althing": served}}).to_string());
+    let output = althing
+        .program(bin.join("claude"))
+        .args(["-p", "--output-format", "json", "--strict-mcp-config", "--mcp-config", "mcp.json"])
+        .args(["--allowedTools", "mcp__althing__launch_run,mcp__althing__run_result"])
+        .stdin("Ask the parliament which sort is best.")
+        .spawn()
+        .wait(PATIENCE + delay);
+    let told = printed(output);
+    assert!(told["result"].as_str().unwrap().contains(ANSWER), "{told}");
+    assert_eq!(server.requests_of("model-a").len(), 1, "one run, of an agent that is alone");
+}
+
+// spec: design/launch-run/mcp-server
+#[test]
+fn claude_code_launches_a_run_and_tells_its_result() {
+    let Some(bin) = programs() else { return };
+    claude_gets_the_result(&bin, Duration::ZERO);
+}
