@@ -98,3 +98,49 @@ fn every_file_says_what_it_is_for_and_does_one_job() {
         assert!(lines <= most, "{} has {lines} lines", file.display());
     }
 }
+
+/// The words in backquotes in a text.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
+}
+
+#[test]
+fn every_promise_names_tests_that_exist() {
+    let mut files = BTreeSet::new();
+    sources(&root().join("crates"), &mut files);
+    let code: String = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+    let promises = std::fs::read_to_string(root().join("docs/promises.md")).unwrap();
+    for promise in promises.split("\n**").skip(1) {
+        let is_test =
+            |word: &&str| word.len() > 20 && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        let tests: Vec<&str> = quoted(promise).filter(is_test).collect();
+        assert!(!tests.is_empty(), "nothing holds this promise: {promise}");
+        for test in tests {
+            assert!(
+                code.contains(&format!("fn {test}(")),
+                "docs/promises.md names `{test}`, which does not exist"
+            );
+        }
+    }
+}
+
+#[test]
+fn links_between_our_documents_lead_somewhere() {
+    let mut documents: Vec<PathBuf> = vec![root().join("README.md"), root().join("ARCHITECTURE.md")];
+    documents.push(root().join("CONTRIBUTING.md"));
+    for folder in ["docs", "docs/adr"] {
+        let entries = std::fs::read_dir(root().join(folder)).unwrap().flatten().map(|entry| entry.path());
+        documents.extend(entries.filter(|path| path.extension().is_some_and(|kind| kind == "md")));
+    }
+    for document in documents {
+        let text = std::fs::read_to_string(&document).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let target = link.split('#').next().unwrap_or_default();
+            if target.is_empty() || target.contains("://") {
+                continue;
+            }
+            let path = document.parent().unwrap().join(target);
+            assert!(path.exists(), "{} links to {target}, which is not there", document.display());
+        }
+    }
+}
