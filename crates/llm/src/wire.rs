@@ -1,7 +1,7 @@
 //! What a wire is: it writes a request and understands a stream. Everything else (connections, limits, retries, errors,
 //! cost) is the same for all of them and lies in `call`, `transport` and `draft`.
 
-use crate::draft::Ended;
+use crate::draft::{Draft, Ended};
 use crate::error::{BuildError, Failure};
 use crate::prices::Counted;
 use crate::providers::KeyHeader;
@@ -50,11 +50,18 @@ pub(crate) trait Reader: Send {
     /// Takes the data of one event, and tells `on_delta` what is new.
     fn event(&mut self, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), Failure>;
 
+    /// What has come so far.
+    fn draft(&self) -> &Draft;
+
     /// Whether the provider has said that the stream is over.
-    fn is_done(&self) -> bool;
+    fn is_done(&self) -> bool {
+        self.draft().done
+    }
 
     /// Whether the reply itself is complete, whatever may still follow.
-    fn is_finished(&self) -> bool;
+    fn is_finished(&self) -> bool {
+        self.draft().is_finished()
+    }
 
     /// The reply, if it ended well.
     fn end(self, ended: Ended, input_estimate: u64) -> Result<Finished, Failure>;

@@ -41,12 +41,8 @@ impl Reader for ChatReader {
         self.frame(frame, on_delta)
     }
 
-    fn is_done(&self) -> bool {
-        self.draft.done
-    }
-
-    fn is_finished(&self) -> bool {
-        self.draft.is_finished()
+    fn draft(&self) -> &Draft {
+        &self.draft
     }
 
     fn end(self, ended: Ended, input_estimate: u64) -> Result<Finished, Failure> {

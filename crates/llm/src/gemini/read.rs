@@ -133,12 +133,8 @@ impl Reader for GeminiReader {
     }
 
     /// This wire has no word for it: the stream is over where the body is.
-    fn is_done(&self) -> bool {
-        false
-    }
-
-    fn is_finished(&self) -> bool {
-        self.draft.is_finished()
+    fn draft(&self) -> &Draft {
+        &self.draft
     }
 
     fn end(self, ended: Ended, input_estimate: u64) -> Result<Finished, Failure> {

@@ -136,6 +136,19 @@ impl Pipe {
     pub(super) fn new(from: pipe::Receiver) -> Self {
         Self { from, open: true, cleaner: Cleaner::default() }
     }
+
+    /// What is there to read now; None where there is nothing, or nothing more for ever.
+    pub(super) fn read<'b>(&mut self, buffer: &'b mut [u8]) -> io::Result<Option<&'b [u8]>> {
+        match self.from.try_read(buffer) {
+            Ok(0) => {
+                self.open = false;
+                Ok(None)
+            }
+            Ok(length) => Ok(buffer.get(..length)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 struct Run<'a> {
@@ -214,16 +227,7 @@ impl Run<'_> {
         on: &mut (dyn FnMut(Heard<'_>) + Send),
     ) -> io::Result<()> {
         let pipe = if stream == Stream::Out { &mut self.out } else { &mut self.err };
-        let length = match pipe.from.try_read(buffer) {
-            Ok(0) => {
-                pipe.open = false;
-                return Ok(());
-            }
-            Ok(length) => length,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        let raw = buffer.get(..length).unwrap_or_default();
+        let Some(raw) = pipe.read(buffer)? else { return Ok(()) };
         self.heard_at = Instant::now();
         self.raw.push(raw);
         let clean = pipe.cleaner.push(raw);

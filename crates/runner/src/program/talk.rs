@@ -268,16 +268,7 @@ impl Held<'_> {
         on: &mut (dyn FnMut(Heard<'_>) + Send),
     ) -> io::Result<()> {
         let pipe = if stream == Stream::Out { &mut self.out } else { &mut self.err };
-        let length = match pipe.from.try_read(buffer) {
-            Ok(0) => {
-                pipe.open = false;
-                return Ok(());
-            }
-            Ok(length) => length,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        let raw = buffer.get(..length).unwrap_or_default();
+        let Some(raw) = pipe.read(buffer)? else { return Ok(()) };
         self.heard_at = Instant::now();
         self.raw.push(raw);
         let clean = pipe.cleaner.push(raw);
