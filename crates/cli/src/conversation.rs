@@ -75,10 +75,13 @@ pub fn recast(
     Ok(cast)
 }
 
-/// What the interactive agent may do besides talking: the first agent's MCP servers are its own.
+/// The MCP servers of the interactive agent, and the tools it does not get: its own backend's, else the first agent's.
 fn hands(team: &Team) -> HandsConfig {
-    let servers = team.config.agents.first().map(|agent| agent.hands.mcp_servers.clone());
-    HandsConfig { mcp_servers: servers.unwrap_or_default(), ..HandsConfig::default() }
+    let own = team.config.interactive.as_ref().map(|config| &config.hands);
+    let own = own.filter(|hands| !hands.mcp_servers.is_empty() || !hands.excluded_tools.is_empty());
+    let hands = own.or_else(|| team.config.agents.first().map(|agent| &agent.hands)).cloned();
+    let HandsConfig { mcp_servers, excluded_tools, .. } = hands.unwrap_or_default();
+    HandsConfig { mcp_servers, excluded_tools, ..HandsConfig::default() }
 }
 
 /// The team that runs are made of.

@@ -139,7 +139,9 @@ pub fn check_in(
         // Whatever goes into a header may be a key, whatever it is called.
         let sent = backends
             .flat_map(|backend| backend.api_key.iter().chain(backend.headers.iter().map(|(_, value)| value)));
-        let servers = config.agents.iter().flat_map(|agent| &agent.hands.mcp_servers);
+        let hands = config.agents.iter().map(|agent| &agent.hands);
+        let hands = hands.chain(config.interactive.iter().map(|interactive| &interactive.hands));
+        let servers = hands.flat_map(|hands| &hands.mcp_servers);
         let to_servers = servers.flat_map(|server| match &server.transport {
             // What of an environment is secret was told by its names.
             McpTransport::Stdio { .. } => &[],

@@ -195,10 +195,19 @@ fn interactive(orchestrator: &Node, env: Lookup<'_>, landed: Landed) -> Option<I
         enabled: flag(node, "enabled").unwrap_or(default.enabled),
         require_approval: flag(node, "require_approval").unwrap_or(default.require_approval),
         backend: node.get("backend").and_then(|node| backend(node, env, landed)),
+        hands: own_hands(node.get("backend"), landed),
         append_system_prompt: text(node, "append_system_prompt"),
         context_compaction: compaction,
         budget_usd: node.get("budget_usd").and_then(Node::as_number),
     })
+}
+
+/// The servers and tool lists of the interactive agent's own backend; of other hands it has none.
+fn own_hands(backend: Option<&Node>, landed: Landed) -> HandsConfig {
+    let hands =
+        backend.filter(|_| landed.has(Part::Hands)).map(|node| hands::resolve::hands(node, false, landed));
+    let HandsConfig { mcp_servers, excluded_tools, .. } = hands.unwrap_or_default();
+    HandsConfig { mcp_servers, excluded_tools, ..HandsConfig::default() }
 }
 
 fn prices(node: &Node) -> BTreeMap<String, Price> {

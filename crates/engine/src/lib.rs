@@ -19,7 +19,7 @@ pub use orchestrator::{
     Backends, Feed, Front, Interest, KeepPlan, Mask, Orchestrator, Parts, Stopped, SubmitError, Submitter,
     Subscription,
 };
-pub use prompt::{Briefing, Guidance, NoteBook, Page, Planning, SkillEntry, guidance};
+pub use prompt::{Briefing, Guidance, NoteBook, Page, Planning, ProjectBriefing, SkillEntry, guidance};
 pub use router::Router;
 pub use tools::{NEW_ANSWER, VOTE};
 pub use workflow::{

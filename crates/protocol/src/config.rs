@@ -235,6 +235,8 @@ pub struct InteractiveConfig {
     pub require_approval: bool,
     /// What the interactive agent runs on; the first agent's backend where None.
     pub backend: Option<BackendConfig>,
+    /// The MCP servers and tool lists of its own backend; it has no other hands by config.
+    pub hands: HandsConfig,
     /// The user's words at the end of its system prompt.
     pub append_system_prompt: Option<String>,
     /// How a long conversation is shortened.
@@ -249,6 +251,7 @@ impl Default for InteractiveConfig {
             enabled: true,
             require_approval: true,
             backend: None,
+            hands: HandsConfig::default(),
             append_system_prompt: None,
             context_compaction: ContextCompaction::default(),
             budget_usd: None,

@@ -75,6 +75,8 @@ pub struct Desk {
     pub native: Option<String>,
     /// The workspace, where there is one.
     pub workspace: Option<String>,
+    /// Whether the workspace is the user's own directory rather than the agent's: its `.git` and the like are protected.
+    pub shared: bool,
     /// What may be read besides.
     pub readable: Vec<String>,
     /// What may be written besides.

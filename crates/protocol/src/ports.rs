@@ -62,6 +62,11 @@ pub trait Workplace: Send + Sync {
     /// The workspace, as the agent and the result name it.
     fn path(&self) -> &str;
 
+    /// Whether that is the user's own directory, not one that was made for the agent.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// Its tools.
     fn host(&self) -> &dyn ToolHost;
 

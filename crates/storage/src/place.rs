@@ -49,6 +49,7 @@ impl LocalPlace {
         views.extend(options.views);
         let policy = FilePolicy {
             workspace: workspace.path().to_owned(),
+            start: None,
             views,
             context: spec.context_paths.clone(),
             state_dir: Some(options.state_dir.clone()),

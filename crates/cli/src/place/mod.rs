@@ -1,6 +1,7 @@
 //! Where agents with hands work: storage's files, the runner's commands and MCP servers' tools joined into one place per
 //! agent, each with exactly the reach that its config gives it.
 
+mod chat;
 mod commands;
 mod guidance;
 mod hands;
@@ -11,8 +12,8 @@ use crate::surroundings::Surroundings;
 use althing_engine::{Briefing, Guidance, Planning, Router};
 use althing_mcp::McpServers;
 use althing_protocol::{
-    AgentId, AnswerLabel, BoxFuture, CommandsConfig, ContextAccess, ContextPath, FileWrite, RunSpec,
-    SessionId, TaskId, ToolHost, Workplace, Workplaces,
+    AgentId, AnswerLabel, BoxFuture, ChatSpec, CommandsConfig, ContextAccess, ContextPath, FileWrite,
+    RunSpec, SessionId, TaskId, ToolHost, Workplace, Workplaces,
 };
 use althing_runner::{CommandHost, Confinement, Container, Containers};
 use althing_storage::{
@@ -40,6 +41,9 @@ pub struct Places {
     notes: PathBuf,
     walls: Walls,
     environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
+    /// Where Althing was started: the project of whoever is talked to.
+    cwd: PathBuf,
+    home: Option<PathBuf>,
     tell: Tell,
     /// What was started for agents and must be ended with the session.
     started: Mutex<Vec<Started>>,
@@ -69,8 +73,20 @@ impl Places {
             tell(notice);
         }
         let notes = state_dir.join("sessions").join(session.as_str()).join("memory");
-        let (started, memories) = (Mutex::default(), Mutex::default());
-        Self { session, state_dir, hands, skills, notes, walls, environment, tell, started, memories }
+        Self {
+            session,
+            state_dir,
+            hands,
+            skills,
+            notes,
+            walls,
+            environment,
+            cwd: surroundings.cwd.clone(),
+            home: surroundings.variable("HOME").map(PathBuf::from),
+            tell,
+            started: Mutex::default(),
+            memories: Mutex::default(),
+        }
     }
 
     fn note(&self, started: Started) {
@@ -171,20 +187,20 @@ impl Places {
             context: spec.context_paths.clone(),
             commands: has_commands,
         };
-        let memory = self.memory(&local, &self.notes.join(name), &member.id).await;
+        let memory = self.memory(Path::new(local.path()), &self.notes.join(name), &member.id).await;
         let guidance = Mutex::new(self.guidance(&local, spec, memory.as_ref()));
         let router = Router::new(hosts, hands.excluded_tools);
         Ok(Place { local, router, briefing, guidance, memory, container })
     }
 
     /// The agent's notes, brought from where they are kept.
-    async fn memory(&self, local: &LocalPlace, store: &Path, agent: &AgentId) -> Option<Memory> {
+    async fn memory(&self, workspace: &Path, store: &Path, agent: &AgentId) -> Option<Memory> {
         if !self.hands.extras.memory {
             return None;
         }
         // What it noted in an earlier run of this session.
         self.save_notes().await;
-        let (workspace, store) = (PathBuf::from(local.path()), store.to_owned());
+        let (workspace, store) = (workspace.to_owned(), store.to_owned());
         match aside(move || Memory::open(&workspace, &store)).await {
             Ok(memory) => {
                 self.memories.lock().unwrap_or_else(PoisonError::into_inner).push(memory.clone());
@@ -253,6 +269,17 @@ impl Workplaces for Places {
         Box::pin(async move {
             let place = self.make(run, run_dir, spec, seat).await?;
             Ok(Arc::new(place) as Arc<dyn Workplace>)
+        })
+    }
+
+    fn open_chat<'a>(
+        &'a self,
+        dir: &'a str,
+        spec: &'a ChatSpec,
+    ) -> BoxFuture<'a, Result<Option<Arc<dyn Workplace>>, String>> {
+        Box::pin(async move {
+            let place = self.make_chat(Path::new(dir), spec).await?;
+            Ok(place.map(|place| Arc::new(place) as Arc<dyn Workplace>))
         })
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use althing_testkit::{Action, Parliament, Recorded, Reply, Script};
 use serde_json::json;
 
-use super::support::{LIMIT, Scene};
+use super::support::{LIMIT, SKY, Scene};
 
 /// Calls a tool in the first turn of a role, then does the usual.
 fn once(request: &Recorded, tool: &str, arguments: &serde_json::Value) -> Action {
@@ -236,23 +236,6 @@ fn a_command_runs_inside_walls_and_its_result_goes_back_to_the_agent() {
 
 #[test]
 fn the_tools_of_a_configured_mcp_server_are_offered_and_called() {
-    let server = r#"
-import json, sys
-for line in sys.stdin:
-    ask = json.loads(line)
-    if "id" not in ask: continue
-    method = ask["method"]
-    if method == "initialize":
-        result = {"protocolVersion": ask["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "fake", "version": "1"}}
-    elif method == "tools/list":
-        result = {"tools": [{"name": "weather", "description": "The weather", "inputSchema": {"type": "object", "properties": {"city": {"type": "string"}}}}]}
-    elif method == "tools/call":
-        result = {"content": [{"type": "text", "text": "Sunny in " + ask["params"]["arguments"]["city"]}]}
-    else:
-        print(json.dumps({"jsonrpc": "2.0", "id": ask["id"], "error": {"code": -32601, "message": "no"}}), flush=True)
-        continue
-    print(json.dumps({"jsonrpc": "2.0", "id": ask["id"], "result": result}), flush=True)
-"#;
     let scene = Scene::with(
         1,
         Script::from_fn(|request| once(request, "mcp__sky__weather", &json!({ "city": "Þingvellir" }))),
@@ -263,7 +246,7 @@ for line in sys.stdin:
             )
         },
     );
-    scene.althing.file("sky.py", server);
+    scene.althing.file("sky.py", SKY);
     scene.run(&["--quick", "task"]).expect_code(0);
     let requests = scene.server.requests();
     assert!(requests[0].tool_names().contains(&"mcp__sky__weather"), "{:?}", requests[0].tool_names());

@@ -44,6 +44,7 @@ mod sessions_commands;
 mod signals;
 mod subagents;
 mod support;
+mod talker;
 mod workflows;
 
 /// A file that nobody declares compiles nowhere and tests nothing.

@@ -11,6 +11,25 @@ use serde_json::{Value, json};
 /// Longer than anything takes on a busy machine; what must be quick says so itself.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
+/// An MCP server that tells the weather: `python3 sky.py`.
+pub const SKY: &str = r#"
+import json, sys
+for line in sys.stdin:
+    ask = json.loads(line)
+    if "id" not in ask: continue
+    method = ask["method"]
+    if method == "initialize":
+        result = {"protocolVersion": ask["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "fake", "version": "1"}}
+    elif method == "tools/list":
+        result = {"tools": [{"name": "weather", "description": "The weather", "inputSchema": {"type": "object", "properties": {"city": {"type": "string"}}}}]}
+    elif method == "tools/call":
+        result = {"content": [{"type": "text", "text": "Sunny in " + ask["params"]["arguments"]["city"]}]}
+    else:
+        print(json.dumps({"jsonrpc": "2.0", "id": ask["id"], "error": {"code": -32601, "message": "no"}}), flush=True)
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": ask["id"], "result": result}), flush=True)
+"#;
+
 /// The program in fresh directories.
 pub fn althing() -> Althing {
     Althing::new(env!("CARGO_BIN_EXE_althing"))

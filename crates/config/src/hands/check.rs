@@ -12,7 +12,7 @@ use crate::diagnostic::{Problem, Sink};
 use crate::landed::{Landed, Part};
 use crate::limits;
 use crate::rules::{self, AgentAt};
-use crate::tree::Node;
+use crate::tree::{Entry, Node};
 
 /// Keys that only count for commands in a container.
 const DOCKER: &[&str] = &[
@@ -24,8 +24,8 @@ const DOCKER: &[&str] = &[
 /// Keys that only count for an agent that may run commands.
 const COMMANDS: &[&str] =
     &["command_line_execution_mode", "command_line_network", "command_line_timeout_seconds"];
-/// Keys that give hands, which the interactive agent has none of.
-const HANDS: &[&str] = &["cwd", "enable_mcp_command_line", "mcp_servers", "context_paths"];
+/// Keys that give hands which the interactive agent does not have: it works on the project itself.
+const HANDS: &[&str] = &["cwd", "enable_mcp_command_line", "context_paths"];
 /// Longest name of a server.
 const LONGEST_NAME: usize = 64;
 
@@ -44,20 +44,23 @@ pub(crate) fn check(root: &Node, landed: Landed, sink: &mut Sink<'_>) {
             without_effect(&backend, landed, &mut told, sink);
         }
     }
-    if acts {
-        interactive(root, sink);
-    }
+    interactive(root, acts, sink);
 }
 
-/// The interactive agent hands work to runs instead of doing it.
-fn interactive(root: &Node, sink: &mut Sink<'_>) {
+/// The interactive agent has the project's files and MCP servers; it hands other work to runs.
+fn interactive(root: &Node, acts: bool, sink: &mut Sink<'_>) {
     let section = root.get("orchestrator").and_then(|node| node.get("interactive_mode"));
-    let Some(backend) = section.and_then(|node| node.get("backend")) else { return };
-    let entries = backend.entries().iter().filter(|entry| HANDS.contains(&entry.key.as_str()));
-    for entry in entries.filter(|entry| !entry.value.is_null() && entry.value.as_bool() != Some(false)) {
+    let Some(node) = section.and_then(|node| node.get("backend")) else { return };
+    let backend = AgentAt { node, path: "orchestrator.interactive_mode.backend".to_owned() };
+    mcp_servers(&backend, acts, sink);
+    tool_lists(&backend, sink);
+    let entries = node.entries().iter().filter(|entry| HANDS.contains(&entry.key.as_str()));
+    let given = |entry: &&Entry| acts && !entry.value.is_null() && entry.value.as_bool() != Some(false);
+    for entry in entries.filter(given) {
         let problem = Problem::new(format!("`{}` does nothing for the interactive agent", entry.key));
-        let path = format!("orchestrator.interactive_mode.backend.{}", entry.key);
-        sink.warning(entry.key_span, &path, problem.hint("the agents of its runs have tools; it only talks"));
+        let path = format!("{}.{}", backend.path, entry.key);
+        let hint = "it works on the files of the project, and hands other work to runs";
+        sink.warning(entry.key_span, &path, problem.hint(hint));
     }
 }
 

@@ -182,14 +182,29 @@ fn tools_are_left_out_by_their_own_names_and_by_massgens() {
 }
 
 #[test]
-fn the_interactive_agent_is_told_that_it_has_no_hands() {
+fn the_interactive_agent_works_on_the_project_and_in_no_workspace_of_its_own() {
     let report = checked_by_all(&with(
         "orchestrator:\n  interactive_mode:\n    backend: {type: offline, cwd: w, enable_mcp_command_line: false}\n",
     ));
     assert_eq!(
         messages(&report),
         [
-            "Warning 6:30 orchestrator.interactive_mode.backend.cwd | `cwd` does nothing for the interactive agent | the agents of its runs have tools; it only talks"
+            "Warning 6:30 orchestrator.interactive_mode.backend.cwd | `cwd` does nothing for the interactive agent | it works on the files of the project, and hands other work to runs"
         ]
     );
+}
+
+#[test]
+fn the_interactive_agents_own_backend_may_have_mcp_servers_which_are_checked_like_any() {
+    let text = |server: &str| {
+        with(&format!(
+            "orchestrator:\n  interactive_mode:\n    backend: {{type: offline, mcp_servers: [{server}], exclude_tools: [glob]}}\n"
+        ))
+    };
+    let loaded = loaded_by_all(&text("{name: sky, type: stdio, command: python3}"));
+    let hands = loaded.config.interactive.expect("the section").hands;
+    assert_eq!(hands.mcp_servers.first().map(|server| server.name.as_str()), Some("sky"));
+    assert_eq!(hands.excluded_tools, ["glob"]);
+    let wrong = messages(&checked_by_all(&text("{name: 'a b', type: stdio, command: python3}")));
+    assert!(wrong[0].contains("orchestrator.interactive_mode.backend.mcp_servers[0].name"), "{wrong:?}");
 }

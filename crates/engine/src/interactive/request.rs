@@ -49,6 +49,7 @@ impl InteractiveSession {
             // The summary is made outside the conversation.
             native: self.native.clone().filter(|_| !compacts),
             workspace: None,
+            shared: false,
             readable: Vec::new(),
             writable: Vec::new(),
         };

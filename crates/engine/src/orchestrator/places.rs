@@ -107,12 +107,14 @@ impl Way {
         let Some(place) = self.place().await? else { return Ok(()) };
         place.show(sight.labels).await?;
         request.system = format!("{}\n\n{}", request.system, place.briefing(sight.access)).into();
-        // A program has tools of its own; ours would only be in their way.
-        if !self.is_programs() {
+        // A program has tools of its own for files and commands; those of a run's place would only be in their way. The
+        // place of a conversation's program offers no such tools.
+        if !self.is_programs() || matches!(self.whose, Whose::Talker(_)) {
             request.tools.extend(place.host().tools(sight.access));
         }
         if let Some(desk) = &mut request.desk {
             desk.workspace = Some(place.path().to_owned());
+            desk.shared = place.is_shared();
             (desk.readable, desk.writable) = place.reach(sight.access);
         }
         let Whose::Member { spec, seat, .. } = &self.whose else { return Ok(()) };

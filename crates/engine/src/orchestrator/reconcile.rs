@@ -60,14 +60,15 @@ impl Session {
                 let agent = chat.spec().agent.as_ref().map(|agent| &agent.member.id);
                 let backend = agent.and_then(|agent| self.parts.backends.get(agent)).cloned();
                 let way = self.places.way_to_chat(&self.parts, chat);
-                let sight = Sight { access: ContextAccess::ReadOnly, labels: Vec::new() };
+                // Nobody works beside it.
+                let sight = Sight { access: ContextAccess::Writable, labels: Vec::new() };
                 let place = chat.is_at_work().then_some((way, sight));
                 self.doers.call(key, Call { work: TaskId::chat(), request, backend, place });
             }
             Job::Chore(chore) if self.is_chat(&key.owner) => {
                 let Some(chat) = &self.chat else { return };
                 let way = self.places.way_to_chat(&self.parts, chat);
-                self.doers.chore(key, chore.kind, ContextAccess::ReadOnly, Some(way));
+                self.doers.chore(key, chore.kind, ContextAccess::Writable, Some(way));
             }
             Job::Call(call) => {
                 let Some(run) = self.runs.get(&key.owner) else { return };

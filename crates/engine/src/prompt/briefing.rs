@@ -48,6 +48,52 @@ impl Briefing {
     }
 }
 
+/// The place of the agent that is talked to, as far as it must know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProjectBriefing {
+    /// The project: where relative paths begin.
+    pub project: String,
+    /// Whether it may write there.
+    pub writable: bool,
+    /// Other paths that it may read.
+    pub context: Vec<String>,
+    /// Where the files of its runs are.
+    pub runs: String,
+    /// Whether it has tools of its own for files.
+    pub is_program: bool,
+}
+
+impl ProjectBriefing {
+    /// The words for it.
+    pub fn text(&self) -> String {
+        let mut text = match (self.is_program, self.writable) {
+            (true, true) => format!(
+                "You work in {} with your own tools: you may change files there, and nowhere else.",
+                self.project
+            ),
+            (true, false) => {
+                format!("The project is {}. You may read it, and change nothing there.", self.project)
+            }
+            (false, true) => format!(
+                "The project is {}; relative paths begin there. You can look at its files, write and edit them yourself, \
+                 and nothing outside it. You cannot run commands: what takes that is work for a run.",
+                self.project
+            ),
+            (false, false) => format!(
+                "The project is {}; relative paths begin there. You can look at its files and change nothing there.",
+                self.project
+            ),
+        };
+        let _ =
+            write!(text, " What runs left (answers, logs, workspaces) is under {} (read only).", self.runs);
+        for (n, path) in self.context.iter().enumerate() {
+            let head = if n == 0 { "\nYou may also read:" } else { "" };
+            let _ = write!(text, "{head}\n- {path}");
+        }
+        text
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,7 +9,7 @@ mod messages;
 mod sections;
 
 pub use besides::{Guidance, NoteBook, Page, Planning, SkillEntry};
-pub use briefing::Briefing;
+pub use briefing::{Briefing, ProjectBriefing};
 pub use interactive::guidance;
 
 use crate::coordination::{Attempt, Coordination, Seat};
@@ -62,6 +62,7 @@ impl Coordination {
                 attempt: attempt.number,
                 native: seat_state.native.clone(),
                 workspace: None,
+                shared: false,
                 readable: Vec::new(),
                 writable: Vec::new(),
             }),

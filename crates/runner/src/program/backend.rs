@@ -117,7 +117,7 @@ impl CliBackend {
             resume: native,
             dir: &dir,
             tools: toolbox.as_ref(),
-            private: true,
+            private: !request.desk.as_ref().is_some_and(|desk| desk.shared),
             readable: &readable,
             writable: &writable,
             at_least: Freedom::Workspace,

@@ -83,6 +83,7 @@ fn request(stage: &Stage, script: &str, tools: &[&str]) -> ModelRequest {
             attempt: 1,
             native: None,
             workspace: Some(stage.path("work").to_str().unwrap().to_owned()),
+            shared: false,
             readable: Vec::new(),
             writable: Vec::new(),
         }),

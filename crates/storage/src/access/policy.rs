@@ -32,8 +32,10 @@ pub const EXCLUDED_NAMES: &[&str] = &[
 /// What an agent is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilePolicy {
-    /// Its own directory, readable and writable; relative paths start here.
+    /// Its own directory, readable and writable; relative paths start here, where `start` names no other place.
     pub workspace: PathBuf,
+    /// Where relative paths start instead: one of the other roots.
+    pub start: Option<PathBuf>,
     /// Directories that it may read: others' kept work, temporary things.
     pub views: Vec<PathBuf>,
     /// The run's context paths: readable; writable if configured so and the access of the call says so.
@@ -68,6 +70,8 @@ pub(crate) struct Root {
 #[derive(Debug)]
 pub(crate) struct Grants {
     pub roots: Vec<Root>,
+    /// Where relative paths start.
+    pub start: PathBuf,
     pub context: Vec<ContextPath>,
     protected: Vec<PathBuf>,
     state: Vec<PathBuf>,
@@ -123,7 +127,8 @@ impl Grants {
             }
         }
         let state = policy.state_dir.as_deref().map(both).unwrap_or_default();
-        Ok(Self { roots, context: policy.context.clone(), protected, state, missing })
+        let start = lexical(policy.start.as_deref().unwrap_or(&policy.workspace));
+        Ok(Self { roots, start, context: policy.context.clone(), protected, state, missing })
     }
 
     /// The roots as the agent is told of them.

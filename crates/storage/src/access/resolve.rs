@@ -68,8 +68,7 @@ impl Grants {
             return bad("it is too long");
         }
         let outside = || Refusal::Outside { path: quoted(input), allowed: self.allowed() };
-        let workspace = self.roots.first().ok_or_else(outside)?;
-        let mut path = workspace.shown.join(input);
+        let mut path = self.start.join(input);
         for _ in 0..MAX_LINKS {
             let (root, rest) = self.route(&path).ok_or_else(outside)?;
             match walk(root, rest, last, input)? {

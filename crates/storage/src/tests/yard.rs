@@ -74,6 +74,7 @@ impl Yard {
         }
         let policy = FilePolicy {
             workspace: base.join("project/.althing/run/workspaces/me"),
+            start: None,
             views: vec![base.join("project/.althing/run/views/me")],
             context: vec![
                 context(&base.join("project"), true, &["locked"]),

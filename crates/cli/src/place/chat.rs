@@ -1,0 +1,177 @@
+//! The place of a conversation's own agent: the files of the project, MCP servers, what the runs left. It works alone,
+//! so it may write where it works, and nowhere else.
+
+use super::{Places, Started, aside, guidance, servers};
+use althing_engine::{Guidance, ProjectBriefing, Router};
+use althing_protocol::{
+    AnswerLabel, BoxFuture, ChatSpec, ContextAccess, ContextPath, FileWrite, ToolHost, Workplace,
+};
+use althing_storage::{FileHost, FilePolicy, Memory, TaskHost, ToolSet, project_instructions};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The interactive agent's place.
+pub struct ChatPlace {
+    /// Where a program works: the project, or a directory of its own where the project may not be written to.
+    path: String,
+    is_shared: bool,
+    readable: Vec<String>,
+    writable: Vec<String>,
+    router: Router,
+    briefing: ProjectBriefing,
+    guidance: Mutex<Guidance>,
+    memory: Option<Memory>,
+}
+
+impl Places {
+    /// The place of the agent of a conversation whose files are in `dir`; None where nobody is talked to.
+    pub(super) async fn make_chat(&self, dir: &Path, spec: &ChatSpec) -> Result<Option<ChatPlace>, String> {
+        let Some(agent) = &spec.agent else { return Ok(None) };
+        let (member, is_program) = (&agent.member, agent.member.is_program());
+        let hands = self.hands.agent(&member.id);
+        let (scratch, outputs) = (dir.join("workspace"), dir.join("outputs"));
+        for made in [&scratch, &outputs] {
+            let done = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(made);
+            done.map_err(|error| format!("{} cannot be made: {error}", made.display()))?;
+        }
+        // Beside the conversation are its runs, whose results it is told by path where they are long.
+        let runs = dir.parent().unwrap_or(dir).to_owned();
+        let (project, mut context) = self.grounds(&spec.team.context_paths);
+        context.insert(0, project.clone());
+        let views: Vec<PathBuf> = [&runs].into_iter().chain(&self.skills.dirs).cloned().collect();
+        let policy = FilePolicy {
+            workspace: scratch.clone(),
+            start: Some(PathBuf::from(&project.path)),
+            views: views.clone(),
+            context: context.clone(),
+            state_dir: Some(self.state_dir.clone()),
+        };
+        let files = FileHost::open(&policy, ToolSet::All).map_err(|error| error.to_string())?;
+        let files = Arc::new(files);
+        let mut hosts: Vec<Arc<dyn ToolHost>> = Vec::new();
+        // A program reads and writes files by itself.
+        if !is_program {
+            hosts.push(files.clone());
+        }
+        if !hands.mcp_servers.is_empty() {
+            let environment = self.environment.clone();
+            let tell = self.tell.clone();
+            let started =
+                servers::start(&hands.mcp_servers, &project.path, environment, outputs.clone(), tell).await;
+            self.note(Started::Servers(started.clone()));
+            hosts.push(started);
+        }
+        if let Some(tasks) = self.hands.extras.tasks {
+            let root = if tasks.as_files { &scratch } else { &outputs };
+            let host = TaskHost::open(root, tasks.max_tasks).map_err(|error| error.to_string())?;
+            hosts.push(Arc::new(host));
+        }
+        let memory = self.memory(&scratch, &self.notes.join(member.id.as_str()), &member.id).await;
+        let guidance = Guidance {
+            // A program finds them by itself.
+            instructions: if self.hands.extras.instructions && !is_program {
+                guidance::instructions(project_instructions(&files, &context))
+            } else {
+                Vec::new()
+            },
+            skills: guidance::skills(&self.skills),
+            notes: memory.as_ref().map(guidance::notes),
+            tasks: self.hands.extras.tasks.is_some(),
+            ..Guidance::default()
+        };
+        let shown = |path: &Path| path.display().to_string();
+        let others = context.iter().map(|path| path.path.clone()).skip(usize::from(project.writable));
+        let readable = others.chain(views.iter().map(|view| shown(view))).collect();
+        let briefing = ProjectBriefing {
+            project: project.path.clone(),
+            writable: project.writable,
+            context: context.iter().skip(1).map(|path| path.path.clone()).collect(),
+            runs: shown(&runs),
+            is_program,
+        };
+        let (path, writable) = if project.writable {
+            (project.path, vec![shown(&scratch)])
+        } else {
+            (shown(&scratch), Vec::new())
+        };
+        let router = Router::new(hosts, hands.excluded_tools);
+        let (is_shared, guidance) = (project.writable, Mutex::new(guidance));
+        Ok(Some(ChatPlace { path, is_shared, readable, writable, router, briefing, guidance, memory }))
+    }
+
+    /// The project, and the other paths that the agent may read. Nobody hands over all of a home, or more, by being in
+    /// it: there the agent only looks. What the config opens for reading only stays so.
+    fn grounds(&self, configured: &[ContextPath]) -> (ContextPath, Vec<ContextPath>) {
+        let dir = self.cwd.canonicalize().unwrap_or_else(|_| self.cwd.clone());
+        let home = self.home.as_ref().and_then(|home| home.canonicalize().ok());
+        let path = dir.display().to_string();
+        let mut project = ContextPath { path, writable: true, protected: Vec::new() };
+        project.writable = dir.parent().is_some() && !home.is_some_and(|home| home.starts_with(&dir));
+        let mut others = Vec::new();
+        for context in configured {
+            if context.path == project.path {
+                project.writable &= context.writable;
+                project.protected.extend(context.protected.iter().cloned());
+            } else if context.writable && Path::new(&context.path).starts_with(&dir) {
+                project.protected.extend(context.protected.iter().cloned());
+            } else {
+                others.push(ContextPath { writable: false, ..context.clone() });
+            }
+        }
+        (project, others)
+    }
+}
+
+impl Workplace for ChatPlace {
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
+    fn host(&self) -> &dyn ToolHost {
+        &self.router
+    }
+
+    fn reach(&self, _access: ContextAccess) -> (Vec<String>, Vec<String>) {
+        (self.readable.clone(), self.writable.clone())
+    }
+
+    fn briefing(&self, access: ContextAccess) -> String {
+        let guidance = self.guidance.lock().unwrap_or_else(PoisonError::into_inner);
+        format!("{}{}", self.briefing.text(), guidance.text(access))
+    }
+
+    fn keep(&self, _label: AnswerLabel) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    /// There is nobody else's work to see; its own notes are what they are now.
+    fn show(&self, _labels: Vec<AnswerLabel>) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async move {
+            let Some(memory) = self.memory.clone() else { return Ok(()) };
+            let notes = aside(move || Ok(guidance::notes(&memory))).await?;
+            self.guidance.lock().unwrap_or_else(PoisonError::into_inner).notes = Some(notes);
+            Ok(())
+        })
+    }
+
+    fn view_of(&self, _agent: u32) -> String {
+        String::new()
+    }
+
+    fn take<'a>(&'a self, _from: &'a str, _name: &'a str) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async { Err("nothing is taken over into a conversation".to_owned()) })
+    }
+
+    fn open_context(&self) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn close_context(&self) -> BoxFuture<'_, Result<Vec<FileWrite>, String>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+}

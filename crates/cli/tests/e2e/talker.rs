@@ -1,0 +1,211 @@
+//! The interactive agent's own hands: the files of the project, MCP servers, and nothing else.
+
+use althing_testkit::{Action, Recorded, Reply, Script};
+use serde_json::{Value, json};
+
+use super::support::{LIMIT, SKY, Scene, Team};
+
+const TALKER: &str = "talker";
+
+/// An agent to talk to that calls these tools, one in each reply, and then says what came of the last one.
+fn scene(calls: impl Fn(&Scene) -> Vec<(&'static str, Value)>, backend: &Value) -> Scene {
+    let script: std::sync::Arc<std::sync::OnceLock<Vec<(&'static str, Value)>>> = std::sync::Arc::default();
+    let known = script.clone();
+    let talker = Action::with(move |request: &Recorded| {
+        let results = request.messages().iter().filter(|message| message["role"] == "tool").count();
+        match known.get().and_then(|calls| calls.get(results)) {
+            Some((tool, arguments)) => Reply::call(*tool, arguments),
+            None => Reply::text("done"),
+        }
+    });
+    let scene = Scene::new(1, Script::parliament().on(TALKER).always(talker));
+    let base = scene.server.base_url();
+    let mut own = json!({"type": "chatcompletion", "model": TALKER, "base_url": base});
+    own.as_object_mut().unwrap().extend(backend.as_object().unwrap().clone());
+    let team = Team::on(&base, 1).rule("interactive_mode", json!({"backend": own}));
+    scene.althing.file("team.yaml", team.text());
+    script.set(calls(&scene)).unwrap();
+    scene
+}
+
+fn chat(scene: &Scene, args: &[&str]) -> althing_testkit::Output {
+    let command = scene.althing.again().args(["chat", "--config", "team.yaml"]).args(args);
+    command.stdin("Please look after my files\n").spawn().wait(LIMIT)
+}
+
+/// What the tools said, one text for each call.
+fn told(scene: &Scene) -> Vec<String> {
+    let last = scene.server.requests().into_iter().rfind(|request| request.model() == TALKER).unwrap();
+    let results = last.messages().iter().filter(|message| message["role"] == "tool");
+    results.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn the_agent_looks_at_the_project_and_edits_a_file_of_it() {
+    let scene = scene(
+        |_| {
+            vec![
+                ("list_directory", json!({"path": "."})),
+                ("search", json!({"pattern": "colour"})),
+                ("read_file", json!({"path": "src/paint.txt"})),
+                ("edit_file", json!({"path": "src/paint.txt", "old": "colour: red", "new": "colour: blue"})),
+                ("write_file", json!({"path": "notes/new.md", "content": "blue it is\n"})),
+            ]
+        },
+        &json!({}),
+    );
+    scene.althing.file("src/paint.txt", "colour: red\n");
+    let output = chat(&scene, &[]).expect_code(0);
+    assert_eq!(output.stdout, "done\n");
+    let told = told(&scene);
+    assert!(told[0].contains("src"), "{told:?}");
+    assert!(told[1].contains("paint.txt") && told[2].contains("colour: red"), "{told:?}");
+    let file = |name: &str| std::fs::read_to_string(scene.althing.work_dir().join(name)).unwrap();
+    assert_eq!(file("src/paint.txt"), "colour: blue\n", "{told:?}");
+    assert_eq!(file("notes/new.md"), "blue it is\n", "{told:?}");
+}
+
+// spec: interactive/interactive-agent-system-prompt/no-coordination-tools
+#[test]
+fn the_agent_cannot_leave_the_project_nor_touch_what_nobody_writes_there() {
+    let scene = scene(
+        |scene| {
+            let outside = scene.althing.home_dir().join("outside.txt");
+            std::fs::write(&outside, "private\n").unwrap();
+            std::os::unix::fs::symlink(&outside, scene.althing.work_dir().join("link.txt")).unwrap();
+            vec![
+                ("read_file", json!({"path": outside})),
+                ("read_file", json!({"path": "link.txt"})),
+                ("write_file", json!({"path": "../outside.txt", "content": "x"})),
+                ("write_file", json!({"path": ".git/hooks/pre-commit", "content": "x"})),
+                ("read_file", json!({"path": scene.althing.state_dir().join("trust.json")})),
+                ("run_command", json!({"command": "true"})),
+            ]
+        },
+        &json!({}),
+    );
+    chat(&scene, &[]).expect_code(0);
+    let told = told(&scene);
+    assert_eq!(told.len(), 6);
+    assert!(told[0].contains("outside what you may use"), "{told:?}");
+    assert!(!told.iter().any(|text| text.contains("private")), "{told:?}");
+    assert!(told[3].contains("never written"), "{told:?}");
+    assert!(told[5].contains("no tool"), "{told:?}");
+    let left = scene.althing.work_dir().parent().unwrap().join("outside.txt");
+    assert!(!left.exists() && !scene.althing.work_dir().join(".git").exists());
+    let request = scene.server.requests().into_iter().find(|request| request.model() == TALKER).unwrap();
+    let tools = request.tool_names();
+    for never in ["new_answer", "vote", "ask_others", "run_command"] {
+        assert!(!tools.contains(&never), "{tools:?}");
+    }
+    assert!(tools.contains(&"launch_run") && tools.contains(&"edit_file"), "{tools:?}");
+}
+
+#[test]
+fn started_in_the_home_directory_the_agent_looks_and_changes_nothing() {
+    let scene = scene(|_| vec![("write_file", json!({"path": "dot.profile", "content": "x"}))], &json!({}));
+    let command = scene.althing.again().args(["chat", "--config", "team.yaml"]);
+    let home = scene.althing.work_dir();
+    command.env("HOME", &home).stdin("Write into my home\n").spawn().wait(LIMIT).expect_code(0);
+    assert!(told(&scene)[0].contains("read-only"), "{:?}", told(&scene));
+    assert!(!home.join("dot.profile").exists());
+}
+
+#[test]
+fn the_agent_reads_what_a_run_left_and_nothing_else_of_the_state() {
+    let script = Script::parliament().on(TALKER).always(Action::with(|request: &Recorded| {
+        let results: Vec<&Value> =
+            request.messages().iter().filter(|message| message["role"] == "tool").collect();
+        let Some(first) = results.first() else {
+            let launch = json!({"task": "Say hi", "agent_mode": "single", "refinement": false});
+            return Reply::call("launch_run", &launch);
+        };
+        let result: Value = serde_json::from_str(first["content"].as_str().unwrap()).unwrap();
+        let log = result["log_dir"].as_str().unwrap();
+        match results.len() {
+            1 => Reply::call("read_file", &json!({"path": format!("{log}/final_answer.md")})),
+            2 => Reply::call("read_file", &json!({"path": format!("{log}/../../events.jsonl")})),
+            _ => Reply::text("done"),
+        }
+    }));
+    let scene = Scene::new(1, script);
+    let base = scene.server.base_url();
+    let own = json!({"type": "chatcompletion", "model": TALKER, "base_url": base});
+    let team = Team::on(&base, 1).rule("interactive_mode", json!({"backend": own}));
+    scene.althing.file("team.yaml", team.text());
+    chat(&scene, &["--approve", "always"]).expect_code(0);
+    let told = told(&scene);
+    let result: Value = serde_json::from_str(&told[0]).unwrap();
+    let answer = result["final_answer"].as_str().unwrap();
+    assert!(told[1].contains(answer), "{told:?}");
+    assert!(told[2].contains("outside") || told[2].contains("closed"), "{told:?}");
+}
+
+#[test]
+fn the_agent_calls_the_tool_of_an_mcp_server_of_its_own_or_of_the_first_agents() {
+    let servers = json!([{"name": "sky", "type": "stdio", "command": "python3", "args": ["sky.py"]}]);
+    let call = |_: &Scene| vec![("mcp__sky__weather", json!({"city": "Þingvellir"}))];
+    let own = scene(call, &json!({"mcp_servers": servers}));
+    let first = scene(call, &json!({}));
+    let base = first.server.base_url();
+    let backend = json!({"type": "chatcompletion", "model": TALKER, "base_url": base});
+    let team = Team::on(&base, 1)
+        .backend(0, "mcp_servers", servers)
+        .rule("interactive_mode", json!({"backend": backend}));
+    first.althing.file("team.yaml", team.text());
+    for scene in [own, first] {
+        scene.althing.file("sky.py", SKY);
+        chat(&scene, &[]).expect_code(0);
+        assert!(told(&scene)[0].contains("Sunny in Þingvellir"), "{:?}", told(&scene));
+    }
+}
+
+/// Stands for `claude`: leaves a file where it works, calls one of our tools the first time, and says what it knows.
+const CLAUDE: &str = r#"#!/usr/bin/env python3
+import json, os, sys, urllib.request
+prompt = sys.stdin.read()
+config = json.loads(sys.argv[sys.argv.index("--mcp-config") + 1])["mcpServers"]["althing"]
+token = config["headers"]["Authorization"].replace("${ALTHING_MCP_TOKEN}", os.environ.get("ALTHING_MCP_TOKEN", ""))
+for name, value in os.environ.items():
+    token = token.replace("${" + name + "}", value)
+session = None
+def ask(method, params, id=None):
+    global session
+    body = {"jsonrpc": "2.0", "method": method, "params": params}
+    if id: body["id"] = id
+    headers = {"Authorization": token, "Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    if session: headers["Mcp-Session-Id"] = session
+    answer = urllib.request.urlopen(urllib.request.Request(config["url"], json.dumps(body).encode(), headers))
+    session = answer.headers.get("Mcp-Session-Id") or session
+    return answer.read().decode()
+open("by-claude.txt", "w").write("written\n")
+said = "It is sunny: " + prompt.split("gave]")[-1].strip().splitlines()[0] if "gave]" in prompt else "calling"
+if said == "calling":
+    ask("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}, 1)
+    ask("notifications/initialized", {})
+    ask("tools/call", {"name": "mcp__sky__weather", "arguments": {"city": "Hof"}}, 2)
+print(json.dumps({"type": "system", "subtype": "init", "session_id": "s"}))
+print(json.dumps({"type": "result", "subtype": "success", "is_error": False, "result": said, "session_id": "s"}))
+"#;
+
+#[test]
+fn a_program_that_is_talked_to_works_in_the_project_and_calls_mcp_servers_through_us() {
+    use std::os::unix::fs::PermissionsExt;
+    let scene = Scene::new(1, Script::parliament());
+    let base = scene.server.base_url();
+    let servers = json!([{"name": "sky", "type": "stdio", "command": "python3", "args": ["sky.py"]}]);
+    let own = json!({"type": "claude_code", "mcp_servers": servers});
+    let team = Team::on(&base, 1).rule("interactive_mode", json!({"backend": own}));
+    scene.althing.file("team.yaml", team.text());
+    scene.althing.file("sky.py", SKY);
+    let bin = scene.althing.home_dir().join("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    std::fs::write(bin.join("claude"), CLAUDE).unwrap();
+    std::fs::set_permissions(bin.join("claude"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let command = scene.althing.again().env("PATH", path).args(["chat", "--config", "team.yaml"]);
+    let output = command.stdin("What is the weather in Hof?\n").spawn().wait(LIMIT).expect_code(0);
+    assert!(output.stdout.contains("It is sunny: Sunny in Hof"), "{}\n{}", output.stdout, output.stderr);
+    let written = std::fs::read_to_string(scene.althing.work_dir().join("by-claude.txt"));
+    assert_eq!(written.unwrap(), "written\n", "it works in the project itself");
+}
