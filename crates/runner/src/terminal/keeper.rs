@@ -98,6 +98,7 @@ impl Keeper {
             let now = Instant::now();
             self.look(now);
             self.type_prompt(now);
+            self.terminal.type_answer(now);
             let typed = self.terminal.type_pending();
             self.tell_prompt(typed);
             self.tell_screen(now);
@@ -116,6 +117,7 @@ impl Keeper {
             self.gone.map(|since| since + GONE_FOR),
             self.unshown.map(|since| since + SHOWN_WITHIN),
             self.prompt.as_ref().and_then(Prompt::due),
+            self.terminal.answer_due(),
             self.times.undrawn.then(|| self.times.drawn.map_or(now, |at| at + DRAWN_EVERY)),
             self.terminal.deadline(),
         ];
@@ -195,7 +197,7 @@ impl Keeper {
             self.times.unseen = None;
             self.sight = self.reader.read(&self.terminal.model());
             self.judge(now);
-        } else if self.gone.is_some() || self.unshown.is_some() {
+        } else if self.gone.is_some() || self.unshown.is_some() || self.terminal.is_unheard(now) {
             self.judge(now);
         }
         if self.times.restless.is_some_and(|since| now >= self.rest_due(since)) {
@@ -217,7 +219,7 @@ impl Keeper {
                 return;
             }
             self.unshown = None;
-            if let Some(native) = self.terminal.ask(question) {
+            if let Some(native) = self.terminal.ask(question, now) {
                 self.asked = true;
                 let options: Vec<_> = question.answers.iter().map(|(option, _)| option.clone()).collect();
                 let native = (!options.is_empty()).then_some(native);

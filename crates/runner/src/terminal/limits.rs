@@ -20,6 +20,10 @@ pub(super) const REST_AFTER: Duration = Duration::from_millis(300);
 pub(super) const REST_EVERY: Duration = Duration::from_secs(2);
 /// A question that is not seen for this long was answered.
 pub(super) const GONE_FOR: Duration = Duration::from_millis(150);
+/// Some programs hear no keys just after they drew a question: an answer is typed once it was there for this long.
+pub(super) const HEARD_AFTER: Duration = Duration::from_millis(500);
+/// A question that is still there this long after its answer was typed is asked again.
+pub(super) const UNHEARD_AFTER: Duration = Duration::from_secs(2);
 /// What a program says of itself is told after this long, even if its screen does not show for what it waits.
 pub(super) const SHOWN_WITHIN: Duration = Duration::from_millis(400);
 /// Front ends are told at most this often that the screen changed.

@@ -28,7 +28,7 @@ use crate::launch::{Input, Launch};
 use crate::program::{RAW_OUTPUT, RawFile};
 use althing_protocol::{ProgramEnd, ProgramJob, ReportSink, Screen, TaskId};
 use keeper::Keeper;
-use limits::{DRAIN, LAST_WORDS, TYPED_AHEAD};
+use limits::{DRAIN, HEARD_AFTER, LAST_WORDS, TYPED_AHEAD, UNHEARD_AFTER};
 use model::Model;
 use prompt::{Prompt, READY_LIMIT};
 use pty::{Pty, Size};
@@ -179,6 +179,18 @@ struct Terminal {
 struct Asked {
     question: Option<Question>,
     count: u64,
+    told: Option<Instant>,
+    /// The keys that answer it, and when they are typed.
+    answer: Option<(Instant, String)>,
+    /// When they were typed.
+    answered: Option<Instant>,
+}
+
+impl Asked {
+    /// Whether the answer was typed so long ago that a question that is still there was not answered by it.
+    fn is_unheard(&self, now: Instant) -> bool {
+        self.answered.is_some_and(|at| now >= at + UNHEARD_AFTER)
+    }
 }
 
 impl std::fmt::Debug for Terminal {
@@ -247,29 +259,53 @@ impl Terminal {
         let _ = self.pty.resize(size);
     }
 
-    /// Notes a question; gives its id if it is not the one that was told.
-    fn ask(&self, question: &Question) -> Option<String> {
+    /// Notes a question; gives its id if it is not the one that was told, or is that one again.
+    fn ask(&self, question: &Question, now: Instant) -> Option<String> {
         let mut asked = lock(&self.asked);
-        if asked.question.as_ref() == Some(question) {
+        if asked.question.as_ref() == Some(question) && !asked.is_unheard(now) {
             return None;
         }
-        asked.question = Some(question.clone());
-        asked.count += 1;
-        Some(format!("screen-{}", asked.count))
+        let count = asked.count + 1;
+        *asked = Asked { question: Some(question.clone()), count, told: Some(now), ..Asked::default() };
+        Some(format!("screen-{count}"))
     }
 
     fn asks_no_more(&self) {
-        lock(&self.asked).question = None;
+        let mut asked = lock(&self.asked);
+        *asked = Asked { count: asked.count, ..Asked::default() };
     }
 
     fn answer(&self, native: &str, option: &str) -> bool {
-        let asked = lock(&self.asked);
-        if native != format!("screen-{}", asked.count) {
+        let mut asked = lock(&self.asked);
+        if native != format!("screen-{}", asked.count) || asked.answer.is_some() || asked.answered.is_some() {
             return false;
         }
         let answers = asked.question.iter().flat_map(|question| &question.answers);
         let keys = answers.into_iter().find(|(known, _)| known.id == option).map(|(_, keys)| keys.clone());
-        keys.is_some_and(|keys| self.type_in(keys.as_bytes()))
+        let due = asked.told.map(|told| told + HEARD_AFTER);
+        asked.answer = due.zip(keys);
+        self.wake();
+        asked.answer.is_some()
+    }
+
+    /// Types an answer that is due.
+    fn type_answer(&self, now: Instant) {
+        let mut asked = lock(&self.asked);
+        if let Some((_, keys)) = asked.answer.take_if(|(due, _)| now >= *due) {
+            asked.answered = Some(now);
+            self.type_in(keys.as_bytes());
+        }
+    }
+
+    /// When there is something to do about an answer.
+    fn answer_due(&self) -> Option<Instant> {
+        let asked = lock(&self.asked);
+        let typed = asked.answer.as_ref().map(|(due, _)| *due);
+        typed.or(asked.answered.map(|at| at + UNHEARD_AFTER))
+    }
+
+    fn is_unheard(&self, now: Instant) -> bool {
+        lock(&self.asked).is_unheard(now)
     }
 
     fn end_by(&self, deadline: Instant) {

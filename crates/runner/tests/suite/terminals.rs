@@ -398,18 +398,46 @@ async fn a_program_that_nobody_looks_at_is_told_as_waiting_within_a_second() {
     assert_eq!(program.interactions().len(), 2, "{:?}", program.interactions());
 }
 
+/// The id of the nth question that can be answered by name.
+fn native(program: &Running, nth: usize) -> Option<String> {
+    let reports = program.reports.lock().unwrap();
+    let asks = reports.iter().filter_map(|(_, report)| match report {
+        ProgramReport::Waiting(ask) => Some(ask.clone()),
+        _ => None,
+    });
+    asks.collect::<Vec<_>>().get(nth).and_then(|ask| ask.native.clone())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_is_not_typed_before_a_program_that_just_asked_can_hear_it() {
+    // As claude does: what comes just after the question was drawn is dropped.
+    let script = r"stty -echo; printf 'May I go?\n> yes / no'; timeout --foreground 0.3 cat >/dev/null; read a; echo; echo got $a";
+    let mut program = Running::start(script, "", asking());
+    program.until("it asks", |program| native(program, 0).is_some()).await;
+    assert!(program.runner.answer(&program.task, &native(&program, 0).unwrap(), "yes"));
+    assert!(program.ended().await.ok);
+    assert!(program.clean().contains("got y"), "{}", program.clean());
+    assert_eq!(program.interactions(), ["waits: May I go?", "moved on"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_that_its_answer_did_not_settle_is_asked_again() {
+    let script = r"stty -echo; printf 'May I go?\n> yes / no'; read a; read b; echo; echo got $a $b";
+    let mut program = Running::start(script, "", asking());
+    program.until("it asks", |program| native(program, 0).is_some()).await;
+    let first = native(&program, 0).unwrap();
+    assert!(program.runner.answer(&program.task, &first, "yes"));
+    assert!(!program.runner.answer(&program.task, &first, "yes"), "it is answered once");
+    program.until("it asks again", |program| native(program, 1).is_some()).await;
+    assert!(program.runner.answer(&program.task, &native(&program, 1).unwrap(), "yes"));
+    assert!(program.ended().await.ok);
+    assert!(program.clean().contains("got y y"), "{}", program.clean());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_by_name_is_typed_into_the_question_it_was_for_and_no_other() {
     let script = r"printf 'May I go?\n> yes / no'; read a; printf '\033[2J\033[Hwell\n'; sleep 0.5; printf 'May I stay?\n> yes / no'; read b; echo; echo $a $b";
     let mut program = Running::start(script, "", asking());
-    let native = |program: &Running, nth: usize| {
-        let reports = program.reports.lock().unwrap();
-        let asks = reports.iter().filter_map(|(_, report)| match report {
-            ProgramReport::Waiting(ask) => Some(ask.clone()),
-            _ => None,
-        });
-        asks.collect::<Vec<_>>().get(nth).and_then(|ask| ask.native.clone())
-    };
     program.until("it asks", |program| native(program, 0).is_some()).await;
     let first = native(&program, 0).unwrap();
     assert!(!program.runner.answer(&program.task, "another", "yes"));
