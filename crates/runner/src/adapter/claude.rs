@@ -2,8 +2,8 @@
 
 use super::events::{Complaint, Events, JsonLines, count, did, said, text};
 use super::{
-    AgentAdapter, Assignment, Conversations, Ending, Exit, Freedom, LaunchConfig, Meaning, OutputParser,
-    OwnPlace, SERVER, Spent, TOKEN_VARIABLE, Toolbox,
+    AgentAdapter, Assignment, Conversations, Ending, Exit, FirstStart, Freedom, LaunchConfig, Meaning,
+    OutputParser, OwnPlace, SERVER, SetUp, Spent, TOKEN_VARIABLE, Toolbox,
 };
 use crate::dialogue::{ClaudeControl, Dialogue};
 use althing_protocol::{Item, Usage};
@@ -13,6 +13,9 @@ use std::collections::HashMap;
 /// The program `claude`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Claude;
+
+/// The variable that holds an API key.
+const API_KEY: &str = "ANTHROPIC_API_KEY";
 
 impl Claude {
     fn common(task: &Assignment<'_>, config: &mut LaunchConfig) {
@@ -65,6 +68,18 @@ impl AgentAdapter for Claude {
         Self::common(task, &mut config);
         // What it does by itself nowadays decides alone; the mode of this name asks, in old releases and in new ones.
         config.args.extend(["--permission-mode", "default"].map(str::to_owned));
+        let mut set = |name: &str| config.env.push((name.to_owned(), "1".to_owned()));
+        // Whoever wrote the task chose the folder; the dialog about it quits by default.
+        set("CLAUDE_CODE_SANDBOXED");
+        if let FirstStart::Keyed(variable) = task.first_start {
+            // No dialogs of a first start, which end in signing in. A key that no dialog approved counts only by way of a
+            // helper.
+            set("IS_DEMO");
+            if variable == API_KEY {
+                let settings = json!({ "apiKeyHelper": format!("printenv {API_KEY}") });
+                config.args.extend(["--settings".to_owned(), settings.to_string()]);
+            }
+        }
         config
     }
 
@@ -103,6 +118,14 @@ impl AgentAdapter for Claude {
         let mut config = LaunchConfig { program: "claude".to_owned(), args, ..LaunchConfig::default() };
         Self::common(task, &mut config);
         Some((config, Box::new(ClaudeControl::new(&task.spec.prompt, self.parser()))))
+    }
+
+    fn set_up(&self) -> Option<SetUp> {
+        Some(SetUp {
+            settings: OwnPlace::new(".claude.json", "CLAUDE_CONFIG_DIR", ".claude.json"),
+            signs: &["/hasCompletedOnboarding"],
+            keys: &["ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", API_KEY],
+        })
     }
 
     fn parser(&self) -> Box<dyn OutputParser> {

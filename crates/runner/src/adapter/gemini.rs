@@ -2,8 +2,8 @@
 
 use super::events::{Complaint, Events, JsonLines, count, did, said, text};
 use super::{
-    AgentAdapter, Assignment, Conversations, Ending, Exit, Freedom, LaunchConfig, MadeFile, Meaning,
-    OutputParser, OwnPlace, SERVER, Spent, TOKEN_VARIABLE, Toolbox,
+    AgentAdapter, Assignment, Conversations, Ending, Exit, FirstStart, Freedom, LaunchConfig, MadeFile,
+    Meaning, OutputParser, OwnPlace, SERVER, SetUp, Spent, TOKEN_VARIABLE, Toolbox,
 };
 use crate::dialogue::{Acp, Dialogue};
 use althing_protocol::{Item, Usage};
@@ -19,6 +19,8 @@ pub struct Gemini;
 const URL_VARIABLE: &str = "ALTHING_URL";
 /// Its settings for one project, inside the directory it works in.
 const SETTINGS: &str = ".gemini/settings.json";
+/// The variable that names where its settings for its person are.
+const HOME_VARIABLE: &str = "GEMINI_CLI_HOME";
 
 impl Gemini {
     fn common(task: &Assignment<'_>, config: &mut LaunchConfig) {
@@ -31,6 +33,18 @@ impl Gemini {
             None => arg(&["--session-id", task.fresh]),
         }
         config.env.push(("GEMINI_CLI_TRUST_WORKSPACE".to_owned(), "true".to_owned()));
+    }
+
+    /// It asks how to sign in, or refuses to talk, until its settings say so; they are ours where its person has none, and
+    /// are then beside the conversation, with the task.
+    fn sign_in(task: &Assignment<'_>, config: &mut LaunchConfig) {
+        if task.first_start == FirstStart::Left {
+            return;
+        }
+        let home = task.dir.join("gemini");
+        let settings = json!({ "security": { "auth": { "selectedType": "gemini-api-key" } } });
+        config.files.push(MadeFile { path: home.join(SETTINGS), text: settings.to_string() });
+        config.env.push((HOME_VARIABLE.to_owned(), home.to_string_lossy().into_owned()));
     }
 
     /// It reads servers from settings only: those of the directory it works in. No secret is in them.
@@ -78,6 +92,7 @@ impl AgentAdapter for Gemini {
     fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig {
         let mut config = LaunchConfig { program: "gemini".to_owned(), ..LaunchConfig::default() };
         Self::common(task, &mut config);
+        Self::sign_in(task, &mut config);
         config
     }
 
@@ -103,8 +118,17 @@ impl AgentAdapter for Gemini {
             args.extend(["-m".to_owned(), model.clone()]);
         }
         let env = vec![("GEMINI_CLI_TRUST_WORKSPACE".to_owned(), "true".to_owned())];
-        let config = LaunchConfig { program: "gemini".to_owned(), args, env, files: Vec::new() };
+        let mut config = LaunchConfig { program: "gemini".to_owned(), args, env, files: Vec::new() };
+        Self::sign_in(task, &mut config);
         Some((config, Box::new(Acp::new("gemini", &task.spec.prompt, &task.spec.cwd, task.resume))))
+    }
+
+    fn set_up(&self) -> Option<SetUp> {
+        Some(SetUp {
+            settings: OwnPlace::new(SETTINGS, HOME_VARIABLE, SETTINGS),
+            signs: &["/security/auth/selectedType", "/selectedAuthType"],
+            keys: &["GEMINI_API_KEY"],
+        })
     }
 
     fn parser(&self) -> Box<dyn OutputParser> {
@@ -116,7 +140,7 @@ impl AgentAdapter for Gemini {
     }
 
     fn own_places(&self) -> Vec<OwnPlace> {
-        vec![OwnPlace::new(".gemini", "GEMINI_CLI_HOME", ".gemini")]
+        vec![OwnPlace::new(".gemini", HOME_VARIABLE, ".gemini")]
     }
 
     fn own_variables(&self) -> Vec<String> {

@@ -48,6 +48,29 @@ pub struct Assignment<'a> {
     pub tools: Option<&'a Toolbox>,
     /// Whether it runs as root; some refuse their bypass flag then unless they are told that it is meant.
     pub as_root: bool,
+    /// Whether its person has been through its first start.
+    pub first_start: FirstStart,
+}
+
+/// Whether a program's person has been through its first start, with its questions about themes, folders and accounts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FirstStart {
+    /// They have, or it is not known, or they must: the program asks what it likes.
+    #[default]
+    Left,
+    /// They have not, and need not: this variable holds what signs it in.
+    Keyed(&'static str),
+}
+
+/// How it is seen whether a program's person has been through its first start. Its settings are only looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetUp {
+    /// Its own settings, in JSON.
+    pub settings: OwnPlace,
+    /// Places in them of which one is filled afterwards (JSON pointers).
+    pub signs: &'static [&'static str],
+    /// Variables that can sign it in, the one that counts most first.
+    pub keys: &'static [&'static str],
 }
 
 /// How much a program may do without asking.
@@ -113,6 +136,12 @@ pub struct OwnPlace {
 }
 
 impl OwnPlace {
+    /// Where it is, by this environment.
+    pub(crate) fn path(&self, home: &Path, env: &dyn Fn(&str) -> Option<PathBuf>) -> PathBuf {
+        let named = self.unless.as_ref().and_then(|(name, below)| Some(env(name)?.join(below)));
+        named.unwrap_or_else(|| home.join(&self.in_home))
+    }
+
     fn new(in_home: &str, variable: &str, below: &str) -> Self {
         let unless = Some((variable.to_owned(), below.to_owned()));
         Self { in_home: in_home.to_owned(), unless, tell: false }
@@ -147,6 +176,11 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
     /// How it is started to be spoken to over its structured protocol, so that it asks a person before it acts; None
     /// where it has none.
     fn dialogue(&self, _task: &Assignment<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
+        None
+    }
+
+    /// How it is seen whether its person has been through its first start, where that can be spared them.
+    fn set_up(&self) -> Option<SetUp> {
         None
     }
 

@@ -1,8 +1,8 @@
 //! Everything that must be known to start a program for a task, in a terminal or on pipes.
 
 use super::files::MadeFiles;
-use super::walls::{Ground, Inside, Prepared, Terms, prepare, terms};
-use crate::adapter::{Adapters, AgentAdapter, Assignment, Conversations, Freedom, Toolbox};
+use super::walls::{Ground, Inside, Prepared, Terms, first_start, prepare, terms};
+use crate::adapter::{Adapters, AgentAdapter, Assignment, Conversations, FirstStart, Freedom, Toolbox};
 use crate::confinement::Confinement;
 use crate::dialogue::Dialogue;
 use crate::guarded::Launcher;
@@ -120,6 +120,7 @@ impl Starter {
             dir: want.dir,
             tools: want.tools,
             as_root: rustix::process::geteuid().is_root(),
+            first_start: if asks { first_start(&**adapter, &spec.env) } else { FirstStart::Left },
         };
         let mut dialogue = None;
         let config = if interactive {

@@ -4,13 +4,14 @@
 //! A program never runs in weaker walls than it was given its freedom for: what cannot be confined is refused or, for an
 //! agent, started in its own strictest mode.
 
-use crate::adapter::{AgentAdapter, Freedom, LaunchConfig, find_program};
+use crate::adapter::{AgentAdapter, FirstStart, Freedom, LaunchConfig, find_program};
 use crate::confinement::Confinement;
 use crate::landlocked;
 use crate::launch::{Input, Launch, Restrict};
 use crate::policy::{ContextMount, Reach};
 use crate::view::View;
 use althing_protocol::{ContextAccess, ProgramSpec};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -235,20 +236,37 @@ fn programs(program: &Path, search: &str, home: &Path) -> Vec<PathBuf> {
 fn own_places(adapter: &dyn AgentAdapter, env: &mut Vec<(String, String)>, home: &Path) -> Vec<PathBuf> {
     let mut places = Vec::new();
     for own in adapter.own_places() {
-        let named =
-            own.unless.as_ref().and_then(|(name, below)| Some(Path::new(value(env, name)?).join(below)));
-        let path = named.clone().unwrap_or_else(|| home.join(own.in_home));
+        let path = own.path(home, &|name| value(env, name).map(PathBuf::from));
         if !path.is_absolute() {
             continue;
         }
         // If it cannot be made, the program says better than we what it lacks.
         let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
-        if let Some((name, _)) = own.unless.filter(|_| own.tell && named.is_none()) {
+        if let Some((name, _)) = own.unless.filter(|(name, _)| own.tell && value(env, name).is_none()) {
             set(env, &name, &path.to_string_lossy());
         }
         places.push(path);
     }
     places
+}
+
+/// Whether a program's person has been through its first start. A program whose settings cannot be read is not newly met.
+pub(super) fn first_start(adapter: &dyn AgentAdapter, spec_env: &BTreeMap<String, String>) -> FirstStart {
+    let Some(set_up) = adapter.set_up() else { return FirstStart::Left };
+    let env = environment(adapter, &[], spec_env);
+    let Some(home) = value(&env, "HOME").map(Path::new) else { return FirstStart::Left };
+    let settings = set_up.settings.path(home, &|name| value(&env, name).map(PathBuf::from));
+    let filled = |value: &Value| !matches!(value, Value::Null | Value::Bool(false));
+    let is_set_up = match std::fs::read(&settings) {
+        Ok(bytes) => serde_json::from_slice::<Value>(&bytes)
+            .map_or(true, |known| set_up.signs.iter().any(|sign| known.pointer(sign).is_some_and(filled))),
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+    };
+    let key = set_up.keys.iter().find(|name| value(&env, name).is_some());
+    match key {
+        Some(key) if !is_set_up => FirstStart::Keyed(key),
+        _ => FirstStart::Left,
+    }
 }
 
 /// The environment of a program: an allow-list for agents; for the user's own command all but secrets.
@@ -296,4 +314,46 @@ fn in_dir(program: &str, cwd: &Path) -> String {
 
 fn real(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_start;
+    use crate::adapter::{Claude, Codex, FirstStart, Gemini};
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn only_somebody_who_has_a_key_and_was_never_asked_is_spared_a_first_start() {
+        let home = tempfile::tempdir().unwrap();
+        let settings = home.path().join(".claude.json");
+        let variables = |key: &str| {
+            let all = [
+                ("HOME", home.path().to_str().unwrap()),
+                ("CLAUDE_CONFIG_DIR", ""),
+                ("GEMINI_CLI_HOME", ""),
+                ("ANTHROPIC_AUTH_TOKEN", ""),
+                ("CLAUDE_CODE_OAUTH_TOKEN", ""),
+                ("ANTHROPIC_API_KEY", key),
+                ("GEMINI_API_KEY", key),
+            ];
+            all.map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into_iter()
+                .collect::<BTreeMap<_, _>>()
+        };
+        let (keyed, bare) = (variables("a-key"), variables(""));
+        assert_eq!(first_start(&Claude, &bare), FirstStart::Left, "there is nothing to sign in with");
+        assert_eq!(first_start(&Claude, &keyed), FirstStart::Keyed("ANTHROPIC_API_KEY"));
+        assert_eq!(first_start(&Gemini, &keyed), FirstStart::Keyed("GEMINI_API_KEY"));
+        assert_eq!(first_start(&Codex, &keyed), FirstStart::Left);
+        std::fs::write(&settings, r#"{"numStartups":3}"#).unwrap();
+        assert_eq!(
+            first_start(&Claude, &keyed),
+            FirstStart::Keyed("ANTHROPIC_API_KEY"),
+            "it ran on pipes only"
+        );
+        std::fs::write(&settings, r#"{"hasCompletedOnboarding":true}"#).unwrap();
+        assert_eq!(first_start(&Claude, &keyed), FirstStart::Left);
+        std::fs::write(&settings, "{").unwrap();
+        assert_eq!(first_start(&Claude, &keyed), FirstStart::Left, "what cannot be read is not judged");
+    }
 }

@@ -2,8 +2,8 @@
 
 use althing_protocol::{ExecutionMode, Item, ProgramSpec, Usage};
 use althing_runner::adapter::{
-    Adapters, AgentAdapter, Assignment, Conversations, CustomAdapter, Ending, Exit, Freedom, LaunchConfig,
-    Meaning, Stream, find_program,
+    Adapters, AgentAdapter, Assignment, Conversations, CustomAdapter, Ending, Exit, FirstStart, Freedom,
+    LaunchConfig, Meaning, Stream, find_program,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +27,16 @@ fn spec(adapter: &str, prompt: &str) -> ProgramSpec {
 
 fn assignment<'a>(spec: &'a ProgramSpec, resume: Option<&'a str>, freedom: Freedom) -> Assignment<'a> {
     let fresh = "50fb67d5-4fe4-4198-9469-05ba78b9fa60";
-    Assignment { spec, resume, fresh, freedom, dir: Path::new("/task"), tools: None, as_root: true }
+    Assignment {
+        spec,
+        resume,
+        fresh,
+        freedom,
+        dir: Path::new("/task"),
+        tools: None,
+        as_root: true,
+        first_start: FirstStart::Left,
+    }
 }
 
 fn headless(name: &str, prompt: &str, resume: Option<&str>, freedom: Freedom) -> LaunchConfig {
@@ -83,6 +92,29 @@ fn an_adapter_gives_its_own_command_and_arguments() {
     spec.command = ["make", "-j", "a b"].map(str::to_owned).to_vec();
     let config = adapter("command").launch_config(&assignment(&spec, None, Freedom::Full));
     assert_eq!((config.program.as_str(), config.args), ("make", vec!["-j".to_owned(), "a b".to_owned()]));
+}
+
+#[test]
+fn the_dialogs_of_a_first_start_are_spared_whoever_has_a_key_and_was_never_asked() {
+    let started = |name: &str, first_start: FirstStart| {
+        let spec = spec(name, "");
+        let task = Assignment { first_start, ..assignment(&spec, None, Freedom::Ask) };
+        adapter(name).launch_config(&task)
+    };
+    let has = |config: &LaunchConfig, variable: &str| config.env.iter().any(|(name, _)| name == variable);
+    let known = started("claude", FirstStart::Left);
+    assert!(has(&known, "CLAUDE_CODE_SANDBOXED") && !has(&known, "IS_DEMO"), "{known:?}");
+    assert!(!known.args.contains(&"--settings".to_owned()), "how they sign in is theirs to say: {known:?}");
+    let keyed = started("claude", FirstStart::Keyed("ANTHROPIC_API_KEY"));
+    assert!(has(&keyed, "IS_DEMO"), "{keyed:?}");
+    assert!(keyed.args.contains(&r#"{"apiKeyHelper":"printenv ANTHROPIC_API_KEY"}"#.to_owned()), "{keyed:?}");
+    let token = started("claude", FirstStart::Keyed("ANTHROPIC_AUTH_TOKEN"));
+    assert!(has(&token, "IS_DEMO") && !token.args.contains(&"--settings".to_owned()), "{token:?}");
+    let known = started("gemini", FirstStart::Left);
+    assert!(known.files.is_empty() && !has(&known, "GEMINI_CLI_HOME"), "{known:?}");
+    let keyed = started("gemini", FirstStart::Keyed("GEMINI_API_KEY"));
+    assert!(has(&keyed, "GEMINI_CLI_HOME"), "{keyed:?}");
+    assert!(keyed.files.iter().all(|file| file.path.starts_with("/task")), "a file of ours: {keyed:?}");
 }
 
 // spec: core/agent-adapter-interface/headless-launch-configuration
