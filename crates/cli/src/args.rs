@@ -47,6 +47,10 @@ pub struct Options {
     #[arg(long, global = true, value_name = "all", num_args = 0..=1, require_equals = true, default_missing_value = "facts")]
     pub stream_events: Option<StreamEvents>,
 
+    /// Ops as lines of JSON on stdin, as `chat --json` takes them: answers to what programs ask, keys for their terminals
+    #[arg(long, global = true)]
+    pub take_ops: bool,
+
     /// One result object on stdout at the end
     #[arg(long, global = true, conflicts_with = "stream_events")]
     pub json: bool,

@@ -2,6 +2,7 @@
 
 use crate::args::{Options, StreamEvents};
 use crate::exit::{Exit, Failure};
+use crate::ops;
 use crate::show::{self, Live, Plain};
 use crate::stop::StopSignals;
 use crate::surroundings::{Surroundings, SystemClock};
@@ -14,6 +15,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::runtime::Runtime;
+use tokio::sync::mpsc::UnboundedReceiver;
 
 /// How often the live display is redrawn.
 const REDRAW: Duration = Duration::from_millis(125);
@@ -63,6 +65,8 @@ pub struct Follower<'a> {
     workflow: Option<WorkflowExecutor>,
     log_dir: PathBuf,
     signals: StopSignals,
+    /// Ops on stdin, where they are taken.
+    ops: Option<UnboundedReceiver<String>>,
     /// Why events could not be written to stdout.
     lost: Option<std::io::Error>,
     resume_command: String,
@@ -100,6 +104,7 @@ impl<'a> Follower<'a> {
             workflow: None,
             log_dir,
             signals,
+            ops: options.take_ops.then(ops::lines),
             lost: None,
             resume_command,
         }
@@ -166,6 +171,15 @@ impl<'a> Follower<'a> {
                     // A session that has ended already says so itself.
                     let _ = submitter.submit(Op::Shutdown, Origin::Signal);
                 }
+                line = next(&mut self.ops) => match line {
+                    None => self.ops = None,
+                    Some(line) if line.trim().is_empty() => {}
+                    Some(line) => match ops::read(&line) {
+                        // A session that has ended already says so itself.
+                        Ok(op) => drop(submitter.submit(op, Origin::User)),
+                        Err(why) => show::say(&why),
+                    },
+                },
                 () = &mut patience, if signalled => return Err(self.cut_short("stopping took too long")),
                 _ = redraw.tick(), if live => {
                     if let Display::Live(live) = &mut self.display {
@@ -365,5 +379,13 @@ impl<'a> Follower<'a> {
     fn lost_output(&self, place: &str, error: &std::io::Error, result: &RunResult) -> Failure {
         Failure::usage(format!("the answer could not be written to {place}: {error}"))
             .hint(format!("it is kept in {}/final_answer.md (session {})", result.log_dir, self.session))
+    }
+}
+
+/// The next line, where there are any to come.
+async fn next(lines: &mut Option<UnboundedReceiver<String>>) -> Option<String> {
+    match lines {
+        Some(lines) => lines.recv().await,
+        None => std::future::pending().await,
     }
 }

@@ -5,6 +5,7 @@ use super::resume::Reopened;
 use crate::args::{Approve, Options};
 use crate::conversation::{self, Conversation};
 use crate::exit::{Exit, Failure};
+use crate::ops;
 use crate::session::{self, Begun, NewSession};
 use crate::show;
 use crate::stop::StopSignals;
@@ -16,7 +17,7 @@ use althing_protocol::{
     LaunchRun, ModeChoice, NoticeLevel, Op, Origin, Phase, Proposal, RunResult, RunStatus, Seq, SessionKind,
     TaskId, TaskSpec, Verdict,
 };
-use std::io::{BufRead, Write};
+use std::io::Write;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 pub fn run(options: &Options, approve: Approve, surroundings: &Surroundings) -> Result<Exit, Failure> {
@@ -40,7 +41,7 @@ pub fn run(options: &Options, approve: Approve, surroundings: &Surroundings) -> 
         json: options.json,
         approve,
         submitter: orchestrator.submitter(),
-        lines: Some(lines()),
+        lines: Some(ops::lines()),
         state: ChatState::Idle,
         unheard: 0,
         sent: 0,
@@ -74,20 +75,6 @@ pub fn run(options: &Options, approve: Approve, surroundings: &Surroundings) -> 
         }
         Err(_) => Err(Failure { exit: Exit::NoAnswer, ..Failure::usage("the session broke off") }),
     }
-}
-
-/// What stdin says, line by line; it ends with stdin.
-fn lines() -> UnboundedReceiver<String> {
-    let (send, receive) = tokio::sync::mpsc::unbounded_channel();
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines() {
-            let Ok(line) = line else { return };
-            if send.send(line).is_err() {
-                return;
-            }
-        }
-    });
-    receive
 }
 
 /// The conversation as a script sees it.
@@ -176,12 +163,9 @@ impl Chat {
             return;
         }
         if self.json {
-            match serde_json::from_str::<Op>(line) {
-                Ok(op @ (Op::StartRun { .. } | Op::StartChat { .. } | Op::StartWorkflow { .. })) => {
-                    show::say(&format!("not taken: this conversation is open already ({op:?})"));
-                }
+            match ops::read(line) {
                 Ok(op) => self.submit(op),
-                Err(error) => show::say(&format!("not an op: {error} (in: {line})")),
+                Err(why) => show::say(&why),
             }
             return;
         }

@@ -21,6 +21,7 @@ pub fn is_meant(options: &Options, surroundings: &Surroundings) -> bool {
     let script = options.automation
         || options.json
         || options.stream_events.is_some()
+        || options.take_ops
         || options.output_file.is_some()
         || options.plan_and_execute
         || options.execute_plan.is_some();

@@ -260,3 +260,20 @@ fn running_and_every_change_of_a_tasks_status_are_events() {
     assert_eq!(statuses("w1.a"), ["RUNNING", "DONE"]);
     assert_eq!(statuses("w1.b"), ["RUNNING", "FAILED"]);
 }
+
+#[test]
+fn what_a_task_waits_for_can_be_typed_by_a_script_over_stdin() {
+    let althing = althing();
+    let mut asks = script("asks", "echo Your name?; read name; echo Hello $name");
+    asks["executionMode"] = "interactive".into();
+    workflow(&althing, &[vec![asks]]);
+    let args = ["workflow", "run", "flow.yaml", "--offline", "--stream-events=all", "--take-ops"];
+    let running = althing.again().args(args).open_stdin().spawn();
+    running.wait_for_stdout(|line| line.contains("Your name?"), LIMIT);
+    running.write_stdin("{\"op\": \"inputs\"}\n\n");
+    running.wait_for_stderr(|line| line.contains("not an op") && line.contains("inputs"), LIMIT);
+    let typed = json!({"op": "input", "task": "w1.asks", "bytes": b"Ada\r"});
+    running.write_stdin(format!("{typed}\n"));
+    running.wait_for_stdout(|line| line.contains("Hello Ada"), LIMIT);
+    running.wait(LIMIT).expect_code(0);
+}
