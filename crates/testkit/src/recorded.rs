@@ -1,5 +1,6 @@
 //! What the server remembers of each request, so that a test can ask what was really sent.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -133,6 +134,19 @@ impl Recorded {
     /// The names of the tools offered. What the provider itself would run is not among them.
     pub fn tool_names(&self) -> Vec<&str> {
         self.functions().iter().filter_map(|function| function["name"].as_str()).collect()
+    }
+
+    /// The namespaces of the offered tools that are in one, by the tools' names.
+    pub(crate) fn namespaces(&self) -> HashMap<String, String> {
+        let tools = self.body()["tools"].as_array().map_or(&[][..], Vec::as_slice);
+        let spaces = tools.iter().filter(|tool| tool["type"] == "namespace");
+        let named = spaces.flat_map(|space| {
+            let inside = space["tools"].as_array().into_iter().flatten();
+            inside.filter_map(|tool| {
+                Some((tool["name"].as_str()?.to_owned(), space["name"].as_str()?.to_owned()))
+            })
+        });
+        named.collect()
     }
 
     /// The JSON schema of an offered tool's parameters.

@@ -82,6 +82,7 @@ fn respond(request: Request, connection: usize, state: &State) -> (Plan, Option<
         model: recorded.model().to_owned(),
         include_usage: recorded.body()["stream_options"]["include_usage"] == true,
         reasoning_field: state.script.reasoning_field,
+        namespaces: recorded.namespaces(),
     };
     let plan = if recorded.body().is_object() {
         state.script.plan(&recorded, wire, &context)

@@ -6,6 +6,8 @@ mod messages;
 mod responses;
 mod sse;
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 
 use crate::reply::{Reply, ToolCall};
@@ -53,6 +55,8 @@ pub(crate) struct Context {
     pub(crate) include_usage: bool,
     /// The field for reasoning text, which differs between compatible providers.
     pub(crate) reasoning_field: &'static str,
+    /// The namespaces of the offered tools that are in one, by the tools' names: a call must say it too.
+    pub(crate) namespaces: HashMap<String, String>,
 }
 
 impl Context {

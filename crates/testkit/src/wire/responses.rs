@@ -184,14 +184,18 @@ fn message_item(id: &str, status: &str, text: Option<&str>) -> Value {
 }
 
 fn call_item(index: usize, call: &ToolCall, context: &Context, status: &str, arguments: &str) -> Value {
-    json!({
+    let mut item = json!({
         "type": "function_call",
         "id": item_id(index, context),
         "call_id": context.call_id(index, call),
         "name": call.name,
         "arguments": arguments,
         "status": status,
-    })
+    });
+    if let Some(space) = context.namespaces.get(&call.name) {
+        item["namespace"] = space.as_str().into();
+    }
+    item
 }
 
 fn item_id(index: usize, context: &Context) -> String {

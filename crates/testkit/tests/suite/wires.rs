@@ -156,3 +156,14 @@ async fn an_agent_that_is_asked_for_json_fills_it_in_on_every_wire() {
         assert!(whole.contains(&json!(filled).to_string()), "{path}: {whole}");
     }
 }
+
+#[tokio::test]
+async fn a_call_of_a_tool_in_a_namespace_names_the_namespace_too() {
+    let server = FakeModel::start(Script::always(Reply::new_answer("An answer."))).await;
+    let inside = json!({ "type": "function", "name": "new_answer", "parameters": {} });
+    let space = json!({ "type": "namespace", "name": "mcp__x", "tools": [inside] });
+    let body = json!({ "model": "m", "stream": true, "tools": [space] });
+    let said = post(&server, RESPONSES, &body).await.body();
+    assert!(said.contains(r#""namespace":"mcp__x""#), "{said}");
+    assert_eq!(server.requests()[0].tool_names(), ["new_answer"]);
+}
