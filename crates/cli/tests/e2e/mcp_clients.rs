@@ -1,6 +1,6 @@
-//! Real MCP clients that launch runs on `althing mcp`: the official Python client, the MCP Inspector, Claude Code.
+//! Real MCP clients that launch runs on `althing mcp`: the official Python client, the MCP Inspector, Claude Code, Codex.
 //!
-//! `ALTHING_MCP_SERVERS` names where the first two are installed, `ALTHING_AGENT_CLIS` the last; without them
+//! `ALTHING_MCP_SERVERS` names where the first two are installed, `ALTHING_AGENT_CLIS` the agents' programs; without them
 //! there is nothing to try.
 
 use std::path::{Path, PathBuf};
@@ -156,9 +156,46 @@ fn claude_gets_the_result(bin: &Path, delay: Duration) {
     assert_eq!(server.requests_of("model-a").len(), 1, "one run, of an agent that is alone");
 }
 
+/// Codex told to use `althing mcp`, against a run that takes so long.
+fn codex_gets_the_result(bin: &Path, delay: Duration) {
+    let server = server(delay);
+    let althing = with_programs(bin, &server);
+    althing.file("team.yaml", Team::on(&server.base_url(), 1).text());
+    let served = format!(
+        "mcp_servers.althing={{command={ALTHING:?},args=[\"mcp\",\"--config\",\"team.yaml\"],required=true,omit_tools_from=[\"deferred\"],\
+         default_tools_approval_mode=\"approve\"}}"
+    );
+    let output = althing
+        .program(bin.join("codex"))
+        .args(["exec", "--json", "--skip-git-repo-check", "-c", &served, "-"])
+        .stdin("Ask the parliament which sort is best.")
+        .spawn()
+        .wait(PATIENCE + delay)
+        .expect_code(0);
+    assert!(output.stdout.contains(ANSWER), "{}\n{}", output.stdout, output.stderr);
+    assert_eq!(server.requests_of("model-a").len(), 1, "one run, of an agent that is alone");
+}
+
 // spec: design/launch-run/mcp-server
 #[test]
 fn claude_code_launches_a_run_and_tells_its_result() {
     let Some(bin) = programs() else { return };
     claude_gets_the_result(&bin, Duration::ZERO);
+}
+
+// spec: design/launch-run/mcp-server
+#[test]
+fn codex_launches_a_run_and_tells_its_result() {
+    let Some(bin) = programs() else { return };
+    codex_gets_the_result(&bin, Duration::ZERO);
+}
+
+#[test]
+fn a_run_of_ninety_seconds_meets_no_time_limit_of_claude_code_and_codex() {
+    let Some(bin) = programs() else { return };
+    let long = Duration::from_secs(90);
+    std::thread::scope(|both| {
+        both.spawn(|| claude_gets_the_result(&bin, long));
+        both.spawn(|| codex_gets_the_result(&bin, long));
+    });
 }
