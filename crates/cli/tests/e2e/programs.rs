@@ -69,12 +69,27 @@ fn headless(id: &str, agent: &str, prompt: &str) -> Value {
     json!({"id": id, "agent": agent, "executionMode": "headless", "prompt": prompt, "timeout_seconds": 150})
 }
 
+/// Which program speaks this wire.
+fn speaker(request: &Recorded) -> &'static str {
+    let path = request.path();
+    let wires = [("/messages", "claude"), ("/responses", "codex"), ("GenerateContent", "gemini")];
+    wires.into_iter().find(|(wire, _)| path.contains(wire)).map_or("opencode", |(_, program)| program)
+}
+
+/// Whether commands can be confined here at all.
+fn has_walls(althing: &Althing) -> bool {
+    let found = althing.again().args(["agents", "--json"]).spawn().wait(LIMIT).expect_code(0);
+    let found: Value = serde_json::from_str(&found.stdout).unwrap();
+    let walls = |place: &Value| ["bubblewrap", "landlock"].contains(&place["name"].as_str().unwrap());
+    found["confinement"].as_array().unwrap().iter().any(|place| walls(place) && place["usable"] == true)
+}
+
 #[test]
-fn four_real_programs_run_headless_and_an_interrupted_workflow_of_them_goes_on() {
+fn four_real_programs_run_headless_in_walls_and_an_interrupted_workflow_of_them_goes_on() {
     let Some(dir) = programs() else { return };
     let gate = Gate::before_headers();
     let held = gate.clone();
-    // Whatever program asks is answered with what it was asked; the second stage is held back once.
+    // Whatever program asks is told to write here and in its person's home; the second stage is held back once.
     let script = Script::from_fn(move |request: &Recorded| {
         if let Some(aside) = aside(request) {
             return Action::from(aside);
@@ -83,7 +98,11 @@ fn four_real_programs_run_headless_and_an_interrupted_workflow_of_them_goes_on()
         if all.contains("SECOND") {
             return Action::gated(Action::from(Reply::text("second done")), &held);
         }
-        Action::from(Reply::text("first done"))
+        let name = speaker(request);
+        let command = format!("echo x > {name}.txt; echo x > ../home/{name}.txt; echo tried-''it");
+        let tried = all.contains("tried-it");
+        let call = shell_call(request, &command, None).filter(|_| !tried);
+        Action::from(call.unwrap_or_else(|| Reply::text("first done")))
     });
     let server = FakeModel::start_on_thread(script);
     let althing = with_programs(&dir, &server);
@@ -94,7 +113,7 @@ fn four_real_programs_run_headless_and_an_interrupted_workflow_of_them_goes_on()
     };
     let stages = [stage(1, "FIRST task"), stage(2, "SECOND task after {{claude1.output}}")];
     althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
-    let running = althing.again().args(["workflow", "run", "flow.yaml", "--offline", "--unconfined"]).spawn();
+    let running = althing.again().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
     // All four are in the middle of the second stage.
     let wires = ["/messages", "/responses", ":streamGenerateContent", "/chat/completions"];
     wait::until(PATIENCE, || {
@@ -106,8 +125,7 @@ fn four_real_programs_run_headless_and_an_interrupted_workflow_of_them_goes_on()
     running.signal(Signal::KILL);
     running.wait(LIMIT);
     gate.release_all();
-    let resumed =
-        althing.again().args(["resume", "--json", "--unconfined"]).spawn().wait(PATIENCE).expect_code(0);
+    let resumed = althing.again().args(["resume", "--json"]).spawn().wait(PATIENCE).expect_code(0);
     let report: Value = serde_json::from_str(&resumed.stdout).unwrap();
     for (stage, said) in [(0, "first done"), (1, "second done")] {
         for task in report["stages"][stage]["tasks"].as_array().unwrap() {
@@ -115,6 +133,7 @@ fn four_real_programs_run_headless_and_an_interrupted_workflow_of_them_goes_on()
             assert_eq!(task["status"], "DONE");
         }
     }
+    let walls = has_walls(&althing);
     let events = althing.events();
     let attempts = |task: &str| {
         of_type(&events, "attempt_started").into_iter().filter(|event| event["task"] == task).count()
@@ -127,6 +146,9 @@ fn four_real_programs_run_headless_and_an_interrupted_workflow_of_them_goes_on()
         assert_eq!(attempts(&format!("w1.{agent}1")), 1, "{agent} is not asked again for what it finished");
         assert_eq!(attempts(&format!("w1.{agent}2")), 2, "{agent} goes on with what was interrupted");
         assert_eq!(conversations(&format!("w1.{agent}2")), 1, "{agent} goes on in its own conversation");
+        let written = |dir: PathBuf| dir.join(format!("{agent}.txt")).exists();
+        assert!(!written(althing.home_dir()), "{agent} wrote outside its walls");
+        assert_eq!(written(althing.work_dir()), walls, "{agent} writes where it works");
     }
 }
 
@@ -171,7 +193,7 @@ fn claude_code_and_codex_answer_and_vote_beside_an_api_model() {
         {"id": "cx", "backend": {"type": "codex"}},
     ]);
     althing.file("team.yaml", json!({"agents": agents}).to_string());
-    let command = althing.again().args(["--config", "team.yaml", "--unconfined", "--json", "Which is best?"]);
+    let command = althing.again().args(["--config", "team.yaml", "--json", "Which is best?"]);
     let output = command.spawn().wait(PATIENCE).expect_code(0);
     let result: Value = serde_json::from_str(&output.stdout).unwrap();
     let summary = &result["coordination_summary"];
@@ -182,27 +204,31 @@ fn claude_code_and_codex_answer_and_vote_beside_an_api_model() {
     }
 }
 
-/// Runs a command with whatever the program calls its shell, and is done when it sees what that printed.
+/// A call of whatever the program calls its shell; None where it offers none.
+fn shell_call(request: &Recorded, command: &str, for_codex: Option<&Value>) -> Option<Reply> {
+    let tools = request.tool_names();
+    let shells = ["Bash", "bash", "run_shell_command", "exec_command"];
+    let shell = (*tools.iter().find(|tool| shells.contains(tool))?).to_owned();
+    if shell != "exec_command" {
+        return Some(Reply::call(shell, &json!({"command": command, "description": "makes a file"})));
+    }
+    let mut input = for_codex.cloned().unwrap_or_else(|| json!({}));
+    input["cmd"] = command.into();
+    Some(Reply::call(shell, &input))
+}
+
+/// Makes a file with a command, and is done when it sees what that printed.
 fn commander(request: &Recorded) -> Reply {
-    const COMMAND: &str = "echo made-''it > made.txt; cat made.txt";
     if let Some(aside) = aside(request) {
         return aside;
     }
     if request.body().to_string().contains("made-it") {
         return Reply::text("All of it is done.");
     }
-    let tools = request.tool_names();
-    let shell =
-        |names: &[&str]| tools.iter().find(|tool| names.contains(tool)).map(|tool| (*tool).to_owned());
-    if let Some(shell) = shell(&["Bash", "bash", "run_shell_command"]) {
-        Reply::call(shell, &json!({"command": COMMAND, "description": "makes a file"}))
-    } else if let Some(shell) = shell(&["exec_command"]) {
-        // Codex asks only for what its own sandbox would not let pass.
-        let wants = json!({"cmd": COMMAND, "sandbox_permissions": "require_escalated", "justification": "Make a file?"});
-        Reply::call(shell, &wants)
-    } else {
-        Reply::text("A title")
-    }
+    // Codex asks only for what its own sandbox would not let pass.
+    let codex = json!({"sandbox_permissions": "require_escalated", "justification": "Make a file?"});
+    let call = shell_call(request, "echo made-''it > made.txt; cat made.txt", Some(&codex));
+    call.unwrap_or_else(|| Reply::text("A title"))
 }
 
 /// Starts a workflow of these tasks that takes ops on stdin.
