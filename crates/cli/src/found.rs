@@ -19,12 +19,17 @@ pub fn look(surroundings: &Surroundings) -> Found {
 
 /// The Ollama of this machine. Whatever goes wrong, there is none.
 fn ollama(surroundings: &Surroundings) -> Option<FoundOllama> {
-    let address =
-        surroundings.variable("OLLAMA_HOST").map_or_else(|| OLLAMA.to_owned(), |host| address(&host));
-    let base_url = format!("{}/v1", address.trim_end_matches('/'));
+    let base_url = ollama_url(surroundings);
     let http = HttpClient::new(&HttpOptions::default()).ok()?;
     let models = session::runtime().ok()?.block_on(althing_llm::ollama_models(&http, &base_url)).ok()?;
     (!models.is_empty()).then_some(FoundOllama { base_url, models })
+}
+
+/// Where this machine's Ollama is called.
+pub fn ollama_url(surroundings: &Surroundings) -> String {
+    let address =
+        surroundings.variable("OLLAMA_HOST").map_or_else(|| OLLAMA.to_owned(), |host| address(&host));
+    format!("{}/v1", address.trim_end_matches('/'))
 }
 
 /// The address in `OLLAMA_HOST`, which may lack its scheme, its port, or be where a server listens rather than where

@@ -77,8 +77,12 @@ impl Surroundings {
 
     /// Whether a program of this name is on the `PATH`.
     pub fn has_program(&self, name: &str) -> bool {
-        let path = self.variable("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|dir| dir.is_absolute() && dir.join(name).is_file())
+        althing_runner::adapter::find_program(name, &self.path()).is_some()
+    }
+
+    /// The `PATH`.
+    pub fn path(&self) -> String {
+        self.variable("PATH").unwrap_or_default()
     }
 
     /// Everything in it, for those who pass an allow-list of it on.

@@ -159,6 +159,22 @@ impl BackendType {
         }
     }
 
+    /// Whether it is a server that is looked for on this machine.
+    pub fn is_local(&self) -> bool {
+        self.base_url.is_some_and(is_loopback)
+    }
+
+    /// How people get the program that Althing drives.
+    pub fn install(&self) -> Option<&'static str> {
+        match self.name {
+            "claude_code" => Some("npm install -g @anthropic-ai/claude-code"),
+            "codex" => Some("npm install -g @openai/codex"),
+            "gemini_cli" => Some("npm install -g @google/gemini-cli"),
+            "opencode" => Some("npm install -g opencode-ai"),
+            _ => None,
+        }
+    }
+
     /// Whether Althing can run it.
     pub fn is_supported(&self) -> bool {
         self.is_supported_in(Landed::NOW)

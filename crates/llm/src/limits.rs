@@ -22,10 +22,10 @@ pub const TAIL: Duration = Duration::from_secs(5);
 pub const DRAIN: Duration = Duration::from_millis(100);
 /// To read the body of an error reply.
 pub const ERROR_BODY_TIME: Duration = Duration::from_secs(5);
-/// To find out whether an Ollama listens.
-pub const OLLAMA_CONNECT: Duration = Duration::from_millis(200);
+/// To find out whether a model server listens where one usually does.
+pub const LOCAL_CONNECT: Duration = Duration::from_millis(200);
 /// To hear from it which models it has, connecting included.
-pub const OLLAMA_WHOLE: Duration = Duration::from_secs(1);
+pub const LOCAL_WHOLE: Duration = Duration::from_secs(1);
 /// How long an unused connection is kept.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(90);
 

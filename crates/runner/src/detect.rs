@@ -14,6 +14,9 @@ use althing_protocol::{ContextAccess, ToolCall, ToolHost};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// A daemon that does not answer a first question by then is none to work with.
+const DAEMON_LIMIT: Duration = Duration::from_secs(1);
+
 /// A sandbox on this machine, or why there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found<T> {
@@ -63,22 +66,29 @@ impl Available {
 
 /// Tries each sandbox once, in a directory of its own below `scratch`, which must exist.
 pub async fn detect(launcher: &Launcher, scratch: &Path) -> Available {
-    Available { bubblewrap: bubblewrap(launcher, scratch).await, landlock: landlock(launcher, scratch).await }
+    let (bubblewrap, landlock) =
+        futures_util::join!(bubblewrap(launcher, scratch), landlock(launcher, scratch));
+    Available { bubblewrap, landlock }
 }
 
 /// For `althing agents`: bubblewrap, Landlock and Docker, tried once each.
 pub async fn availability(launcher: &Launcher, scratch: &Path, docker_socket: &Path) -> [Availability; 3] {
-    let available = detect(launcher, scratch).await;
-    let (docker, docker_note) = match Containers::connect(docker_socket).await {
-        Ok(containers) => (true, format!("daemon {} at {}", containers.version(), docker_socket.display())),
-        Err(error) => (false, format!("{error}; {}", error.hint())),
-    };
+    let (available, (docker, docker_note)) =
+        futures_util::join!(detect(launcher, scratch), docker(docker_socket));
     let Available { bubblewrap, landlock } = available;
     [
         Availability { name: "bubblewrap", usable: bubblewrap.works.is_some(), note: bubblewrap.note },
         Availability { name: "landlock", usable: landlock.works.is_some(), note: landlock.note },
         Availability { name: "docker", usable: docker, note: docker_note },
     ]
+}
+
+async fn docker(socket: &Path) -> (bool, String) {
+    match tokio::time::timeout(DAEMON_LIMIT, Containers::connect(socket)).await {
+        Ok(Ok(containers)) => (true, format!("daemon {} at {}", containers.version(), socket.display())),
+        Ok(Err(error)) => (false, format!("{error}; {}", error.hint())),
+        Err(_) => (false, format!("the daemon at {} takes a call and does not answer", socket.display())),
+    }
 }
 
 async fn bubblewrap(launcher: &Launcher, scratch: &Path) -> Found<Bubblewrap> {

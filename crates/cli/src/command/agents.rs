@@ -1,32 +1,68 @@
 //! `althing agents`: which backends are usable here, and what is missing for the others.
+//!
+//! Looks instead of guessing: at the `PATH` and each program's version, at each server's usual address, at the keys in the
+//! environment. Everything is asked at once and nothing is waited for longer than a little over a second.
 
 use crate::args::Options;
 use crate::exit::{Exit, Failure};
+use crate::found;
 use crate::place;
 use crate::session;
 use crate::surroundings::Surroundings;
-use althing_config::{BACKENDS, BackendType};
+use althing_config::{BACKENDS, BackendType, Reach};
+use althing_llm::{HttpClient, HttpOptions};
+use althing_protocol::{BackendError, BackendErrorKind};
 use althing_runner::Launcher;
-use serde_json::json;
+use althing_runner::adapter::{Adapters, AgentFound, find_agents};
+use futures_util::future::{join, join_all};
+use serde_json::{Value, json};
 use std::io::Write;
+use std::time::Duration;
+
+/// How long a program may take to tell its version.
+const VERSION_LIMIT: Duration = Duration::from_millis(1200);
+/// So many models are named to people; programs get all of them.
+const NAMED_MODELS: usize = 6;
 
 /// One thing that agents can be built on.
+#[derive(Default)]
 struct Row {
     name: String,
     title: String,
     usable: bool,
     note: String,
+    /// Of a program: where it is, and its version as it says itself.
+    path: Option<String>,
+    version: Option<String>,
+    /// Of a server that answers.
+    models: Option<Vec<String>>,
+}
+
+impl Row {
+    fn json(&self) -> Value {
+        let all = [
+            ("name", json!(self.name)),
+            ("title", json!(self.title)),
+            ("usable", json!(self.usable)),
+            ("note", json!(self.note)),
+            ("path", json!(self.path)),
+            ("version", json!(self.version)),
+            ("models", json!(self.models)),
+        ];
+        all.into_iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
+    }
 }
 
 pub fn run(options: &Options, surroundings: &Surroundings) -> Result<Exit, Failure> {
-    let backends: Vec<Row> = BACKENDS.iter().map(|backend| row(backend, surroundings)).collect();
-    let walls = walls(surroundings)?;
+    let http = HttpClient::new(&HttpOptions::default()).map_err(|error| Failure::usage(error.to_string()))?;
+    let (backends, walls) =
+        session::runtime()?.block_on(join(backends(&http, surroundings), walls(surroundings)));
     let mut out = std::io::stdout().lock();
     if options.json {
-        let list = |rows: &[Row]| -> Vec<serde_json::Value> {
-            let object = |row: &Row| json!({"name": row.name, "title": row.title, "usable": row.usable, "note": row.note});
-            rows.iter().map(object).collect()
-        };
+        let list = |rows: &[Row]| -> Vec<Value> { rows.iter().map(Row::json).collect() };
         let all = json!({"backends": list(&backends), "confinement": list(&walls)});
         let _ = writeln!(out, "{all}");
         return Ok(Exit::Answered);
@@ -41,25 +77,98 @@ pub fn run(options: &Options, surroundings: &Surroundings) -> Result<Exit, Failu
     Ok(Exit::Answered)
 }
 
-fn row(backend: &BackendType, surroundings: &Surroundings) -> Row {
-    let key = backend.key_variables.iter().find(|name| surroundings.variable(name).is_some());
-    let (usable, note) = match (backend.is_supported(), backend.key_variables.first(), key) {
-        (false, ..) => (false, format!("{}: not supported yet", backend.title)),
-        (true, None, _) => (true, backend.title.to_owned()),
-        (true, Some(_), Some(found)) => (true, format!("{}, with {found}", backend.title)),
-        (true, Some(first), None) => (false, format!("{}: set {first}", backend.title)),
+async fn backends(http: &HttpClient, surroundings: &Surroundings) -> Vec<Row> {
+    let (adapters, path) = (Adapters::default(), surroundings.path());
+    let programs = find_agents(&adapters, &path, VERSION_LIMIT);
+    let servers = join_all(BACKENDS.iter().map(|backend| server(backend, http, surroundings)));
+    let (programs, servers) = join(programs, servers).await;
+    let row = |(backend, server): (&BackendType, Option<Row>)| {
+        let found = programs.iter().find(|found| Some(found.name.as_str()) == backend.adapter());
+        let row = server.or_else(|| found.map(|found| program(backend, found)));
+        let row = row.unwrap_or_else(|| by_key(backend, surroundings));
+        Row { name: backend.name.to_owned(), title: backend.title.to_owned(), ..row }
     };
-    Row { name: backend.name.to_owned(), title: backend.title.to_owned(), usable, note }
+    BACKENDS.iter().zip(servers).map(row).collect()
 }
 
-fn walls(surroundings: &Surroundings) -> Result<Vec<Row>, Failure> {
+/// What needs a key, or nothing at all.
+fn by_key(backend: &BackendType, surroundings: &Surroundings) -> Row {
+    let title = backend.title;
+    let key = backend.key_variables.iter().find(|name| surroundings.variable(name).is_some());
+    let (usable, note) = match (backend.is_supported(), backend.key_variables.first(), key) {
+        (false, ..) => (false, format!("{title}: not supported yet")),
+        (true, None, _) if backend.reach == Reach::ChatCompletions => {
+            (true, format!("{title}, at the address that `base_url` names"))
+        }
+        (true, None, _) => (true, title.to_owned()),
+        (true, Some(_), Some(found)) => (true, format!("{title}, with {found}")),
+        (true, Some(first), None) => (false, format!("{title}: set {first}")),
+    };
+    Row { usable, note, ..Row::default() }
+}
+
+fn program(backend: &BackendType, found: &AgentFound) -> Row {
+    let title = backend.title;
+    let Some(path) = found.path.as_ref().map(|path| path.display().to_string()) else {
+        let install = backend.install().map(|how| format!("; install with `{how}`")).unwrap_or_default();
+        let note = format!("{title}: missing: `{}` is not on PATH{install}", found.program);
+        return Row { note, ..Row::default() };
+    };
+    let note = match &found.version {
+        Some(version) => format!("{title}: {version}, {path}"),
+        None => format!("{title}: {path}, which did not tell its version in time"),
+    };
+    Row { usable: true, note, path: Some(path), version: found.version.clone(), ..Row::default() }
+}
+
+/// A server that needs no key, with its models; None for everything else.
+async fn server(backend: &BackendType, http: &HttpClient, surroundings: &Surroundings) -> Option<Row> {
+    let usual = backend.base_url.filter(|_| backend.is_local() && backend.is_supported())?;
+    let title = backend.title;
+    let (url, models) = if backend.name == "ollama" {
+        let url = found::ollama_url(surroundings);
+        let models = althing_llm::ollama_models(http, &url).await;
+        (url, models)
+    } else {
+        (usual.to_owned(), althing_llm::served_models(http, usual).await)
+    };
+    let missing = |note: String| Row { note, ..Row::default() };
+    Some(match models {
+        Ok(models) if models.is_empty() => {
+            let pull = if backend.name == "ollama" { "; get one with `ollama pull`" } else { "" };
+            missing(format!("{title}: answers at {url} and has no models{pull}"))
+        }
+        Ok(models) => {
+            let note = format!("{title} at {url}, with {}", named(&models));
+            Row { usable: true, note, models: Some(models), ..Row::default() }
+        }
+        Err(error) => missing(format!("{title}: missing: {}", why(&url, &error))),
+    })
+}
+
+fn why(url: &str, error: &BackendError) -> String {
+    let hint = error.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
+    match error.kind {
+        BackendErrorKind::Connect => format!("nothing answers at {url}{hint}"),
+        _ => format!("what listens at {url} is something else ({}){hint}", error.message),
+    }
+}
+
+fn named(models: &[String]) -> String {
+    let some: Vec<&str> = models.iter().map(String::as_str).take(NAMED_MODELS).collect();
+    match models.len() - some.len() {
+        0 => some.join(", "),
+        more => format!("{} and {more} more", some.join(", ")),
+    }
+}
+
+async fn walls(surroundings: &Surroundings) -> Vec<Row> {
     let scratch = std::env::temp_dir();
     let socket = place::docker_socket(surroundings.variable("DOCKER_HOST").as_deref());
-    let found =
-        session::runtime()?.block_on(althing_runner::availability(&Launcher::default(), &scratch, &socket));
+    let found = althing_runner::availability(&Launcher::default(), &scratch, &socket).await;
     let row = |wall: althing_runner::Availability| {
         let name = wall.name.to_owned();
-        Row { title: name.clone(), name, usable: wall.usable, note: wall.note }
+        Row { title: name.clone(), name, usable: wall.usable, note: wall.note, ..Row::default() }
     };
-    Ok(found.into_iter().map(row).collect())
+    found.into_iter().map(row).collect()
 }

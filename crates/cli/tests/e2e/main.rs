@@ -16,6 +16,7 @@
     reason = "tests fail by panicking"
 )]
 
+mod agents;
 mod chat;
 mod config_commands;
 mod crash;

@@ -1,13 +1,11 @@
 //! Which of the programs are on this machine, and in which version.
 
 use super::Adapters;
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
-
-/// A program asked for its version must not hang us.
-const VERSION_LIMIT: Duration = Duration::from_secs(10);
 
 /// A program that an adapter drives, and whether it is here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,15 +20,15 @@ pub struct AgentFound {
     pub version: Option<String>,
 }
 
-/// Looks for every program that an adapter drives, and asks each for its version.
-pub async fn find_agents(adapters: &Adapters) -> Vec<AgentFound> {
-    let search = std::env::var("PATH").unwrap_or_default();
+/// Looks for every program that an adapter drives in the directories of `search`, and asks all of them at once for
+/// their versions. One that does not answer within `limit` is ended; it is here all the same.
+pub async fn find_agents(adapters: &Adapters, search: &str, limit: Duration) -> Vec<AgentFound> {
     let looks = adapters.all().filter_map(|adapter| {
         let program = adapter.executable()?.to_owned();
-        let path = find_program(&program, &search);
+        let path = find_program(&program, search);
         Some(async move {
             let version = match &path {
-                Some(path) => version(path).await,
+                Some(path) => version(path, limit).await,
                 None => None,
             };
             AgentFound { name: adapter.name().to_owned(), program, path, version }
@@ -52,13 +50,25 @@ pub fn find_program(program: &str, search: &str) -> Option<PathBuf> {
     dirs.map(|dir| Path::new(dir).join(program)).find(|path| is_program(path))
 }
 
-async fn version(program: &Path) -> Option<String> {
-    let output = tokio::process::Command::new(program)
+async fn version(program: &Path, limit: Duration) -> Option<String> {
+    let child = tokio::process::Command::new(program)
         .arg("--version")
         .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        // Of its own, so that whatever it starts ends with it.
+        .process_group(0)
         .kill_on_drop(true)
-        .output();
-    let output = tokio::time::timeout(VERSION_LIMIT, output).await.ok()?.ok()?;
+        .spawn()
+        .ok()?;
+    let group = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    let Ok(output) = tokio::time::timeout(limit, child.wait_with_output()).await else {
+        if let Some(group) = group {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        return None;
+    };
+    let output = output.ok()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
     Some(crate::clean(line))

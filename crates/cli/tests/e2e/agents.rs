@@ -1,0 +1,119 @@
+//! `althing agents` tells what is here and what is missing, and hangs on nothing.
+
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use althing_testkit::{Althing, FakeModel, Script, wait};
+use serde_json::Value;
+
+use super::support::{LIMIT, bare, run};
+
+/// A directory for the `PATH`.
+fn programs(althing: &Althing) -> PathBuf {
+    let dir = althing.home_dir().join("bin");
+    std::fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+fn program(dir: &Path, name: &str, script: &str) -> PathBuf {
+    let path = dir.join(name);
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+fn rows(althing: &Althing) -> Value {
+    let output = run(althing, &["agents", "--json"]).expect_code(0);
+    serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", output.stdout))
+}
+
+#[track_caller]
+fn backend(rows: &Value, name: &str) -> Value {
+    let row = rows["backends"].as_array().unwrap().iter().find(|row| row["name"] == name);
+    row.unwrap_or_else(|| panic!("no {name} in {rows:#}")).clone()
+}
+
+#[test]
+fn a_program_is_usable_where_it_is_on_the_path_and_missing_where_it_is_not() {
+    let althing = bare();
+    let dir = programs(&althing);
+    let claude = program(&dir, "claude", "echo '9.8.7 (Claude Code)'");
+    std::fs::write(dir.join("gemini"), "not a program").unwrap();
+    let althing = althing.env("PATH", &dir);
+    let rows = rows(&althing);
+    let found = backend(&rows, "claude_code");
+    assert_eq!(found["usable"], true);
+    assert_eq!(found["version"], "9.8.7 (Claude Code)");
+    assert_eq!(found["path"], claude.display().to_string());
+    for (name, program, package) in [
+        ("codex", "codex", "@openai/codex"),
+        ("gemini_cli", "gemini", "@google/gemini-cli"),
+        ("opencode", "opencode", "opencode-ai"),
+    ] {
+        let row = backend(&rows, name);
+        assert_eq!(row["usable"], false, "{row}");
+        let note = row["note"].as_str().unwrap();
+        let missing = format!("missing: `{program}` is not on PATH; install with `npm install -g {package}`");
+        assert!(note.contains(&missing), "{note}");
+    }
+    let told = run(&althing, &["agents"]).expect_code(0).stdout;
+    let line = |name: &str| told.lines().find(|line| line.trim_start().starts_with(name)).unwrap().to_owned();
+    assert!(line("claude_code").contains("usable") && line("claude_code").contains("9.8.7"), "{told}");
+    assert!(!line("codex").contains("usable") && line("codex").contains("npm install"), "{told}");
+}
+
+#[test]
+fn servers_are_usable_where_they_answer() {
+    let server = FakeModel::start_on_thread(Script::parliament());
+    let host = server.base_url().trim_start_matches("http://").trim_end_matches("/v1").to_owned();
+    let found = backend(&rows(&bare().env("OLLAMA_HOST", &host)), "ollama");
+    assert_eq!(found["usable"], true, "{found}");
+    assert_eq!(found["models"], serde_json::json!(["model-a", "model-b", "model-c"]));
+    assert!(found["note"].as_str().unwrap().contains("with model-a, model-b, model-c"), "{found}");
+    let rows = rows(&bare());
+    let missing = backend(&rows, "ollama");
+    assert_eq!(missing["usable"], false, "{missing}");
+    let note = missing["note"].as_str().unwrap();
+    assert!(note.contains("nothing answers at http://127.0.0.1:9/v1"), "{note}");
+    assert!(note.contains("ollama serve"), "{note}");
+    // Where this machine has none of the others, none is claimed.
+    for (name, port) in [("lmstudio", 1234), ("vllm", 8000), ("sglang", 30000)] {
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() && TcpListener::bind(("::1", port)).is_ok() {
+            let row = backend(&rows, name);
+            assert_eq!(row["usable"], false, "{row}");
+            assert!(row["note"].as_str().unwrap().contains(&format!("http://localhost:{port}/v1")), "{row}");
+        }
+    }
+}
+
+#[test]
+fn nothing_that_does_not_answer_is_waited_for() {
+    let althing = bare();
+    let (dir, alive) = (programs(&althing), althing.work_dir().join("alive"));
+    let stuck = format!("/bin/sleep 600 &\necho $! > {}\nwait", alive.display());
+    let codex = program(&dir, "codex", &stuck);
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let socket = althing.home_dir().join("docker.sock");
+    let _daemon = UnixListener::bind(&socket).unwrap();
+    let althing = althing
+        .env("PATH", &dir)
+        .env("OLLAMA_HOST", server.local_addr().unwrap().to_string())
+        .env("DOCKER_HOST", format!("unix://{}", socket.display()));
+    let began = Instant::now();
+    let rows = rows(&althing);
+    // A second and a half on a quiet machine; each of the three would hold it for minutes.
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    let found = backend(&rows, "codex");
+    assert_eq!((&found["usable"], &found["version"]), (&Value::Bool(true), &Value::Null), "{found}");
+    assert_eq!(found["path"], codex.display().to_string());
+    assert_eq!(backend(&rows, "ollama")["usable"], false);
+    let docker = rows["confinement"].as_array().unwrap().iter().find(|row| row["name"] == "docker").unwrap();
+    assert!(docker["note"].as_str().unwrap().contains("does not answer"), "{docker}");
+    // And what was asked for its version is not left behind, nor what it started.
+    let sleeper = std::fs::read_to_string(&alive).unwrap();
+    let proc = Path::new("/proc").join(sleeper.trim()).join("cmdline");
+    wait::until(LIMIT, || !std::fs::read(&proc).is_ok_and(|line| line.starts_with(b"/bin/sleep")));
+}

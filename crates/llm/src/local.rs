@@ -1,0 +1,96 @@
+//! Finds running model servers and what they have, so that people need not write it down.
+//!
+//! Meant for looking whether one is there at all: it gives up within a fifth of a second where nobody listens, and
+//! within a second in any case.
+
+use crate::http::HttpClient;
+use crate::limits::{ERROR_BODY_BYTES, LOCAL_CONNECT, LOCAL_WHOLE, Limits};
+use crate::transport::{read_body, transport_failure};
+use althing_protocol::{BackendError, BackendErrorKind, Usage};
+use reqwest::Url;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout_at};
+
+/// The models of the Ollama at `base_url`: its own address, or that of its OpenAI-compatible API, which ends in `/v1`.
+pub async fn ollama_models(http: &HttpClient, base_url: &str) -> Result<Vec<String>, BackendError> {
+    let looked = Looked { who: "ollama", hint: "start it with `ollama serve`, or set `base_url`" };
+    let path = |path: &str| format!("{}/api/tags", path.strip_suffix("/v1").unwrap_or(path));
+    let tags: Tags = looked.read(http, base_url, path).await?;
+    Ok(tags.models.into_iter().map(|model| model.name).collect())
+}
+
+/// The models of the OpenAI-compatible server at `base_url`.
+pub async fn served_models(http: &HttpClient, base_url: &str) -> Result<Vec<String>, BackendError> {
+    let looked = Looked { who: "server", hint: "start it, or set `base_url`" };
+    let list: List = looked.read(http, base_url, |path| format!("{path}/models")).await?;
+    Ok(list.data.into_iter().map(|model| model.id).collect())
+}
+
+#[derive(Deserialize)]
+struct Tags {
+    models: Vec<Tag>,
+}
+
+#[derive(Deserialize)]
+struct Tag {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct List {
+    data: Vec<Listed>,
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    id: String,
+}
+
+/// A server that is looked for, in words.
+struct Looked {
+    who: &'static str,
+    hint: &'static str,
+}
+
+impl Looked {
+    fn failed(&self, kind: BackendErrorKind, what: &str) -> BackendError {
+        let message = format!("{}: {what}", self.who);
+        BackendError { kind, message, hint: Some(self.hint.to_owned()), usage: Usage::default() }
+    }
+
+    async fn read<T: DeserializeOwned>(
+        &self,
+        http: &HttpClient,
+        base_url: &str,
+        place: impl Fn(&str) -> String,
+    ) -> Result<T, BackendError> {
+        let by = Instant::now() + LOCAL_WHOLE;
+        let bad = || self.failed(BackendErrorKind::NotFound, "`base_url` is not an http or https address");
+        let mut url = Url::parse(base_url.trim()).map_err(|_| bad())?;
+        if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+            return Err(bad());
+        }
+        url.set_path(&place(url.path().trim_end_matches('/')));
+        url.set_query(None);
+        let local = crate::http::is_local(url.host_str().unwrap_or_default());
+        let client = http
+            .client(LOCAL_CONNECT, local)
+            .map_err(|error| self.failed(BackendErrorKind::Connect, &error.to_string()))?;
+        let late = || self.failed(BackendErrorKind::Timeout, "no answer within a second");
+        let broken = |error: &reqwest::Error| {
+            let limits = Limits { connect: LOCAL_CONNECT, ..Limits::default() };
+            let failure = transport_failure(error, &limits);
+            self.failed(failure.kind, &failure.what)
+        };
+        let response = timeout_at(by, client.get(url).send()).await.map_err(|_| late())?;
+        let response = response.map_err(|error| broken(&error))?;
+        if !response.status().is_success() {
+            let what = format!("answered {}", response.status().as_u16());
+            return Err(self.failed(BackendErrorKind::Protocol, &what));
+        }
+        let unread = || self.failed(BackendErrorKind::Protocol, "its list of models could not be read");
+        let body = read_body(response, ERROR_BODY_BYTES * 16, by).await.map_err(|_| unread())?;
+        serde_json::from_slice(&body).map_err(|_| unread())
+    }
+}
