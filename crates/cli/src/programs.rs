@@ -49,6 +49,7 @@ pub fn starter(adapters: Adapters, options: &Options, surroundings: &Surrounding
         confinement,
         state_dir: Some(surroundings.state_dir(options.state_dir.as_deref())),
         limits: ProgramLimits::default(),
+        masks: Some(crate::secrets::masks()),
     })
 }
 

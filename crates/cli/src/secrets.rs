@@ -1,8 +1,8 @@
 //! The secrets this process knows, kept out of everything it writes: log, terminal, and the text of a panic.
 
 use althing_engine::Mask;
-use althing_protocol::{Event, Secret};
-use althing_storage::Masker;
+use althing_protocol::{Event, MaskStream, Masks, Secret};
+use althing_storage::{MaskedStream, Masker};
 use std::borrow::Cow;
 use std::io::Write;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -34,6 +34,20 @@ pub fn mask(text: &str) -> Cow<'_, str> {
 /// Takes the secrets known now out of a session.
 pub fn session_mask() -> Arc<dyn Mask> {
     Arc::new(SessionMask(masker().unwrap_or_default()))
+}
+
+/// Takes the secrets that are known when a program starts out of what is kept of its output.
+pub fn masks() -> Arc<dyn Masks> {
+    Arc::new(KnownNow)
+}
+
+#[derive(Debug)]
+struct KnownNow;
+
+impl Masks for KnownNow {
+    fn stream(&self) -> Box<dyn MaskStream> {
+        Box::new(MaskedStream::new(masker().unwrap_or_default()))
+    }
 }
 
 struct SessionMask(Arc<Masker>);

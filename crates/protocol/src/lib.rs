@@ -47,8 +47,8 @@ pub use ports::{
     JournalReader, ToolHost, ToolOutcome, Workplace, Workplaces,
 };
 pub use program::{
-    Ask, AskKind, AskOption, Endpoint, EndpointCalls, Endpoints, ProgramEnd, ProgramJob, ProgramReport,
-    Programs, ReportSink, Screen, ScreenCell, ScreenColor,
+    Ask, AskKind, AskOption, Endpoint, EndpointCalls, Endpoints, MaskStream, Masks, ProgramEnd, ProgramJob,
+    ProgramReport, Programs, ReportSink, Screen, ScreenCell, ScreenColor,
 };
 pub use result::{
     AgentOutcome, AgentSummary, CoordinationSummary, FileChange, FileWrite, PlanRef, RunResult, RunStatus,

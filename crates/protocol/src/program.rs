@@ -2,6 +2,7 @@
 
 use crate::{BoxFuture, Item, ProgramSpec, Secret, TaskId, ToolCall, ToolOutcome, ToolSpec, Usage};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::sync::Arc;
 
 /// One try of a program.
@@ -115,6 +116,21 @@ pub trait Programs: Send + Sync {
 
     /// Its screen as it is now; None for programs without a terminal.
     fn screen(&self, task: &TaskId) -> Option<Screen>;
+}
+
+/// Takes secrets out of what programs write, where that is kept.
+pub trait Masks: Send + Sync + fmt::Debug {
+    /// For one stream: without the secrets that are known now.
+    fn stream(&self) -> Box<dyn MaskStream>;
+}
+
+/// One stream without secrets, however it is cut.
+pub trait MaskStream: Send + fmt::Debug {
+    /// The next piece without secrets. Its end may be held back until it is known not to be the beginning of one.
+    fn push<'a>(&'a mut self, bytes: &'a [u8]) -> &'a [u8];
+
+    /// What was held back to the end.
+    fn finish(&mut self) -> &[u8];
 }
 
 /// A terminal's screen at one moment.

@@ -21,6 +21,7 @@ mod line;
 mod log;
 mod manifest;
 mod mask;
+mod mask_stream;
 mod names;
 mod place;
 mod plans;
@@ -54,6 +55,7 @@ pub use error::StorageError;
 pub use guidance::{Document, Memory, Notes, Skill, Skills, find_skills, project_instructions};
 pub use keeper::Keeper;
 pub use mask::Masker;
+pub use mask_stream::MaskedStream;
 pub use names::new_session_id;
 pub use place::{LocalPlace, PlaceOptions};
 pub use plans::{

@@ -12,7 +12,7 @@ use std::fmt::{self, Write};
 
 /// Shorter values would turn ordinary words into masks.
 const MIN_BYTES: usize = 6;
-const MASK: &str = "[secret]";
+pub(crate) const MASK: &str = "[secret]";
 
 /// Fields whose values are our own words or ids, wherever they stand in an event.
 const OUR_WORDS: &[&str] = &[
@@ -62,6 +62,8 @@ pub struct Masker {
     in_json: Option<AhoCorasick>,
     /// The values themselves in all their forms: what a stream may break off in the middle of.
     forms: Vec<String>,
+    /// The bytes that forms begin with, so that most ends of a stream need no closer look.
+    firsts: BTreeSet<u8>,
 }
 
 impl fmt::Debug for Masker {
@@ -89,19 +91,16 @@ impl Masker {
         let search = |patterns: &BTreeSet<String>| {
             if patterns.is_empty() { None } else { AhoCorasick::new(patterns).ok() }
         };
-        Self { in_text: search(&text), in_json: search(&json), forms: text.into_iter().collect() }
+        let firsts = text.iter().filter_map(|form| form.bytes().next()).collect();
+        Self { in_text: search(&text), in_json: search(&json), forms: text.into_iter().collect(), firsts }
     }
 
     /// The text without secrets; borrowed if there were none.
     pub fn mask_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut spans: Vec<(usize, usize)> = Vec::new();
-        for found in self.in_text.iter().flat_map(|search| search.find_overlapping_iter(text)) {
-            spans.push((found.start(), found.end()));
-        }
+        let spans = self.spans(text.as_bytes());
         if spans.is_empty() {
             return Cow::Borrowed(text);
         }
-        spans.sort_unstable();
         let mut masked = String::with_capacity(text.len());
         let mut done = 0;
         for (start, end) in spans {
@@ -123,6 +122,31 @@ impl Masker {
             (1..form.len().min(text.len() + 1)).rev().find(begins).unwrap_or(0)
         };
         self.forms.iter().map(longest).max().unwrap_or(0)
+    }
+
+    /// The values in all their forms.
+    pub(crate) fn forms(&self) -> &[String] {
+        &self.forms
+    }
+
+    /// Where secrets begin and end, in order; they may overlap.
+    pub(crate) fn spans(&self, bytes: &[u8]) -> Vec<(usize, usize)> {
+        let found = self.in_text.iter().flat_map(|search| search.find_overlapping_iter(bytes));
+        let mut spans: Vec<(usize, usize)> = found.map(|found| (found.start(), found.end())).collect();
+        spans.sort_unstable();
+        spans
+    }
+
+    /// [`Self::unfinished`] for bytes that need not be text.
+    pub(crate) fn unfinished_bytes(&self, bytes: &[u8]) -> usize {
+        let longest = self.forms.iter().map(String::len).max().unwrap_or(0);
+        let from = bytes.len().saturating_sub(longest.saturating_sub(1));
+        let begins = |at: &usize| {
+            let end = bytes.get(*at..).unwrap_or_default();
+            end.first().is_some_and(|first| self.firsts.contains(first))
+                && self.forms.iter().any(|form| form.len() > end.len() && form.as_bytes().starts_with(end))
+        };
+        (from..bytes.len()).find(begins).map_or(0, |at| bytes.len() - at)
     }
 
     /// The event without secrets in its texts. Costs one serialisation, and more only if there is something to mask.
@@ -166,7 +190,9 @@ fn forms(value: &str) -> Vec<String> {
     let json = escaped(value);
     let ascii = ascii_only(&json);
     let slashed = [json.replace('/', "\\/"), ascii.replace('/', "\\/")];
-    [value.to_owned(), json, ascii].into_iter().chain(slashed).collect()
+    // A terminal ends lines in its own way.
+    let in_terminal = value.replace('\n', "\r\n");
+    [value.to_owned(), json, ascii, in_terminal].into_iter().chain(slashed).collect()
 }
 
 /// A text as it stands between the quotes of a JSON string.

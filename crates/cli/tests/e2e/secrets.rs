@@ -274,3 +274,36 @@ fn state_in_a_project_keeps_itself_out_of_version_control() {
     command.spawn().wait(LIMIT).expect_code(0);
     assert_eq!(std::fs::read_to_string(althing.work_dir().join(".althing/.gitignore")).unwrap(), "*\n");
 }
+
+/// What a program prints is kept, without what nobody may read there.
+fn a_printed_secret_is_kept_nowhere(mode: &str) {
+    let althing = ENVIRONMENT[..7].iter().fold(althing(), |althing, (name, value)| althing.env(name, value));
+    // Whole, in two writes, and among much that is none. A program has a secret where its task gives it one.
+    let given = json!({"OPENAI_API_KEY": "${OPENAI_API_KEY}", "DEPLOY_TOKEN": "${DEPLOY_TOKEN}"});
+    let (front, back) = ENVIRONMENT[0].1.split_at(9);
+    let print = format!(
+        "echo \"key: $OPENAI_API_KEY.\"; printf %s '{front}'; sleep 0.3; echo '{back}, too'; printenv; \
+         seq 1 20000; printf %s \"the end: $DEPLOY_TOKEN\""
+    );
+    let task = json!({"id": "leak", "agent": "command", "command": ["sh", "-c", print], "executionMode": mode, "prompt": "", "env": given});
+    let flow = json!({"name": "leak", "goal": "g", "stages": [{"name": "s", "tasks": [task]}]});
+    althing.file("flow.yaml", flow.to_string());
+    let args = ["workflow", "run", "flow.yaml", "--offline", "--stream-events=all"];
+    let output = run(&althing, &args).expect_code(0);
+    silent_everywhere(&output, &althing.state_dir());
+    let kept = files_below(&althing.state_dir());
+    let raw = kept.iter().find(|(path, _)| path.ends_with("output.raw")).expect("the output is kept");
+    let raw = String::from_utf8_lossy(&raw.1).replace('\r', "");
+    assert!(raw.starts_with("key: [secret].\n[secret], too\n"), "{}", &raw[..200]);
+    assert!(raw.ends_with("19999\n20000\nthe end: [secret]"), "{}", &raw[raw.len() - 200..]);
+}
+
+#[test]
+fn a_secret_that_a_headless_program_prints_is_kept_nowhere() {
+    a_printed_secret_is_kept_nowhere("headless");
+}
+
+#[test]
+fn a_secret_that_a_program_in_a_terminal_prints_is_kept_nowhere() {
+    a_printed_secret_is_kept_nowhere("interactive");
+}

@@ -124,7 +124,7 @@ impl CliBackend {
         };
         let start =
             self.starter.start(&want).map_err(|(why, hint)| error(BackendErrorKind::NotFound, &why, hint))?;
-        let mut raw = RawFile::new(dir.join(super::RAW_OUTPUT));
+        let mut raw = RawFile::new(dir.join(super::RAW_OUTPUT), self.starter.masks.as_ref());
         let mut listener =
             Listener { on_delta, native: native.map(str::to_owned), text: String::new(), streamed: false };
         let run = Headless {

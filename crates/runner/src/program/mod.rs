@@ -56,7 +56,7 @@ impl std::fmt::Debug for ProgramRunner {
 impl ProgramRunner {
     /// Starts programs with this starter, and reads their screens by these patterns.
     pub fn new(starter: Arc<Starter>, patterns: PatternTable) -> Self {
-        let terminals = AgentRunner::new(starter.launcher.clone());
+        let terminals = AgentRunner::new(starter.launcher.clone(), starter.masks.clone());
         let (spending, placeholders) = (Spending::default(), Placeholders::default());
         Self { starter, terminals, patterns, talks: Talks::default(), spending, placeholders }
     }
@@ -102,7 +102,7 @@ impl ProgramRunner {
             Ok(start) => start,
             Err((error, hint)) => return Attempt::Ended(failed(error, hint)),
         };
-        let mut raw = RawFile::new(Path::new(&job.dir).join(RAW_OUTPUT));
+        let mut raw = RawFile::new(Path::new(&job.dir).join(RAW_OUTPUT), self.starter.masks.as_ref());
         let mut heard =
             Listener { job, resume, reports, digest: Digest::default(), conversation: None, acted: false };
         let held = self.placeholders.hold(&start.prepared.placeholders);

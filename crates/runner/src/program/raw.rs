@@ -1,12 +1,14 @@
-//! Keeps what a program wrote, as it came, in one file of bounded size.
+//! Keeps what a program wrote, as it came but for the secrets in it, in one file of bounded size.
 //!
 //! The beginning goes to the file at once; once that is full, the end is held in memory until the program's end, and the
 //! file says how much is missing between them. A disk that refuses never stops the program.
 
+use althing_protocol::{MaskStream, Masks};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// How much of the beginning is kept.
 const HEAD: u64 = 15 * 1024 * 1024;
@@ -24,13 +26,15 @@ pub(crate) struct RawFile {
     /// The last bytes beyond the head, as a ring whose oldest byte is at `oldest`.
     tail: Vec<u8>,
     oldest: usize,
+    mask: Option<Box<dyn MaskStream>>,
 }
 
 impl RawFile {
     /// In place of what an earlier try left there.
-    pub(crate) fn new(path: PathBuf) -> Self {
+    pub(crate) fn new(path: PathBuf, masks: Option<&Arc<dyn Masks>>) -> Self {
         let _ = std::fs::remove_file(&path);
-        Self { path, file: None, failed: false, total: 0, tail: Vec::new(), oldest: 0 }
+        let mask = masks.map(|masks| masks.stream());
+        Self { path, file: None, failed: false, total: 0, tail: Vec::new(), oldest: 0, mask }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -39,6 +43,12 @@ impl RawFile {
 
     /// Takes in some more.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let mut mask = self.mask.take();
+        self.keep(mask.as_mut().map_or(bytes, |mask| mask.push(bytes)));
+        self.mask = mask;
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
         let room = usize::try_from(HEAD.saturating_sub(self.total)).unwrap_or(usize::MAX);
         self.total += bytes.len() as u64;
         let (head, rest) = bytes.split_at(bytes.len().min(room));
@@ -71,6 +81,9 @@ impl RawFile {
 
     /// Writes the end. Whether something was kept at all.
     pub(crate) fn finish(&mut self) -> bool {
+        if let Some(mut mask) = self.mask.take() {
+            self.keep(mask.finish());
+        }
         let left_out = self.total.saturating_sub(HEAD).saturating_sub(self.tail.len() as u64);
         let tail = std::mem::take(&mut self.tail);
         if left_out > 0 {
@@ -111,7 +124,7 @@ mod tests {
     fn kept(pieces: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("output.raw");
-        let mut file = RawFile::new(path.clone());
+        let mut file = RawFile::new(path.clone(), None);
         for piece in pieces {
             file.push(&piece);
         }

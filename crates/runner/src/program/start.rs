@@ -7,7 +7,7 @@ use crate::confinement::Confinement;
 use crate::dialogue::Dialogue;
 use crate::guarded::Launcher;
 use crate::launch::Input;
-use althing_protocol::{ExecutionMode, ProgramJob, ProgramSpec};
+use althing_protocol::{ExecutionMode, Masks, ProgramJob, ProgramSpec};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,6 +26,8 @@ pub struct Starter {
     pub state_dir: Option<PathBuf>,
     /// Times.
     pub limits: ProgramLimits,
+    /// What is taken out of programs' output before it is kept; None keeps it as it came.
+    pub masks: Option<Arc<dyn Masks>>,
 }
 
 /// Times of programs.

@@ -26,7 +26,7 @@ use crate::adapter::TerminalTraits;
 use crate::guarded::Launcher;
 use crate::launch::{Input, Launch};
 use crate::program::{RAW_OUTPUT, RawFile};
-use althing_protocol::{ProgramEnd, ProgramJob, ReportSink, Screen, TaskId};
+use althing_protocol::{Masks, ProgramEnd, ProgramJob, ReportSink, Screen, TaskId};
 use keeper::Keeper;
 use limits::{DRAIN, HEARD_AFTER, LAST_WORDS, TYPED_AHEAD, UNHEARD_AFTER};
 use model::Model;
@@ -44,13 +44,14 @@ use std::time::Instant;
 #[derive(Debug)]
 pub(crate) struct AgentRunner {
     launcher: Launcher,
+    masks: Option<Arc<dyn Masks>>,
     running: Arc<Mutex<HashMap<TaskId, Arc<Terminal>>>>,
 }
 
 impl AgentRunner {
-    /// Starts programs under guards of this launcher.
-    pub fn new(launcher: Launcher) -> Self {
-        Self { launcher, running: Arc::default() }
+    /// Starts programs under guards of this launcher, and keeps their output without what `masks` takes out.
+    pub fn new(launcher: Launcher, masks: Option<Arc<dyn Masks>>) -> Self {
+        Self { launcher, masks, running: Arc::default() }
     }
 
     /// Runs a program to its end, inside walls if the launch has any. Dropping the future ends it, and everything it
@@ -89,7 +90,7 @@ impl AgentRunner {
         let limit = traits.ready_limit.unwrap_or(READY_LIMIT);
         let words = if traits.prompt_in_args { String::new() } else { job.spec.prompt.clone() };
         let prompt = Prompt::new(&words, limit, Instant::now());
-        let raw = RawFile::new(Path::new(&job.dir).join(RAW_OUTPUT));
+        let raw = RawFile::new(Path::new(&job.dir).join(RAW_OUTPUT), self.masks.as_ref());
         let keeper = Keeper::new(terminal.clone(), woken, reader, (prompt, words), reports, raw);
         let (sender, last_words) = tokio::sync::oneshot::channel();
         let thread = std::thread::Builder::new().name("terminal".to_owned());

@@ -97,6 +97,7 @@ async fn terminal(dir: &str, script: &str) -> (String, Option<i32>) {
         confinement: Confinement::Unconfined(AcceptedByUser::explicitly()),
         state_dir: None,
         limits: ProgramLimits::default(),
+        masks: None,
     };
     let end = ProgramRunner::new(Arc::new(starter), PatternTable::built_in()).run(&job, reports).await;
     (std::mem::take(&mut *clean.lock().unwrap()), end.exit_code)
@@ -127,6 +128,7 @@ async fn program(dir: &Path, program: &str, prompt: &str) {
         confinement: Confinement::Unconfined(AcceptedByUser::explicitly()),
         state_dir: None,
         limits: ProgramLimits::default(),
+        masks: None,
     };
     let spec = serde_json::json!({
         "adapter": "command", "command": [program], "mode": "headless", "prompt": prompt, "cwd": dir,
@@ -159,6 +161,7 @@ async fn agent(dir: &Path, adapter: &str, prompt: &str, resume: Option<&String>)
         confinement,
         state_dir: None,
         limits: ProgramLimits::default(),
+        masks: None,
     };
     let spec = serde_json::json!({ "adapter": adapter, "mode": "headless", "prompt": prompt, "cwd": dir });
     let spec: ProgramSpec = serde_json::from_value(spec).unwrap();

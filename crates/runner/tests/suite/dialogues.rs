@@ -42,6 +42,7 @@ impl World {
             confinement: Confinement::Unconfined(AcceptedByUser::explicitly()),
             state_dir: None,
             limits: ProgramLimits::default(),
+            masks: None,
         };
         Self {
             dir,

@@ -58,6 +58,7 @@ fn backend(stage: &Stage, fakes: &Arc<Fakes>) -> CliBackend {
         confinement: unconfined(),
         state_dir: None,
         limits: ProgramLimits::default(),
+        masks: None,
     };
     let diary = stage.path("work/diary").to_str().unwrap().to_owned();
     let member = CliMember {

@@ -54,6 +54,7 @@ impl Stage {
             confinement,
             state_dir: Some(dir.path().join("state")),
             limits: ProgramLimits::default(),
+            masks: None,
         };
         let runner = ProgramRunner::new(Arc::new(starter), PatternTable::built_in());
         Self { dir, runner, said: Arc::default() }

@@ -40,6 +40,7 @@ fn runner_in(confinement: Confinement, script: &str, traits: TerminalTraits) -> 
         confinement,
         state_dir: None,
         limits: ProgramLimits::default(),
+        masks: None,
     };
     Arc::new(ProgramRunner::new(Arc::new(starter), PatternTable::built_in()))
 }

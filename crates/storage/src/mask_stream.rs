@@ -1,0 +1,151 @@
+//! Takes known secret values out of a stream of bytes that is cut anywhere: what a program prints, on its way to a file.
+//!
+//! Holds back no more than the longest secret, and only an end that may be the beginning of one.
+
+use crate::mask::{MASK, Masker};
+use aho_corasick::{AhoCorasick, MatchKind};
+use althing_protocol::MaskStream;
+use std::fmt;
+use std::sync::Arc;
+
+/// One stream being masked.
+pub struct MaskedStream {
+    masker: Arc<Masker>,
+    /// Says quickly that there is nothing; None where there is nothing to look for.
+    any: Option<AhoCorasick>,
+    /// What came and was not given out yet.
+    held: Vec<u8>,
+    /// How much of that belongs to a secret whose mask was given out already.
+    covered: usize,
+    out: Vec<u8>,
+}
+
+impl fmt::Debug for MaskedStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MaskedStream(…)")
+    }
+}
+
+impl MaskedStream {
+    /// A stream without what this masker knows.
+    pub fn new(masker: Arc<Masker>) -> Self {
+        // Leftmost matches can be searched for with vector instructions; overlapping ones, which masking needs, cannot.
+        let search =
+            || AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(masker.forms()).ok();
+        let any = if masker.forms().is_empty() { None } else { search() };
+        Self { masker, any, held: Vec::new(), covered: 0, out: Vec::new() }
+    }
+
+    /// Puts into `out` what is held up to `end`; what lies behind stays held.
+    fn release(&mut self, end: usize) {
+        let mut done = self.covered;
+        self.out.clear();
+        for (start, span_end) in self.masker.spans(&self.held) {
+            if start >= end {
+                break;
+            }
+            // Values that overlap are one mask, so that no end of either stays readable.
+            if start >= done {
+                self.out.extend_from_slice(self.held.get(done..start).unwrap_or_default());
+                self.out.extend_from_slice(MASK.as_bytes());
+            }
+            done = done.max(span_end);
+        }
+        self.out.extend_from_slice(self.held.get(done..end).unwrap_or_default());
+        self.covered = done.saturating_sub(end);
+        self.held.drain(..end);
+    }
+}
+
+impl MaskStream for MaskedStream {
+    fn push<'a>(&'a mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let Some(any) = &self.any else { return bytes };
+        if self.held.is_empty() && !any.is_match(bytes) {
+            let (free, held) = bytes.split_at(bytes.len() - self.masker.unfinished_bytes(bytes));
+            self.held.extend_from_slice(held);
+            return free;
+        }
+        self.held.extend_from_slice(bytes);
+        self.release(self.held.len() - self.masker.unfinished_bytes(&self.held));
+        &self.out
+    }
+
+    fn finish(&mut self) -> &[u8] {
+        self.release(self.held.len());
+        self.covered = 0;
+        &self.out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MaskedStream;
+    use crate::mask::Masker;
+    use althing_protocol::MaskStream;
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    fn masked<'a>(secrets: &[&str], pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
+        let mut stream = MaskedStream::new(Arc::new(Masker::new(secrets)));
+        let mut out = Vec::new();
+        for piece in pieces {
+            out.extend_from_slice(stream.push(piece));
+        }
+        out.extend_from_slice(stream.finish());
+        out
+    }
+
+    #[test]
+    fn a_secret_is_masked_wherever_the_stream_is_cut() {
+        let text = b"key sk-canary-01, again sk-canary-01sk-canary-01, sk-cana and an end: sk-canary-01";
+        let wanted = "key [secret], again [secret][secret], sk-cana and an end: [secret]";
+        for cut in 0..text.len() {
+            let (front, back) = text.split_at(cut);
+            assert_eq!(String::from_utf8_lossy(&masked(&["sk-canary-01"], [front, back])), wanted, "{cut}");
+        }
+        assert_eq!(String::from_utf8_lossy(&masked(&["sk-canary-01"], text.chunks(1))), wanted);
+    }
+
+    #[test]
+    fn what_is_no_secret_passes_byte_for_byte_and_nothing_is_held_for_long() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+        for size in [1, 7, 4096] {
+            assert_eq!(masked(&["sk-canary-01", "\u{1}\u{2}\u{3}!!!!"], bytes.chunks(size)), bytes);
+        }
+        // A secret that overlaps itself without end.
+        let mut stream = MaskedStream::new(Arc::new(Masker::new(["aaaaaaaa"])));
+        let mut out = 0;
+        for _ in 0..1000 {
+            out += stream.push(&[b'a'; 100]).len();
+            assert!(stream.held.len() < 8, "{}", stream.held.len());
+        }
+        assert!(out + stream.finish().len() < 20, "one mask for all of it");
+    }
+
+    #[test]
+    fn lines_that_a_terminal_ended_in_its_own_way_are_known() {
+        let text: &[u8] = b"<first line\r\nsecond line>";
+        assert_eq!(masked(&["first line\nsecond line"], [text]), b"<[secret]>");
+    }
+
+    proptest! {
+        #[test]
+        fn a_stream_in_pieces_is_what_the_whole_would_be(
+            text in "[abc]{0,60}",
+            secrets in proptest::collection::vec("[abc]{6,9}", 1..4),
+            sizes in proptest::collection::vec(1_usize..9, 1..30),
+        ) {
+            let secrets: Vec<&str> = secrets.iter().map(String::as_str).collect();
+            let whole = Masker::new(&secrets).mask_text(&text).into_owned();
+            let mut rest = text.as_bytes();
+            let mut pieces = Vec::new();
+            for size in sizes {
+                let (piece, left) = rest.split_at(size.min(rest.len()));
+                pieces.push(piece);
+                rest = left;
+            }
+            pieces.push(rest);
+            prop_assert_eq!(String::from_utf8(masked(&secrets, pieces)).unwrap(), whole);
+        }
+    }
+}
