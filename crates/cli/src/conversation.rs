@@ -7,7 +7,7 @@ use crate::session::{self, Cast};
 use crate::surroundings::Surroundings;
 use crate::team::Team;
 use althing_protocol::{
-    AgentId, AgentMode, ChatSpec, HandsConfig, InteractiveAgent, Millis, ModeChoice, TeamSpec,
+    AgentId, AgentMode, ChatSpec, ContextPath, HandsConfig, InteractiveAgent, Millis, ModeChoice, TeamSpec,
 };
 use std::path::PathBuf;
 
@@ -24,7 +24,8 @@ pub fn assemble(
     attended: bool,
     surroundings: &Surroundings,
 ) -> Result<Conversation, Failure> {
-    let mut cast = session::cast(team, Some(&team.config.context_paths), options, surroundings)?;
+    let paths = context_paths(team, options, surroundings)?;
+    let mut cast = session::cast(team, Some(&paths), options, surroundings)?;
     let team_spec = team_spec(team, &cast, options, attended, surroundings)?;
     let agent = match team.interactive() {
         None => None,
@@ -84,6 +85,18 @@ fn hands(team: &Team) -> HandsConfig {
     HandsConfig { mcp_servers, excluded_tools, ..HandsConfig::default() }
 }
 
+/// The paths that runs are about: those of the config, and those of the command line.
+pub fn context_paths(
+    team: &Team,
+    options: &Options,
+    surroundings: &Surroundings,
+) -> Result<Vec<ContextPath>, Failure> {
+    let home = surroundings.variable("HOME").map(PathBuf::from);
+    let from = context::From { cwd: &surroundings.cwd, home: home.as_deref() };
+    let (paths, _) = context::gather(&team.config.context_paths, &options.context_path, "", &from)?;
+    Ok(paths)
+}
+
 /// The team that runs are made of.
 pub fn team_spec(
     team: &Team,
@@ -92,9 +105,7 @@ pub fn team_spec(
     attended: bool,
     surroundings: &Surroundings,
 ) -> Result<TeamSpec, Failure> {
-    let home = surroundings.variable("HOME").map(PathBuf::from);
-    let from = context::From { cwd: &surroundings.cwd, home: home.as_deref() };
-    let (context_paths, _) = context::gather(&team.config.context_paths, &options.context_path, "", &from)?;
+    let context_paths = context_paths(team, options, surroundings)?;
     let mut rules = team.config.rules.clone();
     if !attended {
         rules.override_window = None;

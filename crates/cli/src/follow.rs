@@ -148,6 +148,29 @@ impl<'a> Follower<'a> {
         Ok(Followed { exit: self.finish(stopped, signalled)?, result })
     }
 
+    /// Tells how a session ended that was shown on a screen.
+    pub fn tell_end(
+        mut self,
+        mut facts: Subscription,
+        stopped: Stopped,
+        runtime: &Runtime,
+    ) -> Result<Exit, Failure> {
+        runtime.block_on(async {
+            while let Some(item) = facts.next().await {
+                if let Ok(FeedItem::Event(event)) = item {
+                    self.fold(&event);
+                }
+            }
+        });
+        if let Some(workflow) = &self.workflow {
+            let tasks = workflow.report().stages.into_iter().flat_map(|stage| stage.tasks);
+            for task in tasks {
+                show::say(&format!("{:24}  {}", task.id, words_of(task.status)));
+            }
+        }
+        self.finish(stopped, false)
+    }
+
     /// True if a signal asked to stop.
     async fn follow(&mut self, events: &mut Subscription, submitter: &Submitter) -> Result<bool, Failure> {
         let mut redraw = tokio::time::interval(REDRAW);
@@ -387,5 +410,15 @@ async fn next(lines: &mut Option<UnboundedReceiver<String>>) -> Option<String> {
     match lines {
         Some(lines) => lines.recv().await,
         None => std::future::pending().await,
+    }
+}
+
+fn words_of(status: TaskStatus) -> &'static str {
+    match status {
+        TaskStatus::Pending => "not begun",
+        TaskStatus::Running | TaskStatus::WaitingForUser | TaskStatus::Interrupted => "interrupted",
+        TaskStatus::Done => "done",
+        TaskStatus::Failed => "failed",
+        TaskStatus::Cancelled => "cancelled",
     }
 }

@@ -126,6 +126,11 @@ impl Outside for Machine {
         Ok(format!("{} put back", crate::show::count(count as u64, "file")))
     }
 
+    fn diff(&self, run: &TaskId) -> Result<String, String> {
+        let changed = althing_storage::review(&self.run_dir(run)).map_err(|error| error.to_string())?;
+        Ok(changed.iter().map(crate::show::diff).collect())
+    }
+
     fn history(&self) -> Vec<String> {
         let text = self.remembered().and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
         let all: Vec<String> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();

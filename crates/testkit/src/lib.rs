@@ -59,3 +59,4 @@ pub use reply::{Finish, Reply, ToolCall, Usage};
 pub use script::{Action, OnModel, Script};
 pub use server::{FakeModel, Options, refused_base_url};
 pub use terminal::Terminal;
+pub use vt100;

@@ -1,6 +1,7 @@
 //! A user at a terminal: the built binary in a pseudo-terminal, keys typed into it, and the screen that it shows.
 
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -116,6 +117,12 @@ impl Terminal {
         seen.parser.screen().contents()
     }
 
+    /// Looks at the screen cell by cell.
+    pub fn look<T>(&self, look: impl FnOnce(&vt100::Screen) -> T) -> T {
+        let seen = self.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
+        look(seen.parser.screen())
+    }
+
     /// Every byte that the terminal received.
     pub fn raw(&self) -> Vec<u8> {
         self.seen.0.lock().unwrap_or_else(PoisonError::into_inner).raw.clone()
@@ -158,6 +165,27 @@ impl Terminal {
     #[track_caller]
     pub fn wait_gone(&self, text: &str, limit: Duration) -> String {
         self.wait_until(limit, &format!("`{text}` gone from the screen"), |screen| !screen.contains(text))
+    }
+
+    /// Whether the terminal hands over whole lines and echoes them, as it does before and after a program takes it.
+    pub fn is_cooked(&self) -> bool {
+        use rustix::termios::LocalModes;
+        let name = self.master.tty_name().expect("the terminal has a name");
+        // Only looked at: it must not become our own terminal.
+        let not_ours = i32::try_from(rustix::fs::OFlags::NOCTTY.bits()).expect("a flag");
+        let file = std::fs::OpenOptions::new().read(true).custom_flags(not_ours).open(name);
+        let modes = rustix::termios::tcgetattr(file.expect("the terminal can be opened")).expect("its modes");
+        modes.local_modes.contains(LocalModes::ICANON | LocalModes::ECHO)
+    }
+
+    /// Waits until the program has stopped itself, as Ctrl+Z does.
+    #[track_caller]
+    pub fn wait_stopped(&self, limit: Duration) {
+        let id = self.child.process_id().expect("the program runs");
+        crate::wait::until(limit, || {
+            let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+            stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
+        });
     }
 
     /// Sends a signal to the program.

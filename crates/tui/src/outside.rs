@@ -72,9 +72,9 @@ pub trait Outside: Send + Sync {
         Err("undo is not available here: use `althing undo`".into())
     }
 
-    /// What a file that a run changed looks like now and looked like before, as a unified diff.
-    fn diff(&self, _run: &TaskId, _path: &str) -> Result<String, String> {
-        Err("what the file was before is not known here".into())
+    /// What the files that a run changed look like now and looked like before, as a unified diff.
+    fn diff(&self, _run: &TaskId) -> Result<String, String> {
+        Err("what the files were before is not known here".into())
     }
 
     /// Messages sent in earlier sessions, oldest first.
@@ -108,6 +108,8 @@ pub struct TuiOptions {
     pub bell: bool,
     /// The project workspace's name.
     pub project: Option<String>,
+    /// Whether a workflow is shown: its tasks are what one sees first, and there is nobody to talk to.
+    pub workflow: bool,
     /// Whether the user talks to an agent that launches runs.
     pub interactive: bool,
     /// Who takes part in runs.

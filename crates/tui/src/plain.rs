@@ -5,7 +5,7 @@
 use crate::app::{App, Effect, Modal};
 use crate::clean;
 use crate::event_loop::{Signals, follow};
-use crate::model::{Body, Model};
+use crate::model::{Body, Model, TaskKind};
 use crate::outside::{Outside, TuiExit, TuiOptions};
 use crate::view::file_word;
 use althing_protocol::{Decision, Engine, InteractionId, InteractionKind, Op, Origin, TaskId, TaskStatus};
@@ -20,7 +20,6 @@ pub(crate) struct Narrator {
     told: usize,
     asked: BTreeSet<InteractionId>,
     standings: BTreeMap<TaskId, &'static str>,
-    waiting: BTreeSet<TaskId>,
 }
 
 impl Narrator {
@@ -53,12 +52,13 @@ impl Narrator {
                 }
             }
         }
-        for task in &model.tasks {
-            let waits = task.status == TaskStatus::WaitingForUser;
-            if waits && self.waiting.insert(task.id.clone()) {
-                lines.push(format!("{} waits for you.", task.name));
-            } else if !waits {
-                self.waiting.remove(&task.id);
+        for task in model.tasks.iter().filter(|task| matches!(task.kind, TaskKind::Program { .. })) {
+            let standing = task.standing();
+            let told = self.standings.insert(task.id.clone(), standing) == Some(standing);
+            if !told && task.status != TaskStatus::Pending {
+                let why = task.why.as_ref().filter(|_| task.status == TaskStatus::Failed);
+                let why = why.map(|why| format!(". {why}")).unwrap_or_default();
+                lines.push(format!("Task {}: {standing}{why}", task.name));
             }
         }
         for question in &model.questions {
@@ -97,6 +97,9 @@ fn asked(kind: &InteractionKind) -> String {
         InteractionKind::Budget { .. } => {
             "Question: the budget is used up. Write /approve to go on, or /reject.".into()
         }
+        InteractionKind::Program(ask) if ask.options.is_empty() => {
+            format!("Question: {} Write /type and what to type into its terminal.", ask.text)
+        }
         InteractionKind::Program(ask) => {
             let options: Vec<String> = ask
                 .options
@@ -116,6 +119,11 @@ fn asked(kind: &InteractionKind) -> String {
 pub(crate) fn answer(model: &Model, line: &str) -> Option<Op> {
     let (word, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
     let question = model.questions.first()?;
+    if let ("/type", InteractionKind::Program(_), Some(task)) =
+        (word, &question.interaction.kind, &question.task)
+    {
+        return Some(Op::Input { task: task.clone(), bytes: format!("{rest}\r").into_bytes() });
+    }
     let decision = match (word, &question.interaction.kind) {
         ("/approve" | "/yes", InteractionKind::RunApproval { proposal }) => {
             Decision::Approve { digest: Some(proposal.digest.clone()), edited: None, instructions: None }
@@ -157,7 +165,11 @@ pub(crate) async fn run(
         }
     });
     let mut signals = Signals::listen()?;
-    print("Althing. Write a message and press Enter. /help lists the commands, /quit leaves.")?;
+    print(if app.options.workflow {
+        "Althing. A workflow is at work. /quit leaves; it can be gone on with."
+    } else {
+        "Althing. Write a message and press Enter. /help lists the commands, /quit leaves."
+    })?;
     if let Some(welcome) = app.welcome.take() {
         print(&format!("Found: {}. Missing: {}.", welcome.found.join(", "), welcome.missing.join(", ")))?;
     }
@@ -173,6 +185,7 @@ pub(crate) async fn run(
                 Some(line) => effects = take_line(&mut app, &line?)?,
             },
             item = feed.recv(), if live => match item {
+                None if app.options.workflow => break TuiExit::Ended,
                 None => live = false,
                 Some(Ok(item)) => {
                     app.apply(&item);
@@ -194,6 +207,15 @@ pub(crate) async fn run(
 fn take_line(app: &mut App, line: &str) -> io::Result<Vec<Effect>> {
     if let Some(op) = answer(&app.model, line) {
         return Ok(vec![Effect::Submit(op)]);
+    }
+    // Nobody is talked to while a workflow is shown.
+    if app.options.workflow && !line.trim().starts_with('/') {
+        if !line.trim().is_empty() {
+            print(
+                "There is nobody to talk to here: /type, /answer, /approve and /reject answer what is asked.",
+            )?;
+        }
+        return Ok(Vec::new());
     }
     app.input.set(line);
     app.enter();

@@ -5,7 +5,7 @@ use crate::outside::Machine;
 use crate::session;
 use crate::show;
 use crate::surroundings::Surroundings;
-use althing_protocol::{Event, Fact};
+use althing_protocol::{Event, Fact, SessionKind};
 use althing_tui::{Replay, TuiExit};
 use std::path::Path;
 use std::sync::Arc;
@@ -40,19 +40,20 @@ pub fn run(
             }
         }
     }
-    let session = events.iter().find_map(|event| match &event.fact {
-        Fact::SessionOpened(opened) => Some(opened.session.clone()),
+    let opened = events.iter().find_map(|event| match &event.fact {
+        Fact::SessionOpened(opened) => Some(opened),
         _ => None,
     });
-    let session = session.unwrap_or_else(|| "recording".into());
+    let session = opened.map_or_else(|| "recording".into(), |opened| opened.session.clone());
+    let workflow = opened.is_some_and(|opened| opened.kind == SessionKind::Workflow);
     let machine = Machine::new(session, surroundings.state_dir(state_dir), surroundings.clone());
     let mut options = super::tui::look(None, surroundings);
-    (options.replay, options.notes) = (true, notes);
+    (options.replay, options.workflow, options.notes) = (true, workflow, notes);
     let runtime = session::runtime()?;
-    show::hold();
+    let hold = show::hold();
     let left =
         runtime.block_on(althing_tui::run(Arc::new(Replay::new(events, speed)), options, Arc::new(machine)));
-    show::release();
+    drop(hold);
     match left.map_err(|error| Failure::usage(format!("the terminal cannot be used: {error}")))? {
         TuiExit::Stopped => Ok(Exit::Interrupted),
         _ => Ok(Exit::Answered),

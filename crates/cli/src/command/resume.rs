@@ -36,8 +36,12 @@ pub fn run(options: &Options, id: Option<&str>, surroundings: &Surroundings) -> 
     };
     let summary = state.list()?.into_iter().find(|session| session.id == id);
     let kind = summary.and_then(|session| session.checkpoint).map(|checkpoint| checkpoint.kind);
+    let on_screen = super::tui::is_meant(options, surroundings);
     if kind == Some(SessionKind::Chat) {
         let options = Options { session: Some(id.to_string()), ..options.clone() };
+        if on_screen {
+            return super::tui::run(&options, None, surroundings);
+        }
         return super::chat::run(&options, Approve::Ask, surroundings);
     }
     let runtime = session::runtime()?;
@@ -50,6 +54,11 @@ pub fn run(options: &Options, id: Option<&str>, surroundings: &Surroundings) -> 
             follower.fold(event);
         }
         return follower.print_end();
+    }
+    if on_screen && kind == Some(SessionKind::Workflow) {
+        let hold = show::hold();
+        let Reopened { begun, .. } = go_on(&state, opened, options, surroundings, &runtime)?;
+        return super::tui::watch(begun, hold, follower, options, surroundings, &runtime);
     }
     // Replayed from the start, so that the progress shown is whole.
     let Reopened { begun, .. } = go_on(&state, opened, options, surroundings, &runtime)?;

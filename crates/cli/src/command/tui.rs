@@ -1,15 +1,18 @@
-//! `althing` in a terminal: the conversation on the screen, session after session until the user is done.
+//! `althing` in a terminal: the conversation on the screen, session after session until the user is done; and a
+//! workflow's tasks, until they are.
 
 use crate::args::Options;
 use crate::conversation::{self, Conversation};
 use crate::exit::{Exit, Failure};
+use crate::follow::Follower;
 use crate::outside::Machine;
 use crate::session::{self, Begun, NewSession};
-use crate::show;
+use crate::show::{self, Hold};
 use crate::surroundings::Surroundings;
 use crate::team::{self, Team};
+use althing_engine::{Interest, Stopped};
 use althing_protocol::{
-    ChatSpec, Engine, Event, Fact, Member, ModeChoice, Op, Origin, SessionId, SessionKind, TaskSpec,
+    ChatSpec, Engine, Event, Fact, Member, ModeChoice, Op, Origin, Seq, SessionId, SessionKind, TaskSpec,
 };
 use althing_tui::{Theme, TuiExit, TuiOptions, Welcome};
 use std::path::Path;
@@ -35,7 +38,11 @@ pub fn run(options: &Options, task: Option<String>, surroundings: &Surroundings)
     let mut next = session::to_go_on_with(&options, surroundings)?;
     loop {
         let shown = Shown::open(next.take(), first_message.take(), &options, surroundings, &runtime)?;
-        let left = shown.until_left(&options, surroundings, &runtime)?;
+        let id = shown.begun.id.clone();
+        let (left, _) = shown.until_left(&options, surroundings, &runtime)?;
+        if matches!(left, TuiExit::Quit | TuiExit::Stopped) {
+            show::say(&format!("go on with `althing --session {id}`"));
+        }
         // What was asked for once is not asked for again.
         (options.session, options.go_on) = (None, false);
         match left {
@@ -52,10 +59,28 @@ pub fn run(options: &Options, task: Option<String>, surroundings: &Surroundings)
     }
 }
 
+/// A workflow on the screen, until it is left; then what came of it is told as it is without a screen.
+pub fn watch(
+    begun: Begun,
+    hold: Hold,
+    follower: Follower<'_>,
+    options: &Options,
+    surroundings: &Surroundings,
+    runtime: &Runtime,
+) -> Result<Exit, Failure> {
+    let facts = begun.orchestrator.feed().subscribe(Seq(0), Interest::Facts);
+    let mut screen = look(None, surroundings);
+    (screen.workflow, screen.notes) = (true, hold.heard());
+    let (_, stopped) = Shown { begun, screen, hold }.until_left(options, surroundings, runtime)?;
+    follower.tell_end(facts, stopped, runtime)
+}
+
 /// A session on the screen.
 struct Shown {
     begun: Begun,
     screen: TuiOptions,
+    /// What is said meanwhile is not lost, and not on the screen either.
+    hold: Hold,
 }
 
 impl Shown {
@@ -66,11 +91,12 @@ impl Shown {
         surroundings: &Surroundings,
         runtime: &Runtime,
     ) -> Result<Self, Failure> {
+        let hold = show::hold();
         if let Some(id) = id {
             let reopened = super::resume::reopen(&id, options, surroundings, runtime)?;
             let mut screen = look(recorded(&reopened.events), surroundings);
-            screen.first_message = first_message;
-            return Ok(Self { begun: reopened.begun, screen });
+            (screen.first_message, screen.notes) = (first_message, hold.heard());
+            return Ok(Self { begun: reopened.begun, screen, hold });
         }
         let team = team::assemble(options, surroundings)?;
         let Conversation { spec, cast } = conversation::assemble(&team, options, true, surroundings)?;
@@ -81,38 +107,35 @@ impl Shown {
         let goal = screen.first_message.clone().unwrap_or_else(|| "conversation".to_owned());
         let new = NewSession { kind: SessionKind::Chat, goal, op: Op::StartChat { spec: Box::new(spec) } };
         let begun = runtime.block_on(session::begin(new, &team, cast, None, options, surroundings))?;
-        Ok(Self { begun, screen })
+        screen.notes.extend(hold.heard());
+        Ok(Self { begun, screen, hold })
     }
 
-    /// Shows it until the user leaves it; then it is stopped, and can be gone on with.
+    /// Shows it until the user leaves it; then it is stopped, and can be gone on with. How it stopped is told too.
     fn until_left(
         self,
         options: &Options,
         surroundings: &Surroundings,
         runtime: &Runtime,
-    ) -> Result<TuiExit, Failure> {
+    ) -> Result<(TuiExit, Stopped), Failure> {
         let Begun { id, orchestrator, places } = self.begun;
         let state_dir = surroundings.state_dir(options.state_dir.as_deref());
-        let outside = Arc::new(Machine::new(id.clone(), state_dir, surroundings.clone()));
+        let outside = Arc::new(Machine::new(id, state_dir, surroundings.clone()));
         let front = Arc::new(orchestrator.front());
         let engine: Arc<dyn Engine> = front.clone();
-        show::hold();
         let left = runtime.block_on(althing_tui::run(engine, self.screen, outside));
-        show::release();
+        drop(self.hold);
         front.submit(Op::Shutdown, Origin::User);
         drop(front);
         // The doers end on this runtime, so it must go on turning while the session does.
         let joined =
             runtime.block_on(async { tokio::task::spawn_blocking(move || orchestrator.join()).await });
         session::close(&places, runtime);
-        if !matches!(joined, Ok(Ok(_))) {
+        let Ok(Ok(stopped)) = joined else {
             return Err(Failure { exit: Exit::NoAnswer, ..Failure::usage("the session broke off") });
-        }
+        };
         let left = left.map_err(|error| Failure::usage(format!("the terminal cannot be used: {error}")))?;
-        if matches!(left, TuiExit::Quit | TuiExit::Stopped) {
-            show::say(&format!("go on with `althing --session {id}`"));
-        }
-        Ok(left)
+        Ok((left, stopped))
     }
 }
 
@@ -140,7 +163,7 @@ pub fn look(spec: Option<&ChatSpec>, surroundings: &Surroundings) -> TuiOptions 
         theme,
         ascii: ascii || set("ALTHING_ASCII"),
         plain: set("ALTHING_PLAIN") || surroundings.variable("TERM").as_deref() == Some("dumb"),
-        bell: set("ALTHING_BELL"),
+        bell: surroundings.variable("ALTHING_BELL").is_none_or(|value| value != "0"),
         project: spec.and_then(|spec| spec.project.as_ref()).and_then(name),
         interactive: spec.is_some_and(|spec| spec.agent.is_some()),
         team,

@@ -1,7 +1,7 @@
 //! `althing workflow run FILE` and `workflow check FILE…`: stages of programs and runs.
 
 use crate::args::{Options, WorkflowAction};
-use crate::context;
+use crate::conversation;
 use crate::exit::{Exit, Failure};
 use crate::follow::Follower;
 use crate::session::{self, Cast, NewSession};
@@ -38,7 +38,8 @@ fn start(options: &Options, file: &Path, surroundings: &Surroundings) -> Result<
         for note in &team.notes {
             show::say(note);
         }
-        session::cast(&team, Some(&team.config.context_paths), options, surroundings)?
+        let paths = conversation::context_paths(&team, options, surroundings)?;
+        session::cast(&team, Some(&paths), options, surroundings)?
     } else {
         Cast::default()
     };
@@ -46,9 +47,14 @@ fn start(options: &Options, file: &Path, surroundings: &Surroundings) -> Result<
     let goal = if spec.goal.is_empty() { spec.name.clone() } else { spec.goal.clone() };
     let new =
         NewSession { kind: SessionKind::Workflow, goal, op: Op::StartWorkflow { spec: Box::new(spec) } };
+    let on_screen = super::tui::is_meant(options, surroundings) && !team.plain;
+    let hold = on_screen.then(show::hold);
     let programs = programs::assemble(adapters, options, surroundings);
     let begun = runtime.block_on(session::begin(new, &team, cast, Some(programs), options, surroundings))?;
-    let follower = Follower::new(begun.id, options, surroundings, signals);
+    let follower = Follower::new(begun.id.clone(), options, surroundings, signals);
+    if let Some(hold) = hold {
+        return super::tui::watch(begun, hold, follower, options, surroundings, &runtime);
+    }
     let follower = if team.plain { follower.plain() } else { follower };
     let ended = follower.run(begun.orchestrator, Seq(0), &runtime);
     session::close(&begun.places, &runtime);
@@ -71,9 +77,7 @@ fn resolve(
     options: &Options,
     surroundings: &Surroundings,
 ) -> Result<WorkflowSpec, Failure> {
-    let home = surroundings.variable("HOME").map(PathBuf::from);
-    let from = context::From { cwd: &surroundings.cwd, home: home.as_deref() };
-    let (context_paths, _) = context::gather(&team.config.context_paths, &options.context_path, "", &from)?;
+    let context_paths = conversation::context_paths(team, options, surroundings)?;
     let mut rules = team.config.rules.clone();
     // Nobody is there to override a winner.
     rules.override_window = None;

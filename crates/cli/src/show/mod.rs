@@ -24,15 +24,31 @@ use std::sync::{Mutex, PoisonError};
 /// What is to be said once the screen is given back.
 static HELD: Mutex<Option<String>> = Mutex::new(None);
 
-/// From now on nothing is said: the terminal is a screen.
-pub fn hold() {
-    *HELD.lock().unwrap_or_else(PoisonError::into_inner) = Some(String::new());
+/// While it lives nothing is said: the terminal is a screen, or is about to be one. Then everything is.
+pub struct Hold {
+    _private: (),
 }
 
-/// Says what was held back, and everything from now on.
-pub fn release() {
-    let held = HELD.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let _ = std::io::stderr().write_all(held.unwrap_or_default().as_bytes());
+/// From now on nothing is said.
+pub fn hold() -> Hold {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
+    Hold { _private: () }
+}
+
+impl Hold {
+    /// What would have been said so far: the screen says it instead.
+    #[expect(clippy::unused_self, reason = "only who holds it back may take it")]
+    pub fn heard(&self) -> Vec<String> {
+        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        held.as_mut().map(std::mem::take).unwrap_or_default().lines().map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let held = HELD.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let _ = std::io::stderr().write_all(held.unwrap_or_default().as_bytes());
+    }
 }
 
 /// One line, or several, on stderr. A stderr that is gone is nobody's to hear.

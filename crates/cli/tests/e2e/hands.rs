@@ -143,6 +143,32 @@ fn a_run_that_wrote_nothing_says_nothing_of_it_and_one_with_read_only_paths_cann
 }
 
 #[test]
+fn what_a_run_changed_is_seen_and_undone_on_the_screen() {
+    let scene = Scene::new(
+        1,
+        Script::from_fn(|request| {
+            let project = project_of(request);
+            once(request, "write_file", &write(&project.join("old.txt"), "changed by the run\n"))
+        }),
+    );
+    let project = project(&scene);
+    let path = format!("{}:rw", project.display());
+    let command = scene.althing.again().args(["--config", "team.yaml", "--quick", "--context-path", &path]);
+    let mut terminal = command.arg("task").terminal(120, 40);
+    let screen = terminal.wait_for("Files written to context paths:", LIMIT);
+    assert!(screen.contains("old.txt (modified)"), "{screen}");
+    // From the answer in the conversation, or from the run.
+    terminal.keys("\td");
+    let screen = terminal.wait_for("+changed by the run", LIMIT);
+    assert!(screen.contains("-old"), "{screen}");
+    terminal.keys("\x1b");
+    terminal.wait_gone("+changed by the run", LIMIT);
+    terminal.keys("u");
+    terminal.wait_for("1 file put back", LIMIT);
+    assert_eq!(std::fs::read_to_string(project.join("old.txt")).unwrap(), "old\n");
+}
+
+#[test]
 fn what_a_run_changed_can_be_undone_and_not_over_somebody_elses_change() {
     let scene = Scene::new(
         1,

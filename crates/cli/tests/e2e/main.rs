@@ -46,6 +46,7 @@ mod signals;
 mod subagents;
 mod support;
 mod talker;
+mod watched;
 mod workflows;
 
 /// A file that nobody declares compiles nowhere and tests nothing.

@@ -1,6 +1,6 @@
 //! Commands that begin with a slash.
 
-use super::{App, Effect, Modal, ModeWord, Picker, Screen};
+use super::{App, Effect, Modal, ModeWord, Picker};
 use crate::modes::PlanMode;
 use crate::outside::TuiExit;
 use crate::theme::Theme;
@@ -50,7 +50,7 @@ impl App {
         match name.trim() {
             "help" | "?" => self.modal = Some(Modal::Help),
             "agents" => self.modal = Some(Modal::Agents),
-            "tasks" => self.screens.push(Screen::Tasks(0)),
+            "tasks" => self.toggle_tasks(),
             "run" => self.open_newest_run(),
             "cancel" => self.cancel_live(),
             "plan" => self.toggle_mode(ModeWord::Plan),

@@ -3,7 +3,6 @@
 use super::answer::wants_newline;
 use super::screen::{diff_answers, moment_text};
 use super::{App, Effect, Modal, Reader, Screen};
-use crate::attach;
 use crate::editor::{Editor, Motion};
 use crate::outside::TuiExit;
 use althing_protocol::{ChatState, Op, TaskId};
@@ -113,6 +112,14 @@ impl App {
             return self.leave(TuiExit::Quit);
         }
         self.leaving = true;
+        if self.options.workflow {
+            self.toast = Some(if self.model.closed {
+                "Ctrl+C again leaves".into()
+            } else {
+                "Ctrl+C again leaves: the workflow stops, and can be gone on with".into()
+            });
+            return;
+        }
         let live = self.model.live_run().map(|run| run.id.clone());
         match live {
             Some(task) => {
@@ -137,90 +144,6 @@ impl App {
             _ => return false,
         }
         true
-    }
-
-    fn attached_key(&mut self, task: &TaskId, key: KeyEvent) {
-        if attach::detaches(key) {
-            self.back();
-            self.attached = None;
-            return;
-        }
-        let application = self.attached.as_ref().is_some_and(|screen| screen.application_cursor);
-        let bytes = attach::encode(key, application);
-        if !bytes.is_empty() {
-            self.submit(Op::Input { task: task.clone(), bytes });
-        }
-    }
-
-    fn toggle_tasks(&mut self) {
-        if matches!(self.screens.last(), Some(Screen::Tasks(_))) {
-            self.back();
-        } else {
-            // What waits for the user is chosen first.
-            let rows = self.task_rows();
-            let waits = rows.iter().position(|id| self.model.question_of(id).is_some());
-            self.screens.push(Screen::Tasks(waits.unwrap_or_default()));
-        }
-    }
-
-    /// The tasks that the panel shows, in its order.
-    pub(crate) fn task_rows(&self) -> Vec<TaskId> {
-        use crate::model::TaskKind;
-        let shown = |kind: &TaskKind| !matches!(kind, TaskKind::Workflow(_) | TaskKind::Chat);
-        self.model.tasks.iter().filter(|task| shown(&task.kind)).map(|task| task.id.clone()).collect()
-    }
-
-    fn tasks_key(&mut self, key: KeyEvent) {
-        let rows = self.task_rows();
-        let Some(Screen::Tasks(chosen)) = self.screens.last_mut() else { return };
-        *chosen = (*chosen).min(rows.len().saturating_sub(1));
-        match key.code {
-            KeyCode::Up => *chosen = chosen.saturating_sub(1),
-            KeyCode::Down => *chosen = (*chosen + 1).min(rows.len().saturating_sub(1)),
-            KeyCode::Enter | KeyCode::Char('a' | 'x') => {
-                let Some(id) = rows.get(*chosen).cloned() else { return };
-                match key.code {
-                    KeyCode::Char('x') => self.submit(Op::Cancel { task: id }),
-                    KeyCode::Char('a') => self.answer_task(&id),
-                    _ => self.open_task(&id),
-                }
-            }
-            KeyCode::Esc | KeyCode::Char('q') => self.back(),
-            _ => {}
-        }
-    }
-
-    /// Answers what a task asks, or attaches to it where that is how one answers.
-    pub(crate) fn answer_task(&mut self, id: &TaskId) {
-        match self.model.question_of(id) {
-            Some(question) => self.modal = Some(Modal::for_question(question)),
-            None => self.open_task(id),
-        }
-    }
-
-    fn task_key(&mut self, key: KeyEvent) {
-        let page = self.page();
-        let Some(Screen::Task(id, scroll)) = self.screens.last_mut() else { return };
-        match key.code {
-            KeyCode::Up => scroll.by(-1),
-            KeyCode::Down => scroll.by(1),
-            KeyCode::PageUp => scroll.by(-page),
-            KeyCode::PageDown | KeyCode::Char(' ') => scroll.by(page),
-            KeyCode::Home => scroll.go_top(),
-            KeyCode::End => scroll.go_end(),
-            KeyCode::Char('a') => self.open_question(),
-            KeyCode::Char('x') => {
-                let task = id.clone();
-                self.submit(Op::Cancel { task });
-            }
-            KeyCode::Char('o') => {
-                let id = id.clone();
-                let output = self.model.task(&id).map(|task| task.output.clone()).unwrap_or_default();
-                self.effects.push(Effect::Page(output));
-            }
-            KeyCode::Esc | KeyCode::Char('q') => self.back(),
-            _ => {}
-        }
     }
 
     pub(crate) fn page(&self) -> isize {
@@ -365,25 +288,15 @@ impl App {
     }
 
     /// What changed in the files that a run wrote.
-    fn run_diff(&mut self, id: &TaskId) {
-        let writes = self.model.runs.get(id).and_then(|run| run.result.as_ref());
-        let writes = writes.map(|result| result.context_path_writes.clone()).unwrap_or_default();
-        let mut whole = String::new();
-        for write in &writes {
-            match self.outside.diff(id, &write.path) {
-                Ok(diff) => whole.push_str(&diff),
-                Err(reason) => {
-                    self.toast = Some(reason);
-                    return;
-                }
+    pub(crate) fn run_diff(&mut self, id: &TaskId) {
+        match self.outside.diff(id) {
+            Ok(diff) if diff.is_empty() => self.toast = Some("there is nothing to compare".into()),
+            Ok(diff) => {
+                let mut reader = Reader::plain("changes", &diff);
+                reader.text = super::ReaderText::Diff(reader.parts().to_vec());
+                self.read(reader);
             }
-        }
-        if whole.is_empty() {
-            self.toast = Some("there is nothing to compare".into());
-        } else {
-            let mut reader = Reader::plain("changes", &whole);
-            reader.text = super::ReaderText::Diff(reader.parts().to_vec());
-            self.read(reader);
+            Err(reason) => self.toast = Some(reason),
         }
     }
 

@@ -9,6 +9,7 @@ mod modal;
 mod mouse;
 mod screen;
 mod talk;
+mod tasks;
 
 pub use command::COMMANDS;
 pub use modal::{Field, Modal, Picker};
@@ -112,7 +113,7 @@ pub struct App {
     pub options: TuiOptions,
     /// The colours.
     pub theme: Theme,
-    /// What is shown, the conversation at the bottom.
+    /// What is shown, the conversation at the bottom, or the tasks of a workflow.
     pub screens: Vec<Screen>,
     /// The question or picker on top.
     pub modal: Option<Modal>,
@@ -176,7 +177,7 @@ impl App {
         let mut app = Self {
             modes,
             theme: options.theme,
-            screens: vec![Screen::Talk],
+            screens: vec![if options.workflow { Screen::Tasks(0) } else { Screen::Talk }],
             modal: None,
             input: Editor::default(),
             completion: None,
@@ -277,6 +278,7 @@ impl App {
     /// Whether something on the screen changes with time alone.
     pub fn is_ticking(&self) -> bool {
         self.model.live_run().is_some()
+            || self.model.tasks.iter().any(crate::model::Task::is_program_at_work)
             || self.is_typing()
             || self.model.questions.iter().any(|question| question.interaction.countdown.is_some())
     }

@@ -76,7 +76,7 @@ impl App {
             }
             Target::Override => self.open_override(),
             Target::Back => self.back(),
-            Target::Tasks => self.screens.push(Screen::Tasks(0)),
+            Target::Tasks => self.toggle_tasks(),
             Target::Input => self.stop_browsing(),
         }
     }

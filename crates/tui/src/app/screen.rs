@@ -4,7 +4,7 @@ use super::{App, Effect};
 use crate::line;
 use crate::list::Scroll;
 use crate::model::{Moment, Run, What};
-use althing_protocol::{AgentId, Op, TaskId};
+use althing_protocol::{AgentId, Op, TaskId, TaskStatus};
 
 /// A screen.
 #[derive(Clone, Debug, PartialEq)]
@@ -206,7 +206,9 @@ impl App {
             return self.open_run(id);
         }
         let Some(task) = self.model.task(id) else { return };
-        if task.has_terminal() && !task.status.is_final() {
+        if task.status == TaskStatus::Pending {
+            self.toast = Some("it has not begun yet".into());
+        } else if task.has_terminal() && !task.status.is_final() {
             let (cols, rows) = (self.size.width, self.size.height.saturating_sub(1));
             let id = id.clone();
             self.attached = None;

@@ -304,11 +304,15 @@ impl App {
             }
             KeyCode::Char('x') => self.cancel_entry(at),
             KeyCode::Char('a') => self.open_question(),
-            KeyCode::Char('u') => {
+            KeyCode::Char('d' | 'u') => {
                 if let Some(Body::Final(run) | Body::Run(run)) =
                     self.model.entries.get(at).map(|entry| &entry.body)
                 {
-                    self.effects.push(Effect::Undo(run.clone()));
+                    let run = run.clone();
+                    match key.code {
+                        KeyCode::Char('d') => self.run_diff(&run),
+                        _ => self.effects.push(Effect::Undo(run)),
+                    }
                 }
             }
             KeyCode::Delete => {

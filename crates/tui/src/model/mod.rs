@@ -108,6 +108,11 @@ impl Model {
         self.tasks.iter().find(|task| task.id == *id)
     }
 
+    /// The workflow, where the session is one.
+    pub fn workflow(&self) -> Option<&Task> {
+        self.tasks.iter().find(|task| matches!(task.kind, TaskKind::Workflow(_)))
+    }
+
     /// Whether agents are at work, so that modes must not change.
     pub fn is_busy(&self) -> bool {
         let chatting = !matches!(self.state, ChatState::Idle);
@@ -274,7 +279,10 @@ impl Model {
                 self.enter(event, Body::Program(id.clone()));
                 (Task::program(spec), String::new())
             }
-            TaskSpec::Workflow(spec) => (Task::workflow(spec), spec.name.clone()),
+            TaskSpec::Workflow(spec) => {
+                let stages = spec.stages.iter().map(|stage| stage.name.clone()).collect();
+                (TaskKind::Workflow(stages), spec.name.clone())
+            }
             TaskSpec::Chat(spec) => {
                 self.meet(spec);
                 (TaskKind::Chat, "conversation".to_owned())
@@ -284,17 +292,20 @@ impl Model {
         let short = short.map_or(id.as_str(), |rest| rest.trim_start_matches('.'));
         let name = if name.is_empty() { short.to_owned() } else { name };
         let mut task = Task::new(id.clone(), parent.cloned(), kind, name, event.at);
-        task.stage = self.tasks.iter().find_map(|other| match &other.kind {
-            TaskKind::Workflow(stages) if Some(&other.id) == parent => {
-                let holds = |(_, tasks): &&(String, Vec<String>)| tasks.iter().any(|name| name == short);
-                stages.iter().find(holds).map(|(stage, _)| stage.clone())
-            }
-            _ => None,
-        });
         if task.kind == TaskKind::Run {
             task.status = TaskStatus::Running;
         }
-        self.tasks.push(task);
+        // What was planned has its place already, under the name that its file gives it.
+        match self.tasks.iter_mut().find(|held| held.id == *id) {
+            Some(held) => {
+                (task.stage, task.name) = (held.stage.take(), std::mem::take(&mut held.name));
+                *held = task;
+            }
+            None => self.tasks.push(task),
+        }
+        if let TaskSpec::Workflow(spec) = spec {
+            self.tasks.extend(Task::planned(id, spec, event.at));
+        }
     }
 
     /// The conversation went on to another state. Leaving the idle one takes up the oldest message that waits.

@@ -2,7 +2,8 @@
 
 use super::agent::{Agent, Moment};
 use althing_protocol::{
-    AttemptOutcome, ExecutionMode, Fact, Member, ProgramSpec, TaskId, TaskStatus, Timestamp, WorkflowSpec,
+    AttemptOutcome, ExecutionMode, Fact, Member, ProgramSpec, StageBody, StageSpec, StageTask, TaskId,
+    TaskStatus, Timestamp, WorkflowSpec,
 };
 
 /// How much of a program's output is kept here; the whole is in the session's files.
@@ -15,8 +16,8 @@ pub enum TaskKind {
     Run,
     /// A conversation.
     Chat,
-    /// A workflow: its stages' names, each with the names of its tasks.
-    Workflow(Vec<(String, Vec<String>)>),
+    /// A workflow, with its stages' names.
+    Workflow(Vec<String>),
     /// A program.
     Program {
         /// Which.
@@ -92,12 +93,23 @@ impl Task {
         }
     }
 
-    /// The kind of a workflow.
-    pub fn workflow(spec: &WorkflowSpec) -> TaskKind {
-        let names = |stage: &althing_protocol::StageSpec| {
-            (stage.name.clone(), stage.tasks.iter().map(|task| task.id.clone()).collect())
+    /// The tasks of a workflow as they stand in its file, before any of them began.
+    pub fn planned(workflow: &TaskId, spec: &WorkflowSpec, at: Timestamp) -> Vec<Self> {
+        let task = |stage: &StageSpec, task: &StageTask| {
+            let kind = match &task.body {
+                StageBody::Program(program) => Self::program(program),
+                StageBody::Run(_) => TaskKind::Run,
+            };
+            let id = workflow.stage_task(&task.id);
+            let mut planned = Self::new(id, Some(workflow.clone()), kind, task.id.clone(), at);
+            planned.stage = Some(stage.name.clone());
+            planned
         };
-        TaskKind::Workflow(spec.stages.iter().map(names).collect())
+        let mut planned = Vec::new();
+        for stage in &spec.stages {
+            planned.extend(stage.tasks.iter().map(|one| task(stage, one)));
+        }
+        planned
     }
 
     /// Whether one can attach to it.

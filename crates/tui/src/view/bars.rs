@@ -3,6 +3,7 @@
 use super::{count, micro_money, money};
 use crate::app::{App, ModeWord, Target};
 use crate::line;
+use crate::model::TaskKind;
 use crate::modes::PlanMode;
 use crate::paint::Canvas;
 use crate::theme::Tone;
@@ -30,19 +31,14 @@ pub fn status(app: &App) -> &'static str {
             ChatState::ProcessingCancelled => "Processing a cancelled run",
         };
     }
-    let has = |status: TaskStatus| model.tasks.iter().any(|task| task.status == status);
-    if has(TaskStatus::WaitingForUser) {
-        "Waiting for you"
-    } else if model.is_busy() {
-        "Running"
-    } else if has(TaskStatus::Failed) {
-        "Failed"
-    } else if has(TaskStatus::Cancelled) {
-        "Cancelled"
-    } else if model.tasks.is_empty() {
-        "Idle"
-    } else {
-        "Done"
+    match (model.workflow().map(|workflow| workflow.status), model.kind) {
+        (Some(TaskStatus::Done), _) => "Done ✓",
+        (Some(TaskStatus::Failed), _) => "Failed ✗",
+        (Some(TaskStatus::Cancelled), _) => "Cancelled",
+        (Some(TaskStatus::Interrupted), _) => "Interrupted",
+        (Some(_), _) | (None, Some(SessionKind::Workflow)) => "Running",
+        (None, _) if model.is_busy() => "Running",
+        (None, _) => "Done",
     }
 }
 
@@ -51,8 +47,8 @@ pub fn context(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let model = &app.model;
     let project = model.project.as_deref().unwrap_or("none");
     let project = project.trim_end_matches('/').rsplit('/').next().unwrap_or(project);
-    // On a small screen the mode bar says it.
-    let mode = if area.width < 60 {
+    // On a small screen the mode bar says it; of a workflow it is said at the left.
+    let mode = if area.width < 60 || (app.options.workflow && !app.options.replay) {
         ""
     } else if app.options.replay {
         "Replay"
@@ -65,8 +61,20 @@ pub fn context(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let usage = model.usage();
     let mut pieces: Vec<(Tone, String, u8)> = Vec::new();
     pieces.push((Tone::AccentBold, "Althing".into(), 6));
-    pieces.push((Tone::Plain, format!("Project: {}", line::cut(project, 24)), 1));
+    match model.workflow() {
+        Some(workflow) => {
+            pieces.push((Tone::Plain, format!("Workflow: {}", line::cut(&workflow.name, 24)), 1));
+        }
+        None => pieces.push((Tone::Plain, format!("Project: {}", line::cut(project, 24)), 1)),
+    }
     pieces.push((Tone::Bold, format!("Status: {}", status(app)), 0));
+    if let (Some(stage), Some(workflow)) = (model.stage, model.workflow())
+        && let TaskKind::Workflow(stages) = &workflow.kind
+    {
+        pieces.push((Tone::Dim, format!("stage {} of {}", stage + 1, stages.len()), 3));
+        let end = workflow.ended.unwrap_or(app.now);
+        pieces.push((Tone::Dim, end.since(workflow.started).to_string(), 5));
+    }
     if waiting > 0 {
         let word = if waiting == 1 { "1 waits for you".into() } else { format!("{waiting} wait for you") };
         pieces.push((Tone::Warn, word, 0));

@@ -42,6 +42,7 @@ fn hint(app: &App) -> String {
         return match app.scroll.selected.and_then(|at| app.model.entries.get(at)).map(|entry| &entry.body) {
             Some(crate::model::Body::User { queued: true, .. }) => "del remove · ↑↓ move · esc back".into(),
             Some(crate::model::Body::Run(_)) => "enter open · x cancel · ↑↓ move · esc back".into(),
+            Some(crate::model::Body::Final(_)) => "enter open · d diff · u undo · esc back".into(),
             _ => "enter open · c copy · p pin · esc back".into(),
         };
     }

@@ -1,13 +1,13 @@
 //! The tasks panel, and what a program without a terminal said and did.
 
-use super::{hints, spread, timeline::Timeline};
+use super::{bars, hints, spread, timeline::Timeline};
 use crate::app::{App, Screen, Target};
 use crate::line::{self, Line};
 use crate::list::{self, Items};
-use crate::model::{Model, Task, TaskKind};
+use crate::model::{Body, Entry, Model, Task, TaskKind};
 use crate::paint::Canvas;
 use crate::theme::Tone;
-use althing_protocol::{InteractionKind, TaskId, TaskStatus, Timestamp};
+use althing_protocol::{InteractionKind, NoticeLevel, TaskId, TaskStatus, Timestamp};
 use ratatui::layout::Rect;
 
 /// What a task waits for, or what became of it, in a line.
@@ -36,14 +36,69 @@ pub fn waits_for(task: &Task, model: &Model, now: Timestamp) -> String {
     }
 }
 
+/// The most notices that a workflow's panel shows.
+const MOST_NOTES: usize = 3;
+
 /// Draws the tasks panel.
 pub fn panel(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, chosen: usize) {
-    let left = Line::of(Tone::Dim, " ‹ esc   ").with(Tone::Bold, "Tasks");
-    let waiting = app.model.waiting();
-    let right = if waiting > 0 { format!("{waiting} waiting for you ") } else { String::new() };
-    canvas.line(area.x, area.y, area.width, &spread(&left, &Line::of(Tone::Warn, &right), area.width.into()));
-    canvas.rule(area, area.y + 1);
-    let body = Rect { y: area.y + 2, height: area.height.saturating_sub(4), ..area };
+    let home = app.screens.len() == 1;
+    let mut body = Rect { y: area.y + 2, height: area.height.saturating_sub(4), ..area };
+    if home {
+        bars::context(app, canvas, area);
+        body = around(app, canvas, body);
+    } else {
+        let left = Line::of(Tone::Dim, " ‹ esc   ").with(Tone::Bold, "Tasks");
+        let waiting = app.model.waiting();
+        let right = if waiting > 0 { format!("{waiting} waiting for you ") } else { String::new() };
+        let right = Line::of(Tone::Warn, &right);
+        canvas.line(area.x, area.y, area.width, &spread(&left, &right, area.width.into()));
+        canvas.rule(area, area.y + 1);
+        app.targets.push((Rect { height: 1, width: 8.min(area.width), ..area }, Target::Back));
+    }
+    rows(app, canvas, body, chosen);
+    canvas.rule(area, area.bottom() - 2);
+    let words = match (home, app.model.closed) {
+        (true, true) => "↑↓ choose · enter read · q leave",
+        (true, false) => "enter open or attach · a answer · x cancel · ^D leave",
+        (false, _) => "↑↓ choose · enter open or attach · a answer · x cancel",
+    };
+    hints(app, canvas, area, area.bottom() - 1, words);
+}
+
+/// What a workflow is for, above its tasks, and what the user should know, below them. Gives what is left.
+fn around(app: &App, canvas: &mut Canvas<'_>, mut body: Rect) -> Rect {
+    let width = body.width.saturating_sub(2);
+    if body.height >= 10 && !app.model.goal.is_empty() {
+        let goal = line::cut(line::first_line(&app.model.goal), width.into());
+        canvas.text(body.x + 1, body.y, width, Tone::Plain, &goal);
+        (body.y, body.height) = (body.y + 2, body.height - 2);
+    }
+    let mut notes: Vec<(Tone, String)> = app.model.entries.iter().rev().filter_map(noted).collect();
+    notes.truncate(if body.height >= 10 { MOST_NOTES } else { 1 });
+    if let Some((reason, hint)) = &app.model.stalled {
+        let hint = hint.as_deref().unwrap_or_default();
+        notes.insert(0, (Tone::Bad, format!("The disk takes nothing: {reason}. {hint}")));
+    }
+    for (tone, note) in notes {
+        body.height = body.height.saturating_sub(1);
+        let note = line::cut(line::first_line(&note), width.into());
+        canvas.text(body.x + 1, body.bottom(), width, tone, &note);
+    }
+    body
+}
+
+fn noted(entry: &Entry) -> Option<(Tone, String)> {
+    let Body::Notice { level, text } = &entry.body else { return None };
+    let tone = match level {
+        NoticeLevel::Info => Tone::Dim,
+        NoticeLevel::Warning => Tone::Warn,
+        NoticeLevel::Error => Tone::Bad,
+    };
+    Some((tone, text.clone()))
+}
+
+/// The tasks, stage by stage.
+fn rows(app: &mut App, canvas: &mut Canvas<'_>, body: Rect, chosen: usize) {
     let rows = app.task_rows();
     let chosen = chosen.min(rows.len().saturating_sub(1));
     if rows.is_empty() {
@@ -72,9 +127,6 @@ pub fn panel(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, chosen: usize) 
             app.targets.push((Rect { y, height: 1, ..body }, Target::Item(*n)));
         }
     }
-    canvas.rule(area, area.bottom() - 2);
-    app.targets.push((Rect { height: 1, width: 8.min(area.width), ..area }, Target::Back));
-    hints(app, canvas, area, area.bottom() - 1, "↑↓ choose · enter open or attach · a answer · x cancel");
 }
 
 fn row(task: &Task, model: &Model, now: Timestamp, width: usize) -> Line {

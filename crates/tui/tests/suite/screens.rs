@@ -214,6 +214,24 @@ fn the_tasks_panel_says_what_waits() {
 }
 
 #[test]
+fn a_workflow_shows_its_stages_and_tasks() {
+    let options = || TuiOptions {
+        workflow: true,
+        notes: vec![
+            "notes.yaml has changed; the session goes on with the workflow it was started with".into(),
+        ],
+        ..options()
+    };
+    snapshot_with("workflow", options, |screen| {
+        let mut script = Script::default();
+        script.workflow();
+        script.program_asks("w1.ask");
+        screen.now = script.now;
+        screen.feed(&script.items);
+    });
+}
+
+#[test]
 fn a_program_asks_for_permission() {
     snapshot("program", |screen| {
         let mut script = Script::default();

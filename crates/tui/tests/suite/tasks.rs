@@ -2,8 +2,8 @@
 
 use super::support::{Screen, options};
 use crate::script::Script;
-use althing_protocol::{Decision, Op, Progress, Seq, TaskStatus};
-use althing_tui::{Effect, TuiOptions};
+use althing_protocol::{Decision, Fact, FeedItem, Op, Progress, Seq, TaskStatus};
+use althing_tui::{Effect, TuiExit, TuiOptions};
 use crossterm::event::KeyCode;
 
 fn waiting() -> Screen {
@@ -93,5 +93,71 @@ fn a_program_without_a_terminal_shows_what_it_said_did_and_put_out() {
         assert!(screen.shows(text), "{text} in\n{}", screen.text());
     }
     screen.press(KeyCode::Char('x'));
-    assert_eq!(screen.ops.last(), Some(&Op::Cancel { task: "w1.log".into() }));
+    assert!(screen.shows("it has ended already") && screen.ops.is_empty());
+    screen.press(KeyCode::Esc);
+    screen.press(KeyCode::Down);
+    screen.press(KeyCode::Char('x'));
+    assert_eq!(screen.ops.last(), Some(&Op::Cancel { task: "w1.ask".into() }));
+}
+
+/// A workflow that is watched: its tasks are what is there.
+fn watching(script: &Script) -> Screen {
+    let mut screen = Screen::with(TuiOptions { workflow: true, ..options() }, 100, 30);
+    screen.feed(&script.items);
+    screen
+}
+
+#[test]
+fn a_workflow_shows_every_stage_and_task_from_the_beginning() {
+    let mut script = Script::default();
+    script.workflow();
+    // Before the last stage began.
+    let began = |item: &FeedItem| match item {
+        FeedItem::Event(event) => event.task.as_ref().is_some_and(|task| task.as_str() == "w1.ask"),
+        FeedItem::Progress(_) => false,
+    };
+    script.items.retain(|item| !began(item));
+    let mut screen = watching(&script);
+    for text in ["Workflow: release-notes", "Status: Running", "Stage: gather", "Stage: decide", "pending"] {
+        assert!(screen.shows(text), "{text}:\n{}", screen.text());
+    }
+    screen.press(KeyCode::End);
+    screen.press(KeyCode::Enter);
+    assert!(screen.shows("it has not begun yet"), "{}", screen.text());
+    screen.press(KeyCode::Char('x'));
+    assert!(screen.ops.is_empty(), "what has not begun is not cancelled alone");
+}
+
+#[test]
+fn a_workflow_at_work_is_left_on_purpose_only_and_a_finished_one_by_any_way_back() {
+    let mut script = Script::default();
+    script.workflow();
+    let mut screen = watching(&script);
+    for code in [KeyCode::Esc, KeyCode::Char('q')] {
+        screen.press(code);
+        assert!(screen.shows("Ctrl+D leaves"), "{}", screen.text());
+    }
+    assert!(!screen.effects.contains(&Effect::Leave(TuiExit::Quit)));
+    screen.control('c');
+    assert!(screen.shows("Ctrl+C again leaves") && screen.ops.is_empty(), "nothing is stopped by it");
+    script.items.clear();
+    script.fact(Some("w1.ask"), Fact::StatusChanged { status: TaskStatus::Done, why: None });
+    script.fact(Some("w1"), Fact::StatusChanged { status: TaskStatus::Done, why: None });
+    script.fact(None, Fact::SessionClosed {});
+    screen.feed(&script.items);
+    screen.press(KeyCode::Home);
+    assert!(screen.shows("Status: Done ✓") && screen.shows("q leave"), "{}", screen.text());
+    screen.press(KeyCode::Char('q'));
+    assert!(screen.effects.contains(&Effect::Leave(TuiExit::Quit)));
+}
+
+#[test]
+fn what_waits_in_a_workflow_is_answered_wherever_one_is_in_the_list() {
+    let mut script = Script::default();
+    script.workflow();
+    script.program_asks("w1.ask");
+    let mut screen = watching(&script);
+    assert!(screen.rows()[0].contains("1 waits for you") && screen.shows("›  log"));
+    screen.press(KeyCode::Char('a'));
+    assert!(screen.shows("ask asks for permission"), "{}", screen.text());
 }

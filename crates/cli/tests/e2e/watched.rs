@@ -1,0 +1,145 @@
+//! A workflow in a terminal: its tasks on the screen, and programs that one attaches to.
+
+use std::path::PathBuf;
+
+use althing_testkit::process::wait_for_event;
+use althing_testkit::vt100::Color;
+use althing_testkit::{Althing, Terminal, wait};
+use serde_json::{Value, json};
+
+use super::support::{LIMIT, althing};
+
+/// A program that asks in its terminal, says what it was answered, and goes on until there is a file `go`.
+const ASKS: &str = r#"printf 'hello from the program\n\033[32mAllow it? (yes / no)\033[0m '
+read answer; printf '\033[2J\033[Hgot <%s>\n' "$answer"; while [ ! -e "$GO" ]; do sleep 0.02; done"#;
+
+/// A workflow whose first stage has a program in a terminal beside one without, and a second stage.
+fn asking() -> (Althing, PathBuf) {
+    let althing = althing();
+    let go = althing.work_dir().join("go");
+    let headless = |id: &str, script: &str| json!({"id": id, "agent": "command", "command": ["sh", "-c", script], "executionMode": "headless", "prompt": ""});
+    let asker = json!({"program": "sh", "args": ["-c", ASKS], "env": {"GO": go},
+        "interactions": [{"pattern": r"(?P<text>Allow it\? \(yes / no\))", "about": "question"}]});
+    let file = json!({"name": "release", "goal": "Ship 2.0", "adapters": {"asker": asker}, "stages": [
+        {"name": "prepare", "tasks": [
+            headless("log", "echo forty-two commits"),
+            {"id": "ask", "agent": "asker", "executionMode": "interactive", "prompt": ""},
+        ]},
+        {"name": "publish", "tasks": [headless("notes", "echo the notes are out")]},
+    ]});
+    althing.file("flow.yaml", format!("{file:#}"));
+    (althing, go)
+}
+
+fn watch(althing: &Althing) -> Terminal {
+    althing.again().args(["workflow", "run", "flow.yaml", "--offline", "--unconfined"]).terminal(100, 30)
+}
+
+fn became(task: &'static str, status: &'static str) -> impl Fn(&Value) -> bool {
+    move |event| {
+        event["type"] == "status_changed" && event["task"] == task && event["data"]["status"] == status
+    }
+}
+
+// spec: core/interaction-detection-for-background-tasks/background-prompt
+#[test]
+fn a_program_that_waits_unseen_is_told_attached_to_answered_and_left_again() {
+    let (althing, go) = asking();
+    let mut terminal = watch(&althing);
+    let screen = terminal.wait_for("1 waits for you", LIMIT);
+    wait_for_event(&althing.state_dir(), LIMIT, became("w1.ask", "WAITING_FOR_USER"));
+    for text in
+        ["Workflow: release", "Ship 2.0", "Stage: prepare", "Allow it?", "Stage: publish", "notes", "pending"]
+    {
+        assert!(screen.contains(text), "{text}:\n{screen}");
+    }
+    assert!(terminal.raw().contains(&7), "the bell rings");
+
+    // What a program without a terminal gave is a key away.
+    terminal.wait_for("done ✓", LIMIT);
+    terminal.keys("\r");
+    terminal.wait_for("forty-two commits", LIMIT);
+    terminal.keys("\x1b");
+    terminal.wait_for("Stage: prepare", LIMIT);
+
+    terminal.keys("a");
+    terminal.wait_for("attached to ask (asker) · ^] detach", LIMIT);
+    let screen = terminal.wait_for("Allow it? (yes / no)", LIMIT);
+    assert!(screen.contains("hello from the program") && !screen.contains("Stage:"), "{screen}");
+    let (column, row) = terminal.find("Allow it?").unwrap();
+    let colour = terminal.look(|screen| screen.cell(row, column).unwrap().fgcolor());
+    assert_eq!(colour, Color::Idx(2), "its colours are shown");
+    terminal.keys("yes\r");
+    terminal.wait_for("got <yes>", LIMIT);
+    terminal.keys("\x1d");
+    let screen = terminal.wait_for("Stage: prepare", LIMIT);
+    assert!(!screen.contains("got <yes>"), "{screen}");
+    terminal.wait_gone("waits for you", LIMIT);
+
+    std::fs::write(go, "").unwrap();
+    terminal.wait_for("Status: Done ✓", LIMIT);
+    terminal.keys("q");
+    assert_eq!(terminal.wait(LIMIT), 0);
+    let screen = terminal.screen();
+    assert!(screen.contains("the notes are out"), "what the last stage gave is left behind:\n{screen}");
+}
+
+#[test]
+fn a_watched_workflow_that_is_left_is_gone_on_with_on_the_screen() {
+    let (althing, go) = asking();
+    let mut terminal = watch(&althing);
+    terminal.wait_for("1 waits for you", LIMIT);
+    terminal.keys("\x04");
+    assert_eq!(terminal.wait(LIMIT), 4);
+    assert!(terminal.screen().contains("althing resume"), "{}", terminal.screen());
+
+    let mut terminal = althing.again().args(["resume", "--unconfined"]).terminal(100, 30);
+    // It waits once more, in a terminal of its own.
+    let waits = became("w1.ask", "WAITING_FOR_USER");
+    wait::until(LIMIT, || althing.events().iter().filter(|event| waits(event)).count() == 2);
+    let screen = terminal.wait_for("1 waits for you", LIMIT);
+    assert!(screen.contains("done ✓"), "what was finished stays so:\n{screen}");
+    std::fs::write(go, "").unwrap();
+    terminal.keys("a");
+    terminal.wait_for("attached to ask", LIMIT);
+    terminal.keys("no\r");
+    // The program ends, and the screen is the workflow's again.
+    terminal.wait_for("Status: Done ✓", LIMIT);
+    terminal.keys("q");
+    assert_eq!(terminal.wait(LIMIT), 0);
+}
+
+#[test]
+fn a_workflow_is_told_in_plain_lines_to_those_who_want_them_and_answered_by_a_word() {
+    let (althing, go) = asking();
+    std::fs::write(go, "").unwrap();
+    let mut terminal = watch(&althing.again().env("ALTHING_PLAIN", "1"));
+    terminal.wait_for("Question: Allow it? (yes / no)", LIMIT);
+    terminal.keys("/type yes\r");
+    assert_eq!(terminal.wait(LIMIT), 0, "it ends by itself");
+    let screen = terminal.screen();
+    for text in [
+        "Task log: running",
+        "Task log: done",
+        "Task ask: waits for you",
+        "Task ask: done",
+        "the notes are out",
+    ] {
+        assert!(screen.contains(text), "{text}:\n{screen}");
+    }
+    assert!(!terminal.raw().contains(&0x1b), "nothing moves, nothing is drawn over");
+}
+
+#[test]
+fn a_task_that_fails_is_seen_and_is_the_exit_status() {
+    let althing = althing();
+    let bad = json!({"id": "bad", "agent": "command", "command": ["sh", "-c", "echo no luck >&2; exit 3"],
+        "executionMode": "headless", "prompt": ""});
+    let file = json!({"name": "n", "goal": "g", "stages": [{"name": "only", "tasks": [bad]}]});
+    althing.file("flow.yaml", format!("{file:#}"));
+    let mut terminal = watch(&althing);
+    let screen = terminal.wait_for("Status: Failed ✗", LIMIT);
+    assert!(screen.contains("no luck"), "{screen}");
+    terminal.keys("q");
+    assert_eq!(terminal.wait(LIMIT), 2);
+}

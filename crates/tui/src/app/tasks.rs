@@ -1,0 +1,133 @@
+//! The keys of the tasks panel, of a program's work, and of a program's terminal.
+//!
+//! Where a workflow is shown the panel is home: there is nothing below it to go back to.
+
+use super::{App, Effect, Modal, Screen};
+use crate::attach;
+use crate::model::TaskKind;
+use crate::outside::TuiExit;
+use althing_protocol::{InteractionKind, Op, TaskId, TaskStatus};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+impl App {
+    pub(crate) fn attached_key(&mut self, task: &TaskId, key: KeyEvent) {
+        if attach::detaches(key) {
+            self.back();
+            self.attached = None;
+            return;
+        }
+        let application = self.attached.as_ref().is_some_and(|screen| screen.application_cursor);
+        let bytes = attach::encode(key, application);
+        if !bytes.is_empty() {
+            self.submit(Op::Input { task: task.clone(), bytes });
+        }
+    }
+
+    pub(crate) fn toggle_tasks(&mut self) {
+        if self.options.workflow {
+            self.screens.truncate(1);
+        } else if matches!(self.screens.last(), Some(Screen::Tasks(_))) {
+            self.back();
+        } else {
+            // What waits for the user is chosen first.
+            let waits = self.task_rows().iter().position(|id| self.model.question_of(id).is_some());
+            self.screens.push(Screen::Tasks(waits.unwrap_or_default()));
+        }
+    }
+
+    /// The tasks that the panel shows, in its order.
+    pub(crate) fn task_rows(&self) -> Vec<TaskId> {
+        let shown = |kind: &TaskKind| !matches!(kind, TaskKind::Workflow(_) | TaskKind::Chat);
+        self.model.tasks.iter().filter(|task| shown(&task.kind)).map(|task| task.id.clone()).collect()
+    }
+
+    pub(crate) fn tasks_key(&mut self, key: KeyEvent) {
+        let rows = self.task_rows();
+        let home = self.screens.len() == 1;
+        let Some(Screen::Tasks(chosen)) = self.screens.last_mut() else { return };
+        let last = rows.len().saturating_sub(1);
+        *chosen = (*chosen).min(last);
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('d') if control && home => self.leave(TuiExit::Quit),
+            KeyCode::Up => *chosen = chosen.saturating_sub(1),
+            KeyCode::Down => *chosen = (*chosen + 1).min(last),
+            KeyCode::Home => *chosen = 0,
+            KeyCode::End => *chosen = last,
+            KeyCode::Enter => {
+                if let Some(id) = rows.get(*chosen).cloned() {
+                    self.open_task(&id);
+                }
+            }
+            KeyCode::Char('x') => {
+                if let Some(id) = rows.get(*chosen).cloned() {
+                    self.cancel_task(id);
+                }
+            }
+            KeyCode::Char('a') => {
+                // The chosen one, or else whoever waits.
+                let asks = |id: &&TaskId| self.model.question_of(id).is_some();
+                let chosen = rows.get(*chosen).filter(asks).or_else(|| rows.iter().find(asks));
+                match chosen.cloned() {
+                    Some(id) => self.answer_task(&id),
+                    None => self.toast = Some("nothing waits for you".into()),
+                }
+            }
+            KeyCode::Esc | KeyCode::Char('q') if !home => self.back(),
+            KeyCode::Esc | KeyCode::Char('q') if self.model.closed => self.leave(TuiExit::Quit),
+            KeyCode::Esc | KeyCode::Char('q') => {
+                self.toast =
+                    Some("Ctrl+D leaves: the workflow stops, and `althing resume` goes on with it".into());
+            }
+            _ => {}
+        }
+    }
+
+    fn cancel_task(&mut self, task: TaskId) {
+        let status = self.model.task(&task).map(|task| task.status);
+        match status {
+            Some(TaskStatus::Pending) => self.toast = Some("it has not begun yet".into()),
+            Some(status) if status.is_final() => self.toast = Some("it has ended already".into()),
+            _ => self.submit(Op::Cancel { task }),
+        }
+    }
+
+    /// Answers what a task asks, or attaches to it where that is how one answers.
+    fn answer_task(&mut self, id: &TaskId) {
+        let there = |kind: &InteractionKind| match kind {
+            InteractionKind::Program(ask) => ask.options.is_empty(),
+            _ => false,
+        };
+        match self.model.question_of(id) {
+            Some(question) if !there(&question.interaction.kind) => {
+                self.modal = Some(Modal::for_question(question));
+            }
+            _ => self.open_task(id),
+        }
+    }
+
+    pub(crate) fn task_key(&mut self, key: KeyEvent) {
+        let page = self.page();
+        let Some(Screen::Task(id, scroll)) = self.screens.last_mut() else { return };
+        match key.code {
+            KeyCode::Up => scroll.by(-1),
+            KeyCode::Down => scroll.by(1),
+            KeyCode::PageUp => scroll.by(-page),
+            KeyCode::PageDown | KeyCode::Char(' ') => scroll.by(page),
+            KeyCode::Home => scroll.go_top(),
+            KeyCode::End => scroll.go_end(),
+            KeyCode::Char('a') => self.open_question(),
+            KeyCode::Char('x') => {
+                let task = id.clone();
+                self.cancel_task(task);
+            }
+            KeyCode::Char('o') => {
+                let id = id.clone();
+                let output = self.model.task(&id).map(|task| task.output.clone()).unwrap_or_default();
+                self.effects.push(Effect::Page(output));
+            }
+            KeyCode::Esc | KeyCode::Char('q') => self.back(),
+            _ => {}
+        }
+    }
+}
