@@ -15,6 +15,7 @@ mod desk;
 mod exit;
 mod follow;
 mod found;
+mod mishap;
 mod ops;
 mod outside;
 mod place;

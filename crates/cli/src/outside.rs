@@ -139,6 +139,8 @@ impl Outside for Machine {
     }
 
     fn remember(&self, message: &str) {
+        crate::mishap::may_happen("screen");
+        std::thread::spawn(|| crate::mishap::may_happen("thread"));
         let Some(file) = self.remembered() else { return };
         if let Some(dir) = file.parent() {
             let _ = std::fs::create_dir_all(dir);

@@ -324,7 +324,10 @@ pub fn open(
         plans: Some(plans(state_dir)),
         clock: Arc::new(SystemClock),
         mask: secrets::session_mask(),
-        task_dir: Box::new(move |task: &TaskId| dir.join("tasks").join(task.as_str()).display().to_string()),
+        task_dir: Box::new(move |task: &TaskId| {
+            crate::mishap::may_happen("session");
+            dir.join("tasks").join(task.as_str()).display().to_string()
+        }),
         runtime: runtime.clone(),
         disk_patience: DISK_PATIENCE,
     };

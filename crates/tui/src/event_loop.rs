@@ -8,7 +8,7 @@ use crate::plain;
 use crate::terminal::{TerminalGuard, clipboard, panicked};
 use althing_protocol::{Engine, FeedItem, JournalError, Origin, Seq};
 use crossterm::event::{Event as TerminalEvent, EventStream};
-use crossterm::terminal::{BeginSynchronizedUpdate, EndSynchronizedUpdate};
+use crossterm::terminal::{BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate};
 use crossterm::{execute, queue};
 use futures_util::StreamExt;
 use ratatui::Terminal;
@@ -310,7 +310,7 @@ impl Loop {
                     out.flush()?;
                 }
                 Effect::Suspend => self.suspend().await?,
-                Effect::Redraw => self.terminal.clear()?,
+                Effect::Redraw => self.start_over()?,
                 Effect::Leave(exit) => return Ok(Some(exit)),
             }
             self.dirty = true;
@@ -329,8 +329,7 @@ impl Loop {
         let done = tokio::task::spawn_blocking(move || work(&*outside)).await;
         self.guard.retake()?;
         self.keys = Keys::listen();
-        self.terminal.clear()?;
-        self.drawn = None;
+        self.start_over()?;
         done.map_err(io::Error::other)
     }
 
@@ -341,8 +340,14 @@ impl Loop {
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
         self.guard.retake()?;
         self.keys = Keys::listen();
-        self.terminal.clear()?;
-        self.drawn = None;
+        self.start_over()
+    }
+
+    /// Begins with an empty screen. The terminal is asked nothing: what it answers would come among the keys.
+    fn start_over(&mut self) -> io::Result<()> {
+        execute!(io::stdout(), Clear(ClearType::All))?;
+        self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+        (self.drawn, self.dirty) = (None, true);
         Ok(())
     }
 }

@@ -284,3 +284,38 @@ fn without_our_sequences(text: &str) -> String {
     }
     rest.replace('\r', "")
 }
+
+#[test]
+fn the_screen_gets_no_sequence_that_a_model_wrote() {
+    for plain in [false, true] {
+        let scene = hostile_scene();
+        let mut command = scene.althing.again().args(["--config", "team.yaml", "task"]);
+        if plain {
+            command = command.env("ALTHING_PLAIN", "1");
+        }
+        let mut terminal = command.terminal(100, 60);
+        if plain {
+            terminal.wait_for("won the vote", LIMIT);
+            terminal.keys("/approve\r");
+        } else {
+            terminal.wait_for("Press Ctrl+O to override, Enter to continue", LIMIT);
+            terminal.keys("\x0f");
+            terminal.wait_for("Choose who presents", LIMIT);
+            terminal.keys("\x1b\r");
+        }
+        terminal.wait_for("begin x", LIMIT);
+        if !plain {
+            // The run with everything that was said in it.
+            terminal.keys("\x121\x1b[H");
+            terminal.wait_for("1 a ", LIMIT);
+        }
+        let raw = String::from_utf8(terminal.raw()).unwrap();
+        let ours = |c: char| c == '\n' || c == '\r' || (c == '\x1b' && !plain);
+        let obeyed = raw.chars().find(|&c| obeyed(&c.to_string()).is_some() && !ours(c));
+        assert_eq!(obeyed, None, "{raw:?}");
+        // Of all escapes only control sequences are ours: no titles, links, clipboards or device strings.
+        let foreign = raw.split('\x1b').skip(1).find(|rest| !rest.starts_with('['));
+        assert_eq!(foreign, None);
+        assert!(!raw.contains("\x1b[31m"), "colours are ours");
+    }
+}

@@ -28,6 +28,7 @@ mod guidance;
 mod hands;
 mod hostile;
 mod limits;
+mod manners;
 mod mcp;
 mod mcp_clients;
 mod modes;

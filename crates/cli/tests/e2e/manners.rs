@@ -1,0 +1,191 @@
+//! Terminal manners of the built binary: the terminal is given back whatever happens (row S9), any size is borne (S10),
+//! colours and letters are only those that are wanted, and there is a way without a screen.
+
+use std::time::Duration;
+
+use althing_testkit::process::Signal;
+use althing_testkit::{Terminal, vt100, wait};
+
+use super::support::{LIMIT, althing, of_type, run};
+
+/// How soon a program that was asked to stop must be gone.
+const SOON: Duration = Duration::from_secs(10);
+
+fn offline() -> Terminal {
+    let mut terminal = althing().arg("--offline").terminal(100, 30);
+    ready(&mut terminal);
+    terminal
+}
+
+fn ready(terminal: &mut Terminal) {
+    terminal.wait_for("Type a message...", LIMIT);
+    assert!(!terminal.is_cooked(), "keys come one by one");
+}
+
+/// Everything that was switched on was switched off again, after it.
+#[track_caller]
+fn given_back(terminal: &Terminal) {
+    let last = |raw: &str, sequence: &str| raw.rfind(sequence);
+    let switches =
+        ["1049", "1000", "1006", "2004"].map(|mode| (format!("\x1b[?{mode}h"), format!("\x1b[?{mode}l")));
+    let cursor = [("\x1b[?25l".to_owned(), "\x1b[?25h".to_owned())];
+    // What was written may still be on its way to us.
+    wait::until(SOON, || {
+        let raw = String::from_utf8_lossy(&terminal.raw()).into_owned();
+        switches
+            .iter()
+            .chain(&cursor)
+            .all(|(on, off)| last(&raw, on).is_some() && last(&raw, on) < last(&raw, off))
+    });
+    assert!(terminal.is_cooked(), "the terminal's own modes are as they were");
+}
+
+#[test]
+fn every_signal_that_ends_it_gives_the_terminal_back_and_the_session_can_be_gone_on_with() {
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
+        let althing = althing();
+        let mut terminal = althing.again().arg("--offline").terminal(100, 30);
+        ready(&mut terminal);
+        terminal.keys("hello\r");
+        terminal.wait_for("not an AI", LIMIT);
+        terminal.signal(signal);
+        assert_eq!(terminal.wait(SOON), 4, "{signal:?}");
+        given_back(&terminal);
+        assert!(terminal.screen().contains("go on with `althing --session"), "{}", terminal.screen());
+
+        let mut terminal = althing.again().args(["resume"]).terminal(100, 30);
+        terminal.wait_for("hello", LIMIT);
+        terminal.keys("\x04");
+        assert_eq!(terminal.wait(SOON), 0);
+        given_back(&terminal);
+    }
+}
+
+#[test]
+fn a_panic_anywhere_gives_the_terminal_back_with_a_message_that_can_be_read() {
+    for place in ["screen", "thread", "session"] {
+        let althing = althing();
+        let command = althing.again().arg("--offline").env("ALTHING_TEST_PANIC", place);
+        let mut terminal = command.terminal(100, 30);
+        ready(&mut terminal);
+        terminal.keys("Compare three ways to cache HTTP responses\r");
+        assert_ne!(terminal.wait(SOON), 0, "{place}");
+        given_back(&terminal);
+        let screen = terminal.screen();
+        assert!(screen.contains(&format!("a mishap in the {place}")), "{screen}");
+        // What was said before is still there.
+        let mut terminal = althing.again().args(["resume", "--offline"]).terminal(100, 30);
+        ready(&mut terminal);
+        terminal.keys("\x04");
+        assert_eq!(terminal.wait(SOON), 0, "{place}");
+    }
+}
+
+#[test]
+fn it_stops_and_goes_on_as_a_shell_asks_for_it() {
+    for by_key in [false, true] {
+        let mut terminal = offline();
+        terminal.keys("half a message");
+        terminal.wait_for("half a message", LIMIT);
+        if by_key {
+            terminal.keys("\x1a");
+        } else {
+            terminal.signal(Signal::TSTP);
+        }
+        terminal.wait_stopped(SOON);
+        given_back(&terminal);
+        terminal.signal(Signal::CONT);
+        terminal.wait_for("half a message", LIMIT);
+        terminal.wait_until(LIMIT, "raw keys again", |_| !terminal.is_cooked());
+        terminal.keys(" and the rest");
+        terminal.wait_for("half a message and the rest", LIMIT);
+        terminal.signal(Signal::TERM);
+        assert_eq!(terminal.wait(SOON), 4);
+        given_back(&terminal);
+    }
+}
+
+#[test]
+fn a_storm_of_sizes_ends_in_the_frame_that_a_fresh_screen_would_show() {
+    let mut terminal = offline();
+    terminal.keys("Compare three ways to cache HTTP responses\r");
+    terminal.wait_for("Launch this run?", LIMIT);
+    terminal.keys("\r");
+    let mut seed = 99_u64;
+    for _ in 0..300 {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let (cols, rows) = ((seed >> 33) % 501, (seed >> 17) % 201);
+        terminal.resize(u16::try_from(cols).unwrap(), u16::try_from(rows).unwrap());
+    }
+    terminal.resize(100, 80);
+    terminal.wait_for("Press Ctrl+O to override, Enter to continue", LIMIT);
+    terminal.keys("\r");
+    let stormed = terminal.wait_until(LIMIT, "the end of the run", |screen| {
+        let over = ["Status: Idle", "Complete ✓", "replace the weakest part", "enter send"];
+        over.iter().all(|text| screen.contains(text)) && !screen.contains("The vote")
+    });
+    // Everything is drawn anew.
+    terminal.keys("\x0c");
+    terminal.keys("x");
+    let fresh = terminal.wait_for("› x", LIMIT);
+    let above =
+        |screen: &str| screen.lines().take(74).map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
+    assert_eq!(above(&stormed), above(&fresh));
+}
+
+#[test]
+fn the_largest_screen_is_a_size_too() {
+    let mut terminal = althing().arg("--offline").terminal(500, 200);
+    ready(&mut terminal);
+    terminal.keys("hello\r");
+    terminal.wait_for("not an AI", LIMIT);
+}
+
+#[test]
+fn without_colour_there_is_none_and_without_unicode_every_letter_is_ascii() {
+    let mut terminal = althing().arg("--offline").env("NO_COLOR", "1").env("LC_ALL", "C").terminal(100, 80);
+    ready(&mut terminal);
+    terminal.keys("Compare three ways to cache HTTP responses\r");
+    terminal.wait_for("Launch this run?", LIMIT);
+    terminal.keys("\r");
+    terminal.wait_for("Press Ctrl+O to override, Enter to continue", LIMIT);
+    terminal.keys("\r");
+    let screen = terminal.wait_for("Complete", LIMIT);
+    assert!(screen.is_ascii(), "{screen}");
+    let coloured = terminal.look(|screen| {
+        let cells = (0..80).flat_map(|row| (0..100).map(move |col| (row, col)));
+        let mut colours = cells.filter_map(|(row, col)| screen.cell(row, col)).map(vt100::Cell::fgcolor);
+        colours.any(|colour| colour != vt100::Color::Default)
+    });
+    assert!(!coloured, "no letter has a colour");
+}
+
+#[test]
+fn a_conversation_in_plain_lines_asks_and_is_answered_in_words() {
+    for (name, value) in [("ALTHING_PLAIN", "1"), ("TERM", "dumb")] {
+        let althing = althing();
+        let command = althing.again().arg("--offline").env(name, value);
+        let mut terminal = command.terminal(120, 60);
+        terminal.wait_for("Write a message and press Enter", LIMIT);
+        terminal.keys("hello\r");
+        terminal.wait_for("Althing: ", LIMIT);
+        terminal.keys("Compare three ways to cache HTTP responses\r");
+        terminal.wait_for("Question: launch this run?", LIMIT);
+        terminal.keys("/approve\r");
+        terminal.wait_for("won the vote. Write /approve to continue", LIMIT);
+        terminal.keys("/present two\r");
+        terminal.wait_for("Complete", LIMIT);
+        terminal.keys("/quit\r");
+        assert_eq!(terminal.wait(LIMIT), 0);
+        assert!(!terminal.raw().contains(&0x1b), "nothing moves, nothing is drawn over");
+        let events = althing.events();
+        let presented = of_type(&events, "decided");
+        assert!(presented.iter().any(|event| event.to_string().contains("override")), "{presented:?}");
+    }
+}
+
+#[test]
+fn the_screen_is_for_terminals_and_everything_else_gets_lines() {
+    let output = run(&althing(), &["--offline", "hello"]).expect_code(0);
+    assert!(!output.stdout.contains('\x1b') && !output.stderr.contains('\x1b'), "{output:?}");
+}
