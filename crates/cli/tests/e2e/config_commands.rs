@@ -160,7 +160,9 @@ fn a_first_config_uses_the_keys_that_are_there_and_never_holds_them() {
 #[test]
 fn a_first_config_with_an_agents_program_is_trusted_as_it_was_written_and_no_longer_once_changed() {
     let althing = althing().env("OLLAMA_HOST", "127.0.0.1:9");
-    let bin = althing.file("bin/codex", "").parent().unwrap().to_owned();
+    let program = althing.file("bin/codex", "");
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let bin = program.parent().unwrap().to_owned();
     let althing = althing.env("PATH", &bin);
     run(&althing, &["config", "init"]).expect_code(0);
     let text = std::fs::read_to_string(althing.work_dir().join("althing.yaml")).unwrap();

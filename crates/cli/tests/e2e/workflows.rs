@@ -269,7 +269,11 @@ fn what_a_task_waits_for_can_be_typed_by_a_script_over_stdin() {
     workflow(&althing, &[vec![asks]]);
     let args = ["workflow", "run", "flow.yaml", "--offline", "--stream-events=all", "--take-ops"];
     let running = althing.again().args(args).open_stdin().spawn();
-    running.wait_for_stdout(|line| line.contains("Your name?"), LIMIT);
+    // Who types before there is a terminal is told so.
+    let early = json!({"op": "input", "task": "w1.nobody", "bytes": b"Ada\r"});
+    running.write_stdin(format!("{early}\n"));
+    running.wait_for_stdout(|line| line.contains("w1.nobody has no terminal"), LIMIT);
+    running.wait_for_stdout(|line| line.contains("\"output\"") && line.contains("Your name?"), LIMIT);
     running.write_stdin("{\"op\": \"inputs\"}\n\n");
     running.wait_for_stderr(|line| line.contains("not an op") && line.contains("inputs"), LIMIT);
     let typed = json!({"op": "input", "task": "w1.asks", "bytes": b"Ada\r"});

@@ -266,8 +266,9 @@ impl Session {
             }
             // Keystrokes may hold passwords: never recorded.
             Op::Input { task, bytes } => {
-                if let Some(programs) = &self.parts.programs {
-                    programs.input(&task, &bytes);
+                let programs = self.parts.programs.as_ref();
+                if !programs.is_some_and(|programs| programs.input(&task, &bytes)) {
+                    self.refuse(&format!("{task} has no terminal that takes what is typed now"));
                 }
             }
             Op::Resize { task, cols, rows } => {
