@@ -152,6 +152,8 @@ pub struct App {
     pub(crate) attached: Option<althing_protocol::Screen>,
     /// Whether the user toggled or said something.
     pub(crate) touched: bool,
+    /// The modes of the log that the bar last took over.
+    adopted: ModeChoice,
     /// How far a modal that only tells something is scrolled.
     pub(crate) told: usize,
     pub(crate) effects: Vec<Effect>,
@@ -198,6 +200,7 @@ impl App {
             attached: None,
             told: 0,
             touched: false,
+            adopted: ModeChoice::default(),
             effects: Vec::new(),
             outside,
             model,
@@ -226,8 +229,9 @@ impl App {
     /// Catches up with the model, after one or many items were folded.
     pub fn sync(&mut self) {
         // What was toggled before this screen began still holds, until the user toggles or says something here.
-        if !self.touched && self.model.choice != ModeChoice::default() {
-            self.modes.adopt(&self.model.choice);
+        if !self.touched && self.model.choice != self.adopted {
+            self.adopted = self.model.choice.clone();
+            self.modes.adopt(&self.adopted);
         }
         self.modes.follow(&self.model);
         self.sync_modal();

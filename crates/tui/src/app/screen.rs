@@ -107,7 +107,9 @@ impl Reader {
 
     /// Reads what changed between two texts.
     pub fn diff(title: &str, old: &str, new: &str) -> Self {
-        let diff = similar::TextDiff::from_lines(old, new);
+        // An end of the last line is no difference to people.
+        let (old, new) = (format!("{}\n", old.trim_end()), format!("{}\n", new.trim_end()));
+        let diff = similar::TextDiff::from_lines(&old, &new);
         let mut lines = Vec::new();
         for group in diff.grouped_ops(3) {
             if !lines.is_empty() {

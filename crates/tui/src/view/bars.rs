@@ -72,8 +72,7 @@ pub fn context(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
         && let TaskKind::Workflow(stages) = &workflow.kind
     {
         pieces.push((Tone::Dim, format!("stage {} of {}", stage + 1, stages.len()), 3));
-        let end = workflow.ended.unwrap_or(app.now);
-        pieces.push((Tone::Dim, end.since(workflow.started).to_string(), 5));
+        pieces.push((Tone::Dim, super::tasks::lasted(workflow, app.now), 5));
     }
     if waiting > 0 {
         let word = if waiting == 1 { "1 waits for you".into() } else { format!("{waiting} wait for you") };

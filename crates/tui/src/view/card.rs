@@ -6,6 +6,7 @@ use crate::markdown;
 use crate::model::{Model, Run, Task};
 use crate::theme::Tone;
 use althing_protocol::{FileChange, RunResult, RunStatus, TaskStatus, Timestamp};
+use std::borrow::Cow;
 
 /// Below this width a card is one line.
 const NARROW: usize = 60;
@@ -119,14 +120,35 @@ pub fn final_answer(run: &Run, width: usize, lines: &mut Vec<Line>) {
     }
     lines.push(spread(&left, &Line::of(Tone::Dim, &format!("{right} ")), width));
     if let Some(answer) = &result.final_answer {
-        let words = markdown::lines(answer, width.saturating_sub(3));
+        let words = markdown::lines(&readable(answer, result), width.saturating_sub(3));
         lines.extend(words.into_iter().map(|line| line.indented(3)));
+    }
+    if let Some(plan) = result.plan.as_ref().filter(|_| result.modes.planning) {
+        let wrapped = line::wrap_text(
+            Tone::Dim,
+            &format!("The plan is kept in {}", plan.path),
+            width.saturating_sub(4),
+        );
+        lines.push(Line::default());
+        lines.extend(wrapped.into_iter().map(|line| line.indented(3)));
     }
     if let Some(error) = &result.error {
         let wrapped = line::wrap_text(Tone::Bad, error, width.saturating_sub(4));
         lines.extend(wrapped.into_iter().map(|line| line.indented(3)));
     }
     footer(result, width, lines);
+}
+
+/// An answer for people: a plan's JSON is for programs, and its tasks are shown where they are approved.
+fn readable<'a>(answer: &'a str, result: &RunResult) -> Cow<'a, str> {
+    if !result.modes.planning || result.plan.is_none() {
+        return Cow::Borrowed(answer);
+    }
+    let parts = answer.split("```").enumerate();
+    // Every other part stands between fences.
+    let kept = parts.filter(|(n, part)| n % 2 == 0 || !part.contains("\"tasks\""));
+    let kept = kept.map(|(n, part)| if n % 2 == 0 { part.to_owned() } else { format!("```{part}```") });
+    Cow::Owned(kept.collect())
 }
 
 /// The files written to context paths: listed if they are few, counted if they are many, not mentioned if there are none.

@@ -56,16 +56,21 @@ fn offers(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
     let room = usize::from(bottom.saturating_sub(2)).min(MOST_OFFERS);
     let first = (completion.chosen + 1).saturating_sub(room);
     let shown: Vec<&(String, String)> = completion.offers.iter().skip(first).take(room).collect();
-    let wide =
-        shown.iter().map(|(offer, about)| line::width(offer) + line::width(about) + 6).max().unwrap_or(0);
+    // What is said about them stands in a column of its own.
+    let names = shown.iter().map(|(offer, _)| line::width(offer)).max().unwrap_or(0);
+    let abouts = shown.iter().map(|(_, about)| line::width(about)).max().unwrap_or(0);
+    let wide = names + abouts + 6;
+    let names = u16::try_from(names).unwrap_or(u16::MAX);
     let wide = u16::try_from(wide).unwrap_or(u16::MAX).min(area.width.saturating_sub(2));
     let top = bottom.saturating_sub(shown.len() as u16);
     let block = Rect { x: area.x + 1, y: top, width: wide, height: shown.len() as u16 };
     canvas.clear(block);
     for (n, (offer, about)) in shown.into_iter().enumerate() {
         let y = top + n as u16;
-        let used = canvas.text(block.x + 1, y, wide.saturating_sub(2), Tone::Plain, offer);
-        canvas.text(block.x + used + 3, y, wide.saturating_sub(used + 4), Tone::Dim, about);
+        canvas.text(block.x + 1, y, wide.saturating_sub(2), Tone::Plain, offer);
+        let column = names.saturating_add(3);
+        let room = wide.saturating_sub(column + 1);
+        canvas.text(block.x.saturating_add(column), y, room, Tone::Dim, about);
         if first + n == completion.chosen {
             canvas.tone(Rect { y, height: 1, ..block }, Tone::Selected);
         }

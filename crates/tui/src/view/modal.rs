@@ -7,6 +7,10 @@ use crate::paint::Canvas;
 use crate::theme::Tone;
 use ratatui::layout::Rect;
 
+/// What this is, for whoever asks.
+const ABOUT: &str = "You talk to one agent. For real work it proposes a run: several agents answer, read each other's \
+    answers, refine and vote; the winner presents.";
+
 /// The keys, as help lists them.
 const KEYS: &[(&str, &str)] = &[
     ("Enter", "send; in a question: approve"),
@@ -14,7 +18,7 @@ const KEYS: &[(&str, &str)] = &[
     ("Shift+Tab", "plan mode"),
     ("Alt+A · Alt+R", "one agent or several · refine or not"),
     ("Alt+1 … 9", "the agent that works alone"),
-    ("Tab", "go through the conversation; complete @path and /command"),
+    ("Tab", "go through the conversation; complete @path, /command"),
     ("Ctrl+R", "open the newest run"),
     ("Ctrl+T", "tasks; Ctrl+] detaches from a program"),
     ("Ctrl+O", "override the vote"),
@@ -60,7 +64,10 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
             tell(app, canvas, area, "Agents", &lines);
         }
         Modal::Help => {
-            let mut lines: Vec<Line> = KEYS.iter().map(|(key, about)| pair(key, about)).collect();
+            let width = usize::from(area.width.min(96)).saturating_sub(6);
+            let mut lines = line::wrap_text(Tone::Plain, ABOUT, width);
+            lines.push(Line::default());
+            lines.extend(KEYS.iter().map(|(key, about)| pair(key, about)));
             lines.push(Line::default());
             lines.extend(COMMANDS.iter().map(|(name, about)| pair(name, about)));
             lines.push(Line::default());

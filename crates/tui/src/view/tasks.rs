@@ -27,12 +27,18 @@ pub fn waits_for(task: &Task, model: &Model, now: Timestamp) -> String {
         return line::first_line(why).to_owned();
     }
     match task.status {
-        TaskStatus::Running => {
-            let seconds = now.since(task.started).0 / 1000;
-            format!("{}m{:02}s", seconds / 60, seconds % 60)
-        }
-        TaskStatus::Done => task.ended.map(|end| end.since(task.started).to_string()).unwrap_or_default(),
+        TaskStatus::Running | TaskStatus::Done => lasted(task, now),
         _ => String::new(),
+    }
+}
+
+/// How long a task has taken: whole seconds while it goes on, so that nothing flickers.
+pub fn lasted(task: &Task, now: Timestamp) -> String {
+    let seconds = now.since(task.started).0 / 1000;
+    match task.ended {
+        Some(end) => end.since(task.started).to_string(),
+        None if seconds < 60 => format!("{seconds}s"),
+        None => format!("{}m{:02}s", seconds / 60, seconds % 60),
     }
 }
 

@@ -73,7 +73,7 @@ impl Timeline<'_> {
             What::Began(what) => vec![row("began", Tone::Dim, what, "")],
             What::Reasoning(text) => vec![row("reasoning", Tone::Dim, text, &lines_of(text))],
             What::Text(text) => {
-                let head = Line::of(Tone::Dim, "          ").with(Tone::Accent, "text");
+                let head = Line::of(Tone::Dim, &clock).with(Tone::Accent, "text");
                 let mut lines = vec![Line::default(), head];
                 let words = markdown::lines(text, width.saturating_sub(3));
                 lines.extend(words.into_iter().map(|line| line.indented(3)));

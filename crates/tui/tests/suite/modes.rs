@@ -213,3 +213,18 @@ fn what_was_toggled_before_is_still_toggled_when_a_session_goes_on() {
     assert_eq!(screen.app.model.choice, choice);
     assert_eq!(screen.app.modes.choice(), choice);
 }
+
+#[test]
+fn a_session_that_is_gone_on_with_has_the_modes_in_which_it_was_left() {
+    let mut script = Script::default();
+    script.chat(true);
+    script.says_with("Plan it", ModeChoice { planning: Some(true), ..ModeChoice::default() });
+    script.plan_approval();
+    let mut screen = Screen::showing(&script, 100, 30);
+    assert!(screen.shows("Plan on"), "{}", screen.text());
+    // The history comes in pieces; what it ends with is what holds.
+    script.items.clear();
+    script.answered("i-plan", Decision::Approve { digest: None, edited: None, instructions: None });
+    screen.feed(&script.items);
+    assert!(!screen.shows("Plan on"), "{}", screen.text());
+}

@@ -2,7 +2,9 @@
 
 use super::support::Screen;
 use crate::script::Script;
-use althing_protocol::{DeltaKind, FileChange, FileWrite, Item, Purpose, Revision, RunEnd, RunStatus};
+use althing_protocol::{
+    DeltaKind, FileChange, FileWrite, Item, PlanRef, Purpose, Revision, RunEnd, RunStatus,
+};
 use althing_tui::Effect;
 use crossterm::event::KeyCode;
 
@@ -169,4 +171,23 @@ fn search_goes_through_a_timeline_in_a_circle() {
     screen.write("nowhere to be found");
     screen.press(KeyCode::Enter);
     assert!(screen.shows("not found: nowhere to be found"));
+}
+
+#[test]
+fn a_plan_is_told_in_words_and_its_json_left_to_programs() {
+    let mut script = Script::default();
+    script.chat(false);
+    script.says("Plan it");
+    script.run("r1", Some("c1"), "Plan it");
+    let mut result = Script::result("r1", "Plan it", RunStatus::Completed);
+    result.modes.planning = true;
+    result.plan = Some(PlanRef { id: "auth".into(), path: ".althing/plans/auth".into() });
+    result.final_answer =
+        Some("Three steps.\n\n```json\n{\"tasks\": []}\n```\n\n```sh\ncargo test\n```\n".into());
+    script.finishes("r1", result, RunEnd::Answered);
+    let screen = Screen::showing(&script, 100, 40);
+    for text in ["Three steps.", "cargo test", "The plan is kept in .althing/plans/auth"] {
+        assert!(screen.shows(text), "{text}:\n{}", screen.text());
+    }
+    assert!(!screen.shows("\"tasks\""), "{}", screen.text());
 }
