@@ -46,6 +46,7 @@ mod reply;
 mod script;
 mod server;
 mod signal;
+pub mod svg;
 pub mod terminal;
 pub mod wait;
 mod wire;
