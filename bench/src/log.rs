@@ -1,5 +1,6 @@
 //! The event log: appending with durability, and reading back.
 
+use crate::verdict::say;
 use althing_protocol::{
     Answer, AnswerLabel, Event, Fact, Item, Journal, LOG_SCHEMA, Revision, Seq, SessionKind, SessionOpened,
     Timestamp,
@@ -62,7 +63,12 @@ pub fn append_and_replay() {
         writer.append(batch).unwrap();
     }
     let rate = APPENDED as f64 / began.elapsed().as_secs_f64();
-    println!("{:34} {rate:9.0} events/s", format!("log append, {BATCH} to a sync"));
+    say(
+        &format!("log append, {BATCH} to a sync"),
+        format!("{rate:.0} events/s"),
+        "at least 20000",
+        rate >= 2e4,
+    );
     for first in (APPENDED + 2..=EVENTS).step_by(10_000) {
         let batch: Vec<_> = (first..(first + 10_000).min(EVENTS + 1)).map(event).collect();
         writer.append(&batch).unwrap();
@@ -72,5 +78,5 @@ pub fn append_and_replay() {
     let read = state.read(&id).unwrap();
     let took = began.elapsed().as_secs_f64();
     assert_eq!(read.events.len() as u64, EVENTS);
-    println!("{:34} {took:9.2} s", format!("log replay, {EVENTS} events"));
+    say(&format!("log replay, {EVENTS} events"), format!("{took:.2} s"), "at most 1 s", took <= 1.0);
 }

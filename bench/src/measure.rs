@@ -25,12 +25,13 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Builds them, all in release.
+    /// Builds them as this program was built: what `cargo run` without `--release` measures is only good for trying this.
     pub fn build() -> Self {
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
         let packages = ["-p", "althing", "-p", "althing-testkit", "-p", "althing-bench"];
         let built = Command::new(cargo)
-            .args(["build", "--release", "--quiet", "--bins"])
+            .args(["build", "--profile", if cfg!(debug_assertions) { "dev" } else { "release" }])
+            .args(["--quiet", "--bins"])
             .args(packages)
             .status()
             .unwrap();
@@ -74,6 +75,13 @@ pub fn measure(program: &Path, args: &[&str], dir: &Path) -> Taken {
     Taken { wall_ms: numbers[0] / 1000.0, cpu_ms: numbers[1] / 1000.0, peak_mb: numbers[2] / 1024.0 }
 }
 
+/// How many seconds some work takes, and what it gives.
+pub fn timed<T>(work: impl FnOnce() -> T) -> (f64, T) {
+    let began = Instant::now();
+    let value = work();
+    (began.elapsed().as_secs_f64(), value)
+}
+
 /// The middle of a list of numbers.
 pub fn median(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
@@ -86,11 +94,11 @@ pub fn medians(all: &[Taken]) -> Taken {
     Taken { wall_ms: of(|t| t.wall_ms), cpu_ms: of(|t| t.cpu_ms), peak_mb: of(|t| t.peak_mb) }
 }
 
-/// Prints a row: ours beside the floor.
+/// Prints a row: ours beside the floor; wall and CPU in ms.
 pub fn row(what: &str, floor: &[Taken], ours: &[Taken]) {
     let (floor, ours) = (medians(floor), medians(ours));
     println!(
-        "{what:34} wall {:7.1} / {:7.1} = {:4.2}x   cpu {:7.1} / {:7.1} = {:4.2}x   peak {:5.1} MB (floor {:.1})",
+        "  {what:34} wall {:7.1} / {:7.1} = {:4.2}x   cpu {:7.1} / {:7.1} = {:4.2}x   peak {:5.1} MB (floor {:.1})",
         ours.wall_ms,
         floor.wall_ms,
         ours.wall_ms / floor.wall_ms,
@@ -100,4 +108,12 @@ pub fn row(what: &str, floor: &[Taken], ours: &[Taken]) {
         ours.peak_mb,
         floor.peak_mb,
     );
+}
+
+/// The requests go over plain HTTP; without this a client would load the system's certificates for nothing.
+pub fn no_tls() -> rustls::ClientConfig {
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let config =
+        rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    config.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth()
 }

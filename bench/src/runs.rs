@@ -1,6 +1,7 @@
 //! Whole runs of the binary beside a bare HTTP client that makes the same requests.
 
 use crate::measure::{Programs, Taken, measure, median, row};
+use crate::verdict::below_ms;
 use althing_testkit::{FakeModel, Script};
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
@@ -48,8 +49,18 @@ fn config(dir: &Path, agents: usize, url: &str) -> String {
     file.display().to_string()
 }
 
+pub fn all(programs: &Programs, rounds: usize) {
+    help(programs, rounds);
+    first_request(programs, rounds);
+    for agents in [1, 3, 16, 64] {
+        compare(programs, &format!("{agents} agents, unanimous"), agents, 8, rounds);
+    }
+    // Long replies: the cost of a chunk.
+    compare(programs, "3 agents, 2,000 chunks a reply", 3, 2000, rounds);
+}
+
 /// Start-up: what printing the help takes, beside a process that does nothing.
-pub fn help(programs: &Programs, rounds: usize) {
+fn help(programs: &Programs, rounds: usize) {
     let dir = TempDir::new().unwrap();
     let (mut floor, mut ours) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
@@ -60,7 +71,7 @@ pub fn help(programs: &Programs, rounds: usize) {
 }
 
 /// From the start of the process to the first model request at the server.
-pub fn first_request(programs: &Programs, rounds: usize) {
+fn first_request(programs: &Programs, rounds: usize) {
     let server = FakeModel::start_on_thread(Script::parliament());
     let mut times = Vec::new();
     for round in 0..rounds {
@@ -78,21 +89,12 @@ pub fn first_request(programs: &Programs, rounds: usize) {
         assert!(status.success());
         let requests = server.wait_for_requests_blocking(before + 1, Duration::from_secs(5));
         assert_eq!(requests.len(), round + 1);
-        times.push(requests[before].arrived().duration_since(began).as_secs_f64() * 1000.0);
+        times.push(requests[before].arrived().duration_since(began).as_secs_f64());
     }
-    println!("{:34} {:7.1} ms", "start to first model request", median(times));
+    below_ms("start to first model request", median(times), 30.0);
 }
 
-/// A unanimous run of N agents: 2N + 1 requests.
-pub fn agents(programs: &Programs, agents: usize, rounds: usize) {
-    compare(programs, &format!("{agents} agents, unanimous"), agents, 8, rounds);
-}
-
-/// Long replies: the cost of a chunk.
-pub fn streaming(programs: &Programs, rounds: usize) {
-    compare(programs, "3 agents, 2,000 chunks a reply", 3, 2000, rounds);
-}
-
+/// A unanimous run of N agents, 2N + 1 requests, beside a client that makes the same.
 fn compare(programs: &Programs, what: &str, agents: usize, chunks: usize, rounds: usize) {
     let dir = TempDir::new().unwrap();
     let recorded = dir.path().join("requests.jsonl");

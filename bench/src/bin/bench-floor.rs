@@ -1,7 +1,8 @@
 //! The floor: a bare HTTP client that makes the same requests as a run, with nothing around it.
 //!
 //! `bench-floor nothing` is an empty process; `bench-floor requests URL FILE N` posts the recorded bodies in a run's
-//! three waves (N answers, N votes, the rest), reading every reply to its end.
+//! three waves (N answers, N votes, the rest), reading every reply to its end; `bench-floor flood N plain|coloured`
+//! writes N MiB of a build log.
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads its input")]
 #![allow(
     clippy::unwrap_used,
@@ -10,12 +11,19 @@
     reason = "a benchmark that cannot run stops"
 )]
 
+#[path = "../build_log.rs"]
+mod build_log;
+
 use futures_util::future::join_all;
+use std::io::Write;
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args[0] == "nothing" {
         return;
+    }
+    if args[0] == "flood" {
+        return flood(args[1].parse().unwrap(), args[2] == "coloured");
     }
     let (url, file, agents) =
         (format!("{}/chat/completions", args[1]), &args[2], args[3].parse::<usize>().unwrap());
@@ -53,4 +61,15 @@ async fn post(client: &reqwest::Client, url: &str, body: &str) {
         read += chunk.len();
     }
     assert!(read > 0);
+}
+
+fn flood(mebibytes: usize, colours: bool) {
+    let block = build_log::block(colours);
+    let mut out = std::io::stdout().lock();
+    for _ in 0..mebibytes {
+        // Whoever reads may have left.
+        if out.write_all(&block).is_err() {
+            return;
+        }
+    }
 }

@@ -44,7 +44,10 @@ fn allowed() -> BTreeMap<&'static str, (&'static [&'static str], &'static [&'sta
                 kit,
             ),
         ),
-        ("althing-bench", (&["althing-testkit", "althing-storage", "althing-protocol"], &[])),
+        (
+            "althing-bench",
+            (&["althing-testkit", "althing-storage", "althing-runner", "althing-protocol"], &[]),
+        ),
     ])
 }
 

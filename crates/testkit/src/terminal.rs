@@ -188,6 +188,11 @@ impl Terminal {
         });
     }
 
+    /// The program's process id.
+    pub fn id(&self) -> u32 {
+        self.child.process_id().expect("the program was started")
+    }
+
     /// Sends a signal to the program.
     pub fn signal(&self, signal: rustix::process::Signal) {
         let id = self.child.process_id().and_then(|id| i32::try_from(id).ok());

@@ -1,0 +1,141 @@
+//! The conversation: what a turn adds to the bare call, opening a long session, and from `launch_run` to the run.
+
+use crate::measure::{Programs, median, timed};
+use crate::verdict::below_ms;
+use althing_testkit::process::newest_session;
+use althing_testkit::{Action, Althing, FakeModel, Options, Reply, Script};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// The interactive agent's model.
+const TALKER: &str = "talker";
+const LIMIT: Duration = Duration::from_secs(60);
+/// Turns before the ones that are measured.
+const HISTORY: usize = 200;
+/// Events of the long session.
+const EVENTS: usize = 10_000;
+
+/// A config: these agents, and one to talk to.
+pub fn config(base_url: &str, agents: usize) -> String {
+    let backend = |model: &str| json!({"type": "chatcompletion", "model": model, "base_url": base_url, "retry_base_ms": 10});
+    let agents: Vec<Value> = (1..=agents)
+        .map(|n| json!({"id": format!("a{n}"), "backend": backend(&format!("model-{n}"))}))
+        .collect();
+    let interactive = json!({
+        "enabled": true, "backend": backend(TALKER), "require_approval": false,
+        "context_compaction": {"enabled": false},
+    });
+    json!({"agents": agents, "orchestrator": {"interactive_mode": interactive}}).to_string()
+}
+
+pub fn all(programs: &Programs, rounds: usize) {
+    turn(programs, rounds);
+    open(programs, rounds.min(11));
+    launch(programs, rounds);
+}
+
+/// Repeats what it was told last.
+pub fn echo() -> Script {
+    Script::from_fn(|request| Reply::text(format!("Re: {}", request.last_user_text())))
+}
+
+fn turn(programs: &Programs, rounds: usize) {
+    let server = FakeModel::start_on_thread(echo());
+    let althing = Althing::new(programs.althing.clone());
+    althing.file("team.yaml", config(&server.base_url(), 1));
+    let chat = althing.again().args(["chat", "--config", "team.yaml"]).open_stdin().spawn();
+    let turn = |n: usize| {
+        chat.write_stdin(format!("Message {n}.\n"));
+        let reply = format!("Message {n}.");
+        chat.wait_for_stdout(|line| line.ends_with(&reply), LIMIT);
+    };
+    (0..HISTORY).for_each(turn);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let client =
+        reqwest::Client::builder().tcp_nodelay(true).tls_backend_preconfigured(crate::measure::no_tls());
+    let client = client.build().unwrap();
+    let url = format!("{}/chat/completions", server.base_url());
+    let (mut ours, mut floor) = (Vec::new(), Vec::new());
+    for n in HISTORY..HISTORY + rounds {
+        ours.push(timed(|| turn(n)).0);
+        let body = server.requests().last().unwrap().raw_body().to_vec();
+        let call = async {
+            let request = client.post(&url).header("content-type", "application/json").body(body);
+            request.send().await.unwrap().bytes().await.unwrap()
+        };
+        floor.push(timed(|| runtime.block_on(call)).0);
+    }
+    let (ours, floor) = (median(ours), median(floor));
+    let what = format!("a turn after {HISTORY}, beyond the bare call ({:.2} ms)", floor * 1e3);
+    below_ms(&what, ours - floor, 5.0);
+    chat.close_stdin();
+    chat.wait(LIMIT).expect_code(0);
+}
+
+/// From the start of the process to the model request of the first message.
+fn open(programs: &Programs, rounds: usize) {
+    let althing = Althing::new(programs.althing.clone());
+    // The long session is made with a server that keeps nothing of it.
+    let server =
+        FakeModel::start_on_thread_with(Options { keep_requests: false, ..Options::default() }, echo());
+    let port = server.address().port();
+    althing.file("team.yaml", config(&server.base_url(), 1));
+    let chat = althing.again().args(["chat", "--config", "team.yaml"]).open_stdin().spawn();
+    let mut turns = 0;
+    let events = || {
+        let log = newest_session(&althing.state_dir()).map(|dir| dir.join("events.jsonl"));
+        log.and_then(|log| std::fs::read(log).ok()).map_or(0, |log| log.split(|b| *b == b'\n').count())
+    };
+    while events() < EVENTS {
+        for _ in 0..100 {
+            chat.write_stdin(format!("Message {turns}.\n"));
+            let reply = format!("Message {turns}.");
+            chat.wait_for_stdout(|line| line.ends_with(&reply), LIMIT);
+            turns += 1;
+        }
+    }
+    chat.close_stdin();
+    chat.wait(LIMIT).expect_code(0);
+    let session = newest_session(&althing.state_dir()).unwrap();
+    let id = session.file_name().unwrap().to_string_lossy().into_owned();
+    let events = events();
+    drop(server);
+    let server = FakeModel::start_on_thread_with(Options { port, ..Options::default() }, echo());
+    let first_request = |args: &[&str]| {
+        let before = server.request_count();
+        let began = Instant::now();
+        let command = althing.again().args(["chat", "--config", "team.yaml"]).args(args).stdin("Go on.\n");
+        command.spawn().wait(LIMIT).expect_code(0);
+        let requests = server.wait_for_requests_blocking(before + 1, LIMIT);
+        requests[before].arrived().duration_since(began).as_secs_f64()
+    };
+    let (mut ours, mut floor) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        floor.push(first_request(&[]));
+        ours.push(first_request(&["--session", &id]));
+    }
+    let what = format!("opening {events} events (a new one: {:.1} ms)", median(floor) * 1e3);
+    below_ms(&what, median(ours), 100.0);
+}
+
+/// From the end of the reply that calls `launch_run` to the first model request of the run.
+fn launch(programs: &Programs, rounds: usize) {
+    let talker = |request: &althing_testkit::Recorded| match request.messages().last() {
+        Some(last) if last["role"] == "tool" => Reply::text("It is done."),
+        _ => Reply::call("launch_run", &json!({"task": "Say hi", "agent_mode": "multi", "refinement": true})),
+    };
+    let server = FakeModel::start_on_thread(Script::parliament().on(TALKER).always(Action::with(talker)));
+    let althing = Althing::new(programs.althing.clone());
+    althing.file("team.yaml", config(&server.base_url(), 3));
+    let mut times = Vec::new();
+    for _ in 0..rounds {
+        let before = server.request_count();
+        let chat = althing.again().args(["chat", "--config", "team.yaml"]).stdin("Say hi, all of you.\n");
+        chat.spawn().wait(LIMIT).expect_code(0);
+        let requests = server.requests();
+        let (asked, first) = (&requests[before], &requests[before + 1]);
+        assert!(asked.model() == TALKER && first.model() != TALKER);
+        times.push(first.arrived().saturating_duration_since(asked.ended().unwrap()).as_secs_f64());
+    }
+    below_ms("launch_run to the run's first model request", median(times), 10.0);
+}

@@ -1,0 +1,106 @@
+//! Agents' hands: file tools beside the bare calls, keeping a workspace beside `cp -a`.
+
+use crate::measure::{median, timed};
+use crate::verdict::{say, times};
+use althing_protocol::{AnswerLabel, ContextAccess, ToolCall, ToolHost};
+use althing_storage::{FileHost, FilePolicy, ToolSet, Workspace};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::Command;
+use tempfile::TempDir;
+
+const CALLS: usize = 3000;
+const FILES: usize = 10_000;
+
+pub fn all(rounds: usize) {
+    tools();
+    keeping(rounds.min(5));
+}
+
+fn tools() {
+    let dir = TempDir::new().unwrap();
+    let place = std::fs::canonicalize(dir.path()).unwrap();
+    std::fs::create_dir_all(place.join("a/b/c")).unwrap();
+    std::fs::write(place.join("a/b/c/d.txt"), "text\n").unwrap();
+    let policy = FilePolicy {
+        workspace: place.clone(),
+        start: None,
+        views: Vec::new(),
+        context: Vec::new(),
+        state_dir: None,
+    };
+    let host = FileHost::open(&policy, ToolSet::All).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let tool = |name: &str, arguments: Value| {
+        let call = ToolCall { id: "c".into(), name: name.into(), arguments: arguments.to_string() };
+        let outcome = runtime.block_on(host.call(&call, ContextAccess::ReadOnly));
+        assert!(!outcome.is_error, "{outcome:?}");
+    };
+    let read = place.join("a/b/c/d.txt");
+    let (written, beside) = (place.join("a/b/c/e.txt"), place.join("a/b/c/e.tmp"));
+    added(
+        "read_file adds to the bare call",
+        || drop(std::fs::read(&read).unwrap()),
+        || tool("read_file", json!({"path": "a/b/c/d.txt"})),
+    );
+    added(
+        "write_file adds to the bare calls",
+        || {
+            std::fs::write(&beside, "text\n").unwrap();
+            std::fs::rename(&beside, &written).unwrap();
+        },
+        || tool("write_file", json!({"path": "a/b/c/e.txt", "content": "text\n"})),
+    );
+    added(
+        "list_directory adds to the bare call",
+        || assert!(std::fs::read_dir(place.join("a/b/c")).unwrap().count() > 0),
+        || tool("list_directory", json!({"path": "a/b/c"})),
+    );
+}
+
+fn added(what: &str, bare: impl Fn(), ours: impl Fn()) {
+    let (mut floor, mut all) = (Vec::new(), Vec::new());
+    for _ in 0..CALLS {
+        floor.push(timed(&bare).0);
+        all.push(timed(&ours).0);
+    }
+    let (ours, floor) = (median(all) * 1e6, median(floor) * 1e6);
+    let got = format!("{:.0} µs ({ours:.0}, bare {floor:.0})", ours - floor);
+    say(what, got, "under 100 µs", ours - floor < 100.0);
+}
+
+fn fill(base: &Path) {
+    for n in 0..FILES {
+        let dir = base.join(format!("d{}/e{}", n % 10, n % 100));
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join(format!("{n}.txt")), format!("{n}\n").repeat(200)).unwrap();
+    }
+}
+
+fn keeping(rounds: usize) {
+    let dir = TempDir::new().unwrap();
+    let run = dir.path().join("run");
+    let place = Workspace::open(&run, &run.join("workspaces/me")).unwrap();
+    fill(place.path());
+    // What was changed in this very moment is never taken to be unchanged.
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    rustix::fs::sync();
+    let label = |agent, nth| AnswerLabel { agent, nth };
+    let (mut copied, mut kept, mut again) = (Vec::new(), Vec::new(), Vec::new());
+    for n in 1..=u32::try_from(rounds).unwrap() {
+        let copy = dir.path().join(format!("copy{n}"));
+        copied.push(
+            timed(|| {
+                assert!(Command::new("cp").arg("-a").arg(place.path()).arg(&copy).status().unwrap().success())
+            })
+            .0,
+        );
+        kept.push(timed(|| place.keep(label(n, 1)).unwrap()).0);
+        again.push(timed(|| place.keep(label(n, 2)).unwrap()).0);
+    }
+    let (copied, kept, again) = (median(copied), median(kept), median(again));
+    times("10,000 files kept, beside `cp -a`", kept, copied, 1.5);
+    times("10,000 unchanged files, beside `cp -a`", again, copied, 0.1);
+    // What was kept is read-only; the directory would not go by itself.
+    let _ = Command::new("chmod").args(["-R", "u+w"]).arg(dir.path()).status();
+}

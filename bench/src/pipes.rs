@@ -1,0 +1,127 @@
+//! Headless programs: the way of their output, their memory in a flood, and many of them at once.
+
+use crate::measure::{Programs, measure, median, timed};
+use crate::programs::{flood, job, read_pipe, run, runner};
+use crate::verdict::{say, speed};
+use althing_protocol::ExecutionMode;
+use althing_testkit::{Althing, Running, wait};
+use serde_json::json;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// How much a program writes where throughput is measured: enough that its start is nothing beside it.
+const MEBIBYTES: usize = 256;
+/// Tasks that are under way at once.
+const TASKS: usize = 200;
+
+pub fn all(programs: &Programs, rounds: usize) {
+    for (what, colours) in [("pipe to events, a plain log", false), ("pipe to events, a coloured log", true)]
+    {
+        throughput(programs, what, colours, rounds.min(9));
+    }
+    memory(programs);
+    many(programs);
+}
+
+fn throughput(programs: &Programs, what: &str, colours: bool, rounds: usize) {
+    let (dir, runner) = (TempDir::new().unwrap(), runner(programs));
+    let command = flood(programs, MEBIBYTES, colours);
+    let job = job("t", ExecutionMode::Headless, &command, dir.path());
+    let (mut ours, mut floor) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let (time, read) = timed(|| read_pipe(&command));
+        floor.push(time);
+        let (time, (end, heard)) = timed(|| run(&runner, &job));
+        assert!(end.ok && heard.raw.load(Ordering::Relaxed) == read, "{end:?}");
+        ours.push(time);
+    }
+    speed(what, median(ours), median(floor), 0.5);
+}
+
+/// A workflow of tasks that run these commands, in one stage.
+fn workflow(dir: &Path, commands: &[Vec<String>]) -> String {
+    let task = |(n, command): (usize, &Vec<String>)| json!({"id": format!("t{n}"), "agent": "command", "command": command, "executionMode": "headless", "prompt": ""});
+    let tasks: Vec<_> = commands.iter().enumerate().map(task).collect();
+    let file = dir.join("flow.yaml");
+    let text = json!({"name": "bench", "goal": "bench", "stages": [{"name": "one", "tasks": tasks}]});
+    std::fs::write(&file, text.to_string()).unwrap();
+    file.display().to_string()
+}
+
+/// What a flood of 1 GiB adds to the memory of the whole binary.
+fn memory(programs: &Programs) {
+    let dir = TempDir::new().unwrap();
+    let peak = |mebibytes: usize| {
+        let file = workflow(dir.path(), &[flood(programs, mebibytes, true)]);
+        measure(&programs.althing, &["workflow", "run", &file, "--offline"], dir.path()).peak_mb
+    };
+    let (quiet, flooded) = (median((0..3).map(|_| peak(0)).collect()), peak(1024));
+    let growth = flooded - quiet;
+    let got = format!("{growth:.1} MiB ({quiet:.1} to {flooded:.1})");
+    say("growth of memory in a flood of 1 GiB", got, "at most 64 MiB", growth <= 64.0);
+}
+
+/// Many tasks at once, all idle: what each costs, its guard included.
+fn many(programs: &Programs) {
+    let althing = Althing::new(programs.althing.clone());
+    let dir = althing.work_dir();
+    let (ready, go) = (dir.join("ready"), dir.join("go"));
+    std::fs::create_dir(&ready).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &go, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    let idle = |count: usize| {
+        let script = |n: usize| format!(": > {}/{n}; read _ < {} || true", ready.display(), go.display());
+        let commands: Vec<Vec<String>> =
+            (0..count).map(|n| vec!["/bin/sh".into(), "-c".into(), script(n)]).collect();
+        let file = workflow(&dir, &commands);
+        let running = althing.again().args(["workflow", "run", &file, "--offline", "--json"]).spawn();
+        let there = || std::fs::read_dir(&ready).unwrap().count();
+        wait::until(Duration::from_secs(120), || there() == count || !running.is_running());
+        let memory = ours(&running);
+        // Whoever reads the pipe is let go when its last writer leaves.
+        wait::until(Duration::from_secs(120), || {
+            let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK;
+            drop(rustix::fs::open(&go, flags, rustix::fs::Mode::empty()));
+            !running.is_running()
+        });
+        for entry in std::fs::read_dir(&ready).unwrap() {
+            std::fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+        let output = running.wait(Duration::from_secs(120));
+        let report: serde_json::Value = serde_json::from_str(&output.stdout).unwrap_or_default();
+        let tasks = report["stages"][0]["tasks"].as_array().cloned().unwrap_or_default();
+        let failed = count - tasks.iter().filter(|task| task["status"] == "DONE").count();
+        (memory, failed)
+    };
+    let (one, _) = idle(1);
+    let (memory, failed) = idle(TASKS);
+    let each = (memory - one) / (TASKS as f64 - 1.0);
+    say(&format!("{TASKS} headless tasks at once, failed"), failed, "0", failed == 0);
+    let got = format!("{each:.2} MB ({memory:.0} MB in all)");
+    say("memory of an idle task, with its guard", got, "under 1 MB", each < 1.0);
+}
+
+/// What the binary and its guards hold in memory, each page once: not what their programs hold.
+fn ours(running: &Running) -> f64 {
+    let mut all = 0.0;
+    let mut open = vec![running.id()];
+    while let Some(id) = open.pop() {
+        let proc = Path::new("/proc").join(id.to_string());
+        for thread in std::fs::read_dir(proc.join("task")).into_iter().flatten().flatten() {
+            let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            open.extend(children.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+        }
+        let is_ours = std::fs::read_to_string(proc.join("comm")).is_ok_and(|name| {
+            // A guard is started through /proc/self/exe and is called after that.
+            ["althing", "exe"].contains(&name.trim())
+        });
+        if is_ours {
+            let memory = std::fs::read_to_string(proc.join("smaps_rollup")).unwrap_or_default();
+            let line = memory.lines().find_map(|line| line.strip_prefix("Pss:"));
+            let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+            all += kilobytes.unwrap_or_default() / 1024.0;
+        }
+    }
+    all
+}

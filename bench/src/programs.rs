@@ -1,0 +1,123 @@
+//! The programs that are run and their bare floors: what writes, what only reads, and our runner around it.
+
+use crate::measure::Programs;
+use althing_protocol::{
+    ExecutionMode, ProgramEnd, ProgramJob, ProgramReport, Programs as _, ReportSink, TaskId,
+};
+use althing_runner::adapter::Adapters;
+use althing_runner::{
+    AcceptedByUser, Confinement, Launcher, PatternTable, ProgramLimits, ProgramRunner, Starter,
+};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// As large as our own pipes and reads, so that the floor has nothing against it.
+const CHUNK: usize = 256 * 1024;
+
+/// A runner as the product has it, without walls.
+pub fn runner(programs: &Programs) -> Arc<ProgramRunner> {
+    let starter = Starter {
+        adapters: Adapters::default(),
+        launcher: Launcher::of(programs.althing.clone()),
+        confinement: Confinement::Unconfined(AcceptedByUser::explicitly()),
+        state_dir: None,
+        limits: ProgramLimits::default(),
+        masks: None,
+    };
+    Arc::new(ProgramRunner::new(Arc::new(starter), PatternTable::built_in()))
+}
+
+/// A task that runs a command.
+pub fn job(name: &str, mode: ExecutionMode, command: &[String], dir: &Path) -> ProgramJob {
+    let mode = if mode == ExecutionMode::Headless { "headless" } else { "interactive" };
+    let spec =
+        serde_json::json!({"adapter": "command", "command": command, "mode": mode, "prompt": "", "cwd": dir});
+    let dir = dir.join(name);
+    std::fs::create_dir_all(&dir).unwrap();
+    ProgramJob {
+        task: TaskId::from(name),
+        attempt: 1,
+        spec: serde_json::from_value(spec).unwrap(),
+        resume: None,
+        dir: dir.display().to_string(),
+    }
+}
+
+/// What was reported of a program.
+#[derive(Default)]
+pub struct Heard {
+    pub raw: AtomicU64,
+    pub clean: AtomicU64,
+}
+
+/// Counts what is reported.
+pub fn counting() -> (Arc<Heard>, ReportSink) {
+    let heard = Arc::new(Heard::default());
+    let count = Arc::clone(&heard);
+    let sink: ReportSink = Arc::new(move |report| {
+        if let ProgramReport::Output { raw, clean } = report {
+            count.raw.fetch_add(raw.len() as u64, Ordering::Relaxed);
+            count.clean.fetch_add(clean.len() as u64, Ordering::Relaxed);
+        }
+    });
+    (heard, sink)
+}
+
+/// Runs a task to its end on a runtime of its own, as a session does; gives how much was reported of it.
+pub fn run(runner: &Arc<ProgramRunner>, job: &ProgramJob) -> (ProgramEnd, Arc<Heard>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (heard, sink) = counting();
+    (runtime.block_on(runner.run(job, sink)), heard)
+}
+
+/// The words that make the floor's program write so many MiB of a build log.
+pub fn flood(programs: &Programs, mebibytes: usize, colours: bool) -> Vec<String> {
+    let kind = if colours { "coloured" } else { "plain" };
+    vec![programs.floor.display().to_string(), "flood".into(), mebibytes.to_string(), kind.into()]
+}
+
+/// Reads everything that a command writes into a pipe, and does nothing with it.
+pub fn read_pipe(command: &[String]) -> u64 {
+    let (from, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
+    let _ = rustix::pipe::fcntl_setpipe_size(&to, CHUNK);
+    let mut child =
+        std::process::Command::new(&command[0]).args(&command[1..]).stdout(to).spawn().expect("the program");
+    let read = read_all(&from);
+    child.wait().unwrap();
+    read
+}
+
+/// Reads everything that a command writes into a terminal, and does nothing with it.
+pub fn read_terminal(command: &[String]) -> u64 {
+    let (ours, mut child) = in_terminal(command);
+    let read = read_all(&ours);
+    child.wait().unwrap();
+    read
+}
+
+/// Starts a command in a bare terminal.
+pub fn in_terminal(command: &[String]) -> (rustix::fd::OwnedFd, std::process::Child) {
+    let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
+    let ours = rustix::pty::openpt(flags | rustix::pty::OpenptFlags::CLOEXEC).unwrap();
+    rustix::pty::grantpt(&ours).unwrap();
+    rustix::pty::unlockpt(&ours).unwrap();
+    let name = rustix::pty::ptsname(&ours, Vec::new()).unwrap();
+    let theirs = std::fs::OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    let child = std::process::Command::new(&command[0])
+        .args(&command[1..])
+        .stdout(theirs)
+        .spawn()
+        .expect("the program");
+    (ours, child)
+}
+
+/// Reads until nobody writes any more.
+pub fn read_all(from: impl rustix::fd::AsFd) -> u64 {
+    let mut buffer = vec![0; CHUNK];
+    let mut all = 0;
+    while let Ok(read @ 1..) = rustix::io::read(&from, &mut buffer[..]) {
+        all += read as u64;
+    }
+    all
+}
