@@ -99,6 +99,10 @@ pub struct Options {
     #[arg(long, global = true, value_name = "PATH[:ro|:rw]")]
     pub context_path: Vec<String>,
 
+    /// The project workspace: a directory, made where it is not there, or the name of a project that you worked in
+    #[arg(long, global = true, value_name = "DIR|NAME")]
+    pub project: Option<PathBuf>,
+
     /// Go on in that conversation
     #[arg(long, global = true, value_name = "ID", conflicts_with = "go_on")]
     pub session: Option<String>,
@@ -207,6 +211,11 @@ pub enum Command {
         #[command(subcommand)]
         action: Option<SessionsAction>,
     },
+    /// List and show the projects that you worked in
+    Projects {
+        #[command(subcommand)]
+        action: Option<ProjectsAction>,
+    },
     /// Show a recorded event log in the terminal UI
     Replay {
         /// A log (`events.jsonl`), or the directory of a session
@@ -251,6 +260,22 @@ pub enum SessionsAction {
         /// How many days without a change make a session old
         #[arg(long, value_name = "DAYS", default_value_t = 30)]
         older_than: u64,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ProjectsAction {
+    /// What is known of a project: its context, paths, deliverables and runs
+    Show {
+        /// Its name or directory
+        #[arg(value_name = "DIR|NAME")]
+        project: PathBuf,
+    },
+    /// Take a project from the list; its files stay
+    Forget {
+        /// Its name or directory
+        #[arg(value_name = "DIR|NAME")]
+        project: PathBuf,
     },
 }
 

@@ -3,6 +3,7 @@
 use crate::args::{Options, Single};
 use crate::context;
 use crate::exit::Failure;
+use crate::project::{Project, with_project};
 use crate::session::{self, Cast};
 use crate::surroundings::Surroundings;
 use crate::team::Team;
@@ -22,11 +23,12 @@ pub fn assemble(
     team: &Team,
     options: &Options,
     attended: bool,
+    project: Option<&Project>,
     surroundings: &Surroundings,
 ) -> Result<Conversation, Failure> {
-    let paths = context_paths(team, options, surroundings)?;
-    let mut cast = session::cast(team, Some(&paths), options, surroundings)?;
-    let team_spec = team_spec(team, &cast, options, attended, surroundings)?;
+    let about = about(team, options, project, surroundings)?;
+    let mut cast = session::cast(team, Some(&about), options, surroundings)?;
+    let team_spec = team_spec(team, &cast, about, options, attended);
     let agent = match team.interactive() {
         None => None,
         Some(config) => {
@@ -53,7 +55,8 @@ pub fn assemble(
             })
         }
     };
-    let spec = ChatSpec { agent, team: team_spec, project: None, modes: toggled(options) };
+    let spec =
+        ChatSpec { agent, team: team_spec, project: project.map(Project::dir), modes: toggled(options) };
     Ok(Conversation { spec, cast })
 }
 
@@ -85,27 +88,27 @@ fn hands(team: &Team) -> HandsConfig {
     HandsConfig { mcp_servers, excluded_tools, ..HandsConfig::default() }
 }
 
-/// The paths that runs are about: those of the config, and those of the command line.
-pub fn context_paths(
+/// The paths that every run of a team is about.
+pub fn about(
     team: &Team,
     options: &Options,
+    project: Option<&Project>,
     surroundings: &Surroundings,
 ) -> Result<Vec<ContextPath>, Failure> {
     let home = surroundings.variable("HOME").map(PathBuf::from);
     let from = context::From { cwd: &surroundings.cwd, home: home.as_deref() };
     let (paths, _) = context::gather(&team.config.context_paths, &options.context_path, "", &from)?;
-    Ok(paths)
+    Ok(with_project(paths, project))
 }
 
 /// The team that runs are made of.
 pub fn team_spec(
     team: &Team,
     cast: &Cast,
+    context_paths: Vec<ContextPath>,
     options: &Options,
     attended: bool,
-    surroundings: &Surroundings,
-) -> Result<TeamSpec, Failure> {
-    let context_paths = context_paths(team, options, surroundings)?;
+) -> TeamSpec {
     let mut rules = team.config.rules.clone();
     if !attended {
         rules.override_window = None;
@@ -116,7 +119,7 @@ pub fn team_spec(
     if let Some(dollars) = options.max_cost {
         rules.limits.cost_micro_usd = Some((dollars * 1e6).ceil() as u64);
     }
-    Ok(TeamSpec { members: cast.members.clone(), rules, context_paths })
+    TeamSpec { members: cast.members.clone(), rules, context_paths }
 }
 
 /// What the user toggled on the command line.

@@ -4,6 +4,7 @@ use crate::args::Options;
 use crate::conversation;
 use crate::exit::Failure;
 use crate::place::Places;
+use crate::project::{self, Project};
 use crate::session::{self, Begun, NewSession};
 use crate::show::Plain;
 use crate::surroundings::Surroundings;
@@ -29,6 +30,8 @@ pub struct RunDesk {
     options: Options,
     surroundings: Surroundings,
     team_spec: TeamSpec,
+    /// The project of all of them.
+    project: Option<Arc<Project>>,
     /// Runs that were started here, by session.
     started: Mutex<BTreeMap<String, Arc<Started>>>,
 }
@@ -41,9 +44,11 @@ struct Started {
 
 impl RunDesk {
     pub fn new(team: Team, options: Options, surroundings: Surroundings) -> Result<Self, Failure> {
-        let cast = session::cast(&team, Some(&team.config.context_paths), &options, &surroundings)?;
-        let team_spec = conversation::team_spec(&team, &cast, &options, false, &surroundings)?;
-        Ok(Self { team, options, surroundings, team_spec, started: Mutex::default() })
+        let project = project::named(&options, &surroundings)?;
+        let about = conversation::about(&team, &options, project.as_deref(), &surroundings)?;
+        let cast = session::cast(&team, Some(&about), &options, &surroundings)?;
+        let team_spec = conversation::team_spec(&team, &cast, about, &options, false);
+        Ok(Self { team, options, surroundings, team_spec, project, started: Mutex::default() })
     }
 
     /// What the runs are made of.
@@ -76,7 +81,7 @@ impl RunDesk {
                 .map_err(|failure| failure.message)?;
         let goal = launch.spec.task.clone();
         let op = Op::StartRun { spec: Box::new(launch.spec) };
-        let new = NewSession { kind: SessionKind::Run, goal, op };
+        let new = NewSession { kind: SessionKind::Run, goal, op, project: self.project.clone() };
         let begun = session::begin(new, &self.team, cast, None, &self.options, &self.surroundings).await;
         let Begun { id, orchestrator, places } = begun.map_err(|failure| failure.message)?;
         let mut events = orchestrator.front().subscribe(Seq(0));

@@ -20,6 +20,8 @@ mod ops;
 mod outside;
 mod place;
 mod programs;
+mod project;
+mod records;
 mod secrets;
 mod session;
 mod show;
@@ -82,6 +84,9 @@ fn run(args: args::Args) -> Result<Exit, Failure> {
         Some(args::Command::Agents) => command::agents::run(&args.options, &surroundings),
         Some(args::Command::Sessions { action }) => {
             command::sessions::run(&args.options, action, &surroundings)
+        }
+        Some(args::Command::Projects { action }) => {
+            command::projects::run(&args.options, action, &surroundings)
         }
         Some(args::Command::Replay { file, speed }) => {
             command::replay::run(&file, speed, args.options.state_dir.as_deref(), &surroundings)

@@ -2,7 +2,7 @@
 
 use crate::surroundings::{Surroundings, SystemClock};
 use althing_protocol::{Clock, PlanRef, SessionId, SessionKind, SessionState, TaskId, Timestamp};
-use althing_tui::{Outside, SessionEntry};
+use althing_tui::{Outside, ProjectEntry, SessionEntry};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -58,6 +58,12 @@ fn with_file<T>(text: &str, then: impl FnOnce(&Path) -> Result<T, String>) -> Re
     result
 }
 
+/// What a project's context says first, besides its title.
+fn about(context: &str) -> String {
+    let says = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
+    context.lines().find(says).unwrap_or_default().trim().to_owned()
+}
+
 impl Outside for Machine {
     fn now(&self) -> Timestamp {
         SystemClock.now()
@@ -78,6 +84,19 @@ impl Outside for Machine {
             })
         };
         others.filter_map(entry).collect()
+    }
+
+    fn projects(&self) -> Vec<ProjectEntry> {
+        let known = crate::project::registry(&self.surroundings).and_then(|registry| registry.list().ok());
+        let there = known.unwrap_or_default().into_iter().filter(althing_storage::ProjectEntry::is_there);
+        let entry = |entry: althing_storage::ProjectEntry| ProjectEntry {
+            name: entry.name,
+            path: entry.path.display().to_string(),
+            about: std::fs::read_to_string(entry.path.join("CONTEXT.md"))
+                .map(|text| about(&text))
+                .unwrap_or_default(),
+        };
+        there.map(entry).collect()
     }
 
     fn paths(&self, prefix: &str) -> Vec<String> {

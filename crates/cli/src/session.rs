@@ -4,12 +4,14 @@ use crate::args::Options;
 use crate::exit::{Exit, Failure};
 use crate::place::{self, Hands, Places, Walls};
 use crate::programs;
+use crate::project::Project;
+use crate::records::{Records, plan_run};
 use crate::secrets;
 use crate::show;
 use crate::stop::StopSignals;
 use crate::surroundings::{Surroundings, SystemClock};
 use crate::team::Team;
-use althing_engine::{Backends, KeepPlan, Orchestrator, Parts};
+use althing_engine::{Backends, KeepPlan, OpenPlan, Orchestrator, Parts};
 use althing_llm::{HttpClient, HttpOptions, PriceTable};
 use althing_mcp::{AgentEndpoints, WebLimits};
 use althing_protocol::{
@@ -196,6 +198,7 @@ pub fn signals(runtime: &Runtime) -> Result<StopSignals, Failure> {
 pub async fn places(
     id: &SessionId,
     hands: Hands,
+    project: Option<Arc<Project>>,
     state_dir: &Path,
     options: &Options,
     surroundings: &Surroundings,
@@ -222,7 +225,7 @@ pub async fn places(
         }
         _ => {}
     }
-    Arc::new(Places::new(id.clone(), state_dir.to_owned(), hands, walls, surroundings, tell))
+    Arc::new(Places::new(id.clone(), state_dir.to_owned(), hands, project, walls, surroundings, tell))
 }
 
 /// Ends what was started for agents, in the time that is left to a process that was asked to stop.
@@ -240,6 +243,8 @@ pub struct NewSession {
     pub goal: String,
     /// What it is opened to do.
     pub op: Op,
+    /// The project that it works in.
+    pub project: Option<Arc<Project>>,
 }
 
 /// A session under way, with what must be closed after it.
@@ -275,10 +280,11 @@ pub async fn begin(
         config_source: team.source.clone(),
         config_text: team.text.clone(),
         config_digest: team.digest.clone(),
+        project: new.project.as_deref().map(Project::dir),
         op: Some(new.op),
     };
-    let places = places(&id, hands, state.state_dir(), options, surroundings).await;
-    let staff = Staff { backends, places: places.clone(), programs };
+    let places = places(&id, hands, new.project.clone(), state.state_dir(), options, surroundings).await;
+    let staff = Staff { backends, places: places.clone(), programs, project: new.project };
     let orchestrator = open(id.clone(), writer, Vec::new(), staff, Some(opening), &Handle::current())?;
     Ok(Begun { id, orchestrator, places })
 }
@@ -294,11 +300,24 @@ fn plans(state_dir: PathBuf) -> KeepPlan {
     })
 }
 
+/// Reads plans that are to be carried out, as they are now.
+fn open_plan(state_dir: PathBuf) -> OpenPlan {
+    Box::new(move |plan| {
+        let store = althing_storage::PlanStore::of(&state_dir);
+        let mut plan = store.load(&plan.path).map_err(|error| error.to_string())?;
+        if !plan.is_approved() {
+            plan.approve(None).map_err(|error| error.to_string())?;
+        }
+        Ok(plan_run(&plan))
+    })
+}
+
 /// Who and what works in a session.
 pub struct Staff {
     pub backends: Backends,
     pub places: Arc<Places>,
     pub programs: Option<Arc<dyn Programs>>,
+    pub project: Option<Arc<Project>>,
 }
 
 /// Puts a session under supervision.
@@ -313,6 +332,8 @@ pub fn open(
     let dir = writer.dir().to_owned();
     // Sessions are two below the state directory.
     let state_dir = dir.ancestors().nth(2).map(Path::to_owned).unwrap_or_default();
+    let tell: place::Tell = Arc::new(show::say);
+    let mut records = Records::new(id.clone(), state_dir.clone(), staff.project, tell, &history);
     let parts = Parts {
         session: id,
         reader: writer.reader(),
@@ -321,7 +342,9 @@ pub fn open(
         backends: staff.backends,
         workplaces: Some(staff.places),
         programs: staff.programs,
-        plans: Some(plans(state_dir)),
+        plans: Some(plans(state_dir.clone())),
+        open_plan: Some(open_plan(state_dir)),
+        observer: Some(Box::new(move |event| records.take(event))),
         clock: Arc::new(SystemClock),
         mask: secrets::session_mask(),
         task_dir: Box::new(move |task: &TaskId| {

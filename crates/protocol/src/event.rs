@@ -133,6 +133,9 @@ pub struct SessionOpened {
     pub config_text: String,
     /// SHA-256 of the config file as it was, to notice changes.
     pub config_digest: String,
+    /// The project workspace's directory, where it works in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
     /// What it was opened to do. Here, so that a session which a crash left with nothing but its opening can go on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub op: Option<Op>,

@@ -6,6 +6,7 @@ use crate::args::{Approve, Options};
 use crate::conversation::{self, Conversation};
 use crate::exit::{Exit, Failure};
 use crate::ops;
+use crate::project;
 use crate::session::{self, Begun, NewSession};
 use crate::show;
 use crate::stop::StopSignals;
@@ -31,9 +32,11 @@ pub fn run(options: &Options, approve: Approve, surroundings: &Surroundings) -> 
         for note in &team.notes {
             show::say(note);
         }
-        let Conversation { spec, cast } = conversation::assemble(&team, options, false, surroundings)?;
-        let goal = "conversation".to_owned();
-        let new = NewSession { kind: SessionKind::Chat, goal, op: Op::StartChat { spec: Box::new(spec) } };
+        let project = project::named(options, surroundings)?;
+        let Conversation { spec, cast } =
+            conversation::assemble(&team, options, false, project.as_deref(), surroundings)?;
+        let (goal, op) = ("conversation".to_owned(), Op::StartChat { spec: Box::new(spec) });
+        let new = NewSession { kind: SessionKind::Chat, goal, op, project };
         (runtime.block_on(session::begin(new, &team, cast, None, options, surroundings))?, Vec::new())
     };
     let Begun { id, orchestrator, places } = begun;

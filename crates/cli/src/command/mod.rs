@@ -4,6 +4,7 @@ pub mod agents;
 pub mod chat;
 pub mod config;
 pub mod mcp;
+pub mod projects;
 pub mod replay;
 pub mod resume;
 pub mod run;

@@ -5,6 +5,7 @@ use crate::conversation;
 use crate::exit::{Exit, Failure};
 use crate::follow::Follower;
 use crate::programs;
+use crate::project;
 use crate::session::{self, Begun, Cast, Staff};
 use crate::show;
 use crate::surroundings::Surroundings;
@@ -14,6 +15,7 @@ use althing_protocol::{
     WorkflowSpec,
 };
 use althing_storage::{Opened, SessionManager};
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 
@@ -116,8 +118,13 @@ fn go_on(
         warn_of_changes(spec);
     }
     let id = opened.session;
-    let places = runtime.block_on(session::places(&id, cast.hands, state.state_dir(), options, surroundings));
-    let staff = Staff { backends: cast.backends, places: places.clone(), programs };
+    let project = project::again(opened.project.as_deref(), surroundings)?;
+    // Whoever is talked to works where the conversation began.
+    let mut there = surroundings.clone();
+    there.cwd = PathBuf::from(&opened.cwd);
+    let places = session::places(&id, cast.hands, project.clone(), state.state_dir(), options, &there);
+    let places = runtime.block_on(places);
+    let staff = Staff { backends: cast.backends, places: places.clone(), programs, project };
     let history = events.clone();
     let orchestrator = session::open(id.clone(), writer, events, staff, None, runtime.handle())?;
     let _ = orchestrator.submitter().submit(Op::Resume, Origin::User);

@@ -5,6 +5,8 @@ use crate::context;
 use crate::exit::Exit;
 use crate::exit::Failure;
 use crate::follow::{Followed, Follower};
+use crate::project::{self, Project, with_project};
+use crate::records::plan_run;
 use crate::session::{self, NewSession};
 use crate::show;
 use crate::stop::StopSignals;
@@ -14,6 +16,7 @@ use althing_protocol::{AgentMode, ContextPath, Member, Millis, Modes, Op, RunSpe
 use althing_storage::{PlanError, PlanStore, StoredPlan};
 use std::io::Read;
 use std::path::PathBuf;
+use std::sync::Arc;
 use tokio::runtime::Runtime;
 
 /// A task longer than this is a mistake, not a task.
@@ -39,7 +42,9 @@ pub fn run(options: &Options, task: Option<&str>, surroundings: &Surroundings) -
     let from = context::From { cwd: &surroundings.cwd, home: home.as_deref() };
     let (context_paths, task) =
         context::gather(&team.config.context_paths, &options.context_path, &task, &from)?;
-    let stage = Stage { options, team: &team, context_paths, surroundings, runtime: &runtime };
+    let project = project::named(options, surroundings)?;
+    let context_paths = with_project(context_paths, project.as_deref());
+    let stage = Stage { options, team: &team, context_paths, project, surroundings, runtime: &runtime };
     if options.plan_and_execute {
         let Followed { exit, result } = stage.run(&task, None, true, signals)?;
         let kept = result.and_then(|result| result.plan).filter(|_| exit == Exit::Answered);
@@ -63,9 +68,13 @@ fn kept_plan(which: &str, options: &Options, surroundings: &Surroundings) -> Res
     let failed = |error: PlanError| Failure::usage(error.to_string()).maybe_hint(error.hint());
     let store = PlanStore::of(&surroundings.state_dir(options.state_dir.as_deref()));
     let mut plan = store.load(which).map_err(failed)?;
+    // Nobody else may be at it; what was under way when somebody stopped begins anew.
+    let lock = plan.lock().map_err(failed)?;
+    plan.take_back_unfinished().map_err(failed)?;
     if !plan.is_approved() {
         plan.approve(None).map_err(failed)?;
     }
+    drop(lock);
     Ok(plan)
 }
 
@@ -74,6 +83,7 @@ struct Stage<'a> {
     options: &'a Options,
     team: &'a Team,
     context_paths: Vec<ContextPath>,
+    project: Option<Arc<Project>>,
     surroundings: &'a Surroundings,
     runtime: &'a Runtime,
 }
@@ -91,13 +101,13 @@ impl Stage<'_> {
         let mut spec =
             spec(task.to_owned(), self.context_paths.clone(), self.options, self.team, cast.members.clone());
         spec.modes.planning = planning;
-        if let Some(plan) = plan {
-            let additions = plan.additions().map(|words| format!("\nThe user adds: {words}"));
-            spec.context =
-                Some(format!("Carry out this plan:\n{}{}", plan.text(), additions.unwrap_or_default()));
-        }
-        let goal = spec.task.clone();
-        let new = NewSession { kind: SessionKind::Run, goal, op: Op::StartRun { spec: Box::new(spec) } };
+        let known = self.project.as_ref().map(|project| project.workspace.overview()).transpose()?;
+        let additions = plan.and_then(StoredPlan::additions).map(|words| format!("The user adds: {words}"));
+        spec.plan = plan.map(plan_run);
+        let context: Vec<String> = known.into_iter().chain(additions).collect();
+        spec.context = (!context.is_empty()).then(|| context.join("\n\n"));
+        let (goal, op) = (spec.task.clone(), Op::StartRun { spec: Box::new(spec) });
+        let new = NewSession { kind: SessionKind::Run, goal, op, project: self.project.clone() };
         let begun = session::begin(new, self.team, cast, None, self.options, self.surroundings);
         let begun = self.runtime.block_on(begun)?;
         let follower = Follower::new(begun.id, self.options, self.surroundings, signals);

@@ -6,6 +6,7 @@ use crate::conversation::{self, Conversation};
 use crate::exit::{Exit, Failure};
 use crate::follow::Follower;
 use crate::outside::Machine;
+use crate::project;
 use crate::session::{self, Begun, NewSession};
 use crate::show::{self, Hold};
 use crate::surroundings::Surroundings;
@@ -15,7 +16,7 @@ use althing_protocol::{
     ChatSpec, Engine, Event, Fact, Member, ModeChoice, Op, Origin, Seq, SessionId, SessionKind, TaskSpec,
 };
 use althing_tui::{Theme, TuiExit, TuiOptions, Welcome};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 
@@ -49,8 +50,8 @@ pub fn run(options: &Options, task: Option<String>, surroundings: &Surroundings)
             TuiExit::Quit | TuiExit::Ended => return Ok(Exit::Answered),
             TuiExit::Stopped => return Ok(Exit::Interrupted),
             TuiExit::OpenSession(id) => next = Some(id),
-            // There are no projects to choose from, so none is chosen.
-            TuiExit::NewSession | TuiExit::Reload | TuiExit::OpenProject(_) => {}
+            TuiExit::OpenProject(path) => options.project = Some(PathBuf::from(path)),
+            TuiExit::NewSession | TuiExit::Reload => {}
             TuiExit::UseOffline => {
                 (options.config, options.model) = (None, Vec::new());
                 options.offline = true;
@@ -99,13 +100,16 @@ impl Shown {
             return Ok(Self { begun: reopened.begun, screen, hold });
         }
         let team = team::assemble(options, surroundings)?;
-        let Conversation { spec, cast } = conversation::assemble(&team, options, true, surroundings)?;
+        let project = project::named(options, surroundings)?;
+        let Conversation { spec, cast } =
+            conversation::assemble(&team, options, true, project.as_deref(), surroundings)?;
         let mut screen = look(Some(&spec), surroundings);
         screen.first_message = first_message;
         screen.notes.clone_from(&team.notes);
         screen.welcome = welcome(&team, options, surroundings);
         let goal = screen.first_message.clone().unwrap_or_else(|| "conversation".to_owned());
-        let new = NewSession { kind: SessionKind::Chat, goal, op: Op::StartChat { spec: Box::new(spec) } };
+        let op = Op::StartChat { spec: Box::new(spec) };
+        let new = NewSession { kind: SessionKind::Chat, goal, op, project };
         let begun = runtime.block_on(session::begin(new, &team, cast, None, options, surroundings))?;
         screen.notes.extend(hold.heard());
         Ok(Self { begun, screen, hold })

@@ -4,6 +4,7 @@ use crate::args::{Options, WorkflowAction};
 use crate::conversation;
 use crate::exit::{Exit, Failure};
 use crate::follow::Follower;
+use crate::project;
 use crate::session::{self, Cast, NewSession};
 use crate::show;
 use crate::surroundings::Surroundings;
@@ -11,7 +12,7 @@ use crate::team::{self, Team};
 use crate::{programs, secrets};
 use althing_config::{Purpose, Report, Source, WorkflowFile, WorkflowSurroundings};
 use althing_engine::{Consent, resolve_launch};
-use althing_protocol::{LaunchRun, ModeChoice, Op, Seq, SessionKind, TeamSpec, WorkflowSpec};
+use althing_protocol::{ContextPath, LaunchRun, ModeChoice, Op, Seq, SessionKind, TeamSpec, WorkflowSpec};
 use std::path::{Path, PathBuf};
 
 pub fn run(options: &Options, action: WorkflowAction, surroundings: &Surroundings) -> Result<Exit, Failure> {
@@ -34,19 +35,20 @@ fn start(options: &Options, file: &Path, surroundings: &Surroundings) -> Result<
     };
     show::problems(&report);
     let adapters = workflow.adapters.iter().chain(&team.config.adapters).cloned().collect();
+    let project = project::named(options, surroundings)?;
+    let about = conversation::about(&team, options, project.as_deref(), surroundings)?;
     let cast = if has_runs(&workflow) {
         for note in &team.notes {
             show::say(note);
         }
-        let paths = conversation::context_paths(&team, options, surroundings)?;
-        session::cast(&team, Some(&paths), options, surroundings)?
+        session::cast(&team, Some(&about), options, surroundings)?
     } else {
         Cast::default()
     };
-    let spec = resolve(workflow, &path, &text, &team, &cast, options, surroundings)?;
+    let spec = resolve(workflow, &path, &text, &team, &cast, about)?;
     let goal = if spec.goal.is_empty() { spec.name.clone() } else { spec.goal.clone() };
-    let new =
-        NewSession { kind: SessionKind::Workflow, goal, op: Op::StartWorkflow { spec: Box::new(spec) } };
+    let op = Op::StartWorkflow { spec: Box::new(spec) };
+    let new = NewSession { kind: SessionKind::Workflow, goal, op, project };
     let on_screen = super::tui::is_meant(options, surroundings) && !team.plain;
     let hold = on_screen.then(show::hold);
     let programs = programs::assemble(adapters, options, surroundings);
@@ -74,10 +76,8 @@ fn resolve(
     text: &str,
     team: &Team,
     cast: &Cast,
-    options: &Options,
-    surroundings: &Surroundings,
+    context_paths: Vec<ContextPath>,
 ) -> Result<WorkflowSpec, Failure> {
-    let context_paths = conversation::context_paths(team, options, surroundings)?;
     let mut rules = team.config.rules.clone();
     // Nobody is there to override a winner.
     rules.override_window = None;

@@ -2,11 +2,12 @@
 //! so it may write where it works, and nowhere else.
 
 use super::{Places, Started, aside, guidance, servers};
+use crate::project::Project;
 use althing_engine::{Guidance, ProjectBriefing, Router};
 use althing_protocol::{
-    AnswerLabel, BoxFuture, ChatSpec, ContextAccess, ContextPath, FileWrite, ToolHost, Workplace,
+    AnswerLabel, BoxFuture, ChatSpec, ContextAccess, ContextPath, FileWrite, HandsConfig, ToolHost, Workplace,
 };
-use althing_storage::{FileHost, FilePolicy, Memory, TaskHost, ToolSet, project_instructions};
+use althing_storage::{FileHost, FilePolicy, Memory, ProjectHost, TaskHost, ToolSet, project_instructions};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,6 +21,9 @@ pub struct ChatPlace {
     writable: Vec<String>,
     router: Router,
     briefing: ProjectBriefing,
+    project: Option<Arc<Project>>,
+    /// What is known of the project workspace.
+    known: Mutex<Option<String>>,
     guidance: Mutex<Guidance>,
     memory: Option<Memory>,
 }
@@ -54,19 +58,7 @@ impl Places {
         if !is_program {
             hosts.push(files.clone());
         }
-        if !hands.mcp_servers.is_empty() {
-            let environment = self.environment.clone();
-            let tell = self.tell.clone();
-            let started =
-                servers::start(&hands.mcp_servers, &project.path, environment, outputs.clone(), tell).await;
-            self.note(Started::Servers(started.clone()));
-            hosts.push(started);
-        }
-        if let Some(tasks) = self.hands.extras.tasks {
-            let root = if tasks.as_files { &scratch } else { &outputs };
-            let host = TaskHost::open(root, tasks.max_tasks).map_err(|error| error.to_string())?;
-            hosts.push(Arc::new(host));
-        }
+        self.add_hosts(&mut hosts, &hands, &project.path, (&scratch, &outputs)).await?;
         let memory = self.memory(&scratch, &self.notes.join(member.id.as_str()), &member.id).await;
         let guidance = Guidance {
             // A program finds them by itself.
@@ -97,19 +89,69 @@ impl Places {
         };
         let router = Router::new(hosts, hands.excluded_tools);
         let (is_shared, guidance) = (project.writable, Mutex::new(guidance));
-        Ok(Some(ChatPlace { path, is_shared, readable, writable, router, briefing, guidance, memory }))
+        let (project, known) = (self.project.clone(), Mutex::default());
+        Ok(Some(ChatPlace {
+            path,
+            is_shared,
+            readable,
+            writable,
+            router,
+            briefing,
+            project,
+            known,
+            guidance,
+            memory,
+        }))
+    }
+
+    /// The tools that a program has as well: of the project workspace, of MCP servers, of a task list.
+    async fn add_hosts(
+        &self,
+        hosts: &mut Vec<Arc<dyn ToolHost>>,
+        hands: &HandsConfig,
+        project_dir: &str,
+        (scratch, outputs): (&Path, &Path),
+    ) -> Result<(), String> {
+        if let Some(project) = &self.project {
+            hosts.push(Arc::new(ProjectHost::new(project.workspace.clone())));
+        }
+        if !hands.mcp_servers.is_empty() {
+            let environment = self.environment.clone();
+            let tell = self.tell.clone();
+            let started =
+                servers::start(&hands.mcp_servers, project_dir, environment, outputs.to_owned(), tell).await;
+            self.note(Started::Servers(started.clone()));
+            hosts.push(started);
+        }
+        if let Some(tasks) = self.hands.extras.tasks {
+            let root = if tasks.as_files { scratch } else { outputs };
+            let host = TaskHost::open(root, tasks.max_tasks).map_err(|error| error.to_string())?;
+            hosts.push(Arc::new(host));
+        }
+        Ok(())
     }
 
     /// The project, and the other paths that the agent may read. Nobody hands over all of a home, or more, by being in
     /// it: there the agent only looks. What the config opens for reading only stays so.
     fn grounds(&self, configured: &[ContextPath]) -> (ContextPath, Vec<ContextPath>) {
-        let dir = self.cwd.canonicalize().unwrap_or_else(|_| self.cwd.clone());
+        let here = self.cwd.canonicalize().unwrap_or_else(|_| self.cwd.clone());
+        let kept = self.project.as_ref().map(|project| project.workspace.dir().to_owned());
+        let dir = kept.clone().unwrap_or_else(|| here.clone());
         let home = self.home.as_ref().and_then(|home| home.canonicalize().ok());
         let path = dir.display().to_string();
         let mut project = ContextPath { path, writable: true, protected: Vec::new() };
         project.writable = dir.parent().is_some() && !home.is_some_and(|home| home.starts_with(&dir));
         let mut others = Vec::new();
+        // Beside a project workspace there is what it is about.
+        if kept.as_ref().is_some_and(|kept| *kept != here) {
+            let path = here.display().to_string();
+            others.push(ContextPath { path, writable: false, protected: Vec::new() });
+        }
         for context in configured {
+            // What runs only read of the project workspace is the agent's to keep.
+            if kept.as_ref().is_some_and(|kept| Path::new(&context.path).starts_with(kept)) {
+                continue;
+            }
             if context.path == project.path {
                 project.writable &= context.writable;
                 project.protected.extend(context.protected.iter().cloned());
@@ -142,16 +184,23 @@ impl Workplace for ChatPlace {
 
     fn briefing(&self, access: ContextAccess) -> String {
         let guidance = self.guidance.lock().unwrap_or_else(PoisonError::into_inner);
-        format!("{}{}", self.briefing.text(), guidance.text(access))
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        format!("{}{}", self.briefing.text(known.as_deref()), guidance.text(access))
     }
 
     fn keep(&self, _label: AnswerLabel) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async { Ok(()) })
     }
 
-    /// There is nobody else's work to see; its own notes are what they are now.
+    /// There is nobody else's work to see; the project and its own notes are what they are now.
     fn show(&self, _labels: Vec<AnswerLabel>) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
+            if let Some(project) = self.project.clone() {
+                // A project that somebody broke is told of as that; it can still be mended.
+                let look = move || Ok(project.workspace.overview().unwrap_or_else(|error| error.to_string()));
+                let known = aside(look).await?;
+                *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+            }
             let Some(memory) = self.memory.clone() else { return Ok(()) };
             let notes = aside(move || Ok(guidance::notes(&memory))).await?;
             self.guidance.lock().unwrap_or_else(PoisonError::into_inner).notes = Some(notes);

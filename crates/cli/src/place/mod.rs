@@ -8,6 +8,7 @@ mod hands;
 mod hosts;
 mod servers;
 
+use crate::project::Project;
 use crate::surroundings::Surroundings;
 use althing_engine::{Briefing, Guidance, Planning, Router};
 use althing_mcp::McpServers;
@@ -43,6 +44,8 @@ pub struct Places {
     environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
     /// Where Althing was started: the project of whoever is talked to.
     cwd: PathBuf,
+    /// The project workspace, where the session works in one.
+    project: Option<Arc<Project>>,
     home: Option<PathBuf>,
     tell: Tell,
     /// What was started for agents and must be ended with the session.
@@ -63,6 +66,7 @@ impl Places {
         session: SessionId,
         state_dir: PathBuf,
         hands: Hands,
+        project: Option<Arc<Project>>,
         walls: Walls,
         surroundings: &Surroundings,
         tell: Tell,
@@ -72,7 +76,10 @@ impl Places {
         for notice in &skills.notices {
             tell(notice);
         }
-        let notes = state_dir.join("sessions").join(session.as_str()).join("memory");
+        let notes = match &project {
+            Some(project) => project.workspace.notes_dir(),
+            None => state_dir.join("sessions").join(session.as_str()).join("memory"),
+        };
         Self {
             session,
             state_dir,
@@ -82,6 +89,7 @@ impl Places {
             walls,
             environment,
             cwd: surroundings.cwd.clone(),
+            project,
             home: surroundings.variable("HOME").map(PathBuf::from),
             tell,
             started: Mutex::default(),
@@ -186,6 +194,11 @@ impl Places {
             views: local.view_dir().display().to_string(),
             context: spec.context_paths.clone(),
             commands: has_commands,
+            deliverables: self
+                .project
+                .as_ref()
+                .filter(|_| !planning)
+                .map(|project| project.workspace.deliverables_dir().display().to_string()),
         };
         let memory = self.memory(Path::new(local.path()), &self.notes.join(name), &member.id).await;
         let guidance = Mutex::new(self.guidance(&local, spec, memory.as_ref()));

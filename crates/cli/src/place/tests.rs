@@ -90,7 +90,15 @@ impl Setting {
         let local = Confinement::Unconfined(AcceptedByUser::explicitly());
         let walls = Walls { launcher: Launcher::default(), local, docker: None };
         let session = SessionId::new("20261115-120000-0001");
-        Places::new(session, self.base.join("state"), Hands::of(&self.config), walls, &surroundings, tell)
+        Places::new(
+            session,
+            self.base.join("state"),
+            Hands::of(&self.config),
+            None,
+            walls,
+            &surroundings,
+            tell,
+        )
     }
 
     async fn place(&self, places: &Places, run: &str) -> Arc<dyn Workplace> {

@@ -36,6 +36,7 @@ mod options;
 mod output;
 mod plans;
 mod programs;
+mod projects;
 mod replay;
 mod restarts;
 mod resume;

@@ -1,8 +1,12 @@
 //! Plans from the command line: made, kept, carried out.
 
-use serde_json::Value;
+use std::path::Path;
 
-use super::support::{althing, run};
+use althing_testkit::process::{Signal, wait_for_event};
+use althing_testkit::{Action, FakeModel, Gate, Recorded, Reply, Script};
+use serde_json::{Value, json};
+
+use super::support::{LIMIT, Scene, Team, althing, items, run, texts};
 
 fn result(stdout: &str) -> Value {
     serde_json::from_str(stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"))
@@ -26,7 +30,9 @@ fn a_plan_is_kept_and_carried_out_by_id_or_as_the_latest() {
     }
     let events = althing.events();
     let created = events.iter().find(|event| event["data"]["spec"]["kind"] == "run").unwrap();
-    assert!(created["data"]["spec"]["context"].as_str().unwrap().contains("first-version"));
+    let plan = &created["data"]["spec"]["plan"];
+    assert_eq!(plan["plan"]["id"], id);
+    assert!(plan["tasks"].as_array().unwrap().iter().any(|task| task["id"] == "first-version"), "{plan}");
 }
 
 #[test]
@@ -47,4 +53,175 @@ fn a_plan_that_is_not_there_is_said_and_nothing_starts() {
         assert!(output.stderr.contains("there is no plan"), "{}", output.stderr);
     }
     assert!(!althing.state_dir().join("sessions").exists());
+}
+
+/// A plan of eight tasks, each after the one before it, kept where plans are kept.
+fn keep_eight(scene: &Scene) -> std::path::PathBuf {
+    let task = |n: usize| {
+        let before: Vec<String> = (n > 1).then(|| format!("t{}", n - 1)).into_iter().collect();
+        json!({"id": format!("t{n}"), "description": format!("Write part {n}"), "depends_on": before})
+    };
+    let tasks: Vec<Value> = (1..=8).map(task).collect();
+    let dir = scene.althing.state_dir().join("plans/plan-20261115-120000-0001");
+    std::fs::create_dir_all(&dir).unwrap();
+    let plan = json!({"goal": "Write a book", "created_at": "2026-11-15T12:00:00.000Z", "tasks": tasks});
+    std::fs::write(dir.join("plan.json"), plan.to_string()).unwrap();
+    dir
+}
+
+/// What the tasks of a request's plan are told to be: as the plan stood when the attempt began, and since.
+fn told(request: &Recorded, status: &str) -> Vec<String> {
+    let mut tasks: Vec<String> = Vec::new();
+    let shown = format!(" ({})", status.replace('_', " "));
+    for message in request.messages() {
+        let text = message["content"].as_str().unwrap_or_default();
+        let lines = text.lines().filter_map(|line| line.strip_prefix("- ")?.split_once(&shown));
+        tasks.extend(lines.map(|(id, _)| id.to_owned()));
+        for call in message["tool_calls"].as_array().into_iter().flatten() {
+            let arguments = call["function"]["arguments"].as_str().unwrap_or_default();
+            let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
+            if call["function"]["name"] == "update_plan_task" && arguments["status"] == status {
+                tasks.push(arguments["id"].as_str().unwrap_or_default().to_owned());
+            }
+        }
+    }
+    tasks
+}
+
+/// Begins the first task that is not done and writes its part; once that is written, ends it.
+fn worker(request: &Recorded) -> Reply {
+    let done = told(request, "completed");
+    let Some(n) = (1..=8).find(|n| !done.contains(&format!("t{n}"))) else {
+        return Reply::new_answer("The book is written.");
+    };
+    let update = |status: &str| json!({"id": format!("t{n}"), "status": status});
+    if told(request, "in_progress").contains(&format!("t{n}")) {
+        return Reply::call("update_plan_task", &update("completed"));
+    }
+    let part = json!({"path": format!("part-{n}.txt"), "content": format!("part {n}\n")});
+    Reply::call("update_plan_task", &update("in_progress")).and_call("write_file", &part)
+}
+
+/// How far the tasks are, as it is kept beside the plan.
+fn kept_progress(plan: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(plan.join("progress.json")).unwrap();
+    let progress: Value = serde_json::from_str(&text).unwrap();
+    (1..=8).map(|n| progress[format!("t{n}")]["status"].as_str().unwrap_or("pending").to_owned()).collect()
+}
+
+#[test]
+fn a_plan_of_eight_tasks_is_killed_in_the_middle_and_resumed_without_repeating_a_finished_task() {
+    let gate = Gate::before_headers();
+    let held = gate.clone();
+    let script = Script::from_fn(move |request: &Recorded| {
+        let action = Action::from(worker(request));
+        // Killed when four tasks are done and the fifth is under way.
+        let (done, begun) = (told(request, "completed").len(), told(request, "in_progress").len());
+        if (done, begun) == (4, 5) { Action::gated(action, &held) } else { action }
+    });
+    let server = FakeModel::start_on_thread(script);
+    let scene = Scene { server, althing: althing() };
+    let team = Team::on(&scene.server.base_url(), 1).every_backend("cwd", "here");
+    scene.althing.file("team.yaml", team.text());
+    let plan = keep_eight(&scene);
+    let running = scene.spawn(&["--quick", "--execute-plan", "latest"]);
+    gate.wait_waiting_blocking(1, LIMIT);
+    running.signal(Signal::KILL);
+    running.wait(LIMIT);
+    gate.release_all();
+    let half = kept_progress(&plan);
+    assert_eq!(half[..5], ["completed", "completed", "completed", "completed", "in_progress"]);
+    assert_eq!(half[5..], ["pending"; 3]);
+    scene.resume().expect_code(0);
+    assert_eq!(kept_progress(&plan), ["completed"; 8]);
+    let events = scene.althing.events();
+    let written = items(&events, "reply")
+        .into_iter()
+        .flat_map(|reply| reply["tool_calls"].as_array().into_iter().flatten());
+    let parts: Vec<String> = written
+        .filter(|call| call["name"] == "write_file")
+        .map(|call| {
+            serde_json::from_str::<Value>(call["arguments"].as_str().unwrap()).unwrap()["path"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        })
+        .collect();
+    let expected: Vec<String> = (1..=8).map(|n| format!("part-{n}.txt")).collect();
+    assert_eq!(parts, expected, "each task once, in order");
+}
+
+#[test]
+fn a_plan_that_was_left_half_done_is_gone_on_with_by_another_execution_and_is_one_sessions_at_a_time() {
+    let gate = Gate::before_headers();
+    let held = gate.clone();
+    let script = Script::from_fn(move |request: &Recorded| {
+        let action = Action::from(worker(request));
+        if told(request, "completed").len() == 2 { Action::gated(action, &held) } else { action }
+    });
+    let server = FakeModel::start_on_thread(script);
+    let scene = Scene { server, althing: althing() };
+    scene
+        .althing
+        .file("team.yaml", Team::on(&scene.server.base_url(), 1).every_backend("cwd", "here").text());
+    let plan = keep_eight(&scene);
+    let running = scene.spawn(&["--quick", "--execute-plan", "latest"]);
+    gate.wait_waiting_blocking(1, LIMIT);
+    wait_for_event(&scene.althing.state_dir(), LIMIT, |event| {
+        event["data"]["item"]["kind"] == "plan_progress"
+    });
+    let second = scene.run(&["--quick", "--execute-plan", "latest"]).expect_code(1);
+    assert!(second.stderr.contains("is being executed by another process"), "{}", second.stderr);
+    running.signal(Signal::KILL);
+    running.wait(LIMIT);
+    gate.release_all();
+    let before = scene.server.request_count();
+    scene.run(&["--quick", "--execute-plan", "latest"]).expect_code(0);
+    let first = &scene.server.requests()[before];
+    assert_eq!(told(first, "completed"), ["t1", "t2"], "what is done is told as done");
+    assert_eq!(kept_progress(&plan), ["completed"; 8]);
+}
+
+// spec: interactive/launch-run-tool/planning-then-execution
+#[test]
+fn a_plan_approved_in_a_conversation_is_carried_out_as_it_is_on_disk_and_its_progress_is_kept() {
+    let tasks: Vec<Value> =
+        (1..=2).map(|n| json!({"id": format!("t{n}"), "description": format!("Part {n}")})).collect();
+    let answer = format!("```json\n{}\n```", json!({"tasks": tasks}));
+    let script = Script::from_fn(move |request: &Recorded| {
+        let executes = request.tool_names().contains(&"update_plan_task");
+        if !executes {
+            return Action::from(Reply::new_answer(&answer));
+        }
+        let done = told(request, "completed");
+        let ids = texts(request);
+        let next = ["t1", "t2", "t3"]
+            .into_iter()
+            .find(|id| ids.contains(&format!("- {id} (")) && !done.contains(&(*id).to_owned()));
+        Action::from(match next {
+            Some(id) => {
+                Reply::call("update_plan_task", &json!({"id": id, "status": "completed", "note": "checked"}))
+            }
+            None => Reply::new_answer("all done"),
+        })
+    });
+    let scene = Scene::new(1, script);
+    let command = scene.althing.again().args(["chat", "--config", "team.yaml", "--plan", "--quick"]);
+    let running = command.open_stdin().spawn();
+    running.write_stdin("Write a book\n");
+    let opened =
+        wait_for_event(&scene.althing.state_dir(), LIMIT, |event| event["type"] == "interaction_opened");
+    let plan =
+        Path::new(opened["data"]["plan"]["path"].as_str().unwrap_or_else(|| panic!("{opened}"))).to_owned();
+    // The user changes the plan in an editor before approving it.
+    let text = std::fs::read_to_string(plan.join("plan.json")).unwrap().replace("\"t2\"", "\"t3\"");
+    std::fs::write(plan.join("plan.json"), text).unwrap();
+    running.wait_for_stderr(|line| line.contains("y or n"), LIMIT);
+    running.write_stdin("y\n");
+    running.close_stdin();
+    running.wait(LIMIT).expect_code(0);
+    let progress: Value =
+        serde_json::from_str(&std::fs::read_to_string(plan.join("progress.json")).unwrap()).unwrap();
+    let expected = json!({"status": "completed", "note": "checked"});
+    assert_eq!(progress, json!({"t1": expected, "t3": expected}));
 }

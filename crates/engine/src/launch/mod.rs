@@ -20,7 +20,7 @@ pub(crate) use plan::tasks_in;
 pub(crate) use told::{beginning, told};
 
 use althing_protocol::{
-    AgentMode, ContextPath, LaunchRun, ModeChoice, Modes, Proposal, RunResult, RunSpec, TeamSpec,
+    AgentMode, ContextPath, LaunchRun, ModeChoice, Modes, PlanRun, Proposal, RunResult, RunSpec, TeamSpec,
 };
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -121,16 +121,22 @@ pub fn execution_of(
     launch.execute_after_planning = false;
     let mut context = launch.context.take().map(|context| context + "\n\n").unwrap_or_default();
     let steps = plan.final_answer.as_deref().unwrap_or_default();
-    let (steps, cut) = beginning(steps, MOST_WORDS / 2);
-    let _ = write!(context, "Carry out this plan, made by run {}:\n{steps}", plan.run_id);
-    if let Some(kept) = &plan.plan {
-        let _ = write!(context, "\n[the plan is kept in {}]", kept.path);
-    }
-    if cut {
-        let _ = write!(context, "\n[cut here; all of it is in {}/final_answer.md]", plan.log_dir);
+    let carried = plan.plan.clone().zip(plan::plan_in(steps));
+    let carried = carried.map(|(plan, tasks)| PlanRun { plan, tasks, progress: Vec::new() });
+    if let Some(carried) = &carried {
+        let _ =
+            write!(context, "The plan was made by run {}; it is kept in {}.", plan.run_id, carried.plan.path);
+    } else {
+        let (steps, cut) = beginning(steps, MOST_WORDS / 2);
+        let _ = write!(context, "Carry out this plan, made by run {}:\n{steps}", plan.run_id);
+        if cut {
+            let _ = write!(context, "\n[cut here; all of it is in {}/final_answer.md]", plan.log_dir);
+        }
     }
     launch.context = Some(context);
-    resolve_launch(team, &launch, &ModeChoice::default(), consent, lot)
+    let mut launch = resolve_launch(team, &launch, &ModeChoice::default(), consent, lot)?;
+    launch.spec.plan = carried;
+    Ok(launch)
 }
 
 /// Which modes are the user's own choice, by name.

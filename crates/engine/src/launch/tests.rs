@@ -4,7 +4,8 @@ use super::{Consent, Launch, execution_of, launch_run_spec, read_launch, read_te
 use crate::coordination::tests::harness::member;
 use crate::interactive::tests::harness::{result, team};
 use althing_protocol::{
-    AgentMode, ContextPath, FinalAnswerStrategy, LaunchRun, Millis, ModeChoice, RunStatus, TeamSpec,
+    AgentMode, ContextPath, FinalAnswerStrategy, LaunchRun, Millis, ModeChoice, PlanRef, RunResult,
+    RunStatus, TeamSpec,
 };
 use serde_json::{Value, json};
 
@@ -91,6 +92,15 @@ fn all_rows_of_the_mode_matrix_set_up_their_run() {
     let team = team(&["gem", "gpt", "cc"]);
     let execution = execution_of(&team, &both.proposal.launch, &planned, Consent::Person, 8).unwrap();
     assert!(!execution.spec.modes.planning && execution.spec.context.unwrap().contains("the answer of r1"));
+    // A plan that is kept is carried out task by task.
+    let kept = RunResult {
+        final_answer: Some(r#"{"tasks": [{"id": "dig", "description": "Dig"}]}"#.into()),
+        plan: Some(PlanRef { id: "p1".into(), path: "/plans/p1".into() }),
+        ..planned
+    };
+    let execution = execution_of(&team, &both.proposal.launch, &kept, Consent::Person, 8).unwrap();
+    let plan = execution.spec.plan.unwrap();
+    assert_eq!((plan.plan.id.as_str(), plan.tasks[0].id.as_str()), ("p1", "dig"));
 }
 
 // spec: interactive/launch-run-tool/single-agent-run

@@ -9,6 +9,7 @@ mod doers;
 mod feed;
 mod passing;
 mod places;
+mod plans;
 mod programs;
 mod reconcile;
 mod session;
@@ -16,7 +17,8 @@ mod timers;
 
 use althing_protocol::{
     AgentId, Backend, Clock, Engine, Event, EventStream, Journal, JournalError, JournalReader, Op, Origin,
-    PlanRef, ProgramReport, Programs, RunResult, Screen, Seq, SessionId, SessionOpened, TaskId, Workplaces,
+    PlanRef, PlanRun, ProgramReport, Programs, RunResult, Screen, Seq, SessionId, SessionOpened, TaskId,
+    Workplaces,
 };
 use doers::{DoerKey, Done};
 pub use feed::{Feed, Interest, Subscription};
@@ -31,6 +33,11 @@ use std::time::Duration;
 pub type Backends = HashMap<AgentId, Arc<dyn Backend>>;
 /// Keeps the plan in a planning run's result, and says where it is; or why there is none.
 pub type KeepPlan = Box<dyn Fn(&RunResult) -> Result<PlanRef, String> + Send>;
+/// The plan that a run is to carry out, as it is on disk now: people may have changed it since it was made. The error says
+/// why it cannot be had.
+pub type OpenPlan = Box<dyn Fn(&PlanRef) -> Result<PlanRun, String> + Send>;
+/// Told of every fact once it is on disk, before it is shown and before anything is begun because of it.
+pub type Observer = Box<dyn FnMut(&Event) + Send>;
 /// Takes secrets out of what is written or shown.
 pub trait Mask: Send + Sync {
     /// An event without them.
@@ -61,6 +68,10 @@ pub struct Parts {
     pub programs: Option<Arc<dyn Programs>>,
     /// Keeps the plan in what a planning run came to; None where plans are not kept.
     pub plans: Option<KeepPlan>,
+    /// Reads a plan before it is carried out; None where plans are not kept.
+    pub open_plan: Option<OpenPlan>,
+    /// Keeps what outlives the session; None where nothing does.
+    pub observer: Option<Observer>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Takes out secrets.

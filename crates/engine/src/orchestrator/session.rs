@@ -11,7 +11,7 @@ use crate::workflow::{Told, WorkflowExecutor};
 use althing_protocol::{
     AttemptOutcome, BackendError, Decision, Event, Fact, InteractionId, Item, JournalError, Notice,
     NoticeLevel, Op, Origin, ProgramEnd, ProgramReport, Progress, RunSpec, Seq, SessionOpened, TaskId,
-    TaskSpec, Verdict,
+    TaskSpec,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -386,31 +386,11 @@ impl Session {
             }
             let cause = self.pending.last().map(|event| event.seq);
             for (task, mut fact) in facts {
-                let notice = self.keep_plan(&mut fact);
+                let notice = self.keep_plan(&mut fact).or_else(|| self.open_plan(&mut fact));
                 self.record(Some(task.clone()), cause, fact);
                 if let Some(notice) = notice {
                     self.record(Some(task), cause, Fact::Notice(notice));
                 }
-            }
-        }
-    }
-
-    /// A planning run's result names its plan, which is on disk before anybody hears of it. What is wrong is told.
-    fn keep_plan(&self, fact: &mut Fact) -> Option<Notice> {
-        let Fact::Decided(Verdict::Finished { result, .. }) = fact else { return None };
-        let keep = self.parts.plans.as_ref()?;
-        if !result.modes.planning || result.final_answer.is_none() || result.plan.is_some() {
-            return None;
-        }
-        match keep(result) {
-            Ok(plan) => {
-                result.plan = Some(plan);
-                None
-            }
-            Err(why) => {
-                let hint =
-                    Some("its answer is kept as it is; ask again, or write the plan yourself".to_owned());
-                Some(Notice { level: NoticeLevel::Warning, text: format!("no plan was kept: {why}"), hint })
             }
         }
     }
@@ -441,6 +421,11 @@ impl Session {
         let written = std::mem::take(&mut self.pending);
         // Whoever hears of a result may look for its files.
         self.keep_finished();
+        if let Some(observer) = &mut self.parts.observer {
+            for event in &written {
+                observer(event);
+            }
+        }
         self.feed.publish(&written);
         for input in late {
             self.take(input);

@@ -136,6 +136,8 @@ fn open(memory: &Memory, behaviours: &[Behaviour], history: Vec<Arc<Event>>) -> 
         workplaces: None,
         programs: None,
         plans: None,
+        open_plan: None,
+        observer: None,
         clock: Arc::new(Ticking),
         mask: Arc::new(NoSecrets),
         task_dir: Box::new(ToString::to_string),

@@ -14,6 +14,8 @@ pub struct Briefing {
     pub context: Vec<ContextPath>,
     /// Whether it runs commands.
     pub commands: bool,
+    /// Where the project's deliverables are, where the run is part of one.
+    pub deliverables: Option<String>,
 }
 
 impl Briefing {
@@ -37,6 +39,14 @@ impl Briefing {
                 };
                 let _ = write!(text, "\n- {} ({right})", path.path);
             }
+        }
+        if let Some(deliverables) = &self.deliverables {
+            let _ = write!(
+                text,
+                "\nThis is part of a project. Files that are results belong into {}/deliverables; from there the final ones go \
+                 to {deliverables}, where you find what was delivered before.",
+                self.workspace
+            );
         }
         if self.commands {
             text.push_str(
@@ -64,8 +74,8 @@ pub struct ProjectBriefing {
 }
 
 impl ProjectBriefing {
-    /// The words for it.
-    pub fn text(&self) -> String {
+    /// The words for it, with what there is to know of a project workspace.
+    pub fn text(&self, known: Option<&str>) -> String {
         let mut text = match (self.is_program, self.writable) {
             (true, true) => format!(
                 "You work in {} with your own tools: you may change files there, and nowhere else.",
@@ -90,6 +100,16 @@ impl ProjectBriefing {
             let head = if n == 0 { "\nYou may also read:" } else { "" };
             let _ = write!(text, "{head}\n- {path}");
         }
+        if let Some(known) = known {
+            let _ = write!(
+                text,
+                "\nIt is a project workspace that outlives this conversation. Keep it current: when something is decided or \
+                 done, say it in CONTEXT.md (update_project_context); say what a file or directory that matters is for \
+                 (describe_path). What is in deliverables/ is what counts; runs deliver there, and you may correct it. For \
+                 new work after much talk a new run with the right context is better than a long history.\n\
+                 <PROJECT>\n{known}\n<END OF PROJECT>"
+            );
+        }
         text
     }
 }
@@ -101,8 +121,13 @@ mod tests {
     #[test]
     fn a_writable_path_is_offered_for_writing_only_when_it_is() {
         let path = ContextPath { path: "/project".into(), writable: true, protected: Vec::new() };
-        let briefing =
-            Briefing { workspace: "/w".into(), views: "/v".into(), context: vec![path], commands: true };
+        let briefing = Briefing {
+            workspace: "/w".into(),
+            views: "/v".into(),
+            context: vec![path],
+            commands: true,
+            deliverables: None,
+        };
         assert!(briefing.text(ContextAccess::ReadOnly).contains("/project (read only for now"));
         assert!(briefing.text(ContextAccess::Writable).contains("/project (you may write here"));
         assert!(briefing.text(ContextAccess::Writable).len() < 1000, "short: it is sent with every call");

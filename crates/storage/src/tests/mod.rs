@@ -66,6 +66,7 @@ pub(super) fn opened() -> Fact {
         config_source: "team.yaml".into(),
         config_text: "agents: []\n".into(),
         config_digest: "00".into(),
+        project: None,
         op: None,
     }))
 }

@@ -109,6 +109,7 @@ impl Script {
             config_source: "althing.yaml".into(),
             config_text: String::new(),
             config_digest: String::new(),
+            project: None,
             op: None,
         };
         self.fact(None, Fact::SessionOpened(Box::new(opened)));

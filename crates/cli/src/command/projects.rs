@@ -1,0 +1,72 @@
+//! `althing projects`: the projects that this user worked in.
+
+use crate::args::{Options, ProjectsAction};
+use crate::exit::{Exit, Failure};
+use crate::project;
+use crate::show::{clean_line, clean_text};
+use crate::surroundings::Surroundings;
+use althing_storage::{ProjectEntry, ProjectWorkspace};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::Path;
+
+pub fn run(
+    options: &Options,
+    action: Option<ProjectsAction>,
+    surroundings: &Surroundings,
+) -> Result<Exit, Failure> {
+    match action {
+        None => list(options.json, surroundings)?,
+        Some(ProjectsAction::Show { project }) => show(&project, surroundings)?,
+        Some(ProjectsAction::Forget { project }) => {
+            let registry = project::registry(surroundings);
+            let known = match &registry {
+                Some(registry) => registry.find(&project.to_string_lossy())?,
+                None => None,
+            };
+            let (Some(registry), Some(known)) = (registry, known) else { return Err(unknown(&project)) };
+            registry.forget(&known.path)?;
+            print(&format!("forgot {}; its files are still in {}", known.name, known.path.display()));
+        }
+    }
+    Ok(Exit::Answered)
+}
+
+fn print(text: &str) {
+    // A reader that went away has enough.
+    let _ = writeln!(std::io::stdout().lock(), "{text}");
+}
+
+fn unknown(which: &Path) -> Failure {
+    Failure::usage(format!("there is no project {}", which.display()))
+        .hint("`althing projects` lists them; `--project DIR` begins one")
+}
+
+fn list(as_json: bool, surroundings: &Surroundings) -> Result<(), Failure> {
+    let projects = match project::registry(surroundings) {
+        Some(registry) => registry.list()?,
+        None => Vec::new(),
+    };
+    if as_json {
+        let entry = |entry: &ProjectEntry| json!({"name": entry.name, "path": entry.path, "last_used": entry.last_used, "exists": entry.is_there()});
+        print(&Value::Array(projects.iter().map(entry).collect()).to_string());
+    } else if projects.is_empty() {
+        print("no projects; `althing --project DIR` begins one");
+    }
+    for entry in projects.iter().filter(|_| !as_json) {
+        let gone = if entry.is_there() { "" } else { "  (not there any more)" };
+        let line = format!("{}  {}  {}{gone}", entry.name, entry.path.display(), entry.last_used);
+        print(&clean_line(&line));
+    }
+    Ok(())
+}
+
+fn show(which: &Path, surroundings: &Surroundings) -> Result<(), Failure> {
+    let dir = project::find(which, surroundings)?;
+    // Looking at something must not make a project of it.
+    if !dir.join("CONTEXT.md").is_file() || !dir.join("deliverables").is_dir() {
+        return Err(unknown(which));
+    }
+    print(&clean_text(&ProjectWorkspace::open(&dir)?.overview()?));
+    Ok(())
+}

@@ -1,0 +1,188 @@
+//! What outlives a session: the project's account of its runs, what they deliver, and how far a plan is. Told of every
+//! fact, once it is on disk; told of it again after a crash, so everything here can be done twice.
+
+use crate::place::Tell;
+use crate::project::Project;
+use althing_protocol::{
+    Event, Fact, Item, PlanProgress, PlanRef, PlanRun, PlanStatus, PlanTask, RunResult, RunSpec, RunStatus,
+    SessionId, TaskId, TaskSpec, Timestamp, Verdict,
+};
+use althing_storage::{Delivered, PlanError, PlanLock, PlanStore, Progress, ProjectError, StoredPlan};
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The records of one session.
+pub struct Records {
+    session: SessionId,
+    state_dir: PathBuf,
+    project: Option<Arc<Project>>,
+    tell: Tell,
+    /// Runs that carry out a plan.
+    plans: HashMap<TaskId, Executed>,
+}
+
+/// A plan that is carried out.
+struct Executed {
+    plan: PlanRef,
+    /// Held until the run is over: two runs at once would take the plan's tasks from each other.
+    _lock: Option<PlanLock>,
+}
+
+impl Records {
+    pub fn new(
+        session: SessionId,
+        state_dir: PathBuf,
+        project: Option<Arc<Project>>,
+        tell: Tell,
+        history: &[Arc<Event>],
+    ) -> Self {
+        let mut records = Self { session, state_dir, project, tell, plans: HashMap::new() };
+        // Of each task of a plan only the last word counts.
+        let mut last: BTreeMap<(TaskId, String), &Event> = BTreeMap::new();
+        for event in history {
+            match (&event.fact, &event.task) {
+                (Fact::ItemAdded { item: Item::PlanProgress(progress), .. }, Some(task)) => {
+                    last.insert((task.clone(), progress.task.clone()), event);
+                }
+                (Fact::Decided(Verdict::Finished { .. }), _) => {
+                    records.take_all(std::mem::take(&mut last).into_values());
+                    records.take(event);
+                }
+                _ => records.take(event),
+            }
+        }
+        records.take_all(last.into_values());
+        records
+    }
+
+    fn take_all<'a>(&mut self, events: impl Iterator<Item = &'a Event>) {
+        let mut events: Vec<&Event> = events.collect();
+        events.sort_by_key(|event| event.seq);
+        for event in events {
+            self.take(event);
+        }
+    }
+
+    /// Takes note of a fact.
+    pub fn take(&mut self, event: &Event) {
+        match &event.fact {
+            Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } if spec.subagent_of.is_none() => {
+                self.began(id, spec, event.at);
+            }
+            Fact::ItemAdded { item: Item::PlanProgress(progress), .. } => {
+                let Some(task) = &event.task else { return };
+                let executed = self.plans.iter().find(|(run, _)| run.covers(task));
+                if let Some(Err(error)) = executed.map(|(_, plan)| self.progressed(&plan.plan, progress)) {
+                    (self.tell)(&format!("the plan's progress could not be kept: {error}"));
+                }
+            }
+            Fact::Decided(Verdict::Finished { result, .. }) => {
+                let Some(task) = &event.task else { return };
+                self.plans.remove(task);
+                let is_ours = result.run_id == format!("{}.{task}", self.session);
+                if let Some(project) = self.project.clone().filter(|_| is_ours) {
+                    match ended(&project, result) {
+                        Ok(delivered) => self.tell_of(&delivered, &project),
+                        Err(error) => (self.tell)(&format!("the project could not be kept: {error}")),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn began(&mut self, run: &TaskId, spec: &RunSpec, at: Timestamp) {
+        if let Some(plan) = &spec.plan {
+            let lock = PlanStore::of(&self.state_dir).load(&plan.plan.path).and_then(|plan| plan.lock());
+            if let Err(error @ PlanError::Locked { .. }) = &lock {
+                (self.tell)(&error.to_string());
+            }
+            self.plans.insert(run.clone(), Executed { plan: plan.plan.clone(), _lock: lock.ok() });
+        }
+        let Some(project) = &self.project else { return };
+        let id = format!("{}.{run}", self.session);
+        let log_dir =
+            self.state_dir.join("sessions").join(self.session.as_str()).join("tasks").join(run.as_str());
+        let begun = match project.workspace.description(&id) {
+            Ok(Some(_)) => Ok(()),
+            _ => project.workspace.begin_run(&id, &spec.task, spec.modes, &log_dir.display().to_string(), at),
+        };
+        if let Err(error) = begun {
+            (self.tell)(&format!("the project could not be kept: {error}"));
+        }
+    }
+
+    fn progressed(&self, plan: &PlanRef, progress: &PlanProgress) -> Result<(), PlanError> {
+        let mut plan = PlanStore::of(&self.state_dir).load(&plan.path)?;
+        let status = match progress.status {
+            PlanStatus::Pending => Progress::Pending,
+            PlanStatus::InProgress => Progress::InProgress,
+            PlanStatus::Completed => Progress::Completed,
+            PlanStatus::Failed => Progress::Failed,
+        };
+        let known = plan.progress(&progress.task);
+        if known.status == status && known.note == progress.note {
+            return Ok(());
+        }
+        plan.set(&progress.task, status, progress.note.clone())
+    }
+
+    fn tell_of(&self, delivered: &Delivered, project: &Project) {
+        let dir = project.workspace.deliverables_dir();
+        if !delivered.brought.is_empty() {
+            (self.tell)(&format!("delivered to {}: {}", dir.display(), delivered.brought.join(", ")));
+        }
+        for (name, beside) in &delivered.beside {
+            (self.tell)(&format!(
+                "{name} was edited by hand and stays; the run's version is {beside} beside it"
+            ));
+        }
+        for (name, why) in &delivered.left_out {
+            (self.tell)(&format!("{name} was not delivered: {why}"));
+        }
+    }
+}
+
+/// Brings what a run delivers and notes how it ended; once, since later runs may have delivered the same files anew.
+fn ended(project: &Project, result: &RunResult) -> Result<Delivered, ProjectError> {
+    let workspace = &project.workspace;
+    let known = workspace.description(&result.run_id)?;
+    if known.is_some_and(|known| known.get("status").is_none_or(|status| status != "running")) {
+        return Ok(Delivered::default());
+    }
+    let gives = matches!(result.status, RunStatus::Completed | RunStatus::Partial) && !result.modes.planning;
+    let from = result.workspace_path.as_ref().filter(|_| gives);
+    let delivered = match from {
+        Some(from) => workspace.deliver(Path::new(from), &result.run_id)?,
+        None => Delivered::default(),
+    };
+    workspace.end_run(result)?;
+    Ok(delivered)
+}
+
+/// A kept plan as a run carries it out.
+pub fn plan_run(plan: &StoredPlan) -> PlanRun {
+    let task = |task: &althing_storage::PlanTask| PlanTask {
+        id: task.id.clone(),
+        description: task.description.clone(),
+        depends_on: task.depends_on.clone(),
+        verification: task.verification.clone(),
+    };
+    let progress = |task: &althing_storage::PlanTask| {
+        let known = plan.progress(&task.id);
+        let status = match known.status {
+            Progress::Pending => return None,
+            Progress::InProgress => PlanStatus::InProgress,
+            Progress::Completed => PlanStatus::Completed,
+            Progress::Failed => PlanStatus::Failed,
+        };
+        Some(PlanProgress { task: task.id.clone(), status, note: known.note })
+    };
+    let tasks = &plan.plan().tasks;
+    PlanRun {
+        plan: plan.reference(),
+        tasks: tasks.iter().map(task).collect(),
+        progress: tasks.iter().filter_map(progress).collect(),
+    }
+}
