@@ -41,6 +41,7 @@ fn opening() -> Arc<Event> {
         config_text: String::new(),
         config_digest: String::new(),
         op: None,
+        project: None,
     };
     Arc::new(Event {
         seq: Seq(1),
