@@ -254,3 +254,37 @@ fn a_config_in_the_users_own_directory_is_found_last() {
     let output = run(&althing, &["--automation", "task"]).expect_code(0);
     assert!(output.stderr.contains("from-here"), "{}", output.stderr);
 }
+
+#[test]
+fn every_example_is_valid_without_a_warning_and_the_offline_one_talks() {
+    let examples = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"));
+    let with_keys = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"]
+        .into_iter()
+        .fold(althing(), |althing, key| althing.env(key, "a-key-for-the-check"));
+    let readme = std::fs::read_to_string(examples.join("README.md")).unwrap();
+    let mut checked = 0;
+    for entry in std::fs::read_dir(examples).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.extension().is_none_or(|end| end != "yaml") {
+            continue;
+        }
+        assert!(readme.contains(&format!("({name})")), "{name} is not told of");
+        let file = path.display().to_string();
+        let args: &[&str] = if name.ends_with(".workflow.yaml") {
+            &["workflow", "check", "--offline", "--json", &file]
+        } else {
+            &["config", "check", "--json", &file]
+        };
+        let output = run(&with_keys, args).expect_code(0);
+        let report: Value = serde_json::from_str(&output.stdout).unwrap();
+        let report = if report.is_array() { report[0].clone() } else { report };
+        assert_eq!(report["warnings"], serde_json::json!([]), "{name}: {report}");
+        checked += 1;
+    }
+    assert!(checked >= 6, "{checked}");
+    let offline = examples.join("offline.yaml").display().to_string();
+    let command = althing().args(["chat", "--config", offline.as_str()]).stdin("Hello, who are you?\n");
+    let output = command.spawn().wait(LIMIT).expect_code(0);
+    assert!(!output.stdout.trim().is_empty(), "{}", output.stderr);
+}
