@@ -48,6 +48,7 @@ mod signals;
 mod subagents;
 mod support;
 mod talker;
+mod visible;
 mod watched;
 mod workflows;
 

@@ -1,0 +1,177 @@
+//! What a user sees, clicks and types in the built binary's screen: the conversation's layout, cards, approvals, the mode
+//! bar and the tabs.
+
+use althing_testkit::{Action, Gate, Parliament, Recorded, Reply, Script, Terminal, wait};
+use serde_json::{Value, json};
+
+use super::support::{LIMIT, Scene, Team, althing, items, of_type, texts};
+
+const TASK: &str = "Compare three ways to cache HTTP responses";
+const VOTE: &str = "Press Ctrl+O to override, Enter to continue";
+
+fn offline(althing: &althing_testkit::Althing) -> Terminal {
+    let mut terminal = althing.again().arg("--offline").terminal(100, 60);
+    terminal.wait_for("Type a message...", LIMIT);
+    terminal.keys(TASK).keys("\r");
+    terminal.wait_for("Cancel esc", LIMIT);
+    terminal
+}
+
+#[track_caller]
+fn click(terminal: &mut Terminal, text: &str) {
+    let (column, row) = terminal.find(text).unwrap_or_else(|| panic!("no `{text}`:\n{}", terminal.screen()));
+    terminal.click(column, row);
+}
+
+/// The line that holds a text, without the blanks at its end.
+#[track_caller]
+fn line(screen: &str, text: &str) -> String {
+    let found = screen.lines().find(|line| line.contains(text));
+    found.unwrap_or_else(|| panic!("no `{text}`:\n{screen}")).trim_end().to_owned()
+}
+
+fn runs(events: &[Value]) -> usize {
+    let created = of_type(events, "task_created");
+    created.into_iter().filter(|event| event["data"]["spec"]["kind"] == "run").count()
+}
+
+// spec: design/approval/shortcut
+// spec: design/ui/alignment
+// spec: design/ui/context-bar
+// spec: design/ui/run-card
+// spec: design/ui/queued-messages
+// spec: interactive/tui-mode-state-extension/mode-indicator
+#[test]
+fn the_conversation_has_two_sides_and_a_run_is_a_card_that_opens_while_messages_wait() {
+    let althing = althing();
+    let mut terminal = offline(&althing);
+    assert!(line(&terminal.screen(), "Status:").contains("Project: none   Status: Awaiting approval"));
+    terminal.keys("a");
+    let screen = terminal.wait_for(VOTE, LIMIT);
+    assert!(line(&screen, "Status: Running").ends_with("Interactive"), "{screen}");
+    assert!(line(&screen, "Plan · Multi").contains("· Interactive"), "the bar says it too:\n{screen}");
+    assert!(line(&screen, "This is work for the agents").starts_with("   This"), "agents left:\n{screen}");
+    assert_eq!(line(&screen, "  You").chars().count(), 99, "users right:\n{screen}");
+    assert!(line(&screen, "Run: Compare").starts_with(" ▾ Run: Compare three ways"), "{screen}");
+    assert!(screen.contains("3 agents · round 3"), "{screen}");
+    assert!(screen.trim_end().ends_with("› Type a message..."), "the input is at the bottom:\n{screen}");
+
+    terminal.keys("hello in between\r");
+    terminal.wait_for("queued, delivered after this run", LIMIT);
+    terminal.keys("\x12");
+    terminal.wait_for("tab next agent", LIMIT);
+    assert!(terminal.screen().contains("‹ esc   Run: Compare"), "{}", terminal.screen());
+    terminal.keys("\x1b");
+    terminal.wait_gone("tab next agent", LIMIT);
+    terminal.keys("\r");
+    // The run's result first, then the message.
+    let screen = terminal.wait_for("You wrote: \"hello in between\"", LIMIT);
+    assert!(!screen.contains("queued"), "{screen}");
+    terminal.keys("\x1b[5~");
+    terminal.wait_for("Complete ✓", LIMIT);
+    let screen = terminal.wait_for("3 agents · 3 rounds", LIMIT);
+    let row = |text: &str| screen.lines().position(|line| line.contains(text));
+    assert!(row("Complete ✓") < row("The run has ended"), "{screen}");
+}
+
+// spec: interactive/run-approval-flow/approval-granted
+// spec: design/ui/run-card
+#[test]
+fn approve_is_clicked_and_the_run_is_cancelled_at_its_card() {
+    let althing = althing();
+    let mut terminal = offline(&althing);
+    click(&mut terminal, "Approve ⏎");
+    terminal.wait_for(VOTE, LIMIT);
+    assert_eq!(runs(&althing.events()), 1);
+    terminal.keys("\t");
+    terminal.wait_for("enter open · x cancel", LIMIT);
+    terminal.keys("x");
+    let screen = terminal.wait_for("Cancelled", LIMIT);
+    assert!(line(&screen, "Cancelled").contains("Run: Compare"), "{screen}");
+}
+
+// spec: interactive/run-approval-flow/approval-cancelled
+#[test]
+fn cancel_is_clicked_and_the_agent_hears_of_it_while_no_run_begins() {
+    let althing = althing();
+    let mut terminal = offline(&althing);
+    click(&mut terminal, "Cancel esc");
+    let screen = terminal.wait_for("Status: Idle", LIMIT);
+    assert!(!screen.contains("Launch this run?"), "{screen}");
+    let events = althing.events();
+    assert_eq!(runs(&events), 0);
+    let heard = items(&events, "tool_result");
+    assert!(heard.iter().any(|item| item.to_string().contains("ancel")), "{heard:#?}");
+}
+
+// spec: interactive/run-approval-flow/approval-not-required
+#[test]
+fn where_no_approval_is_required_a_run_begins_without_a_question() {
+    let talker = |request: &Recorded| {
+        let told = request.messages().last().is_some_and(|last| last["role"] == "tool");
+        if told { Reply::text("It is done.") } else { Reply::call("launch_run", &json!({"task": "Do it"})) }
+    };
+    let scene = Scene::new(2, Script::parliament().on("talker").always(Action::with(talker)));
+    let base = scene.server.base_url();
+    let backend = json!({"type": "chatcompletion", "model": "talker", "base_url": base});
+    let interactive = json!({"enabled": true, "require_approval": false, "backend": backend});
+    scene.althing.file("team.yaml", Team::on(&base, 2).rule("interactive_mode", interactive).text());
+    let mut terminal = scene.althing.again().args(["--config", "team.yaml", "go"]).terminal(100, 40);
+    terminal.wait_for(VOTE, LIMIT);
+    terminal.keys("\r");
+    let screen = terminal.wait_for("It is done.", LIMIT);
+    assert!(screen.contains("Run: Do it"), "{screen}");
+    assert!(!String::from_utf8_lossy(&terminal.raw()).contains("Launch this run?"));
+}
+
+// spec: modes/mode-bar-widget/mode-bar-visibility
+// spec: modes/mode-bar-widget/mode-bar-disabled-during-execution
+// spec: modes/agent-mode-toggle/single-agent-mode-activation
+// spec: modes/agent-mode-toggle/tab-bar-agent-selection
+// spec: modes/agent-mode-toggle/context-preservation-across-agent-switches
+// spec: modes/refinement-mode-toggle/refinement-off-with-single-agent
+#[test]
+fn the_mode_bar_and_the_tabs_are_clicked_locked_while_agents_work_and_keep_the_conversation() {
+    let gate = Gate::before_headers();
+    let held = gate.clone();
+    let script = Script::from_fn(move |request: &Recorded| {
+        Action::gated(Action::from(Parliament::default().reply(request)), &held)
+    });
+    let scene = Scene::new(3, script);
+    let mut terminal = scene.althing.again().args(["--config", "team.yaml"]).terminal(100, 40);
+    terminal.wait_for("Plan · Multi · Refine", LIMIT);
+    click(&mut terminal, "Multi");
+    terminal.wait_for("1 a works", LIMIT);
+    click(&mut terminal, "2 b");
+    terminal.wait_for("2 b works", LIMIT);
+    let (column, row) = terminal.find("3 c").unwrap();
+    assert!(terminal.look(|screen| screen.cell(row, column).unwrap().dim()), "the others are greyed");
+    click(&mut terminal, "Refine");
+    terminal.wait_for("Plan · Single · Refine off", LIMIT);
+
+    terminal.keys("the first question\r");
+    gate.wait_waiting_blocking(1, LIMIT);
+    terminal.wait_for("Status: Running", LIMIT);
+    for word in ["Plan ·", "Single", "Refine off", "1 a   2 b"] {
+        click(&mut terminal, word);
+        terminal.wait_for("modes locked while agents work", LIMIT);
+        // The word goes with the next key.
+        terminal.keys("\x1b[F");
+        terminal.wait_gone("modes locked", LIMIT);
+    }
+    assert!(terminal.screen().contains("Plan · Single · Refine off"), "{}", terminal.screen());
+    gate.release_all();
+    terminal.wait_for("Complete ✓", LIMIT);
+    terminal.wait_for("Status: Idle", LIMIT);
+    assert_eq!(scene.calls().keys().collect::<Vec<_>>(), ["model-b"], "one agent worked");
+    assert!(items(&scene.althing.events(), "vote").is_empty(), "nobody voted");
+
+    click(&mut terminal, "1 a   2 b");
+    terminal.wait_for("1 a works", LIMIT);
+    terminal.keys("and the second\r");
+    wait::until(LIMIT, || scene.calls().contains_key("model-a"));
+    let requests = scene.server.requests();
+    let asked = requests.iter().find(|request| request.model() == "model-a").unwrap();
+    let all = texts(asked);
+    assert!(all.contains("the first question") && all.contains("and the second"), "{all}");
+}
