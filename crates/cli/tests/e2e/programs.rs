@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use althing_testkit::process::{Signal, wait_for_event};
+use althing_testkit::process::Signal;
 use althing_testkit::{Action, Althing, FakeModel, Gate, Parliament, Recorded, Reply, Running, Script, wait};
 use serde_json::{Value, json};
 
@@ -245,15 +245,13 @@ fn say(running: &Running, op: &Value) {
 
 /// Waits until a task waits for a person, and gives what it asks.
 #[track_caller]
-fn asked(althing: &Althing, task: &str) -> Value {
-    let event = wait_for_event(&althing.state_dir(), PATIENCE, |event| {
-        event["type"] == "interaction_opened" && event["task"] == task
-    });
-    wait_for_event(&althing.state_dir(), LIMIT, |event| {
-        event["type"] == "status_changed"
-            && event["task"] == task
-            && event["data"]["status"] == "WAITING_FOR_USER"
-    });
+fn asked(running: &Running, task: &str) -> Value {
+    let of_task = format!(r#""task":"{task}""#);
+    let is =
+        |line: &str, kind: &str| line.contains(&of_task) && line.contains(&format!(r#""type":"{kind}""#));
+    let line = running.wait_for_stdout(|line| is(line, "interaction_opened"), PATIENCE);
+    running.wait_for_stdout(|line| is(line, "status_changed") && line.contains("WAITING_FOR_USER"), LIMIT);
+    let event: Value = serde_json::from_str(&line).unwrap();
     event["data"].clone()
 }
 
@@ -272,7 +270,7 @@ fn claude_code_in_a_terminal_is_seen_to_wait_for_permission_and_goes_on_once_the
         json!({"id": "t", "agent": "claude", "executionMode": "interactive", "prompt": "Make the file"});
     let running = begin(&althing, &[task]);
     // Nothing was asked before, although nobody ever used it here: its own first start is spared.
-    let ask = asked(&althing, "w1.t");
+    let ask = asked(&running, "w1.t");
     assert_eq!(ask["about"], "permission", "{ask}");
     assert!(ask["text"].as_str().unwrap().contains("made.txt"), "in its own words: {ask}");
     assert_eq!(items(&althing.events(), "prompt_sent").len(), 1);
@@ -325,7 +323,7 @@ fn real_programs_on_pipes_ask_over_their_protocols_and_go_on_with_the_answer() {
     });
     let running = begin(&althing, &tasks);
     for (agent, option) in answers {
-        let ask = asked(&althing, &format!("w1.{agent}"));
+        let ask = asked(&running, &format!("w1.{agent}"));
         assert_eq!(ask["about"], "permission", "{ask}");
         assert!(ask["text"].as_str().unwrap().contains("made.txt"), "{ask}");
         assert!(!althing.work_dir().join(agent).join("made.txt").exists(), "{agent} acts before it may");

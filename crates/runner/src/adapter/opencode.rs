@@ -31,6 +31,12 @@ impl Opencode {
         }))
     }
 
+    /// What can do harm is asked about.
+    fn asking() -> Map<String, Value> {
+        let asked = ["bash", "edit", "task", "webfetch", "skill", "external_directory"];
+        asked.into_iter().map(|name| (name.to_owned(), "ask".into())).collect()
+    }
+
     fn server(tools: &Toolbox) -> Value {
         json!({
             "type": "remote",
@@ -59,7 +65,10 @@ impl AgentAdapter for Opencode {
         if let Some(id) = task.resume {
             args.extend(["-s".to_owned(), id.to_owned()]);
         }
-        LaunchConfig { program: "opencode".to_owned(), args, ..LaunchConfig::default() }
+        // By itself it would ask nobody.
+        let settings = json!({ "permission": Self::asking() });
+        let env = vec![(SETTINGS_VARIABLE.to_owned(), settings.to_string())];
+        LaunchConfig { program: "opencode".to_owned(), args, env, files: Vec::new() }
     }
 
     fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
@@ -90,10 +99,7 @@ impl AgentAdapter for Opencode {
     }
 
     fn dialogue(&self, task: &Assignment<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
-        let asked = ["bash", "edit", "task", "webfetch", "skill", "external_directory"];
-        let permissions: Map<String, Value> =
-            asked.into_iter().map(|name| (name.to_owned(), "ask".into())).collect();
-        let mut settings = json!({ "permission": permissions });
+        let mut settings = json!({ "permission": Self::asking() });
         if let (Some(model), Some(settings)) = (&task.spec.model, settings.as_object_mut()) {
             settings.insert("model".to_owned(), model.as_str().into());
         }

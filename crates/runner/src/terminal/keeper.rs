@@ -253,7 +253,8 @@ impl Keeper {
         }
         let sight = if stale { &Sight::Unknown } else { &self.sight };
         let brackets = self.terminal.model().emulator.bracketed_paste();
-        if let Some(bytes) = prompt.step(sight, brackets, now) {
+        let screen = || self.terminal.model().text();
+        if let Some(bytes) = prompt.step(sight, &screen, brackets, now) {
             self.terminal.type_in(&bytes);
         }
     }

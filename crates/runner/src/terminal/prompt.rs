@@ -11,8 +11,13 @@ use std::time::{Duration, Instant};
 pub(crate) const READY_LIMIT: Duration = Duration::from_secs(15);
 /// From its first sign of being ready: it may still be about to throw away what was typed too early.
 const SETTLE: Duration = Duration::from_millis(150);
-/// From the paste to the carriage return: sent together, some programs take the return for a part of the paste.
+/// From the paste's being seen to the carriage return: taken in together, some programs take the return for a part of the
+/// paste, and a busy machine makes them come together however they were sent.
 const PAUSE: Duration = Duration::from_millis(150);
+/// From the paste to the carriage return where the paste is never seen.
+const UNSEEN: Duration = Duration::from_secs(2);
+/// How much of the prompt's end is looked for: programs fold, wrap and frame what was pasted.
+const TELLING: usize = 10;
 
 /// The prompt on its way.
 #[derive(Debug)]
@@ -28,8 +33,8 @@ enum Stage {
     Awaited { until: Instant },
     /// Ready; typed at this time.
     Settling { until: Instant },
-    /// Pasted; the carriage return follows at this time.
-    Pasted { until: Instant },
+    /// Pasted; the carriage return follows at this time. The end of the prompt was to be seen so often before.
+    Pasted { until: Instant, before: usize, seen: bool },
     /// Everything was typed.
     Typed,
 }
@@ -45,13 +50,24 @@ impl Prompt {
     /// When to come back at the latest.
     pub(crate) fn due(&self) -> Option<Instant> {
         match self.stage {
-            Stage::Awaited { until } | Stage::Settling { until } | Stage::Pasted { until } => Some(until),
+            Stage::Awaited { until } | Stage::Settling { until } | Stage::Pasted { until, .. } => Some(until),
             Stage::Typed => None,
         }
     }
 
-    /// What to type now.
-    pub(crate) fn step(&mut self, sight: &Sight, brackets: bool, now: Instant) -> Option<Vec<u8>> {
+    /// What to type now, by how the program looks.
+    pub(crate) fn step(
+        &mut self,
+        sight: &Sight,
+        screen: &dyn Fn() -> String,
+        brackets: bool,
+        now: Instant,
+    ) -> Option<Vec<u8>> {
+        if let Stage::Pasted { until, before, seen: false } = self.stage
+            && self.occurrences(&screen()) > before
+        {
+            self.stage = Stage::Pasted { until: until.min(now + PAUSE), before, seen: true };
+        }
         match self.stage {
             // Its time is counted while nobody else has to do something first.
             Stage::Awaited { .. } | Stage::Settling { .. } if matches!(sight, Sight::Asks(_)) => {
@@ -60,19 +76,20 @@ impl Prompt {
             }
             Stage::Awaited { until } if *sight == Sight::Ready || now >= until => {
                 self.stage = Stage::Settling { until: if now >= until { now } else { now + SETTLE } };
-                self.step(sight, brackets, now)
+                self.step(sight, screen, brackets, now)
             }
             Stage::Settling { until } if now >= until => {
-                self.stage = Stage::Pasted { until: now + PAUSE };
+                let before = self.occurrences(&screen());
+                self.stage = Stage::Pasted { until: now + UNSEEN, before, seen: false };
                 let text = self.text.as_bytes();
                 Some(if brackets { [b"\x1b[200~", text, b"\x1b[201~"].concat() } else { text.to_vec() })
             }
             // A dialog that came up meanwhile must not be confirmed by it.
-            Stage::Pasted { until } if now >= until && matches!(sight, Sight::Asks(_)) => {
-                self.stage = Stage::Pasted { until: now + PAUSE };
+            Stage::Pasted { until, before, .. } if now >= until && matches!(sight, Sight::Asks(_)) => {
+                self.stage = Stage::Pasted { until: now + PAUSE, before, seen: true };
                 None
             }
-            Stage::Pasted { until } if now >= until => {
+            Stage::Pasted { until, .. } if now >= until => {
                 self.stage = Stage::Typed;
                 Some(b"\r".to_vec())
             }
@@ -82,8 +99,19 @@ impl Prompt {
 
     /// Waits until what the paste changed on the screen was looked at.
     pub(crate) fn hold_return(&mut self, now: Instant) {
-        if let Stage::Pasted { until } = &mut self.stage {
+        if let Stage::Pasted { until, .. } = &mut self.stage {
             *until = (*until).max(now + LOOK_AFTER);
+        }
+    }
+
+    /// How often the end of the prompt is on this screen, whatever is drawn around and between its letters.
+    fn occurrences(&self, screen: &str) -> usize {
+        let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
+        let text = letters(&self.text);
+        let from = text.char_indices().rev().nth(TELLING - 1).map_or(0, |(at, _)| at);
+        match text.get(from..) {
+            Some(end) if !end.is_empty() => letters(screen).matches(end).count(),
+            _ => 0,
         }
     }
 
@@ -116,8 +144,15 @@ mod tests {
             Self { prompt: Prompt::new(text, READY_LIMIT, start).unwrap(), start, typed: String::new() }
         }
 
+        /// A moment at which the program shows all that was pasted.
         fn at(&mut self, millis: u64, sight: &Sight) -> &mut Self {
-            let typed = self.prompt.step(sight, true, self.start + Duration::from_millis(millis));
+            let screen = format!("do it?\n│ > {} │", self.typed.replace("do it", "do │\n│ it"));
+            self.seeing(&screen, millis, sight)
+        }
+
+        fn seeing(&mut self, screen: &str, millis: u64, sight: &Sight) -> &mut Self {
+            let now = self.start + Duration::from_millis(millis);
+            let typed = self.prompt.step(sight, &|| screen.to_owned(), true, now);
             self.typed += &String::from_utf8(typed.unwrap_or_default()).unwrap();
             self
         }
@@ -152,9 +187,9 @@ mod tests {
         let mut typist = Typist::new("do it");
         typist.at(14_999, &Sight::Busy);
         assert_eq!(typist.typed, "");
-        typist.at(15_000, &Sight::Busy).at(15_149, &Sight::Busy);
+        typist.at(15_000, &Sight::Busy).at(15_010, &Sight::Busy).at(15_159, &Sight::Busy);
         assert_eq!(typist.typed, "\x1b[200~do it\x1b[201~");
-        typist.at(15_150, &Sight::Busy).at(99_000, &Sight::Ready);
+        typist.at(15_160, &Sight::Busy).at(99_000, &Sight::Ready);
         assert_eq!(typist.typed, SENT);
     }
 
@@ -164,17 +199,36 @@ mod tests {
         typist.at(0, &Sight::Ready).at(100, &asks()).at(16_000, &asks()).at(60_000, &asks());
         typist.at(74_999, &Sight::Unknown);
         assert_eq!(typist.typed, "");
-        typist.at(75_000, &Sight::Unknown).at(75_200, &Sight::Unknown);
+        typist.at(75_000, &Sight::Unknown).at(75_010, &Sight::Unknown).at(75_200, &Sight::Unknown);
         assert_eq!(typist.typed, SENT);
     }
 
     #[test]
     fn a_dialog_that_comes_up_after_the_paste_is_not_confirmed_by_its_return() {
         let mut typist = Typist::new("do it");
-        typist.at(0, &Sight::Ready).at(150, &Sight::Ready).at(300, &asks()).at(5_000, &asks());
+        typist.at(0, &Sight::Ready).at(150, &Sight::Ready).at(160, &Sight::Ready);
+        typist.at(310, &asks()).at(5_000, &asks());
         assert_eq!(typist.typed, "\x1b[200~do it\x1b[201~");
         typist.at(5_100, &Sight::Unknown).at(5_200, &Sight::Unknown);
         assert_eq!(typist.typed, SENT);
+    }
+
+    #[test]
+    fn the_return_waits_until_a_slow_program_has_taken_the_paste_in() {
+        let mut typist = Typist::new("do it");
+        typist.at(0, &Sight::Ready).at(150, &Sight::Ready);
+        // Still the screen of before, on which these words happen to be too.
+        typist.seeing("do it?\n> ", 1_000, &Sight::Ready).seeing("do it?\n> ", 1_900, &Sight::Ready);
+        assert_eq!(typist.typed, "\x1b[200~do it\x1b[201~");
+        typist.at(1_950, &Sight::Ready).at(2_099, &Sight::Ready);
+        assert_eq!(typist.typed, "\x1b[200~do it\x1b[201~");
+        typist.at(2_100, &Sight::Ready);
+        assert_eq!(typist.typed, SENT);
+        let mut hidden = Typist::new("do it");
+        hidden.seeing("", 0, &Sight::Ready).seeing("", 150, &Sight::Ready).seeing("", 2_149, &Sight::Ready);
+        assert_eq!(hidden.typed, "\x1b[200~do it\x1b[201~", "it may come yet");
+        hidden.seeing("", 2_150, &Sight::Ready);
+        assert_eq!(hidden.typed, SENT, "a program that hides what is typed gets it all the same");
     }
 
     #[test]
