@@ -201,11 +201,16 @@ impl Terminal {
         }
     }
 
-    /// Waits for the program's end and gives its exit code.
+    /// Waits for the program's end and gives its exit code; then the screen shows its last words.
     #[track_caller]
     pub fn wait(&mut self, limit: Duration) -> u32 {
         let status =
             crate::wait::until_some(limit, || self.child.try_wait().expect("the child can be waited for"));
+        let (seen, changed) = &*self.seen;
+        let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let drained = changed.wait_timeout_while(seen, limit, |seen| !seen.ended);
+        let (seen, _) = drained.unwrap_or_else(PoisonError::into_inner);
+        assert!(seen.ended, "the program ended, and something still holds its terminal");
         status.exit_code()
     }
 }
