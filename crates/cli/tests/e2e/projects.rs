@@ -176,3 +176,19 @@ fn a_project_is_one_sessions_at_a_time_and_never_in_our_own_state() {
     let refused = scene.run(&["--quick", "--project", &inside, "task"]).expect_code(1);
     assert!(refused.stderr.contains("own state"), "{}", refused.stderr);
 }
+
+#[test]
+fn the_screen_names_the_project_and_switches_to_another() {
+    let scene = talk(vec![]);
+    chat(&scene, &["--project", "first"]);
+    let mut terminal = scene.althing.again().args(["--offline", "--project", "my-app"]).terminal(100, 30);
+    terminal.wait_for("Project: my-app", LIMIT);
+    terminal.keys("/projects\r");
+    terminal.wait_until(LIMIT, "both projects to choose from", |screen| {
+        screen.contains("my-app") && screen.lines().any(|line| line.contains("first"))
+    });
+    terminal.keys("\x1b[B\r");
+    terminal.wait_for("Project: first", LIMIT);
+    terminal.keys("\x04");
+    assert_eq!(terminal.wait(LIMIT), 0);
+}
