@@ -204,6 +204,50 @@ fn claude_code_and_codex_answer_and_vote_beside_an_api_model() {
     }
 }
 
+/// Who is talked to: makes a file, launches a run, and tells what came of it.
+fn talker(request: &Recorded) -> Reply {
+    if let Some(aside) = aside(request) {
+        return aside;
+    }
+    let body = request.body().to_string();
+    let launch =
+        request.tool_names().into_iter().find(|name| name.ends_with("launch_run")).map(str::to_owned);
+    let Some(launch) = launch else { return Parliament::default().reply(request) };
+    if body.contains("Your call of launch_run gave") {
+        return Reply::text("The run is over, and all is told.");
+    }
+    if body.contains("End your turn now") {
+        return Reply::text("My turn is over.");
+    }
+    if body.contains("made-it") {
+        let run = json!({"task": "Say hi", "agent_mode": "single", "agents": ["api"], "refinement": false});
+        return Reply::call(launch, &run);
+    }
+    let command = "echo made-''it > made.txt; cat made.txt; touch .git/hooks/x";
+    shell_call(request, command, None).unwrap_or_else(|| Reply::text("there is no shell: made-it"))
+}
+
+#[test]
+fn claude_code_is_talked_to_works_in_the_project_and_launches_a_run() {
+    let Some(dir) = programs() else { return };
+    let server = FakeModel::start_on_thread(Script::from_fn(talker));
+    let althing = with_programs(&dir, &server);
+    let api = json!({"type": "chatcompletion", "model": "api-model", "base_url": server.base_url()});
+    let agents = json!([{"id": "api", "backend": api}]);
+    let interactive = json!({"backend": {"type": "claude_code"}});
+    let config = json!({"agents": agents, "orchestrator": {"interactive_mode": interactive}});
+    althing.file("team.yaml", config.to_string());
+    althing.file(".git/hooks/there", "");
+    let command = althing.again().args(["chat", "--config", "team.yaml", "--approve", "always"]);
+    let output = command.stdin("Make a file and ask the others\n").spawn().wait(PATIENCE).expect_code(0);
+    assert!(output.stdout.contains("all is told"), "{}\n{}", output.stdout, output.stderr);
+    let events = althing.events();
+    let runs = of_type(&events, "task_created");
+    assert_eq!(runs.iter().filter(|event| event["data"]["spec"]["task"] == "Say hi").count(), 1);
+    assert_eq!(althing.work_dir().join("made.txt").exists(), has_walls(&althing), "{}", output.stderr);
+    assert!(!althing.work_dir().join(".git/hooks/x").exists(), "the project's history is not its own");
+}
+
 /// A call of whatever the program calls its shell; None where it offers none.
 fn shell_call(request: &Recorded, command: &str, for_codex: Option<&Value>) -> Option<Reply> {
     let tools = request.tool_names();
