@@ -1,6 +1,7 @@
 //! A workflow in a terminal: its tasks on the screen, and programs that one attaches to.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use althing_testkit::process::wait_for_event;
 use althing_testkit::vt100::Color;
@@ -142,4 +143,45 @@ fn a_task_that_fails_is_seen_and_is_the_exit_status() {
     assert!(screen.contains("no luck"), "{screen}");
     terminal.keys("q");
     assert_eq!(terminal.wait(LIMIT), 2);
+}
+
+/// Asks for a title, the clipboard and the device's status, keeps what it is given, and floods its terminal.
+const HOSTILE: &str = r#"printf '\033]0;taken\007\033]52;c;aGk=\007\033]8;;http://evil\033\\link\033[6n\033[c\033Pq\033\\'
+echo; echo "$NAME is ready"; read line; echo "$line" > "$DIR/$NAME"; [ "$NAME" = first ] && yes 'a flood of words'; read line"#;
+
+// Row S8.
+#[test]
+fn an_attached_program_reaches_nothing_but_its_own_cells_and_is_left_in_the_middle_of_a_flood() {
+    let althing = althing();
+    let dir = althing.work_dir();
+    let task = |name: &str| json!({"id": name, "agent": "asker", "executionMode": "interactive", "prompt": "", "env": {"NAME": name}});
+    let asker = json!({"program": "sh", "args": ["-c", HOSTILE], "env": {"DIR": dir}});
+    let stages = json!([{"name": "only", "tasks": [task("first"), task("second")]}]);
+    let file = json!({"name": "n", "goal": "g", "adapters": {"asker": asker}, "stages": stages});
+    althing.file("flow.yaml", format!("{file:#}"));
+    let mut terminal = watch(&althing);
+    terminal.wait_until(LIMIT, "both run", |screen| screen.matches("running").count() == 2);
+    terminal.keys("\r");
+    terminal.wait_for("first is ready", LIMIT);
+    terminal.keys("for the first alone\r");
+    terminal.wait_for("a flood of words", LIMIT);
+    let start = Instant::now();
+    terminal.keys("\x1d");
+    terminal.wait_for("Stage: only", LIMIT);
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(1), "left after {took:?}");
+    let typed = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap_or_default();
+    // What it asked its terminal was answered there, before what was typed.
+    let first = typed("first");
+    assert!(first.starts_with("\x1b[1;5R") && first.ends_with("for the first alone\n"), "{first:?}");
+    assert_eq!(typed("second"), "");
+    eprintln!("left a flood within {took:?}");
+    let raw = terminal.raw();
+    for foreign in [&b"\x1b]"[..], b"\x1bP", b"\x1b[6n", b"\x1b[c"] {
+        assert!(!raw.windows(foreign.len()).any(|bytes| bytes == foreign), "{foreign:?}");
+    }
+    terminal.keys("x");
+    terminal.wait_for("cancelled", LIMIT);
+    terminal.keys("\x04");
+    assert_eq!(terminal.wait(LIMIT), 4);
 }
