@@ -287,13 +287,15 @@ fn say(running: &Running, op: &Value) {
     running.write_stdin(format!("{op}\n"));
 }
 
-/// Waits until a task waits for a person, and gives what it asks.
+/// Waits until a task waits for a person who can give this answer by name, and gives what it asks.
 #[track_caller]
-fn asked(running: &Running, task: &str) -> Value {
+fn asked(running: &Running, task: &str, option: &str) -> Value {
+    let option = format!(r#""id":"{option}""#);
     let of_task = format!(r#""task":"{task}""#);
     let is =
         |line: &str, kind: &str| line.contains(&of_task) && line.contains(&format!(r#""type":"{kind}""#));
-    let line = running.wait_for_stdout(|line| is(line, "interaction_opened"), PATIENCE);
+    let line =
+        running.wait_for_stdout(|line| is(line, "interaction_opened") && line.contains(&option), PATIENCE);
     running.wait_for_stdout(|line| is(line, "status_changed") && line.contains("WAITING_FOR_USER"), LIMIT);
     let event: Value = serde_json::from_str(&line).unwrap();
     event["data"].clone()
@@ -314,7 +316,7 @@ fn claude_code_in_a_terminal_is_seen_to_wait_for_permission_and_goes_on_once_the
         json!({"id": "t", "agent": "claude", "executionMode": "interactive", "prompt": "Make the file"});
     let running = begin(&althing, &[task]);
     // Nothing was asked before, although nobody ever used it here: its own first start is spared.
-    let ask = asked(&running, "w1.t");
+    let ask = asked(&running, "w1.t", "yes");
     assert_eq!(ask["about"], "permission", "{ask}");
     assert!(ask["text"].as_str().unwrap().contains("made.txt"), "in its own words: {ask}");
     assert_eq!(items(&althing.events(), "prompt_sent").len(), 1);
@@ -325,7 +327,7 @@ fn claude_code_in_a_terminal_is_seen_to_wait_for_permission_and_goes_on_once_the
     // It drops what comes just after it drew its dialog; a person types again what was not heard.
     let mut typed_at = None::<Instant>;
     wait::until(PATIENCE, || {
-        let answered = !of_type(&althing.events(), "interaction_closed").is_empty();
+        let answered = statuses(&althing.events(), "w1.t").len() > 2;
         if !answered && typed_at.is_none_or(|at| at.elapsed() > Duration::from_secs(2)) {
             type_in("1");
             typed_at = Some(Instant::now());
@@ -350,6 +352,46 @@ fn claude_code_in_a_terminal_is_seen_to_wait_for_permission_and_goes_on_once_the
 }
 
 #[test]
+fn each_program_in_a_terminal_is_seen_to_wait_and_takes_an_answer_by_name() {
+    let Some(dir) = programs() else { return };
+    let server = FakeModel::start_on_thread(Script::from_fn(commander));
+    let althing = with_programs(&dir, &server);
+    let programs = [("claude", "yes"), ("codex", "yes"), ("gemini", "once"), ("opencode", "once")];
+    let tasks = programs.map(|(agent, _)| {
+        let cwd = althing.work_dir().join(agent);
+        std::fs::create_dir(&cwd).unwrap();
+        json!({"id": agent, "agent": agent, "executionMode": "interactive", "prompt": "Make the file", "cwd": cwd})
+    });
+    let running = begin(&althing, &tasks);
+    for (agent, option) in programs {
+        let ask = asked(&running, &format!("w1.{agent}"), option);
+        assert_eq!(ask["about"], "permission", "{ask}");
+        assert!(!althing.work_dir().join(agent).join("made.txt").exists(), "{agent} acts before it may");
+        let decision = json!({"decision": "choose", "option": option});
+        say(&running, &json!({"op": "answer", "interaction": ask["id"], "decision": decision}));
+    }
+    for (agent, _) in programs {
+        let of_agent = format!(r#""task":"w1.{agent}""#);
+        running.wait_for_stdout(
+            |line| {
+                line.contains(r#""type":"output""#)
+                    && line.contains(&of_agent)
+                    && line.contains("All of it is done.")
+            },
+            PATIENCE,
+        );
+    }
+    // They would wait for the next prompt.
+    running.signal(Signal::TERM);
+    running.wait(LIMIT).expect_code(4);
+    for (agent, _) in programs {
+        let made = std::fs::read_to_string(althing.work_dir().join(agent).join("made.txt"));
+        assert_eq!(made.unwrap(), "made-it\n", "{agent}");
+    }
+    assert_eq!(items(&althing.events(), "prompt_sent").len(), 4, "each gets its prompt once");
+}
+
+#[test]
 fn real_programs_on_pipes_ask_over_their_protocols_and_go_on_with_the_answer() {
     let Some(dir) = programs() else { return };
     let server = FakeModel::start_on_thread(Script::from_fn(commander));
@@ -367,7 +409,7 @@ fn real_programs_on_pipes_ask_over_their_protocols_and_go_on_with_the_answer() {
     });
     let running = begin(&althing, &tasks);
     for (agent, option) in answers {
-        let ask = asked(&running, &format!("w1.{agent}"));
+        let ask = asked(&running, &format!("w1.{agent}"), option);
         assert_eq!(ask["about"], "permission", "{ask}");
         assert!(ask["text"].as_str().unwrap().contains("made.txt"), "{ask}");
         assert!(!althing.work_dir().join(agent).join("made.txt").exists(), "{agent} acts before it may");
