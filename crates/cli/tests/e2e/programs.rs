@@ -161,8 +161,13 @@ fn aside(request: &Recorded) -> Option<Reply> {
 /// once a tool was answered.
 fn member(request: &Recorded) -> Reply {
     let tools: Vec<String> = request.tool_names().into_iter().map(str::to_owned).collect();
-    let named =
-        |end: &str| tools.iter().find(|name| name.as_str() == end || name.ends_with(&format!("__{end}")));
+    let named = |end: &str| {
+        tools.iter().find(|name| {
+            name.as_str() == end
+                || name.ends_with(&format!("althing_{end}"))
+                || name.ends_with(&format!("althing__{end}"))
+        })
+    };
     if let Some(aside) = aside(request) {
         return aside;
     }
@@ -181,17 +186,14 @@ fn member(request: &Recorded) -> Reply {
     }
 }
 
-#[test]
-fn claude_code_and_codex_answer_and_vote_beside_an_api_model() {
-    let Some(dir) = programs() else { return };
+/// A run of these programs beside an API model: everyone answers, and everyone votes.
+fn everyone_votes(programs: [&str; 2]) {
+    let Some(dir) = self::programs() else { return };
     let server = FakeModel::start_on_thread(Script::from_fn(member));
     let althing = with_programs(&dir, &server);
     let api = json!({"type": "chatcompletion", "model": "api-model", "base_url": server.base_url()});
-    let agents = json!([
-        {"id": "api", "backend": api},
-        {"id": "cc", "backend": {"type": "claude_code"}},
-        {"id": "cx", "backend": {"type": "codex"}},
-    ]);
+    let mut agents = vec![json!({"id": "api", "backend": api})];
+    agents.extend(programs.map(|program| json!({"id": program, "backend": {"type": program}})));
     althing.file("team.yaml", json!({"agents": agents}).to_string());
     let command = althing.again().args(["--config", "team.yaml", "--json", "Which is best?"]);
     let output = command.spawn().wait(PATIENCE).expect_code(0);
@@ -202,6 +204,16 @@ fn claude_code_and_codex_answer_and_vote_beside_an_api_model() {
         assert_eq!(agent["status"], "voted", "{result}\n{}", output.stderr);
         assert!(agent["answers"].as_u64().unwrap() >= 1, "{result}");
     }
+}
+
+#[test]
+fn claude_code_and_codex_answer_and_vote_beside_an_api_model() {
+    everyone_votes(["claude_code", "codex"]);
+}
+
+#[test]
+fn gemini_cli_and_opencode_answer_and_vote_beside_an_api_model() {
+    everyone_votes(["gemini_cli", "opencode"]);
 }
 
 /// Who is talked to: makes a file, launches a run, and tells what came of it.
