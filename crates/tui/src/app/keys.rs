@@ -113,7 +113,7 @@ impl App {
         }
         self.leaving = true;
         if self.options.workflow {
-            self.toast = Some(if self.model.closed {
+            self.toast = Some(if self.model.closed || self.options.replay {
                 "Ctrl+C again leaves".into()
             } else {
                 "Ctrl+C again leaves: the workflow stops, and can be gone on with".into()

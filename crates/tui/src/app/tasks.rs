@@ -74,7 +74,10 @@ impl App {
                 }
             }
             KeyCode::Esc | KeyCode::Char('q') if !home => self.back(),
-            KeyCode::Esc | KeyCode::Char('q') if self.model.closed => self.leave(TuiExit::Quit),
+            // Nothing is stopped by leaving what is over, or what is only shown.
+            KeyCode::Esc | KeyCode::Char('q') if self.model.closed || self.options.replay => {
+                self.leave(TuiExit::Quit);
+            }
             KeyCode::Esc | KeyCode::Char('q') => {
                 self.toast =
                     Some("Ctrl+D leaves: the workflow stops, and `althing resume` goes on with it".into());

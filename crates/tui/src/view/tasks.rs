@@ -63,7 +63,7 @@ pub fn panel(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, chosen: usize) 
     }
     rows(app, canvas, body, chosen);
     canvas.rule(area, area.bottom() - 2);
-    let words = match (home, app.model.closed) {
+    let words = match (home, app.model.closed || app.options.replay) {
         (true, true) => "↑↓ choose · enter read · q leave",
         (true, false) => "enter open or attach · a answer · x cancel · ^D leave",
         (false, _) => "↑↓ choose · enter open or attach · a answer · x cancel",
@@ -110,6 +110,9 @@ fn rows(app: &mut App, canvas: &mut Canvas<'_>, body: Rect, chosen: usize) {
     if rows.is_empty() {
         canvas.text(body.x + 1, body.y, body.width, Tone::Dim, "There are no tasks yet.");
     }
+    let width = usize::from(body.width);
+    let longest = rows.iter().filter_map(|id| app.model.task(id)).map(|task| line::width(&task.name)).max();
+    let names = longest.unwrap_or_default().clamp(8, (width / 3).clamp(8, 40));
     let mut shown: Vec<(Option<usize>, Line)> = Vec::new();
     let mut stage = None;
     for (n, id) in rows.iter().enumerate() {
@@ -120,7 +123,7 @@ fn rows(app: &mut App, canvas: &mut Canvas<'_>, body: Rect, chosen: usize) {
                 shown.push((None, Line::of(Tone::AccentBold, &format!(" Stage: {name}"))));
             }
         }
-        shown.push((Some(n), row(task, &app.model, app.now, body.width.into())));
+        shown.push((Some(n), row(task, &app.model, app.now, names, width)));
     }
     let at = shown.iter().position(|(n, _)| *n == Some(chosen)).unwrap_or_default();
     let first = (at + 1).saturating_sub(body.height.into());
@@ -135,7 +138,7 @@ fn rows(app: &mut App, canvas: &mut Canvas<'_>, body: Rect, chosen: usize) {
     }
 }
 
-fn row(task: &Task, model: &Model, now: Timestamp, width: usize) -> Line {
+fn row(task: &Task, model: &Model, now: Timestamp, names: usize, width: usize) -> Line {
     let tone = match task.status {
         TaskStatus::WaitingForUser => Tone::Warn,
         TaskStatus::Failed => Tone::Bad,
@@ -150,7 +153,7 @@ fn row(task: &Task, model: &Model, now: Timestamp, width: usize) -> Line {
         TaskKind::Program { adapter, interactive: true } => format!("{adapter}, terminal"),
         TaskKind::Program { adapter, interactive: false } => adapter.clone(),
     };
-    let name = line::pad(line::first_line(&task.name), (width / 3).clamp(8, 40));
+    let name = line::pad(line::first_line(&task.name), names);
     let left = Line::of(Tone::Plain, "   ")
         .with(Tone::Bold, &name)
         .with(tone, &format!("  {}  ", line::pad(task.standing(), 13)))

@@ -3,10 +3,10 @@
 use super::support::{Screen, options};
 use crate::script::{self, Script};
 use althing_protocol::{
-    Decision, InteractionKind, ModeChoice, RunEnd, RunStatus, Screen as ProgramScreen, ScreenCell,
-    ScreenColor,
+    Decision, Fact, InteractionKind, ModeChoice, Progress, RunEnd, RunStatus, Screen as ProgramScreen,
+    ScreenCell, ScreenColor, Seq, TaskStatus,
 };
-use althing_tui::{TuiOptions, Welcome};
+use althing_tui::{Effect, TuiExit, TuiOptions, Welcome};
 use crossterm::event::KeyCode;
 
 const SIZES: [(u16, u16); 2] = [(80, 24), (160, 45)];
@@ -227,6 +227,70 @@ fn a_workflow_shows_its_stages_and_tasks() {
         script.workflow();
         script.program_asks("w1.ask");
         screen.now = script.now;
+        screen.feed(&script.items);
+    });
+}
+
+#[test]
+fn a_workflow_that_is_over_says_how_it_ended() {
+    snapshot_with(
+        "workflow-over",
+        || TuiOptions { workflow: true, ..options() },
+        |screen| {
+            let mut script = Script::default();
+            script.workflow();
+            let why = Some("it exited with 3: no network. Try again once there is one".into());
+            script.fact(Some("w1.ask"), Fact::StatusChanged { status: TaskStatus::Failed, why });
+            script.fact(Some("w1"), Fact::StatusChanged { status: TaskStatus::Failed, why: None });
+            script.fact(None, Fact::SessionClosed {});
+            screen.feed(&script.items);
+        },
+    );
+}
+
+#[test]
+fn a_recording_of_a_workflow_is_left_like_one_that_is_over() {
+    let options = || TuiOptions { workflow: true, replay: true, ..options() };
+    let mut script = Script::default();
+    script.workflow();
+    let mut screen = Screen::with(options(), 80, 24);
+    screen.feed(&script.items);
+    assert!(screen.rows()[0].contains("Replay") && screen.shows("q leave"), "{}", screen.text());
+    screen.press(KeyCode::Char('q'));
+    assert!(screen.effects.contains(&Effect::Leave(TuiExit::Quit)));
+}
+
+#[test]
+fn commands_are_completed_from_a_list() {
+    snapshot("completion", |screen| {
+        let mut script = Script::default();
+        script.chat(true);
+        screen.feed(&script.items);
+        screen.write("/");
+        screen.press(KeyCode::Down);
+    });
+}
+
+#[test]
+fn an_answer_is_read_whole() {
+    snapshot("answer", |screen| {
+        let mut script = vote();
+        let text = "# Paseto\n\n| step | risk |\n|---|---|\n| add | low |\n| remove | some |\n\n\
+            ```rust\nfn issue(key: &Key) -> Token {\n    Token::v4(key)\n}\n```\n\nSee [the notes](https://paseto.io).";
+        script.answers("r1", 1, 2, 4, text);
+        screen.feed(&script.items);
+        screen.control('r');
+        screen.press(KeyCode::End);
+        screen.press(KeyCode::Enter);
+    });
+}
+
+#[test]
+fn a_disk_that_takes_nothing_is_said_above_the_input() {
+    snapshot("stalled", |screen| {
+        let mut script = script::conversation();
+        let (reason, hint) = ("no space left on device".to_owned(), Some("Make room.".to_owned()));
+        script.pass(Progress::Stalled { after: Seq(script.seq), reason, hint });
         screen.feed(&script.items);
     });
 }
