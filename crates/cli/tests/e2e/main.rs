@@ -48,6 +48,7 @@ mod signals;
 mod subagents;
 mod support;
 mod talker;
+mod upgrade;
 mod visible;
 mod watched;
 mod workflows;

@@ -1,0 +1,96 @@
+//! Sessions that older versions wrote (`tests/golden/<version>`): they are read, told and gone on with by this one. The files
+//! are never changed; a release adds its own.
+
+use std::path::{Path, PathBuf};
+
+use althing_testkit::Althing;
+use serde_json::Value;
+
+use super::support::{althing, run};
+
+const RUN: &str = "20261115-180955-1189";
+const CHAT: &str = "20261115-180955-7711";
+/// Cut off when its second stage had begun.
+const WORKFLOW: &str = "20261115-180955-8b2e";
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/0.1.0")
+}
+
+/// A state directory with everything that version 0.1.0 left.
+fn with_old_sessions() -> Althing {
+    let althing = althing();
+    for session in std::fs::read_dir(golden()).unwrap() {
+        let session = session.unwrap();
+        let to = althing.state_dir().join("sessions").join(session.file_name());
+        std::fs::create_dir_all(&to).unwrap();
+        for file in std::fs::read_dir(session.path()).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), to.join(file.file_name())).unwrap();
+        }
+    }
+    althing
+}
+
+fn log(althing: &Althing, session: &str) -> String {
+    std::fs::read_to_string(althing.state_dir().join("sessions").join(session).join("events.jsonl")).unwrap()
+}
+
+fn old_log(session: &str) -> String {
+    std::fs::read_to_string(golden().join(session).join("events.jsonl")).unwrap()
+}
+
+#[test]
+fn old_sessions_are_listed_with_where_they_stand() {
+    let althing = with_old_sessions();
+    let listed: Value =
+        serde_json::from_str(&run(&althing, &["sessions", "--json"]).expect_code(0).stdout).unwrap();
+    for (id, state) in [(RUN, "DONE"), (CHAT, "IDLE"), (WORKFLOW, "RUNNING")] {
+        let session = listed.as_array().unwrap().iter().find(|session| session["id"] == id);
+        let session = session.unwrap_or_else(|| panic!("{id} is missing: {listed}"));
+        assert_eq!(session["state"], state, "{session}");
+    }
+}
+
+#[test]
+fn the_result_of_an_old_run_is_the_one_that_its_log_holds() {
+    let althing = with_old_sessions();
+    let told = run(&althing, &["resume", RUN, "--json"]).expect_code(0);
+    let told: Value = serde_json::from_str(&told.stdout).unwrap();
+    let finished = old_log(RUN)
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .find_map(|event| (event["data"]["verdict"] == "finished").then(|| event["data"]["result"].clone()));
+    assert_eq!(Some(told), finished);
+    assert_eq!(log(&althing, RUN), old_log(RUN), "nothing was written to what is over");
+}
+
+#[test]
+fn an_old_conversation_is_gone_on_with() {
+    let althing = with_old_sessions();
+    let talk = althing.again().args(["chat", "--session", CHAT]).stdin("And in the evening?\n");
+    let output = talk.spawn().wait(super::support::LIMIT).expect_code(0);
+    assert!(output.stdout.contains("And in the evening"), "{}", output.stdout);
+    assert!(log(&althing, CHAT).starts_with(&old_log(CHAT)), "what was there stays as it was");
+}
+
+#[test]
+fn an_old_workflow_that_was_cut_off_goes_on_and_repeats_nothing() {
+    let althing = with_old_sessions();
+    let report = run(&althing, &["resume", WORKFLOW, "--json"]).expect_code(0);
+    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    assert_eq!(report["status"], "DONE", "{report}");
+    let log = log(&althing, WORKFLOW);
+    assert!(log.starts_with(&old_log(WORKFLOW)), "what was there stays as it was");
+    let attempts = log.lines().filter(|line| line.contains("attempt_started") && line.contains("\"w1.one\""));
+    assert_eq!(attempts.count(), 1, "the first stage ran once");
+}
+
+#[test]
+fn an_old_log_can_be_replayed() {
+    let althing = with_old_sessions();
+    let file = golden().join(CHAT).join("events.jsonl").display().to_string();
+    let output = althing.again().env("ALTHING_PLAIN", "1").args(["replay", &file, "--speed", "1000"]);
+    let terminal = output.terminal(100, 30);
+    terminal.wait_for("Good morning", super::support::LIMIT);
+}
