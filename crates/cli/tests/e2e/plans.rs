@@ -43,6 +43,11 @@ fn planning_and_execution_follow_each_other_and_one_answer_is_printed() {
     assert_eq!(output.stdout.lines().count(), 1, "{}", output.stdout);
     assert_eq!(result(&output.stdout)["modes"]["planning"], false);
     assert!(output.stderr.contains("plan kept in"), "{}", output.stderr);
+    // Everyone can see how a plan is carried out, without a key.
+    let plan = std::fs::read_dir(althing.state_dir().join("plans")).unwrap().next().unwrap().unwrap().path();
+    let shown = std::fs::read_to_string(plan.join("plan.md")).unwrap();
+    assert_eq!(shown.matches("- [x] **").count(), 3, "{shown}");
+    assert!(shown.contains("not an AI"), "{shown}");
 }
 
 #[test]

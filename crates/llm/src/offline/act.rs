@@ -5,7 +5,7 @@
 use super::compose::{self, Temperament};
 use super::scene::Scene;
 use super::task::{self, Task};
-use althing_protocol::{ModelRequest, ToolSpec};
+use althing_protocol::{Message, ModelRequest, ToolSpec};
 use serde_json::{Value, json};
 
 /// What it does.
@@ -26,6 +26,9 @@ pub(super) enum Act {
 
 /// How a prompt tells that a plan is asked for.
 const PLANNING: &str = "This is planning only.";
+
+/// Records how far a task of a plan is.
+const PLAN_TASK: &str = "update_plan_task";
 
 /// Decides.
 pub(super) fn decide(model: &str, request: &ModelRequest) -> Act {
@@ -48,6 +51,14 @@ pub(super) fn decide(model: &str, request: &ModelRequest) -> Act {
     {
         let arguments = json!({ first_parameter(read, "path"): file });
         return Act::Call { remark: format!("Reading {file} first."), tool: read.name.clone(), arguments };
+    }
+    if let Some(update) = tool(PLAN_TASK)
+        && let Some(id) = unfinished(update, request)
+        && scene.errors == 0
+    {
+        let note = "only played: the offline model is not an AI";
+        let arguments = json!({"id": id, "status": "completed", "note": note});
+        return Act::Call { remark: format!("On to {id}."), tool: update.name.clone(), arguments };
     }
     let file = task.file.and_then(|_| scene.results.first().copied());
     let planning = request.system.contains(PLANNING);
@@ -113,8 +124,28 @@ fn new_answer_call(tool: &ToolSpec, content: &str, remark: &str) -> Act {
 
 /// Whom the vote tool allows.
 fn candidates(vote: &ToolSpec) -> Vec<&str> {
-    let ids = vote.parameters.pointer("/properties/agent_id/enum").and_then(Value::as_array);
-    ids.into_iter().flatten().filter_map(Value::as_str).collect()
+    allowed(vote, "/properties/agent_id/enum")
+}
+
+/// The first task of the plan that is not completed, as it is shown and as it was recorded since.
+fn unfinished<'a>(update: &'a ToolSpec, request: &ModelRequest) -> Option<&'a str> {
+    let is_done = |id: &str| {
+        request.messages.iter().any(|message| match message {
+            Message::User(text) => text.contains(&format!("\n- {id} (completed)")),
+            Message::Assistant { tool_calls, .. } => tool_calls.iter().any(|call| {
+                let said: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+                call.name == update.name && said.get("id").is_some_and(|said| said == id)
+            }),
+            Message::Tool { .. } => false,
+        })
+    };
+    allowed(update, "/properties/id/enum").into_iter().find(|id| !is_done(id))
+}
+
+/// What a tool allows for a parameter.
+fn allowed<'a>(tool: &'a ToolSpec, pointer: &str) -> Vec<&'a str> {
+    let values = tool.parameters.pointer(pointer).and_then(Value::as_array);
+    values.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
 /// What a tool calls its main parameter: the first that it requires.
