@@ -225,6 +225,8 @@ pub enum Command {
         #[arg(long, default_value_t = 1.0)]
         speed: f64,
     },
+    /// Print the manual page
+    Man,
     /// Print completions for a shell
     Completions {
         /// Which shell

@@ -91,6 +91,12 @@ fn run(args: args::Args) -> Result<Exit, Failure> {
         Some(args::Command::Replay { file, speed }) => {
             command::replay::run(&file, speed, args.options.state_dir.as_deref(), &surroundings)
         }
+        Some(args::Command::Man) => {
+            let page = clap_mangen::Man::new(<args::Args as clap::CommandFactory>::command());
+            // A reader that has seen enough closes the pipe.
+            let _ = page.render(&mut std::io::stdout());
+            Ok(Exit::Answered)
+        }
         Some(args::Command::Completions { shell }) => {
             let mut command = <args::Args as clap::CommandFactory>::command();
             clap_complete::generate(shell, &mut command, "althing", &mut std::io::stdout());

@@ -139,3 +139,17 @@ fn options_work_before_and_after_a_command() {
         assert_eq!(list.as_array().unwrap().len(), 1);
     }
 }
+
+#[test]
+fn the_manual_page_and_the_completions_know_every_command() {
+    let althing = bare();
+    let page = run(&althing, &["man"]).expect_code(0).stdout;
+    assert!(page.contains(".TH althing 1"), "{page}");
+    let completions = run(&althing, &["completions", "bash"]).expect_code(0).stdout;
+    for command in
+        ["resume", "chat", "mcp", "workflow", "undo", "agents", "sessions", "replay", "config", "man"]
+    {
+        assert!(page.contains(&format!("althing\\-{command}(1)")), "{command}: {page}");
+        assert!(completions.contains(&format!("althing__subcmd__{command}")), "{command} is not completed");
+    }
+}
