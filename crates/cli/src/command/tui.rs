@@ -196,5 +196,16 @@ fn welcome(team: &Team, options: &Options, surroundings: &Surroundings) -> Optio
             missing.push(program.to_owned());
         }
     }
+    // Whether it answers was seen when the team was made.
+    let backends = team.config.agents.iter().map(|agent| &agent.backend);
+    let models: Vec<&str> = backends
+        .filter(|backend| backend.kind == "ollama")
+        .filter_map(|backend| backend.model.as_deref())
+        .collect();
+    if models.is_empty() {
+        missing.push("Ollama".to_owned());
+    } else {
+        known.push(format!("Ollama ({})", models.join(", ")));
+    }
     Some(Welcome { found: known, missing })
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use althing_testkit::process::Signal;
-use althing_testkit::{Script, Terminal};
+use althing_testkit::{FakeModel, Script, Terminal};
 
-use super::support::{LIMIT, Scene, althing};
+use super::support::{LIMIT, Scene, althing, bare};
 
 fn offline(cols: u16, rows: u16) -> Terminal {
     althing().arg("--offline").terminal(cols, rows)
@@ -123,4 +123,20 @@ fn a_plan_is_made_shown_approved_with_a_remark_and_carried_out() {
     assert!(context.contains("also write a manual page"), "{context}");
     let tasks = runs[1]["data"]["spec"]["plan"]["tasks"].as_array().unwrap();
     assert!(tasks.iter().any(|task| task["id"] == "first-version"), "{tasks:?}");
+}
+
+#[test]
+fn a_first_start_says_what_was_found_and_what_is_missing() {
+    let server = FakeModel::start_on_thread(Script::parliament());
+    let host = server.base_url().trim_start_matches("http://").trim_end_matches("/v1").to_owned();
+    let start = bare().env("OPENAI_API_KEY", "sk-of-the-user").env("OLLAMA_HOST", host);
+    let screen = start.terminal(100, 30).wait_for("Welcome", LIMIT);
+    let line =
+        |word: &str| screen.lines().find(|line| line.trim_start().starts_with(word)).unwrap().to_owned();
+    assert!(line("found").contains("OPENAI_API_KEY · Ollama (model-a"), "{screen}");
+    assert!(line("missing").contains("ANTHROPIC_API_KEY") && line("missing").contains("claude"), "{screen}");
+    assert!(!screen.contains("sk-of-the-user"));
+
+    let screen = bare().terminal(100, 30).wait_for("Welcome", LIMIT);
+    assert!(screen.contains("Ollama") && screen.contains("offline model (not an AI"), "{screen}");
 }
