@@ -1,11 +1,22 @@
 //! Panics where a test asks for one, in debug builds only: what a panic leaves of the terminal is seen with the real
 //! program. A release has nothing of it.
 
-/// Panics if `ALTHING_TEST_PANIC` names this place.
+#[cfg(debug_assertions)]
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// How often the place that was asked for was reached.
+#[cfg(debug_assertions)]
+static REACHED: AtomicU32 = AtomicU32::new(0);
+
+/// Panics if `ALTHING_TEST_PANIC` names this place: `PLACE`, or `PLACE:N` for the Nth time that it is reached.
 #[cfg(debug_assertions)]
 pub fn may_happen(place: &str) {
-    let asked = std::env::var("ALTHING_TEST_PANIC");
-    assert!(asked.as_deref() != Ok(place), "a mishap in the {place}, as it was asked for");
+    let Ok(asked) = std::env::var("ALTHING_TEST_PANIC") else { return };
+    let (name, nth) = asked.split_once(':').unwrap_or((&asked, "1"));
+    if name == place {
+        let reached = REACHED.fetch_add(1, Ordering::Relaxed) + 1;
+        assert!(nth.parse() != Ok(reached), "a mishap in the {place}, as it was asked for");
+    }
 }
 
 /// Nothing.

@@ -344,7 +344,10 @@ pub fn open(
         programs: staff.programs,
         plans: Some(plans(state_dir.clone())),
         open_plan: Some(open_plan(state_dir)),
-        observer: Some(Box::new(move |event| records.take(event))),
+        observer: Some(Box::new(move |event| {
+            crate::mishap::may_happen("fact");
+            records.take(event);
+        })),
         clock: Arc::new(SystemClock),
         mask: secrets::session_mask(),
         task_dir: Box::new(move |task: &TaskId| {

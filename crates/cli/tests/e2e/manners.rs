@@ -63,16 +63,19 @@ fn every_signal_that_ends_it_gives_the_terminal_back_and_the_session_can_be_gone
 
 #[test]
 fn a_panic_anywhere_gives_the_terminal_back_with_a_message_that_can_be_read() {
-    for place in ["screen", "thread", "session"] {
+    // The first three facts come before the screen; the others with the message and the run that it leads to.
+    let facts = (4..=10).map(|nth| format!("fact:{nth}"));
+    for place in ["screen", "thread", "session"].map(str::to_owned).into_iter().chain(facts) {
         let althing = althing();
-        let command = althing.again().arg("--offline").env("ALTHING_TEST_PANIC", place);
+        let command = althing.again().arg("--offline").env("ALTHING_TEST_PANIC", &place);
         let mut terminal = command.terminal(100, 30);
         ready(&mut terminal);
         terminal.keys("Compare three ways to cache HTTP responses\r");
         assert_ne!(terminal.wait(SOON), 0, "{place}");
         given_back(&terminal);
         let screen = terminal.screen();
-        assert!(screen.contains(&format!("a mishap in the {place}")), "{screen}");
+        let name = place.split(':').next().unwrap();
+        assert!(screen.contains(&format!("a mishap in the {name}")), "{place}: {screen}");
         // The session can be gone on with, and left: whatever it asks by then.
         let mut terminal = althing.again().args(["resume", "--offline"]).terminal(100, 30);
         ready(&mut terminal);
