@@ -21,6 +21,9 @@ pub fn rebuild_checkpoint(events: &[Arc<Event>]) -> Option<Checkpoint> {
     fold.checkpoint()
 }
 
+/// How much of a conversation's first message stands for its goal.
+const GOAL_CHARS: usize = 200;
+
 /// The same fold, event by event, for one who follows the log.
 #[derive(Clone, Debug, Default)]
 pub struct CheckpointFold {
@@ -103,7 +106,7 @@ impl CheckpointFold {
         Some(Checkpoint {
             id: head.session.clone(),
             kind: head.kind,
-            goal: head.goal.clone(),
+            goal: self.goal(head),
             state: self.state(),
             current_stage_index: self.stage,
             stages: self.stages(),
@@ -112,6 +115,15 @@ impl CheckpointFold {
             created_at: *created_at,
             updated_at: self.updated,
         })
+    }
+
+    /// A conversation is opened without a goal; what it began with tells it apart from the others.
+    fn goal(&self, head: &SessionOpened) -> String {
+        let first = self.history.iter().find_map(|item| match item {
+            Item::PromptSent { text, .. } if head.kind == SessionKind::Chat => text.trim().lines().next(),
+            _ => None,
+        });
+        first.map_or_else(|| head.goal.clone(), |line| line.chars().take(GOAL_CHARS).collect())
     }
 
     fn created(&mut self, id: &TaskId, spec: &TaskSpec) {

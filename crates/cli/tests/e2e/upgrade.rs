@@ -50,6 +50,10 @@ fn old_sessions_are_listed_with_where_they_stand() {
         let session = session.unwrap_or_else(|| panic!("{id} is missing: {listed}"));
         assert_eq!(session["state"], state, "{session}");
     }
+    let told = run(&althing, &["sessions"]).expect_code(0).stdout;
+    for goal in ["Compare two ways to sort", "conversation", "Sort things"] {
+        assert!(told.contains(goal), "{told}");
+    }
 }
 
 #[test]
