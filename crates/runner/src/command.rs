@@ -74,7 +74,7 @@ impl CommandHost {
         let limit = arguments.limit(limits);
         let time = Time { limit, grace: limits.grace, drain: limits.drain };
         let file = self.policy.reach.output_dir.join(format!("command-{}.log", unique()));
-        let mut output = Collector::new(limits.shown, limits.kept, file);
+        let mut output = Collector::new(limits.shown, limits.kept, file).masked(self.policy.masks.as_ref());
         let end = match &self.policy.confinement {
             Confinement::Docker(container) => {
                 // What is in our own environment says nothing about the container's, so nothing is passed on.

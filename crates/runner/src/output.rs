@@ -3,11 +3,13 @@
 //! In memory: the beginning and the end, as much as a model is shown. On disk, only when that is not all: the beginning
 //! up to a larger bound. Never grows with the output.
 
+use althing_protocol::{MaskStream, Masks};
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// An output being taken in.
 #[derive(Debug)]
@@ -18,6 +20,7 @@ pub(crate) struct Collector {
     half: usize,
     total: u64,
     keep: Keep,
+    mask: Option<Box<dyn MaskStream>>,
 }
 
 /// The file for an output that is too long to be shown.
@@ -34,11 +37,22 @@ impl Collector {
     /// Shows at most `shown` bytes; keeps at most `kept` in a new file at `path` when that is less than all.
     pub(crate) fn new(shown: usize, kept: u64, path: PathBuf) -> Self {
         let keep = Keep { path, left: kept, file: None, failed: None };
-        Self { head: Vec::new(), tail: VecDeque::new(), half: shown.div_ceil(2), total: 0, keep }
+        Self { head: Vec::new(), tail: VecDeque::new(), half: shown.div_ceil(2), total: 0, keep, mask: None }
+    }
+
+    /// Without these secrets.
+    pub(crate) fn masked(self, masks: Option<&Arc<dyn Masks>>) -> Self {
+        Self { mask: masks.map(|masks| masks.stream()), ..self }
     }
 
     /// Takes in some more.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let mut mask = self.mask.take();
+        self.take_in(mask.as_mut().map_or(bytes, |mask| mask.push(bytes)));
+        self.mask = mask;
+    }
+
+    fn take_in(&mut self, bytes: &[u8]) {
         let before = self.total;
         let shown = 2 * self.half as u64;
         self.total += bytes.len() as u64;
@@ -62,6 +76,9 @@ impl Collector {
 
     /// What there was, for the model, with a note where something was left out.
     pub(crate) fn finish(mut self) -> String {
+        if let Some(mut mask) = self.mask.take() {
+            self.take_in(mask.finish());
+        }
         let left_out = self.total - self.head.len() as u64 - self.tail.len() as u64;
         let tail = &*self.tail.make_contiguous();
         if left_out == 0 {

@@ -5,10 +5,11 @@
 
 use crate::confinement::Confinement;
 use crate::lists::CommandLists;
-use althing_protocol::ContextAccess;
+use althing_protocol::{ContextAccess, Masks};
 use std::ffi::OsStr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How one agent's commands run. One policy serves one agent.
@@ -26,6 +27,8 @@ pub struct CommandPolicy {
     pub lists: CommandLists,
     /// Inside what they run.
     pub confinement: Confinement,
+    /// Keeps secrets out of what is kept of their output.
+    pub masks: Option<Arc<dyn Masks>>,
 }
 
 /// The files that one agent's commands can reach, in whatever sandbox; inside and outside paths are the same.
@@ -186,6 +189,7 @@ impl CommandPolicy {
             limits: Limits::default(),
             lists: CommandLists::default(),
             confinement,
+            masks: None,
         }
     }
 }

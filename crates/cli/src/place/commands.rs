@@ -71,6 +71,7 @@ pub fn host(
     launcher: Launcher,
 ) -> Result<CommandHost, String> {
     let mut policy = CommandPolicy::new(reach, walls);
+    policy.masks = Some(crate::secrets::masks());
     policy.network = config.network;
     let failed = |error: PolicyError| format!("{error} ({})", error.hint());
     policy.lists = CommandLists::new(&config.allowed, &config.blocked).map_err(failed)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use althing_testkit::{Action, Parliament, Recorded, Reply, Script};
 use serde_json::json;
 
-use super::support::{LIMIT, SKY, Scene};
+use super::support::{LIMIT, SKY, Scene, files_below};
 
 /// Calls a tool in the first turn of a role, then does the usual.
 fn once(request: &Recorded, tool: &str, arguments: &serde_json::Value) -> Action {
@@ -258,6 +258,28 @@ fn a_command_runs_inside_walls_and_its_result_goes_back_to_the_agent() {
     assert!(requests[0].tool_names().contains(&"run_command"), "{:?}", requests[0].tool_names());
     let said = told(&requests[1]);
     assert!(said.contains("hello from") && said.contains("workspaces/a"), "{said}");
+}
+
+#[test]
+fn a_secret_in_the_long_output_of_a_command_is_kept_nowhere() {
+    let key = "sk-a-key-of-the-user-0123";
+    let scene = commanding(
+        1,
+        Script::from_fn(|request| {
+            // In two writes, and in front of more than an agent is shown.
+            let command = "printf %s sk-a-key-; printf %s of-the-user-0123; seq 1 40000";
+            once(request, "run_command", &json!({ "command": command }))
+        }),
+    );
+    let command = scene.command(&["--quick", "task"]).env("OPENAI_API_KEY", key);
+    command.spawn().wait(LIMIT).expect_code(0);
+    let files = files_below(&scene.althing.state_dir());
+    let texts: Vec<_> = files.iter().map(|(_, bytes)| String::from_utf8_lossy(bytes)).collect();
+    assert!(
+        texts.iter().any(|text| text.starts_with("[secret]1\n2\n") && text.ends_with("\n40000\n")),
+        "it is kept"
+    );
+    assert!(!texts.iter().any(|text| text.contains(key)), "the key is in a file");
 }
 
 #[test]
