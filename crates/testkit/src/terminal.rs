@@ -15,7 +15,27 @@ struct Seen {
     parser: vt100::Parser,
     /// Every byte as it came, for what must not be among them.
     raw: Vec<u8>,
+    /// In the middle of a frame: a terminal shows it once it is whole.
+    drawing: bool,
     ended: bool,
+}
+
+/// How a program says that a frame begins, and that it is whole.
+const FRAME: [&[u8]; 2] = [b"\x1b[?2026h", b"\x1b[?2026l"];
+
+impl Seen {
+    fn take(&mut self, bytes: &[u8]) {
+        self.parser.process(bytes);
+        // A sequence may be cut anywhere.
+        let from = self.raw.len().saturating_sub(FRAME[0].len() - 1);
+        self.raw.extend_from_slice(bytes);
+        let new = &self.raw[from..];
+        let last = |sequence: &[u8]| new.windows(sequence.len()).rposition(|piece| piece == sequence);
+        match (last(FRAME[0]), last(FRAME[1])) {
+            (None, None) => {}
+            (begun, whole) => self.drawing = begun > whole,
+        }
+    }
 }
 
 /// A binary in a terminal.
@@ -55,6 +75,7 @@ impl Althing {
         let seen = Seen {
             parser: vt100::Parser::new(nonzero(rows), nonzero(cols), 0),
             raw: Vec::new(),
+            drawing: false,
             ended: false,
         };
         let seen = Arc::new((Mutex::new(seen), Condvar::new()));
@@ -68,8 +89,7 @@ impl Althing {
                 if read == 0 {
                     seen.ended = true;
                 } else {
-                    seen.parser.process(&buffer[..read]);
-                    seen.raw.extend_from_slice(&buffer[..read]);
+                    seen.take(&buffer[..read]);
                 }
                 changed.notify_all();
                 if read == 0 {
@@ -145,7 +165,7 @@ impl Terminal {
         let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let screen = seen.parser.screen().contents();
-            if holds(&screen) {
+            if !seen.drawing && holds(&screen) {
                 return screen;
             }
             let left = end.saturating_duration_since(Instant::now());
