@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use althing_testkit::process::Signal;
+use althing_testkit::process::{Signal, wait_for_event};
 use althing_testkit::{Terminal, vt100, wait};
 
 use super::support::{LIMIT, althing, of_type, run};
@@ -70,6 +70,8 @@ fn a_panic_anywhere_gives_the_terminal_back_with_a_message_that_can_be_read() {
         let command = althing.again().arg("--offline").env("ALTHING_TEST_PANIC", &place);
         let mut terminal = command.terminal(100, 30);
         ready(&mut terminal);
+        // The screen is there at once; what is to be gone on with must be on disk first.
+        wait_for_event(&althing.state_dir(), LIMIT, |event| event["type"] == "status_changed");
         terminal.keys("Compare three ways to cache HTTP responses\r");
         assert_ne!(terminal.wait(SOON), 0, "{place}");
         given_back(&terminal);
