@@ -25,13 +25,22 @@ pub struct Team {
     pub text: String,
     /// SHA-256 of its text as it was.
     pub digest: String,
-    /// What the user should know before it is used.
+    /// What its config has that does not do what it seems to: the config's own warnings.
+    pub problems: Vec<String>,
+    /// What else the user should know before it is used.
     pub notes: Vec<String>,
     /// Whether progress is to be plain lines, also on a terminal.
     pub plain: bool,
 }
 
 impl Team {
+    /// Says on stderr what the user should know before it is used.
+    pub fn tell(&self) {
+        for text in self.problems.iter().chain(&self.notes) {
+            show::say(text);
+        }
+    }
+
     /// The conversation's settings. A config file that does not mention it has none; without a file it is on.
     pub fn interactive(&self) -> Option<InteractiveConfig> {
         let default = || (!Path::new(&self.source).is_absolute()).then(InteractiveConfig::default);
@@ -124,16 +133,21 @@ fn from_file(
     let text = read_config(path)?;
     let name = path.display().to_string();
     let report = check(&name, &text, surroundings, Purpose::Run);
-    let Usable { config, risks, notes, plain } = usable(report)?;
+    let Usable { config, risks, problems, plain } = usable(report)?;
     if origin == Origin::Found && !risks.is_empty() {
         require_trust(path, &text, &risks, options, surroundings)?;
     }
     let redacted = althing_config::redact(&text);
-    let mut team = Team { config, source: name.clone(), text: redacted, digest: digest(&text), notes, plain };
-    if origin == Origin::Found {
-        team.notes.push(format!("using {name}"));
-    }
-    Ok(team)
+    let using = (origin == Origin::Found).then(|| format!("using {name}"));
+    Ok(Team {
+        config,
+        source: name,
+        text: redacted,
+        digest: digest(&text),
+        problems,
+        notes: using.into_iter().collect(),
+        plain,
+    })
 }
 
 /// Reads a config file; what is not text is refused in words.
@@ -154,14 +168,15 @@ pub fn read_config(path: &Path) -> Result<String, Failure> {
 
 fn load(source: &str, text: &str, surroundings: &Surroundings) -> Result<Team, Failure> {
     let report = check(source, text, surroundings, Purpose::Run);
-    let Usable { config, notes, plain, .. } = usable(report)?;
+    let Usable { config, problems, plain, .. } = usable(report)?;
     let text_without_secrets = althing_config::redact(text);
     Ok(Team {
         config,
         source: source.to_owned(),
         text: text_without_secrets,
         digest: digest(text),
-        notes,
+        problems,
+        notes: Vec::new(),
         plain,
     })
 }
@@ -179,12 +194,12 @@ struct Usable {
     /// What it would do to this machine or with its secrets.
     risks: Vec<String>,
     /// Its warnings.
-    notes: Vec<String>,
+    problems: Vec<String>,
     plain: bool,
 }
 
 fn usable(report: Report) -> Result<Usable, Failure> {
-    let warnings: Vec<String> = report
+    let problems: Vec<String> = report
         .warnings
         .iter()
         .map(|warning| warning.render(&report.file, Style::Plain).trim_end().to_owned())
@@ -209,7 +224,7 @@ fn usable(report: Report) -> Result<Usable, Failure> {
     let plain = loaded.plain_progress();
     let mut config = loaded.config;
     config.rules.plan_first |= config.planning.is_some();
-    Ok(Usable { config, risks, notes: warnings, plain })
+    Ok(Usable { config, risks, problems, plain })
 }
 
 fn require_trust(

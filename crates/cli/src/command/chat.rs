@@ -29,9 +29,7 @@ pub fn run(options: &Options, approve: Approve, surroundings: &Surroundings) -> 
         (begun, events)
     } else {
         let team = team::assemble(options, surroundings)?;
-        for note in &team.notes {
-            show::say(note);
-        }
+        team.tell();
         let project = project::named(options, surroundings)?;
         let Conversation { spec, cast } =
             conversation::assemble(&team, options, false, project.as_deref(), surroundings)?;

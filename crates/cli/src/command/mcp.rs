@@ -29,9 +29,7 @@ pub fn run(options: &Options, serving: &Serving, surroundings: Surroundings) -> 
     let runtime = session::runtime()?;
     let mut signals = session::signals(&runtime)?;
     let team = team::assemble(options, &surroundings)?;
-    for note in &team.notes {
-        show::say(note);
-    }
+    team.tell();
     // A call from outside counts as approved by its client, unless the config wants a person to say so.
     let from_file = std::path::Path::new(&team.source).is_absolute();
     let asked = team.config.interactive.as_ref().filter(|_| from_file);

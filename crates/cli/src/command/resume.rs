@@ -101,9 +101,7 @@ fn go_on(
 ) -> Result<Reopened, Failure> {
     let opened = opening(&events)?;
     let team = team::recorded(&opened, surroundings)?;
-    for note in &team.notes {
-        show::say(note);
-    }
+    team.tell();
     let (cast, programs) = match &opened.op {
         Some(Op::StartWorkflow { spec }) => {
             let runs = spec.stages.iter().flat_map(|stage| &stage.tasks);

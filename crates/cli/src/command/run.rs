@@ -208,9 +208,7 @@ fn read_stdin() -> Result<String, Failure> {
 }
 
 fn announce(team: &Team, members: &[Member]) {
-    for note in &team.notes {
-        show::say(note);
-    }
+    team.tell();
     let agents: Vec<String> = members
         .iter()
         .map(|member| {

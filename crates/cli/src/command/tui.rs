@@ -105,7 +105,7 @@ impl Shown {
             conversation::assemble(&team, options, true, project.as_deref(), surroundings)?;
         let mut screen = look(Some(&spec), surroundings);
         screen.first_message = first_message;
-        screen.notes.clone_from(&team.notes);
+        (screen.problems, screen.notes) = (team.problems.clone(), team.notes.clone());
         screen.welcome = welcome(&team, options, surroundings);
         let goal = screen.first_message.clone().unwrap_or_else(|| "conversation".to_owned());
         let op = Op::StartChat { spec: Box::new(spec) };

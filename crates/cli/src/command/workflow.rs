@@ -38,9 +38,7 @@ fn start(options: &Options, file: &Path, surroundings: &Surroundings) -> Result<
     let project = project::named(options, surroundings)?;
     let about = conversation::about(&team, options, project.as_deref(), surroundings)?;
     let cast = if has_runs(&workflow) {
-        for note in &team.notes {
-            show::say(note);
-        }
+        team.tell();
         session::cast(&team, Some(&about), options, surroundings)?
     } else {
         Cast::default()
