@@ -7,7 +7,7 @@
 
 mod scan;
 
-use scan::{Step, plain_length, skip_string};
+use scan::{COPY, Step, copy_coloured, plain_length, skip_string};
 
 /// A line longer than this is handed out before it ends.
 const LONGEST_LINE: usize = 64 * 1024;
@@ -52,10 +52,11 @@ impl Cleaner {
     /// Takes in some more and gives what became of it: whole lines.
     pub fn push<'a>(&'a mut self, bytes: &[u8]) -> &'a str {
         self.forget();
+        let mut copy = [0; COPY];
         let mut rest = self.finish_cut(bytes);
         while !rest.is_empty() {
             rest = match self.state {
-                State::Text => self.plain(rest),
+                State::Text => self.plain(rest, &mut copy),
                 State::Escape => self.escape(rest),
                 State::Control { number, more } => self.control(rest, number, more),
                 State::Command(length) => self.string(rest, length, true),
@@ -98,7 +99,16 @@ impl Cleaner {
     }
 
     /// Text up to the next byte that means something.
-    fn plain<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+    fn plain<'b>(&mut self, bytes: &'b [u8], copy: &mut [u8; COPY]) -> &'b [u8] {
+        if !self.returned {
+            let (read, copied) = copy_coloured(bytes, copy);
+            if read > 0 {
+                let text = copy.get(..copied).and_then(|copy| std::str::from_utf8(copy).ok());
+                self.text.push_str(text.unwrap_or_default());
+                let rest = bytes.get(read..).unwrap_or_default();
+                return self.print(rest, plain_length(rest));
+            }
+        }
         let length = plain_length(bytes);
         if length > 0 {
             return self.print(bytes, length);
@@ -129,6 +139,9 @@ impl Cleaner {
 
     /// Prints the first bytes, which hold no control characters but newlines and tabs. Gives what is left to look at.
     fn print<'b>(&mut self, bytes: &'b [u8], length: usize) -> &'b [u8] {
+        if length == 0 {
+            return bytes;
+        }
         let (run, rest) = bytes.split_at(length);
         if run.first() == Some(&b'\n') {
             // A newline right after a carriage return only ends the line.

@@ -121,6 +121,21 @@ proptest! {
     }
 
     #[test]
+    fn colours_are_left_out_in_large_steps_as_they_are_byte_by_byte(
+        words in prop::collection::vec(prop::sample::select(vec![
+            "\x1b[1m", "\x1b[0m", "\x1b[m", "\x1b[38;5;123m", "\x1b[38;2;1;22;133m", "\x1b[?25l", "\x1b[ m", "\x1b[\nm",
+            "\x1b[K", "\x1b[2C", "\x1b[1;31", "\x1b", "\r\n", "\r", "\n", "\n ", "\t", "\x08", "\x7f", "\u{9b}1m", "ä", "✓",
+            "word", "a", " ", "~", "fifteen letters", "exactly sixteen!", "a line that goes on for more than two words",
+        ]), 0..80),
+        size in 16_usize..200,
+    ) {
+        let bytes = words.concat().into_bytes();
+        let slow = in_pieces(&bytes, 1);
+        prop_assert_eq!(in_pieces(&bytes, size), slow.as_str());
+        prop_assert_eq!(in_pieces(&bytes, bytes.len().max(1)), slow);
+    }
+
+    #[test]
     fn nothing_comes_out_that_a_terminal_would_act_on(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let text = in_pieces(&bytes, 17);
         let bad = |c: &char| c.is_control() && *c != '\n' && *c != '\t';
