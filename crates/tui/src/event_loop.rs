@@ -20,8 +20,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// The shortest time between two frames.
+/// The shortest time between two frames that answer to keys.
 const FRAME: Duration = Duration::from_micros(16_667);
+/// The shortest time from any frame to one that nobody pressed a key for. Twice as long, so that a key can be answered at
+/// once while agents stream, and both together still make no more than 60 frames a second.
+const UNASKED: Duration = Duration::from_micros(33_334);
 
 /// How often clocks on the screen move on.
 const TICK: Duration = Duration::from_secs(1);
@@ -52,6 +55,8 @@ pub async fn run(
         keys: Keys::listen(),
         dirty: true,
         drawn: None,
+        pressed: false,
+        answered: None,
         signals: Signals::listen()?,
     };
     let result = screen.run().await;
@@ -148,6 +153,9 @@ struct Loop {
     keys: Keys,
     dirty: bool,
     drawn: Option<Instant>,
+    /// A key was pressed that no frame answered to yet, and when the last such frame was.
+    pressed: bool,
+    answered: Option<Instant>,
     signals: Signals,
 }
 
@@ -171,7 +179,7 @@ impl Loop {
             if !self.guard.is_taken() {
                 break Err(io::Error::other("a part of Althing failed; the session can be resumed"));
             }
-            if self.dirty && self.drawn.is_none_or(|drawn| drawn.elapsed() >= FRAME) {
+            if self.dirty && self.due() <= Instant::now() {
                 self.draw()?;
             }
             let woken = self.wait(&mut feed, live).await;
@@ -203,8 +211,7 @@ impl Loop {
 
     async fn wait(&mut self, feed: &mut mpsc::Receiver<Fed>, live: bool) -> Woken {
         let ticking = self.app.is_ticking() && !self.app.options.replay;
-        let due = self.drawn.map_or_else(Instant::now, |drawn| drawn + FRAME);
-        let dirty = self.dirty;
+        let (due, dirty) = (self.due(), self.dirty);
         tokio::select! {
             biased;
             event = self.keys.receiver.recv() => Woken::Key(event),
@@ -214,6 +221,17 @@ impl Loop {
             item = feed.recv(), if live => Woken::Feed(item),
             () = tokio::time::sleep(TICK), if ticking => Woken::Tick,
         }
+    }
+
+    /// When the next frame may be drawn.
+    fn due(&self) -> Instant {
+        let (last, pause) = match (self.pressed, self.app.attached_task()) {
+            (true, _) => (self.answered, FRAME),
+            // Another program answers to the keys, and that comes unasked.
+            (false, Some(_)) => (self.drawn, FRAME),
+            (false, None) => (self.drawn, UNASKED),
+        };
+        last.map_or_else(Instant::now, |last| last + pause)
     }
 
     fn draw(&mut self) -> io::Result<()> {
@@ -232,6 +250,9 @@ impl Loop {
         })?;
         execute!(io::stdout(), EndSynchronizedUpdate)?;
         self.drawn = Some(Instant::now());
+        if std::mem::take(&mut self.pressed) {
+            self.answered = self.drawn;
+        }
         self.dirty = false;
         Ok(())
     }
@@ -245,6 +266,7 @@ impl Loop {
             effects.extend(self.app.handle(&event, now));
         }
         self.dirty = true;
+        self.pressed = self.app.attached_task().is_none();
         effects
     }
 
@@ -347,7 +369,7 @@ impl Loop {
     fn start_over(&mut self) -> io::Result<()> {
         execute!(io::stdout(), Clear(ClearType::All))?;
         self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
-        (self.drawn, self.dirty) = (None, true);
+        (self.drawn, self.answered, self.dirty) = (None, None, true);
         Ok(())
     }
 }
