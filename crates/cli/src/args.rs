@@ -3,10 +3,13 @@
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
+/// The version and, below it, what this program was built from (build.rs).
+const BUILT: &str = include_str!(concat!(env!("OUT_DIR"), "/version.txt"));
+
 /// A parliament of AI agents: several agents answer a task, see each other's answers, refine, vote, and a winner
 /// presents the final answer.
 #[derive(Debug, Parser)]
-#[command(name = "althing", version, max_term_width = 100, args_conflicts_with_subcommands = false)]
+#[command(name = "althing", version, long_version = BUILT, max_term_width = 100, args_conflicts_with_subcommands = false)]
 #[command(
     after_help = "Try it without any key:  althing --offline \"Compare three ways to cache HTTP responses\"\n\
     Exit status: 0 an answer; 1 bad usage, config or input; 2 no answer; 3 a limit passed; 4 interrupted."

@@ -219,6 +219,15 @@ fn help_and_version_are_answers() {
 }
 
 #[test]
+fn the_version_says_what_the_program_was_built_from() {
+    let short = super::support::run(&super::support::althing(), &["-V"]).expect_code(0).stdout;
+    assert_eq!(short.trim_end(), concat!("althing ", env!("CARGO_PKG_VERSION")));
+    let long = super::support::run(&super::support::althing(), &["--version"]).expect_code(0).stdout;
+    assert!(long.starts_with(&short), "{long}");
+    assert!(long.contains(std::env::consts::ARCH) && long.contains("build, rustc 1."), "{long}");
+}
+
+#[test]
 fn a_reader_that_goes_away_early_does_not_stop_or_hang_the_run() {
     let scene = Scene::new(3, Script::parliament());
     let binary = env!("CARGO_BIN_EXE_althing");

@@ -1,0 +1,42 @@
+//! Tells `althing --version` what it was built from: commit, target, profile, compiler.
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    reason = "a build script starts programs, speaks to cargo and may fail"
+)]
+
+use std::{env, path::Path, process::Command};
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    let profile = env::var("PROFILE").unwrap_or_default();
+    // A commit is told only by what is handed to others: while one develops, every commit would build the program anew.
+    let source = if profile == "release" { source() } else { None };
+    let source = source.map_or_else(String::new, |source| format!("{source}\n"));
+    let target = env::var("TARGET").unwrap_or_default();
+    let compiler = env::var("RUSTC").ok().and_then(|rustc| said(Command::new(rustc).arg("--version")));
+    let compiler = compiler.unwrap_or_default();
+    let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
+    let out = env::var("OUT_DIR").expect("cargo names it");
+    let told = format!("{version}\n{source}{target}, {profile} build, {compiler}");
+    std::fs::write(Path::new(&out).join("version.txt"), told).expect("cargo's directory can be written");
+}
+
+/// The commit with its day, where this is built from a clone.
+fn source() -> Option<String> {
+    let git = |arguments: &[&str]| said(Command::new("git").args(arguments));
+    let commit = git(&["log", "-1", "--format=%h of %cs"])?;
+    for place in ["HEAD", "logs/HEAD"] {
+        let place = git(&["rev-parse", "--git-path", place])?;
+        println!("cargo::rerun-if-changed={place}");
+    }
+    let changed =
+        git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|changes| !changes.is_empty());
+    Some(format!("commit {commit}{}", if changed { ", with local changes" } else { "" }))
+}
+
+fn said(command: &mut Command) -> Option<String> {
+    let output = command.output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
+}
