@@ -33,6 +33,7 @@ impl Model {
             Some(parts) => {
                 self.draw(parts.first, &mut taken);
                 self.transcript.skipped(&parts, &mut taken.clean);
+                self.draw(&parts.colours, &mut taken);
                 self.draw(parts.last, &mut taken);
             }
             None => self.draw(bytes, &mut taken),

@@ -1,19 +1,26 @@
 //! Keeps a flood from costing more than it shows: lines that would leave the screen within the same piece of output are
 //! read but never drawn.
 //!
-//! Only ever skips whole lines of plain text between two parts that are drawn, and only where so many lines follow that
-//! none of the skipped could still be seen. Everything else, above all every escape sequence, is drawn.
+//! Only ever skips whole lines of text and colours between two parts that are drawn, and only where so many lines follow that
+//! none of the skipped could still be seen. Every other escape sequence is drawn, and the colours that the skipped lines leave
+//! behind are set.
+
+use std::borrow::Cow;
 
 /// Below this, drawing is quicker than thinking about it.
 const LEAST: usize = 16 * 1024;
+/// Looked at together; the compiler makes vector instructions of it.
+const BLOCK: usize = 64;
 
 /// A piece of output in three parts.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Parts<'a> {
     /// To be drawn: what completes the line that was begun before.
     pub(super) first: &'a [u8],
-    /// Whole lines that would not be seen.
-    skipped: &'a [u8],
+    /// Whole lines that would not be seen, as text.
+    skipped: Cow<'a, [u8]>,
+    /// To be drawn after them: the sequences that colour what follows.
+    pub(super) colours: Vec<u8>,
     /// To be drawn: a screen full and more.
     pub(super) last: &'a [u8],
 }
@@ -23,35 +30,72 @@ pub(super) fn split(bytes: &[u8], rows: u16, scrolls_plainly: bool) -> Option<Pa
     if bytes.len() < LEAST || !scrolls_plainly {
         return None;
     }
-    let from = bytes.iter().position(|byte| *byte == b'\n')? + 1;
+    let from = memchr::memchr(b'\n', bytes)? + 1;
     // A few more than the screen has, so that whatever was on it before has left it for certain.
-    let to =
-        bytes.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n').nth(usize::from(rows) + 2)?.0 + 1;
+    let to = memchr::memrchr_iter(b'\n', bytes).nth(usize::from(rows) + 2)? + 1;
     let (first, rest) = bytes.split_at_checked(from)?;
     let (skipped, last) = rest.split_at_checked(to.checked_sub(from)?)?;
-    (skipped.len() >= LEAST / 2 && is_plain(first) && is_plain(skipped)).then_some(Parts {
-        first,
-        skipped,
-        last,
-    })
+    if skipped.len() < LEAST / 2 {
+        return None;
+    }
+    without_colours(first)?;
+    let (skipped, colours) = without_colours(skipped)?;
+    Some(Parts { first, skipped, colours, last })
+}
+
+/// The text of a piece of output, and the colours in force at its end as sequences. None where a terminal would act on
+/// anything else.
+fn without_colours(bytes: &[u8]) -> Option<(Cow<'_, [u8]>, Vec<u8>)> {
+    let Some(begin) = memchr::memchr(0x1b, bytes) else {
+        return is_plain(bytes).then_some((Cow::Borrowed(bytes), Vec::new()));
+    };
+    let (mut text, mut colours) = (Vec::with_capacity(bytes.len()), Vec::new());
+    let (plain, mut rest) = bytes.split_at_checked(begin)?;
+    text.extend_from_slice(plain);
+    while !rest.is_empty() {
+        let (colour, after) = rest.split_at_checked(colour_length(rest)?)?;
+        // Whatever came before is undone by this one.
+        if matches!(colour, b"\x1b[m" | b"\x1b[0m") {
+            colours.clear();
+        }
+        colours.extend_from_slice(colour);
+        let (plain, next) = after.split_at(memchr::memchr(0x1b, after).unwrap_or(after.len()));
+        text.extend_from_slice(plain);
+        rest = next;
+    }
+    is_plain(&text).then_some((Cow::Owned(text), colours))
+}
+
+/// The length of the sequence that begins here, if all it does is to colour.
+fn colour_length(bytes: &[u8]) -> Option<usize> {
+    let arguments = bytes.strip_prefix(b"\x1b[")?;
+    let last = arguments.iter().position(|byte| !matches!(byte, b'0'..=b';'))?;
+    (arguments.get(last) == Some(&b'm')).then_some(last + 3)
 }
 
 /// Whether it is text and line breaks, nothing that a terminal acts on.
 fn is_plain(bytes: &[u8]) -> bool {
-    bytes.iter().all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t' | 0x80..))
+    let plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t' | 0x80..);
+    bytes.chunks(BLOCK).all(|block| block.iter().fold(true, |all, byte| all & plain(byte)))
 }
 
 impl Parts<'_> {
     /// Adds the lines that are not drawn, as text.
     pub(super) fn tell_skipped(&self, clean: &mut String) {
         clean.reserve(self.skipped.len());
-        let lines = self.skipped.strip_suffix(b"\n").unwrap_or(self.skipped).split(|byte| *byte == b'\n');
-        for line in lines {
+        let mut rest = &*self.skipped;
+        while let Some((line, after)) =
+            memchr::memchr(b'\n', rest).and_then(|end| rest.split_at_checked(end + 1))
+        {
+            rest = after;
+            let line = line.strip_suffix(b"\n").unwrap_or(line);
             let line = line.strip_suffix(b"\r").unwrap_or(line);
             // A carriage return inside begins the line anew.
-            let shown = line.rsplit(|byte| *byte == b'\r').next().unwrap_or(line);
+            let shown = memchr::memrchr(b'\r', line).and_then(|at| line.get(at + 1..)).unwrap_or(line);
             match std::str::from_utf8(shown) {
-                Ok(text) if shown.is_ascii() && !shown.contains(&b'\t') => clean.push_str(text.trim_end()),
+                Ok(text) if shown.is_ascii() && memchr::memchr(b'\t', shown).is_none() => {
+                    clean.push_str(text.trim_ascii_end());
+                }
                 _ => {
                     let text = String::from_utf8_lossy(shown).replace('\t', "    ");
                     let shown = text.trim_end().chars().filter(|letter| super::safe::is_shown(*letter));
@@ -93,6 +137,25 @@ mod tests {
         assert_eq!(skimmed.emulator.snapshot(), drawn.emulator.snapshot());
         assert_eq!(at_once, in_pieces);
         assert!(at_once.starts_with("first\nbegun: end of a line begun before\n000000 and"), "{at_once:.80}");
+    }
+
+    #[test]
+    fn colours_are_skimmed_too_and_stay_set_for_what_follows() {
+        let mut text = String::new();
+        for line in 0..3_000 {
+            // A colour for each line that goes on into the next, and an attribute that no line takes back.
+            write!(text, "\x1b[0m\x1b[3{}mline \x1b[1m{line:06}\x1b[22m of a log\r\n", line % 7 + 1).unwrap();
+        }
+        text.insert_str(0, "\x1b[4m");
+        let text = text + "red or not";
+        assert!(split(text.as_bytes(), 24, true).is_some(), "it is a flood");
+        let size = Size { cols: 80, rows: 24 };
+        let (mut skimmed, mut drawn) = (Model::new(size), Model::new(size));
+        let at_once = skimmed.feed(text.as_bytes()).clean;
+        let in_pieces: String = text.as_bytes().chunks(1000).map(|piece| drawn.feed(piece).clean).collect();
+        assert_eq!(skimmed.emulator.snapshot(), drawn.emulator.snapshot());
+        assert_eq!(at_once, in_pieces);
+        assert!(at_once.starts_with("line 000000 of a log\nline 000001"), "{at_once:.80}");
     }
 
     #[test]
