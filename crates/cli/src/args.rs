@@ -34,8 +34,9 @@ pub struct Options {
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Three agents of the built-in offline model (not an AI), whatever is configured
-    #[arg(long, global = true, conflicts_with_all = ["config", "model"])]
+    /// Three agents of the built-in offline model (not an AI), whatever is configured; with --config, the offline model
+    /// plays that config's agents
+    #[arg(long, global = true, conflicts_with = "model")]
     pub offline: bool,
 
     /// Without a config: an agent on that model; repeatable

@@ -31,7 +31,7 @@ pub fn gather(
     let cwd = from.cwd;
     let mut paths = Vec::new();
     for path in configured {
-        let real = existing(&from.path(&path.path)).ok_or_else(|| missing(&path.path, "the config"))?;
+        let real = existing(&from.path(&path.path)).ok_or_else(|| missing(&path.path, "the config", cwd))?;
         let protected = path.protected.iter().map(|inner| real.join(inner).display().to_string()).collect();
         add(&mut paths, ContextPath { path: real.display().to_string(), writable: path.writable, protected });
     }
@@ -41,7 +41,7 @@ pub fn gather(
             Some((path, "ro")) => (path, false),
             _ => (text.as_str(), false),
         };
-        let real = existing(&from.path(path)).ok_or_else(|| missing(path, "--context-path"))?;
+        let real = existing(&from.path(path)).ok_or_else(|| missing(path, "--context-path", cwd))?;
         add(&mut paths, plain(&real, writable));
     }
     let task = mentioned(task, cwd, &mut paths);
@@ -52,8 +52,9 @@ fn plain(path: &Path, writable: bool) -> ContextPath {
     ContextPath { path: path.display().to_string(), writable, protected: Vec::new() }
 }
 
-fn missing(path: &str, named_by: &str) -> Failure {
-    Failure::usage(format!("the context path {path} (from {named_by}) is not there")).hint("check the path")
+fn missing(path: &str, named_by: &str, cwd: &Path) -> Failure {
+    Failure::usage(format!("the context path {path} (from {named_by}) is not there"))
+        .hint(format!("make it, or name another; relative paths count from {}", cwd.display()))
 }
 
 /// The same path twice is one; who may write somewhere may.

@@ -8,18 +8,20 @@ use crate::show;
 use crate::surroundings::Surroundings;
 use crate::trust::Trust;
 use althing_config::{Found, Purpose, Report, Source, Style, starter};
-use althing_protocol::{Config, InteractiveConfig, SessionOpened};
+use althing_protocol::{BackendConfig, Config, InteractiveConfig, SessionOpened};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// Where the offline team comes from, as sessions record it.
 const OFFLINE: &str = "offline agents";
+/// What sessions record before the path of a config whose agents the offline model plays.
+const PLAYED: &str = "played by the offline model: ";
 
 /// A config ready to run, and where it came from.
 pub struct Team {
     pub config: Config,
-    /// A path, or how it was made up.
+    /// A path, or how it was made up; as sessions record it.
     pub source: String,
     /// Its text without secrets.
     pub text: String,
@@ -43,9 +45,20 @@ impl Team {
 
     /// The conversation's settings. A config file that does not mention it has none; without a file it is on.
     pub fn interactive(&self) -> Option<InteractiveConfig> {
-        let default = || (!Path::new(&self.source).is_absolute()).then(InteractiveConfig::default);
+        let default = || (!self.is_from_file()).then(InteractiveConfig::default);
         self.config.interactive.clone().or_else(default).filter(|config| config.enabled)
     }
+
+    /// Whether a person wrote its config.
+    pub fn is_from_file(&self) -> bool {
+        file_of(&self.source).is_some()
+    }
+}
+
+/// The config file that a source names, if it names one.
+fn file_of(source: &str) -> Option<&Path> {
+    let path = Path::new(source.strip_prefix(PLAYED).unwrap_or(source));
+    path.is_absolute().then_some(path)
 }
 
 /// Who named the config decides whether it is trusted.
@@ -57,6 +70,10 @@ enum Origin {
 
 /// Finds or makes up the team that these options ask for.
 pub fn assemble(options: &Options, surroundings: &Surroundings) -> Result<Team, Failure> {
+    if let Some(path) = options.config.as_ref().filter(|_| options.offline) {
+        let path = surroundings.cwd.join(path);
+        return load(&format!("{PLAYED}{}", path.display()), &read_config(&path)?, surroundings);
+    }
     if options.offline {
         return load(OFFLINE, &starter(&Found::default()), surroundings);
     }
@@ -76,18 +93,16 @@ pub fn assemble(options: &Options, surroundings: &Surroundings) -> Result<Team, 
 
 /// The team of a session that is resumed: as recorded, with secrets read anew.
 pub fn recorded(opened: &SessionOpened, surroundings: &Surroundings) -> Result<Team, Failure> {
-    let path = Path::new(&opened.config_source);
-    let current = if path.is_absolute() { std::fs::read_to_string(path).ok() } else { None };
+    let path = file_of(&opened.config_source);
+    let current = path.and_then(|path| std::fs::read_to_string(path).ok());
     let unchanged = current.as_deref().filter(|text| digest(text) == opened.config_digest);
     let text = unchanged.unwrap_or(&opened.config_text);
     let mut team = load(&opened.config_source, text, surroundings)?;
     team.digest.clone_from(&opened.config_digest);
-    if path.is_absolute() && unchanged.is_none() {
+    if let Some(path) = path.filter(|_| unchanged.is_none()) {
         let what = if current.is_some() { "has changed" } else { "is not there any more" };
-        team.notes.push(format!(
-            "{} {what}; the session goes on with the config it was started with",
-            opened.config_source
-        ));
+        let path = path.display();
+        team.notes.push(format!("{path} {what}; the session goes on with the config it was started with"));
     }
     Ok(team)
 }
@@ -167,8 +182,13 @@ pub fn read_config(path: &Path) -> Result<String, Failure> {
 }
 
 fn load(source: &str, text: &str, surroundings: &Surroundings) -> Result<Team, Failure> {
-    let report = check(source, text, surroundings, Purpose::Run);
-    let Usable { config, problems, plain, .. } = usable(report)?;
+    let played = source.strip_prefix(PLAYED);
+    let purpose = if played.is_some() { Purpose::Play } else { Purpose::Run };
+    let report = check(played.unwrap_or(source), text, surroundings, purpose);
+    let Usable { mut config, problems, plain, .. } = usable(report)?;
+    if played.is_some() {
+        play(&mut config);
+    }
     let text_without_secrets = althing_config::redact(text);
     Ok(Team {
         config,
@@ -179,6 +199,23 @@ fn load(source: &str, text: &str, surroundings: &Surroundings) -> Result<Team, F
         notes: Vec::new(),
         plain,
     })
+}
+
+/// Puts the offline model in the place of every model and program: the same agents, with what they may touch.
+fn play(config: &mut Config) {
+    let own = config.interactive.iter_mut().filter_map(|interactive| interactive.backend.as_mut());
+    let backends = config.agents.iter_mut().map(|agent| &mut agent.backend).chain(own);
+    // Its three temperaments in turn, so that there is something to vote about.
+    for (backend, temperament) in backends.zip(["a", "b", "c"].into_iter().cycle()) {
+        *backend = BackendConfig {
+            kind: "offline".to_owned(),
+            model: Some(format!("offline-{temperament}")),
+            base_url: None,
+            api_key: None,
+            headers: Vec::new(),
+            params: serde_json::Map::new(),
+        };
+    }
 }
 
 /// Checks a config and takes note of its secrets before anything is said about it.

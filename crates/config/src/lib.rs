@@ -75,6 +75,8 @@ pub enum Purpose {
     Check,
     /// To run it now: what is lacking is an error.
     Run,
+    /// To have the offline model play its agents: what models and programs would need does not matter.
+    Play,
 }
 
 /// Shortest text that is masked in everything written: shorter ones would blot out half of every log.

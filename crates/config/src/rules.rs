@@ -134,6 +134,9 @@ impl Requirements<'_, '_> {
             let span = model.map_or(type_node.span, |model| model.span);
             self.sink.error(span, &format!("{}.model", self.backend.path), problem);
         }
+        if self.purpose == Purpose::Play {
+            return;
+        }
         self.key(kind, type_node);
         self.address(kind, type_node);
         if let Some(url) = url_node(node).filter(|url| url.unset().is_empty())
@@ -162,7 +165,7 @@ impl Requirements<'_, '_> {
         // A server of the user's own may well need no key, but not where every address is the user's own.
         let severity = match (self.purpose, own_address.filter(|_| owner.base_url.is_some())) {
             (Purpose::Run, None) => Severity::Error,
-            (Purpose::Run, Some(_)) | (Purpose::Check, _) => Severity::Warning,
+            (Purpose::Run, Some(_)) | (Purpose::Check | Purpose::Play, _) => Severity::Warning,
         };
         let names = owner.key_variables.join("` or `");
         let problem = Problem::new(format!("no API key for {}: `{names}` is not set", owner.title)).hint(
@@ -178,7 +181,7 @@ impl Requirements<'_, '_> {
         }
         let severity = match self.purpose {
             Purpose::Run => Severity::Error,
-            Purpose::Check => Severity::Warning,
+            Purpose::Check | Purpose::Play => Severity::Warning,
         };
         let variable = kind.url_variable.map(|name| format!(": `{name}` is not set")).unwrap_or_default();
         let problem = Problem::new(format!("no address for {}{variable}", kind.title)).hint(

@@ -105,7 +105,7 @@ impl Walk<'_, '_> {
             Purpose::Check if self.warned.insert(("backend types", backend.name)) => {
                 self.sink.warning(node.span, place.path, problem);
             }
-            Purpose::Check => {}
+            Purpose::Check | Purpose::Play => {}
         }
     }
 
@@ -177,7 +177,7 @@ impl Walk<'_, '_> {
     fn unset(&mut self, node: &Node, place: Place<'_>) {
         for name in node.unset() {
             let severity = match self.purpose {
-                Purpose::Check => Severity::Warning,
+                Purpose::Check | Purpose::Play => Severity::Warning,
                 Purpose::Run => Severity::Error,
             };
             let problem = Problem::new(format!("the environment variable `{name}` is not set"));

@@ -127,23 +127,46 @@ fn every_promise_names_tests_that_exist() {
     }
 }
 
+/// Every document of ours: the Markdown files of the tree, but for what is built or fetched.
+fn documents(dir: &Path, found: &mut BTreeSet<PathBuf>) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if path.is_dir() && !name.starts_with('.') && name != "target" {
+            documents(&path, found);
+        } else if path.extension().is_some_and(|kind| kind == "md") {
+            found.insert(path);
+        }
+    }
+}
+
+/// What GitHub calls the headings of a document in links.
+fn anchors(document: &str) -> BTreeSet<String> {
+    let headings = document.lines().filter(|line| line.starts_with('#'));
+    let kept = |c: &char| c.is_alphanumeric() || [' ', '-', '_'].contains(c);
+    let anchor = |line: &str| line.trim_start_matches('#').trim().chars().filter(kept).collect::<String>();
+    headings.map(|line| anchor(line).to_lowercase().replace(' ', "-")).collect()
+}
+
 #[test]
 fn links_between_our_documents_lead_somewhere() {
-    let mut documents: Vec<PathBuf> = vec![root().join("README.md"), root().join("ARCHITECTURE.md")];
-    documents.push(root().join("CONTRIBUTING.md"));
-    for folder in ["docs", "docs/adr"] {
-        let entries = std::fs::read_dir(root().join(folder)).unwrap().flatten().map(|entry| entry.path());
-        documents.extend(entries.filter(|path| path.extension().is_some_and(|kind| kind == "md")));
-    }
-    for document in documents {
+    let mut found = BTreeSet::new();
+    documents(&root(), &mut found);
+    assert!(found.len() > 20, "the whole tree is looked at");
+    for document in found {
         let text = std::fs::read_to_string(&document).unwrap();
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let target = link.split('#').next().unwrap_or_default();
-            if target.is_empty() || target.contains("://") {
+            if link.contains("://") || link.contains(char::is_whitespace) {
                 continue;
             }
-            let path = document.parent().unwrap().join(target);
+            let (target, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let path =
+                if target.is_empty() { document.clone() } else { document.parent().unwrap().join(target) };
             assert!(path.exists(), "{} links to {target}, which is not there", document.display());
+            if !anchor.is_empty() {
+                let there = anchors(&std::fs::read_to_string(&path).unwrap());
+                assert!(there.contains(anchor), "{}: {link} names no heading", document.display());
+            }
         }
     }
 }

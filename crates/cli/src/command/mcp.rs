@@ -31,8 +31,7 @@ pub fn run(options: &Options, serving: &Serving, surroundings: Surroundings) -> 
     let team = team::assemble(options, &surroundings)?;
     team.tell();
     // A call from outside counts as approved by its client, unless the config wants a person to say so.
-    let from_file = std::path::Path::new(&team.source).is_absolute();
-    let asked = team.config.interactive.as_ref().filter(|_| from_file);
+    let asked = team.config.interactive.as_ref().filter(|_| team.is_from_file());
     let require_approval =
         asked.is_some_and(|interactive| interactive.enabled && interactive.require_approval);
     let token = surroundings.variable("ALTHING_MCP_TOKEN").map(Secret::new);

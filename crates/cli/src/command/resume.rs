@@ -44,6 +44,7 @@ pub fn run(options: &Options, id: Option<&str>, surroundings: &Surroundings) -> 
         if on_screen {
             return super::tui::run(&options, None, surroundings);
         }
+        show::say(&format!("going on with the conversation {id}: messages are lines on stdin"));
         return super::chat::run(&options, Approve::Ask, surroundings);
     }
     let runtime = session::runtime()?;

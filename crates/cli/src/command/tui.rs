@@ -178,7 +178,7 @@ pub fn look(spec: Option<&ChatSpec>, surroundings: &Surroundings) -> TuiOptions 
 
 /// What was found on this machine, where there is no config and nothing was chosen.
 fn welcome(team: &Team, options: &Options, surroundings: &Surroundings) -> Option<Welcome> {
-    if options.offline || !options.model.is_empty() || Path::new(&team.source).is_absolute() {
+    if options.offline || !options.model.is_empty() || team.is_from_file() {
         return None;
     }
     let found = althing_config::found_providers(&|name| surroundings.variable(name));

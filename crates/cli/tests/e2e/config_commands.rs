@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use althing_testkit::Althing;
+use althing_testkit::{Althing, FakeModel, Script};
 use serde_json::{Value, json};
 
 use super::support::{LIMIT, Scene, althing, bare, run};
-use althing_testkit::Script;
 
 const GOOD: &str = "agents: [{id: a, backend: {type: offline}}]\n";
 const WRONG: &str =
@@ -256,35 +255,45 @@ fn a_config_in_the_users_own_directory_is_found_last() {
 }
 
 #[test]
-fn every_example_is_valid_without_a_warning_and_the_offline_one_talks() {
-    let examples = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"));
-    let with_keys = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"]
-        .into_iter()
-        .fold(althing(), |althing, key| althing.env(key, "a-key-for-the-check"));
-    let readme = std::fs::read_to_string(examples.join("README.md")).unwrap();
-    let mut checked = 0;
-    for entry in std::fs::read_dir(examples).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        if path.extension().is_none_or(|end| end != "yaml") {
-            continue;
-        }
-        assert!(readme.contains(&format!("({name})")), "{name} is not told of");
-        let file = path.display().to_string();
-        let args: &[&str] = if name.ends_with(".workflow.yaml") {
-            &["workflow", "check", "--offline", "--json", &file]
-        } else {
-            &["config", "check", "--json", &file]
-        };
-        let output = run(&with_keys, args).expect_code(0);
-        let report: Value = serde_json::from_str(&output.stdout).unwrap();
-        let report = if report.is_array() { report[0].clone() } else { report };
-        assert_eq!(report["warnings"], serde_json::json!([]), "{name}: {report}");
-        checked += 1;
-    }
-    assert!(checked >= 6, "{checked}");
-    let offline = examples.join("offline.yaml").display().to_string();
-    let command = althing().args(["chat", "--config", offline.as_str()]).stdin("Hello, who are you?\n");
-    let output = command.spawn().wait(LIMIT).expect_code(0);
-    assert!(!output.stdout.trim().is_empty(), "{}", output.stderr);
+fn the_offline_model_plays_the_agents_of_a_config_and_goes_on_doing_so() {
+    let server = FakeModel::start_on_thread(Script::parliament());
+    let althing = bare();
+    let team = json!({
+        "agents": [
+            {"id": "gpt", "backend": {"type": "openai", "model": "gpt-5", "base_url": server.base_url(), "cwd": "w"}},
+            {"id": "claude", "backend": {"type": "claude_code"}},
+        ],
+        "orchestrator": {"interactive_mode": {"backend": {"type": "claude", "model": "m", "base_url": server.base_url()}}},
+    });
+    althing.file("team.yaml", team.to_string());
+    let output = run(&althing, &["--offline", "--config", "team.yaml", "--json", "Compare two parsers"]);
+    let output = output.expect_code(0);
+    let result: Value = serde_json::from_str(&output.stdout).unwrap();
+    let agents = result["coordination_summary"]["agents"].as_array().unwrap();
+    assert_eq!(agents.iter().map(|agent| &agent["id"]).collect::<Vec<_>>(), ["gpt", "claude"]);
+    assert!(result["workspace_path"].is_string(), "it has what the config gives it: {result:#}");
+    assert!(output.stderr.contains("gpt (offline model, not an AI)"), "{}", output.stderr);
+    assert!(!output.stderr.contains("API key"), "{}", output.stderr);
+
+    let talk = |args: &[&str]| {
+        let command = althing.again().arg("chat").args(args).stdin("Hello, who are you?\n");
+        command.spawn().wait(LIMIT).expect_code(0)
+    };
+    talk(&["--offline", "--config", "team.yaml"]);
+    // Whoever was played stays played: a session does not turn into one that costs money.
+    let again = talk(&["--continue"]);
+    assert!(again.stdout.contains("offline model"), "{again:?}");
+    assert_eq!(server.requests().len(), 0);
+}
+
+#[test]
+fn what_is_wrong_with_a_config_is_wrong_offline_too() {
+    let althing = with_files();
+    let output =
+        run(&althing, &["--offline", "--config", "wrong.yaml", "--automation", "task"]).expect_code(1);
+    assert!(
+        output.stderr.contains("wrong.yaml:3:21") && output.stderr.contains("opennai"),
+        "{}",
+        output.stderr
+    );
 }

@@ -34,6 +34,7 @@ mod mcp_clients;
 mod modes;
 mod options;
 mod output;
+mod papers;
 mod plans;
 mod programs;
 mod projects;

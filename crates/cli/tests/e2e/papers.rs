@@ -1,0 +1,105 @@
+//! What the examples say is what the binary does: each runs with the command that it names.
+//!
+//! Nothing is sent anywhere: `althing` on the path of these commands is the binary with `--offline`, agents' programs
+//! are stand-ins, and `cargo` only builds what is built already.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use althing_testkit::{Althing, Output};
+use serde_json::Value;
+
+use super::support::{LIMIT, SKY, althing, ensure, in_parallel, run};
+
+/// A program like `claude`: without a screen it gives its last event, in a terminal it says hello and is done.
+const STAND_IN: &str = r#"case " $* " in
+*" -p "*) cat > /dev/null; echo '{"type":"result","subtype":"success","is_error":false,"result":"Three changes.","session_id":"s1"}';;
+*) echo "hello from a stand-in";;
+esac"#;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The binary in a project of its own, as the papers assume it: a repository with sources, the examples beside them.
+fn desk() -> Althing {
+    let althing = althing();
+    let bin = althing.home_dir().join("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    let script = |name: &str, text: &str| {
+        let path = bin.join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    let binary = env!("CARGO_BIN_EXE_althing");
+    let offline = format!(
+        "case \" $* \" in *' --offline '*) exec {binary} \"$@\";; *) exec {binary} \"$@\" --offline;; esac"
+    );
+    script("althing", &offline);
+    script("cargo", "case \"$*\" in 'run --release -- '*) shift 3; exec althing \"$@\";; esac");
+    for program in ["claude", "codex", "gemini", "opencode"] {
+        script(program, STAND_IN);
+    }
+    std::fs::write(bin.join("sky.py"), SKY).unwrap();
+    script("uvx", &format!("exec python3 {}", bin.join("sky.py").display()));
+    std::fs::create_dir_all(althing.work_dir().join("src")).unwrap();
+    althing.file("src/main.rs", "fn main() {}\n");
+    std::os::unix::fs::symlink(root().join("examples"), althing.work_dir().join("examples")).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+    // Where the papers say that state is.
+    let althing = althing.env("PATH", path).env("ALTHING_STATE_DIR", "");
+    let git = "git init -q . && git add src && git -c user.name=n -c user.email=e@e commit -qm 'Begin'";
+    shell(&althing, git).expect_code(0);
+    althing
+}
+
+/// Runs what somebody would type.
+fn shell(althing: &Althing, commands: &str) -> Output {
+    althing.program("sh").args(["-euc", commands]).spawn().wait(LIMIT)
+}
+
+/// What is wrong with a config or a workflow, if anything is: keys are there, and nothing may be warned of.
+fn problems(althing: &Althing, file: &str) -> Result<(), String> {
+    let keys = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"];
+    let keyed =
+        keys.into_iter().fold(althing.again(), |althing, key| althing.env(key, "a-key-for-the-check"));
+    let text = std::fs::read_to_string(althing.work_dir().join(file)).unwrap();
+    let is_workflow = text.lines().any(|line| line == "stages:");
+    let what = if is_workflow { "workflow" } else { "config" };
+    let output = run(&keyed, &[what, "check", "--offline", "--json", file]);
+    let report: Value = serde_json::from_str(&output.stdout).map_err(|_| output.stderr.clone())?;
+    let clean = output.code == Some(0) && report["warnings"] == serde_json::json!([]);
+    ensure(clean, || format!("{file}: {report:#}"))
+}
+
+#[test]
+fn every_example_is_told_of_is_valid_and_runs_with_the_offline_model() {
+    let folder = root().join("examples");
+    let list = std::fs::read_to_string(folder.join("README.md")).unwrap();
+    let entries = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = entries.filter(|path| path.extension().is_some_and(|kind| kind == "yaml"));
+    let names: Vec<String> =
+        files.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect();
+    assert!(names.len() >= 14, "{names:?}");
+    in_parallel(4, names, |name| {
+        ensure(list.contains(&format!("({name})")), || format!("{name} is not in examples/README.md"))?;
+        let desk = desk();
+        problems(&desk, &format!("examples/{name}"))?;
+        let text = std::fs::read_to_string(folder.join(&name)).unwrap();
+        let commands: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("#   ")).collect();
+        ensure(!commands.is_empty(), || format!("{name} does not say how it is run"))?;
+        for command in commands {
+            // Without a task it is a conversation, and somebody has to say something.
+            let has_task = command.contains('"') || command.contains("--execute-plan");
+            let talks = !has_task && command.starts_with("althing --config");
+            let command = match command.strip_prefix("althing ").filter(|_| talks) {
+                Some(rest) => format!("echo 'Compare two parsers' | althing chat --approve always {rest}"),
+                None => command.to_owned(),
+            };
+            let output = shell(&desk, &command);
+            let answered = output.code == Some(0) && !output.stdout.trim().is_empty();
+            ensure(answered, || format!("{name}: {command}\n{}\n{}", output.stdout, output.stderr))?;
+        }
+        Ok(())
+    });
+}
