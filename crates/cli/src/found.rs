@@ -20,8 +20,8 @@ pub fn look(surroundings: &Surroundings) -> Found {
 /// The Ollama of this machine. Whatever goes wrong, there is none.
 fn ollama(surroundings: &Surroundings) -> Option<FoundOllama> {
     let base_url = ollama_url(surroundings);
-    let http = HttpClient::new(&HttpOptions::default()).ok()?;
-    let models = session::runtime().ok()?.block_on(althing_llm::ollama_models(&http, &base_url)).ok()?;
+    let (http, asked) = (HttpClient::new(&HttpOptions::default()).ok()?, base_url.clone());
+    let models = session::apart(async move { althing_llm::ollama_models(&http, &asked).await })?.ok()?;
     (!models.is_empty()).then_some(FoundOllama { base_url, models })
 }
 

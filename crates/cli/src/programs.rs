@@ -1,6 +1,7 @@
 //! What runs the programs of workflows here: on pipes, or in terminals.
 
 use crate::args::Options;
+use crate::session;
 use crate::show;
 use crate::surroundings::Surroundings;
 use althing_protocol::{
@@ -34,14 +35,10 @@ pub fn starter(adapters: Adapters, options: &Options, surroundings: &Surrounding
     let launcher = Launcher::default();
     let accepted = options.unconfined.then(AcceptedByUser::explicitly);
     let trying = launcher.clone();
-    // In a thread of its own: whoever asks may be inside an event loop already.
-    let found = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-        Some(runtime.block_on(althing_runner::detect(&trying, &std::env::temp_dir())))
-    });
-    let confinement = match found.join() {
-        Ok(Some(available)) => available.choose(accepted),
-        _ => Confinement::Refused { why: "what could confine programs here cannot be tried".to_owned() },
+    let found = session::apart(async move { althing_runner::detect(&trying, &std::env::temp_dir()).await });
+    let confinement = match found {
+        Some(available) => available.choose(accepted),
+        None => Confinement::Refused { why: "what could confine programs here cannot be tried".to_owned() },
     };
     Arc::new(Starter {
         adapters,

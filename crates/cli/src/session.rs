@@ -185,6 +185,12 @@ pub fn runtime() -> Result<Runtime, Failure> {
     })
 }
 
+/// Waits for something in a thread of its own: whoever asks may be inside an event loop already, where no other may turn.
+pub fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Option<T> {
+    let waiting = std::thread::spawn(move || Some(runtime().ok()?.block_on(work)));
+    waiting.join().ok().flatten()
+}
+
 /// The signals that ask to stop; from now on they no longer kill the process.
 pub fn signals(runtime: &Runtime) -> Result<StopSignals, Failure> {
     let _inside = runtime.enter();

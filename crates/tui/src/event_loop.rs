@@ -314,17 +314,14 @@ impl Loop {
                         self.app.notify(reason);
                     }
                 }
-                Effect::WriteConfig => match self.outside.write_config() {
-                    Ok(path) if self.app.welcome.is_some() => {
-                        let _ = path;
-                        return Ok(Some(TuiExit::Reload));
-                    }
+                Effect::WriteConfig => match self.aside(|outside| outside.write_config()).await? {
+                    Ok(_) if self.app.welcome.is_some() => return Ok(Some(TuiExit::Reload)),
                     Ok(path) => self.app.notify(format!("wrote {path}: the next session uses it")),
                     Err(reason) => self.app.notify(reason),
                 },
                 Effect::Undo(run) => {
-                    let word = self.outside.undo(&run).unwrap_or_else(|reason| reason);
-                    self.app.notify(word);
+                    let done = self.aside(move |outside| outside.undo(&run)).await?;
+                    self.app.notify(done.unwrap_or_else(|reason| reason));
                 }
                 Effect::Bell => {
                     let mut out = io::stdout();
@@ -347,12 +344,20 @@ impl Loop {
     ) -> io::Result<T> {
         self.keys.stop().await;
         self.guard.lend();
-        let outside = Arc::clone(&self.outside);
-        let done = tokio::task::spawn_blocking(move || work(&*outside)).await;
+        let done = self.aside(work).await;
         self.guard.retake()?;
         self.keys = Keys::listen();
         self.start_over()?;
-        done.map_err(io::Error::other)
+        done
+    }
+
+    /// Does what waits for the disk, the network or a program where waiting is no harm.
+    async fn aside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn Outside) -> T + Send + 'static,
+    ) -> io::Result<T> {
+        let outside = Arc::clone(&self.outside);
+        tokio::task::spawn_blocking(move || work(&*outside)).await.map_err(io::Error::other)
     }
 
     /// Stops as Ctrl+Z does, and comes back to the same screen.

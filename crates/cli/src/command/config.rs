@@ -17,7 +17,10 @@ pub fn run(options: &Options, action: ConfigAction, surroundings: &Surroundings)
             let judge = |name: &str, text: &str| team::check(name, text, surroundings, Purpose::Check);
             Ok(check(&files, options.json, surroundings, &judge))
         }
-        ConfigAction::Init { file, force } => init(&surroundings.cwd.join(file), force, surroundings),
+        ConfigAction::Init { file, force } => {
+            print(&init(&surroundings.cwd.join(file), force, surroundings)?);
+            Ok(Exit::Answered)
+        }
         ConfigAction::Schema { workflow } => {
             let schema = if workflow { althing_config::workflow_schema() } else { althing_config::schema() };
             print(&serde_json::to_string_pretty(&schema).unwrap_or_default());
@@ -85,8 +88,8 @@ fn summary(errors: usize, warnings: usize) -> String {
     }
 }
 
-/// Writes a starter config for what is found here.
-pub fn init(file: &Path, force: bool, surroundings: &Surroundings) -> Result<Exit, Failure> {
+/// Writes a starter config for what is found here; gives what there is to say about it.
+pub fn init(file: &Path, force: bool, surroundings: &Surroundings) -> Result<String, Failure> {
     let found = found::look(surroundings);
     let text = althing_config::starter(&found);
     let failed = |error: std::io::Error| match error.kind() {
@@ -113,10 +116,9 @@ pub fn init(file: &Path, force: bool, surroundings: &Surroundings) -> Result<Exi
         1 => "one agent".to_owned(),
         n => format!("{n} agents"),
     };
-    print(&format!(
+    Ok(format!(
         "wrote {} with {what}; check it with `althing config check {}`",
         file.display(),
         file.display()
-    ));
-    Ok(Exit::Answered)
+    ))
 }

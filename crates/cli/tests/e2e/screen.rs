@@ -126,6 +126,22 @@ fn a_plan_is_made_shown_approved_with_a_remark_and_carried_out() {
 }
 
 #[test]
+fn a_first_start_writes_a_config_where_that_is_asked_for_and_goes_on_with_it() {
+    let althing = bare();
+    let mut terminal = althing.again().terminal(100, 30);
+    terminal.wait_for("write a config here first", LIMIT);
+    terminal.keys("c");
+    terminal.wait_for("using /", LIMIT);
+    assert!(althing.work_dir().join("althing.yaml").is_file());
+    terminal.keys("/config\r");
+    terminal.wait_for("is there already", LIMIT);
+    terminal.keys("\x04");
+    assert_eq!(terminal.wait(LIMIT), 0);
+    let raw = String::from_utf8_lossy(&terminal.raw()).into_owned();
+    assert!(!raw.contains("panicked") && !raw.contains("wrote "), "{raw}");
+}
+
+#[test]
 fn a_first_start_says_what_was_found_and_what_is_missing() {
     let server = FakeModel::start_on_thread(Script::parliament());
     let host = server.base_url().trim_start_matches("http://").trim_end_matches("/v1").to_owned();
