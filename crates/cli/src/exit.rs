@@ -1,6 +1,6 @@
 //! Exit statuses and the failures that end the program before a run does. One place says what each number means.
 
-use althing_protocol::RunEnd;
+use althing_protocol::{JournalError, RunEnd};
 use std::process::ExitCode;
 
 /// What the exit status says.
@@ -52,6 +52,16 @@ impl Failure {
         Self { message: message.into(), hints: Vec::new(), exit: Exit::Usage }
     }
 
+    /// There is no answer, through no fault of whoever asked.
+    pub fn no_answer(message: impl Into<String>) -> Self {
+        Self::usage(message).exit(Exit::NoAnswer)
+    }
+
+    /// With another status.
+    pub fn exit(self, exit: Exit) -> Self {
+        Self { exit, ..self }
+    }
+
     /// With advice.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
@@ -74,5 +84,11 @@ impl From<althing_storage::StorageError> for Failure {
 impl From<althing_llm::BuildError> for Failure {
     fn from(error: althing_llm::BuildError) -> Self {
         Self::usage(error.to_string()).maybe_hint(error.hint())
+    }
+}
+
+impl From<JournalError> for Failure {
+    fn from(error: JournalError) -> Self {
+        Self::no_answer(error.message).maybe_hint(error.hint)
     }
 }

@@ -4,7 +4,7 @@ use crate::args::{Options, StreamEvents};
 use crate::exit::{Exit, Failure};
 use crate::ops;
 use crate::show::{self, Live, Plain};
-use crate::stop::StopSignals;
+use crate::stop::{Asked, StopSignals};
 use crate::surroundings::{Surroundings, SystemClock};
 use althing_engine::{Interest, Orchestrator, Stopped, Submitter, Subscription, WorkflowExecutor};
 use althing_protocol::{
@@ -19,8 +19,6 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 /// How often the live display is redrawn.
 const REDRAW: Duration = Duration::from_millis(125);
-/// How long a shutdown may take before the process ends anyway.
-const SHUTDOWN: Duration = Duration::from_millis(2500);
 
 /// What goes to stdout.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -136,9 +134,8 @@ impl<'a> Follower<'a> {
         let submitter = orchestrator.submitter();
         let signalled = runtime.block_on(self.follow(&mut events, &submitter))?;
         drop((events, submitter));
-        let stopped = orchestrator.join().map_err(|_| Failure {
-            exit: Exit::NoAnswer,
-            ..Failure::usage("the session broke off")
+        let stopped = orchestrator.join().map_err(|_| {
+            Failure::no_answer("the session broke off")
                 .hint(format!("what was shown is on disk; go on with `{}`", self.resume_command))
         })?;
         if let Display::Live(live) = &mut self.display {
@@ -176,24 +173,22 @@ impl<'a> Follower<'a> {
         let mut redraw = tokio::time::interval(REDRAW);
         let live = matches!(self.display, Display::Live(_));
         let mut signalled = false;
-        let mut patience = std::pin::pin!(tokio::time::sleep(Duration::MAX / 4));
         loop {
             tokio::select! {
                 item = events.next() => match item {
                     None => return Ok(signalled),
                     Some(Ok(item)) => self.take(&item),
-                    Some(Err(error)) => return Err(Failure::usage(error.message).maybe_hint(error.hint)),
+                    Some(Err(error)) => return Err(error.into()),
                 },
-                name = self.signals.next() => {
-                    if signalled {
-                        return Err(self.cut_short("asked to stop twice"));
+                asked = self.signals.asked() => match asked {
+                    Asked::Stop(name) => {
+                        signalled = true;
+                        show::say(&format!("{name}: stopping …"));
+                        // A session that has ended already says so itself.
+                        let _ = submitter.submit(Op::Shutdown, Origin::Signal);
                     }
-                    signalled = true;
-                    show::say(&format!("{name}: stopping …"));
-                    patience.as_mut().reset(tokio::time::Instant::now() + SHUTDOWN);
-                    // A session that has ended already says so itself.
-                    let _ = submitter.submit(Op::Shutdown, Origin::Signal);
-                }
+                    Asked::End(why) => return Err(self.cut_short(why)),
+                },
                 line = next(&mut self.ops) => match line {
                     None => self.ops = None,
                     Some(line) if line.trim().is_empty() => {}
@@ -203,7 +198,6 @@ impl<'a> Follower<'a> {
                         Err(why) => show::say(&why),
                     },
                 },
-                () = &mut patience, if signalled => return Err(self.cut_short("stopping took too long")),
                 _ = redraw.tick(), if live => {
                     if let Display::Live(live) = &mut self.display {
                         live.tick(SystemClock.now());
@@ -215,7 +209,7 @@ impl<'a> Follower<'a> {
 
     fn cut_short(&self, why: &str) -> Failure {
         let hint = format!("what was shown is on disk; go on with `{}`", self.resume_command);
-        Failure { exit: Exit::Interrupted, ..Failure::usage(why).hint(hint) }
+        Failure::usage(why).hint(hint).exit(Exit::Interrupted)
     }
 
     fn take(&mut self, item: &FeedItem) {
@@ -263,12 +257,12 @@ impl<'a> Follower<'a> {
 
     fn finish(self, stopped: Stopped, signalled: bool) -> Result<Exit, Failure> {
         match stopped {
-            Stopped::Disk(error) => Err(Failure {
-                exit: if signalled { Exit::Interrupted } else { Exit::NoAnswer },
-                ..Failure::usage(format!("nothing more can be saved: {}", error.message))
+            Stopped::Disk(error) => {
+                Err(Failure::no_answer(format!("nothing more can be saved: {}", error.message))
                     .maybe_hint(error.hint)
                     .hint(format!("then go on with `{}`", self.resume_command))
-            }),
+                    .exit(if signalled { Exit::Interrupted } else { Exit::NoAnswer }))
+            }
             Stopped::Halted(results) => {
                 if self.workflow.is_some() && self.output == Output::Json {
                     self.print_workflow()?;
@@ -286,20 +280,17 @@ impl<'a> Follower<'a> {
 
     /// Prints what came of the session.
     pub fn print_end(mut self) -> Result<Exit, Failure> {
-        if self.workflow.is_some() {
-            return self.print_workflow();
-        }
-        match self.result.take() {
-            Some((end, result)) => {
-                self.print(end, &result)?;
-                match &self.lost {
-                    Some(error) => Err(self.lost_output("stdout", error, &result)),
-                    None => Ok(end.into()),
-                }
-            }
-            None => {
-                Err(Failure { exit: Exit::NoAnswer, ..Failure::usage("the session ended without a result") })
-            }
+        let exit = if self.workflow.is_some() {
+            self.print_workflow()?
+        } else if let Some((end, result)) = self.result.take() {
+            self.print(end, &result)?;
+            end.into()
+        } else {
+            return Err(Failure::no_answer("the session ended without a result"));
+        };
+        match &self.lost {
+            Some(error) => Err(self.unwritten("stdout", error, &self.log_dir)),
+            None => Ok(exit),
         }
     }
 
@@ -325,7 +316,8 @@ impl<'a> Follower<'a> {
             .collect();
         let answer = outputs.join("\n\n");
         if let Some(file) = self.output_file.as_ref().filter(|_| exit == Exit::Answered) {
-            std::fs::write(file, &answer).map_err(|error| self.lost(&file.display().to_string(), &error))?;
+            let lost = |error| self.unwritten(&file.display().to_string(), &error, &self.log_dir);
+            std::fs::write(file, &answer).map_err(lost)?;
         }
         let text = match self.output {
             Output::Json => {
@@ -345,15 +337,17 @@ impl<'a> Follower<'a> {
         };
         let mut out = std::io::stdout().lock();
         match writeln!(out, "{text}").and_then(|()| out.flush()) {
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(self.lost("stdout", &error)),
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                Err(self.unwritten("stdout", &error, &self.log_dir))
+            }
             _ => Ok(exit),
         }
     }
 
-    fn lost(&self, place: &str, error: &std::io::Error) -> Failure {
-        Failure::usage(format!("the result could not be written to {place}: {error}")).hint(format!(
+    fn unwritten(&self, place: &str, error: &std::io::Error, kept: &Path) -> Failure {
+        Failure::usage(format!("what came of it could not be written to {place}: {error}")).hint(format!(
             "it is kept in {} (session {})",
-            self.log_dir.display(),
+            kept.display(),
             self.session
         ))
     }
@@ -363,10 +357,11 @@ impl<'a> Follower<'a> {
         if let Some(error) = result.error.as_ref().filter(|_| end != RunEnd::Answered) {
             show::say(&format!("althing: {error}"));
         }
-        let answer = result.final_answer.as_deref();
+        let (answer, kept) =
+            (result.final_answer.as_deref(), Path::new(&result.log_dir).join("final_answer.md"));
         if let (Some(file), Some(answer)) = (&self.output_file, answer) {
             std::fs::write(file, answer)
-                .map_err(|error| self.lost_output(&file.display().to_string(), &error, result))?;
+                .map_err(|error| self.unwritten(&file.display().to_string(), &error, &kept))?;
         }
         let footer = Self::footer(result);
         let text = match (self.output, answer) {
@@ -384,7 +379,7 @@ impl<'a> Follower<'a> {
         match writeln!(out, "{}", text.trim_end_matches('\n')).and_then(|()| out.flush()) {
             // Whoever read us has enough.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-            Err(error) => Err(self.lost_output("stdout", &error, result)),
+            Err(error) => Err(self.unwritten("stdout", &error, &kept)),
             Ok(()) => Ok(()),
         }
     }
@@ -397,11 +392,6 @@ impl<'a> Follower<'a> {
         }
         let footer = althing_storage::footer(&result.context_path_writes, log_dir);
         footer.map(|footer| format!("\n\n{footer}")).unwrap_or_default()
-    }
-
-    fn lost_output(&self, place: &str, error: &std::io::Error, result: &RunResult) -> Failure {
-        Failure::usage(format!("the answer could not be written to {place}: {error}"))
-            .hint(format!("it is kept in {}/final_answer.md (session {})", result.log_dir, self.session))
     }
 }
 

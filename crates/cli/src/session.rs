@@ -1,7 +1,7 @@
 //! Wires a session: storage below, backends beside, the engine between them.
 
 use crate::args::Options;
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::place::{self, Hands, Places, Walls};
 use crate::programs;
 use crate::project::Project;
@@ -27,7 +27,7 @@ use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
 
 /// How long agents' programs and containers may take to end.
-const CLOSING: Duration = Duration::from_secs(2);
+pub const CLOSING: Duration = Duration::from_secs(2);
 /// How long a disk that takes nothing is waited for.
 const DISK_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -179,10 +179,10 @@ pub fn to_go_on_with(options: &Options, surroundings: &Surroundings) -> Result<O
 
 /// The runtime on which model calls run: one thread, since they mostly wait.
 pub fn runtime() -> Result<Runtime, Failure> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| Failure {
-        exit: Exit::NoAnswer,
-        ..Failure::usage(format!("the system gives no event loop: {error}"))
-    })
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::no_answer(format!("the system gives no event loop: {error}")))
 }
 
 /// Waits for something in a thread of its own: whoever asks may be inside an event loop already, where no other may turn.
@@ -194,10 +194,7 @@ pub fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) 
 /// The signals that ask to stop; from now on they no longer kill the process.
 pub fn signals(runtime: &Runtime) -> Result<StopSignals, Failure> {
     let _inside = runtime.enter();
-    StopSignals::listen().map_err(|error| Failure {
-        exit: Exit::NoAnswer,
-        ..Failure::usage(format!("signals cannot be heard: {error}"))
-    })
+    StopSignals::listen().map_err(|error| Failure::no_answer(format!("signals cannot be heard: {error}")))
 }
 
 /// The places where a session's agents work, those of them that have hands.
@@ -363,8 +360,6 @@ pub fn open(
         runtime: runtime.clone(),
         disk_patience: DISK_PATIENCE,
     };
-    Orchestrator::open(parts, opening).map_err(|error| Failure {
-        exit: Exit::NoAnswer,
-        ..Failure::usage(format!("the system gives no thread: {error}"))
-    })
+    Orchestrator::open(parts, opening)
+        .map_err(|error| Failure::no_answer(format!("the system gives no thread: {error}")))
 }

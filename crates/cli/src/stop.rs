@@ -1,12 +1,27 @@
 //! Signals that ask the program to stop.
 
+use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
+
+/// How long stopping may take before the process ends anyway.
+const PATIENCE: Duration = Duration::from_millis(2500);
 
 /// The signals that ask to stop.
 pub struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
+    /// When it must be over, once it was asked for.
+    until: Option<Instant>,
+}
+
+/// What is asked for.
+pub enum Asked {
+    /// To stop, by the signal of this name.
+    Stop(&'static str),
+    /// To end as things are, and why.
+    End(&'static str),
 }
 
 impl StopSignals {
@@ -16,7 +31,21 @@ impl StopSignals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hangup: signal(SignalKind::hangup())?,
+            until: None,
         })
+    }
+
+    /// Waits until it is asked to stop; after that, until it is asked again or stopping has taken too long.
+    pub async fn asked(&mut self) -> Asked {
+        let Some(until) = self.until else {
+            let name = self.next().await;
+            self.until = Some(Instant::now() + PATIENCE);
+            return Asked::Stop(name);
+        };
+        tokio::select! {
+            _ = self.next() => Asked::End("asked to stop twice"),
+            () = tokio::time::sleep_until(until) => Asked::End("stopping took too long"),
+        }
     }
 
     /// Waits for a blocking job in a thread of its own, or for a signal: then the job is left behind.

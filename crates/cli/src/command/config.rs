@@ -3,7 +3,7 @@
 use crate::args::{ConfigAction, Options};
 use crate::exit::{Exit, Failure};
 use crate::found;
-use crate::show;
+use crate::show::{self, print};
 use crate::surroundings::Surroundings;
 use crate::team;
 use crate::trust::Trust;
@@ -27,11 +27,6 @@ pub fn run(options: &Options, action: ConfigAction, surroundings: &Surroundings)
             Ok(Exit::Answered)
         }
     }
-}
-
-fn print(text: &str) {
-    // A reader that went away has enough.
-    let _ = writeln!(std::io::stdout().lock(), "{text}");
 }
 
 /// Says everything that is wrong with files, as `judge` finds it.

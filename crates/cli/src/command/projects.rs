@@ -3,11 +3,10 @@
 use crate::args::{Options, ProjectsAction};
 use crate::exit::{Exit, Failure};
 use crate::project;
-use crate::show::{clean_line, clean_text};
+use crate::show::{clean_line, clean_text, print};
 use crate::surroundings::Surroundings;
 use althing_storage::{ProjectEntry, ProjectWorkspace};
 use serde_json::{Value, json};
-use std::io::Write;
 use std::path::Path;
 
 pub fn run(
@@ -30,11 +29,6 @@ pub fn run(
         }
     }
     Ok(Exit::Answered)
-}
-
-fn print(text: &str) {
-    // A reader that went away has enough.
-    let _ = writeln!(std::io::stdout().lock(), "{text}");
 }
 
 fn unknown(which: &Path) -> Failure {

@@ -2,12 +2,11 @@
 
 use crate::args::{Options, SessionsAction};
 use crate::exit::{Exit, Failure};
-use crate::show::{self, clean_line};
+use crate::show::{self, clean_line, print};
 use crate::surroundings::{Surroundings, SystemClock};
 use althing_protocol::{Clock, SessionId, SessionState, Timestamp};
 use althing_storage::{ReadSession, SessionManager, SessionSummary};
 use serde_json::{Value, json};
-use std::io::Write;
 
 /// How much of a goal a line shows.
 const GOAL_CHARS: usize = 60;
@@ -53,11 +52,6 @@ pub fn run(
         }
         Some(SessionsAction::Prune { older_than }) => prune(&state, older_than),
     }
-}
-
-fn print(text: &str) {
-    // A reader that went away has enough.
-    let _ = writeln!(std::io::stdout().lock(), "{text}");
 }
 
 fn list(state: &SessionManager, as_json: bool) -> Result<Exit, Failure> {

@@ -63,6 +63,12 @@ pub fn say(text: &str) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
+/// One line, or several, on stdout: what was asked for. A reader that went away has enough.
+pub fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+}
+
 /// One line on stderr that is a secret, for the one who asked for it.
 pub fn say_secret(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");

@@ -248,11 +248,14 @@ fn a_reader_that_goes_away_early_does_not_stop_or_hang_the_run() {
 fn output_that_cannot_be_written_is_not_passed_over_in_silence() {
     let scene = Scene::new(1, Script::parliament());
     let text = std::fs::read(scene.althing.work_dir().join("team.yaml")).unwrap();
-    for args in ["task", "--json task", "--stream-events task"] {
+    let task = r#"{"id": "one", "agent": "command", "command": ["true"], "executionMode": "headless", "prompt": ""}"#;
+    let flow = format!(r#"{{"name": "flow", "stages": [{{"name": "one", "tasks": [{task}]}}]}}"#);
+    for args in ["task", "--json task", "--stream-events task", "--stream-events workflow run flow.yaml"] {
         let line =
             format!("{} --config team.yaml --automation {args} > /dev/full", env!("CARGO_BIN_EXE_althing"));
         let shell = althing_testkit::Althing::new("/bin/sh").args(["-c", &line]);
         shell.file("team.yaml", &text);
+        shell.file("flow.yaml", &flow);
         let output = shell.spawn().wait(LIMIT);
         assert_ne!(output.code, Some(0), "{args}: {}", output.stderr);
         assert!(output.stderr.contains("stdout"), "{args}: {}", output.stderr);
