@@ -1,6 +1,7 @@
 //! What a conversation is made of: the agent that is talked to, and the team that its runs are made of.
 
-use crate::args::{Options, Single};
+use crate::args::Options;
+use crate::choice::Choice;
 use crate::context;
 use crate::exit::Failure;
 use crate::project::{Project, with_project};
@@ -8,7 +9,8 @@ use crate::session::{self, Cast};
 use crate::surroundings::Surroundings;
 use crate::team::Team;
 use althing_protocol::{
-    AgentId, AgentMode, ChatSpec, ContextPath, HandsConfig, InteractiveAgent, Millis, ModeChoice, TeamSpec,
+    AgentConfig, AgentId, BackendConfig, ChatSpec, ContextPath, HandsConfig, InteractiveAgent, Member,
+    TeamSpec,
 };
 use std::path::PathBuf;
 
@@ -21,6 +23,7 @@ pub struct Conversation {
 /// Makes the conversation that a team and these options mean. `attended`: whether a person may override winners.
 pub fn assemble(
     team: &Team,
+    choice: &Choice,
     options: &Options,
     attended: bool,
     project: Option<&Project>,
@@ -32,20 +35,19 @@ pub fn assemble(
     let agent = match team.interactive() {
         None => None,
         Some(config) => {
-            let first = team.config.agents.first();
-            let backend = config.backend.clone().or_else(|| first.map(|agent| agent.backend.clone()));
-            let backend = backend.ok_or_else(|| Failure::usage("there is no agent to talk to"))?;
+            let first = first(team, &cast.members);
+            let backend = backend(config.backend.as_ref(), first)?;
             // Its own id, which no agent of the team has.
             let mut id = "interactive".to_owned();
             while cast.members.iter().any(|member| member.id.as_str() == id) {
                 id.push('_');
             }
             let id = AgentId::from(id.as_str());
-            let mut member = cast.add(&id, &backend, team, options, surroundings)?;
+            let mut member = cast.add(&id, backend, team, options, surroundings)?;
             // Who it is, is told by the config only where the agent is the first one itself.
             member.system_message =
                 first.filter(|_| config.backend.is_none()).and_then(|agent| agent.system_message.clone());
-            cast.hands.insert(id, hands(team));
+            cast.hands.insert(id, hands(team, first));
             Some(InteractiveAgent {
                 member,
                 require_approval: config.require_approval,
@@ -56,7 +58,7 @@ pub fn assemble(
         }
     };
     let spec =
-        ChatSpec { agent, team: team_spec, project: project.map(Project::dir), modes: toggled(options) };
+        ChatSpec { agent, team: team_spec, project: project.map(Project::dir), modes: choice.modes(options) };
     Ok(Conversation { spec, cast })
 }
 
@@ -69,21 +71,33 @@ pub fn recast(
 ) -> Result<Cast, Failure> {
     let mut cast = session::cast(team, None, options, surroundings)?;
     if let Some(agent) = &spec.agent {
-        let first = team.config.agents.first();
-        let own = team.config.interactive.as_ref().and_then(|config| config.backend.clone());
-        let backend = own.or_else(|| first.map(|agent| agent.backend.clone()));
-        let backend = backend.ok_or_else(|| Failure::usage("there is no agent to talk to"))?;
-        cast.add(&agent.member.id, &backend, team, options, surroundings)?;
-        cast.hands.insert(agent.member.id.clone(), hands(team));
+        let first = first(team, &spec.team.members);
+        let own = team.config.interactive.as_ref().and_then(|config| config.backend.as_ref());
+        cast.add(&agent.member.id, backend(own, first)?, team, options, surroundings)?;
+        cast.hands.insert(agent.member.id.clone(), hands(team, first));
     }
     Ok(cast)
 }
 
+/// The agent that whoever is talked to takes after, where the config says nothing else: the first of those who take part.
+fn first<'a>(team: &'a Team, members: &[Member]) -> Option<&'a AgentConfig> {
+    let id = members.first().map(|member| &member.id);
+    team.config.agents.iter().find(|agent| Some(&agent.id) == id)
+}
+
+/// What whoever is talked to runs on.
+fn backend<'a>(
+    own: Option<&'a BackendConfig>,
+    first: Option<&'a AgentConfig>,
+) -> Result<&'a BackendConfig, Failure> {
+    own.or(first.map(|agent| &agent.backend)).ok_or_else(|| Failure::usage("there is no agent to talk to"))
+}
+
 /// The MCP servers of the interactive agent, and the tools it does not get: its own backend's, else the first agent's.
-fn hands(team: &Team) -> HandsConfig {
+fn hands(team: &Team, first: Option<&AgentConfig>) -> HandsConfig {
     let own = team.config.interactive.as_ref().map(|config| &config.hands);
     let own = own.filter(|hands| !hands.mcp_servers.is_empty() || !hands.excluded_tools.is_empty());
-    let hands = own.or_else(|| team.config.agents.first().map(|agent| &agent.hands)).cloned();
+    let hands = own.or_else(|| first.map(|agent| &agent.hands)).cloned();
     let HandsConfig { mcp_servers, excluded_tools, .. } = hands.unwrap_or_default();
     HandsConfig { mcp_servers, excluded_tools, ..HandsConfig::default() }
 }
@@ -109,29 +123,9 @@ pub fn team_spec(
     options: &Options,
     attended: bool,
 ) -> TeamSpec {
-    let mut rules = team.config.rules.clone();
+    let mut rules = team.rules(options);
     if !attended {
         rules.override_window = None;
     }
-    if let Some(seconds) = options.orchestrator_timeout {
-        rules.limits.orchestrator = Millis::from_secs(seconds);
-    }
-    if let Some(dollars) = options.max_cost {
-        rules.limits.cost_micro_usd = Some((dollars * 1e6).ceil() as u64);
-    }
     TeamSpec { members: cast.members.clone(), rules, context_paths }
-}
-
-/// What the user toggled on the command line.
-fn toggled(options: &Options) -> ModeChoice {
-    let agent = match &options.single_agent {
-        Some(Single::Named(id)) => Some(AgentId::from(id.as_str())),
-        Some(Single::First) | None => None,
-    };
-    ModeChoice {
-        agent_mode: options.single_agent.as_ref().map(|_| AgentMode::Single),
-        agent,
-        refinement: options.quick.then_some(false),
-        planning: options.plan.then_some(true),
-    }
 }

@@ -8,6 +8,7 @@
 )]
 
 mod args;
+mod choice;
 mod command;
 mod context;
 mod conversation;

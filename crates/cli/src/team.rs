@@ -8,7 +8,7 @@ use crate::show;
 use crate::surroundings::Surroundings;
 use crate::trust::Trust;
 use althing_config::{Found, Purpose, Report, Source, Style, starter};
-use althing_protocol::{BackendConfig, Config, InteractiveConfig, SessionOpened};
+use althing_protocol::{BackendConfig, Config, InteractiveConfig, Millis, RunRules, SessionOpened};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -41,6 +41,18 @@ impl Team {
         for text in self.problems.iter().chain(&self.notes) {
             show::say(text);
         }
+    }
+
+    /// The rules of its runs, within the limits of the command line.
+    pub fn rules(&self, options: &Options) -> RunRules {
+        let mut rules = self.config.rules.clone();
+        if let Some(seconds) = options.orchestrator_timeout {
+            rules.limits.orchestrator = Millis::from_secs(seconds);
+        }
+        if let Some(dollars) = options.max_cost {
+            rules.limits.cost_micro_usd = Some((dollars * 1e6).ceil() as u64);
+        }
+        rules
     }
 
     /// The conversation's settings. A config file that does not mention it has none; without a file it is on.

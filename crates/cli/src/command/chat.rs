@@ -3,13 +3,14 @@
 
 use super::resume::Reopened;
 use crate::args::{Approve, Options};
+use crate::choice::Choice;
 use crate::conversation::{self, Conversation};
 use crate::exit::{Exit, Failure};
 use crate::ops;
 use crate::project;
 use crate::session::{self, Begun, NewSession};
-use crate::show;
-use crate::stop::StopSignals;
+use crate::show::{self, print};
+use crate::stop::{Asked, StopSignals};
 use crate::surroundings::Surroundings;
 use crate::team;
 use althing_engine::{Interest, Stopped, Submitter, Subscription};
@@ -18,7 +19,6 @@ use althing_protocol::{
     LaunchRun, ModeChoice, NoticeLevel, Op, Origin, Phase, Proposal, RunResult, RunStatus, Seq, SessionKind,
     TaskId, TaskSpec, Verdict,
 };
-use std::io::Write;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 pub fn run(options: &Options, approve: Approve, surroundings: &Surroundings) -> Result<Exit, Failure> {
@@ -28,11 +28,13 @@ pub fn run(options: &Options, approve: Approve, surroundings: &Surroundings) -> 
         let Reopened { begun, events } = super::resume::reopen(&id, options, surroundings, &runtime)?;
         (begun, events)
     } else {
-        let team = team::assemble(options, surroundings)?;
+        let mut team = team::assemble(options, surroundings)?;
+        let choice = Choice::without_task(options, &team)?;
+        choice.narrow(&mut team);
         team.tell();
         let project = project::named(options, surroundings)?;
         let Conversation { spec, cast } =
-            conversation::assemble(&team, options, false, project.as_deref(), surroundings)?;
+            conversation::assemble(&team, &choice, options, false, project.as_deref(), surroundings)?;
         let (goal, op) = ("conversation".to_owned(), Op::StartChat { spec: Box::new(spec) });
         let new = NewSession { kind: SessionKind::Chat, goal, op, project };
         (runtime.block_on(session::begin(new, &team, cast, None, options, surroundings))?, Vec::new())
@@ -58,15 +60,19 @@ pub fn run(options: &Options, approve: Approve, surroundings: &Surroundings) -> 
     chat.consider();
     let from = history.last().map_or(Seq(0), |event| event.seq);
     let mut events = orchestrator.feed().subscribe(from, Interest::Facts);
-    let (signalled, failed) = runtime.block_on(chat.converse(&mut events, signals))?;
+    let ended = runtime.block_on(chat.converse(&mut events, signals));
     drop(events);
+    let Ok((signalled, failed)) = ended else {
+        session::close(&places, &runtime);
+        return ended.map(|_| Exit::NoAnswer);
+    };
     let stopped = orchestrator.join();
     session::close(&places, &runtime);
     match stopped {
-        Ok(Stopped::Disk(error)) => Err(Failure {
-            exit: Exit::NoAnswer,
-            ..Failure::usage(format!("nothing more can be saved: {}", error.message)).maybe_hint(error.hint)
-        }),
+        Ok(Stopped::Disk(error)) => {
+            let message = format!("nothing more can be saved: {}", error.message);
+            Err(Failure::no_answer(message).maybe_hint(error.hint))
+        }
         Ok(Stopped::Finished | Stopped::Halted(_)) => {
             if signalled {
                 show::say(&format!("interrupted; go on with `althing chat --session {id}`"));
@@ -74,7 +80,7 @@ pub fn run(options: &Options, approve: Approve, surroundings: &Surroundings) -> 
             }
             Ok(if failed { Exit::NoAnswer } else { Exit::Answered })
         }
-        Err(_) => Err(Failure { exit: Exit::NoAnswer, ..Failure::usage("the session broke off") }),
+        Err(_) => Err(Failure::no_answer("the session broke off")),
     }
 }
 
@@ -125,7 +131,7 @@ impl Chat {
                     None => return Ok((signalled, self.failed)),
                     Some(Ok(FeedItem::Event(event))) => self.take(&event),
                     Some(Ok(FeedItem::Progress(_))) => {}
-                    Some(Err(error)) => return Err(Failure::usage(error.message).maybe_hint(error.hint)),
+                    Some(Err(error)) => return Err(error.into()),
                 },
                 line = next_line => if let Some(line) = line {
                     self.hear(&line);
@@ -133,12 +139,14 @@ impl Chat {
                     self.lines = None;
                     self.nobody_answers();
                 },
-                name = signals.next(), if !signalled => {
-                    signalled = true;
-                    self.leaving = true;
-                    show::say(&format!("{name}: stopping …"));
-                    let _ = self.submitter.submit(Op::Shutdown, Origin::Signal);
-                }
+                asked = signals.asked() => match asked {
+                    Asked::Stop(name) => {
+                        (signalled, self.leaving) = (true, true);
+                        show::say(&format!("{name}: stopping …"));
+                        let _ = self.submitter.submit(Op::Shutdown, Origin::Signal);
+                    }
+                    Asked::End(why) => return Err(Failure::usage(why).exit(Exit::Interrupted)),
+                },
             }
         }
     }
@@ -363,10 +371,4 @@ fn ask(kind: &InteractionKind) {
 
 fn first_line(text: &str) -> String {
     show::clean_line(text.lines().next().unwrap_or_default())
-}
-
-fn print(text: &str) {
-    let mut out = std::io::stdout().lock();
-    // A reader that went away has enough.
-    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }

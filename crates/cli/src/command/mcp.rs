@@ -1,6 +1,7 @@
 //! `althing mcp`: serves `launch_run` to MCP clients, over stdio or streamable HTTP.
 
 use crate::args::Options;
+use crate::choice::Choice;
 use crate::desk::RunDesk;
 use crate::exit::{Exit, Failure};
 use crate::session;
@@ -28,7 +29,8 @@ pub struct Serving {
 pub fn run(options: &Options, serving: &Serving, surroundings: Surroundings) -> Result<Exit, Failure> {
     let runtime = session::runtime()?;
     let mut signals = session::signals(&runtime)?;
-    let team = team::assemble(options, &surroundings)?;
+    let mut team = team::assemble(options, &surroundings)?;
+    Choice::without_task(options, &team)?.narrow_to_run(&mut team);
     team.tell();
     // A call from outside counts as approved by its client, unless the config wants a person to say so.
     let asked = team.config.interactive.as_ref().filter(|_| team.is_from_file());

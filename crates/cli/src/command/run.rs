@@ -1,6 +1,7 @@
 //! `althing [OPTIONS] TASK`: one run, from a task to its final answer.
 
-use crate::args::{Options, Single};
+use crate::args::Options;
+use crate::choice::Choice;
 use crate::context;
 use crate::exit::Exit;
 use crate::exit::Failure;
@@ -12,7 +13,7 @@ use crate::show;
 use crate::stop::StopSignals;
 use crate::surroundings::Surroundings;
 use crate::team::{self, Team};
-use althing_protocol::{AgentMode, ContextPath, Member, Millis, Modes, Op, RunSpec, Seq, SessionKind};
+use althing_protocol::{AgentMode, ContextPath, Member, Modes, Op, RunSpec, Seq, SessionKind};
 use althing_storage::{PlanError, PlanStore, StoredPlan};
 use std::io::Read;
 use std::path::PathBuf;
@@ -23,12 +24,15 @@ use tokio::runtime::Runtime;
 const MOST_TASK_BYTES: u64 = 4 << 20;
 
 pub fn run(options: &Options, task: Option<&str>, surroundings: &Surroundings) -> Result<Exit, Failure> {
+    if options.session.is_some() || options.go_on {
+        return Err(Failure::usage("a conversation is gone on with on the screen or by `althing chat`")
+            .hint("`althing chat --session ID` takes the message from stdin"));
+    }
     // First of all, so that no signal finds us unprepared.
     let runtime = session::runtime()?;
     let mut signals = session::signals(&runtime)?;
     let mut team = team::assemble(options, surroundings)?;
-    let mut choice = Choice::new(options, task.map(str::to_owned));
-    choice.settle(&team)?;
+    let mut choice = Choice::of(options, task.map(str::to_owned), &team)?;
     let plan = match &options.execute_plan {
         Some(which) => Some(kept_plan(which, options, surroundings)?),
         None => None,
@@ -37,7 +41,7 @@ pub fn run(options: &Options, task: Option<&str>, surroundings: &Surroundings) -
         (Some(plan), None) => plan.goal().to_owned(),
         (_, task) => read_task(task, &runtime, &mut signals)?,
     };
-    choice.narrow(&mut team);
+    choice.narrow_to_run(&mut team);
     let home = surroundings.variable("HOME").map(PathBuf::from);
     let from = context::From { cwd: &surroundings.cwd, home: home.as_deref() };
     let (context_paths, task) =
@@ -49,7 +53,7 @@ pub fn run(options: &Options, task: Option<&str>, surroundings: &Surroundings) -
         let Followed { exit, result } = stage.run(&task, None, true, signals)?;
         let kept = result.and_then(|result| result.plan).filter(|_| exit == Exit::Answered);
         let Some(kept) = kept else {
-            return Err(Failure { exit, ..Failure::usage("there is no plan that could be carried out") });
+            return Err(Failure::usage("there is no plan that could be carried out").exit(exit));
         };
         show::say(&format!("plan kept in {}", kept.path));
         let plan = kept_plan(&kept.path, options, surroundings)?;
@@ -120,64 +124,13 @@ impl Stage<'_> {
     }
 }
 
-/// Which agents take part, and whether the word after `--single-agent` was an agent or the task.
-struct Choice {
-    task: Option<String>,
-    single: Option<Single>,
-    agents: Vec<String>,
-}
-
-impl Choice {
-    fn new(options: &Options, task: Option<String>) -> Self {
-        Self { task, single: options.single_agent.clone(), agents: options.agents.clone() }
-    }
-
-    fn settle(&mut self, team: &Team) -> Result<(), Failure> {
-        let known = |id: &str| team.config.agents.iter().any(|agent| agent.id.as_str() == id);
-        if let Some(Single::Named(id)) = &self.single
-            && !known(id)
-            && self.task.is_none()
-        {
-            self.task = Some(id.clone());
-            self.single = Some(Single::First);
-        }
-        let single = match &self.single {
-            Some(Single::Named(id)) => Some(id),
-            Some(Single::First) | None => None,
-        };
-        match self.agents.iter().chain(single).find(|id| !known(id)) {
-            None => Ok(()),
-            Some(unknown) => {
-                let ids: Vec<&str> = team.config.agents.iter().map(|agent| agent.id.as_str()).collect();
-                Err(Failure::usage(format!("there is no agent `{unknown}`"))
-                    .hint(format!("the agents are: {}", ids.join(", "))))
-            }
-        }
-    }
-
-    /// Leaves only those who take part.
-    fn narrow(&self, team: &mut Team) {
-        let agents = &mut team.config.agents;
-        if !self.agents.is_empty() {
-            agents.retain(|agent| self.agents.iter().any(|id| id == agent.id.as_str()));
-        }
-        match &self.single {
-            Some(Single::Named(id)) => agents.retain(|agent| agent.id.as_str() == id),
-            Some(Single::First) => agents.truncate(1),
-            None => {}
-        }
-    }
-}
-
 fn read_task(task: Option<String>, runtime: &Runtime, signals: &mut StopSignals) -> Result<String, Failure> {
     let task = match task {
         Some(dash) if dash == "-" => match runtime.block_on(signals.unless(read_stdin)) {
             Ok(text) => text?,
             Err(signal) => {
-                return Err(Failure {
-                    exit: Exit::Interrupted,
-                    ..Failure::usage(format!("{signal}: nothing was started"))
-                });
+                let failure = Failure::usage(format!("{signal}: nothing was started"));
+                return Err(failure.exit(Exit::Interrupted));
             }
         },
         Some(task) => task,
@@ -232,15 +185,9 @@ fn spec(
 ) -> RunSpec {
     let agent_mode = if members.len() == 1 { AgentMode::Single } else { AgentMode::Multi };
     let modes = Modes { agent_mode, refinement: !options.quick, planning: false };
-    let mut rules = team.config.rules.clone().with(&modes.overrides());
+    let mut rules = team.rules(options).with(&modes.overrides());
     // Nobody is there to override the winner.
     rules.override_window = None;
-    if let Some(seconds) = options.orchestrator_timeout {
-        rules.limits.orchestrator = Millis::from_secs(seconds);
-    }
-    if let Some(dollars) = options.max_cost {
-        rules.limits.cost_micro_usd = Some((dollars * 1e6).ceil() as u64);
-    }
     RunSpec {
         task,
         context: None,

@@ -2,6 +2,7 @@
 //! workflow's tasks, until they are.
 
 use crate::args::Options;
+use crate::choice::Choice;
 use crate::conversation::{self, Conversation};
 use crate::exit::{Exit, Failure};
 use crate::follow::Follower;
@@ -38,7 +39,7 @@ pub fn run(options: &Options, task: Option<String>, surroundings: &Surroundings)
     let mut first_message = task;
     let mut next = session::to_go_on_with(&options, surroundings)?;
     loop {
-        let shown = Shown::open(next.take(), first_message.take(), &options, surroundings, &runtime)?;
+        let shown = Shown::open(next.take(), first_message.take(), &mut options, surroundings, &runtime)?;
         let id = shown.begun.id.clone();
         let (left, _) = shown.until_left(&options, surroundings, &runtime)?;
         if matches!(left, TuiExit::Quit | TuiExit::Stopped) {
@@ -88,7 +89,7 @@ impl Shown {
     fn open(
         id: Option<SessionId>,
         first_message: Option<String>,
-        options: &Options,
+        options: &mut Options,
         surroundings: &Surroundings,
         runtime: &Runtime,
     ) -> Result<Self, Failure> {
@@ -99,12 +100,16 @@ impl Shown {
             (screen.first_message, screen.notes) = (first_message, hold.heard());
             return Ok(Self { begun: reopened.begun, screen, hold });
         }
-        let team = team::assemble(options, surroundings)?;
+        let mut team = team::assemble(options, surroundings)?;
+        let mut choice = Choice::of(options, first_message, &team)?;
+        choice.narrow(&mut team);
+        // What was the first message is not said again in the next session.
+        options.single_agent.clone_from(&choice.single);
         let project = project::named(options, surroundings)?;
         let Conversation { spec, cast } =
-            conversation::assemble(&team, options, true, project.as_deref(), surroundings)?;
+            conversation::assemble(&team, &choice, options, true, project.as_deref(), surroundings)?;
         let mut screen = look(Some(&spec), surroundings);
-        screen.first_message = first_message;
+        screen.first_message = choice.task.take();
         (screen.problems, screen.notes) = (team.problems.clone(), team.notes.clone());
         screen.welcome = welcome(&team, options, surroundings);
         let goal = screen.first_message.clone().unwrap_or_else(|| "conversation".to_owned());
@@ -136,7 +141,7 @@ impl Shown {
             runtime.block_on(async { tokio::task::spawn_blocking(move || orchestrator.join()).await });
         session::close(&places, runtime);
         let Ok(Ok(stopped)) = joined else {
-            return Err(Failure { exit: Exit::NoAnswer, ..Failure::usage("the session broke off") });
+            return Err(Failure::no_answer("the session broke off"));
         };
         let left = left.map_err(|error| Failure::usage(format!("the terminal cannot be used: {error}")))?;
         Ok((left, stopped))

@@ -1,6 +1,7 @@
 //! `althing workflow run FILE` and `workflow check FILE…`: stages of programs and runs.
 
 use crate::args::{Options, WorkflowAction};
+use crate::choice::Choice;
 use crate::conversation;
 use crate::exit::{Exit, Failure};
 use crate::follow::Follower;
@@ -12,7 +13,7 @@ use crate::team::{self, Team};
 use crate::{programs, secrets};
 use althing_config::{Purpose, Report, Source, WorkflowFile, WorkflowSurroundings};
 use althing_engine::{Consent, resolve_launch};
-use althing_protocol::{ContextPath, LaunchRun, ModeChoice, Op, Seq, SessionKind, TeamSpec, WorkflowSpec};
+use althing_protocol::{LaunchRun, ModeChoice, Op, Seq, SessionKind, TeamSpec, WorkflowSpec};
 use std::path::{Path, PathBuf};
 
 pub fn run(options: &Options, action: WorkflowAction, surroundings: &Surroundings) -> Result<Exit, Failure> {
@@ -25,7 +26,8 @@ pub fn run(options: &Options, action: WorkflowAction, surroundings: &Surrounding
 fn start(options: &Options, file: &Path, surroundings: &Surroundings) -> Result<Exit, Failure> {
     let runtime = session::runtime()?;
     let signals = session::signals(&runtime)?;
-    let team = team::assemble(options, surroundings)?;
+    let mut team = team::assemble(options, surroundings)?;
+    Choice::without_task(options, &team)?.narrow_to_run(&mut team);
     let path = surroundings.cwd.join(file);
     let text = team::read_config(&path)?;
     let (workflow, report) = load(file, &text, &team, Purpose::Run, surroundings);
@@ -43,7 +45,9 @@ fn start(options: &Options, file: &Path, surroundings: &Surroundings) -> Result<
     } else {
         Cast::default()
     };
-    let spec = resolve(workflow, &path, &text, &team, &cast, about)?;
+    // Nobody is there to override a winner.
+    let team_spec = conversation::team_spec(&team, &cast, about, options, false);
+    let spec = resolve(workflow, &path, &text, &team_spec)?;
     let goal = if spec.goal.is_empty() { spec.name.clone() } else { spec.goal.clone() };
     let op = Op::StartWorkflow { spec: Box::new(spec) };
     let new = NewSession { kind: SessionKind::Workflow, goal, op, project };
@@ -72,17 +76,11 @@ fn resolve(
     workflow: WorkflowFile,
     path: &Path,
     text: &str,
-    team: &Team,
-    cast: &Cast,
-    context_paths: Vec<ContextPath>,
+    team: &TeamSpec,
 ) -> Result<WorkflowSpec, Failure> {
-    let mut rules = team.config.rules.clone();
-    // Nobody is there to override a winner.
-    rules.override_window = None;
-    let team_spec = TeamSpec { members: cast.members.clone(), rules, context_paths };
     let run = |launch: LaunchRun| {
         // Whoever wrote the file stands for what it asks for.
-        resolve_launch(&team_spec, &launch, &ModeChoice::default(), Consent::Person, fastrand::u64(..))
+        resolve_launch(team, &launch, &ModeChoice::default(), Consent::Person, fastrand::u64(..))
             .map(|launch| launch.spec)
             .map_err(|why| Failure::usage(format!("{}: {why}", path.display())))
     };

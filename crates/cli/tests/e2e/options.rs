@@ -56,6 +56,27 @@ fn an_agent_that_is_not_there_is_refused_with_the_ids_that_are() {
 }
 
 #[test]
+fn in_a_conversation_too_only_the_agents_that_are_named_take_part() {
+    let scene = Scene::new(3, Script::parliament());
+    let chat = || scene.althing.again().args(["chat", "--config", "team.yaml"]).stdin("task\n");
+    chat().args(["--agents", "b,c"]).spawn().wait(LIMIT).expect_code(0);
+    let models: Vec<String> = scene.calls().into_keys().collect();
+    assert_eq!(models, ["model-b", "model-c"]);
+    let refused = chat().args(["--agents", "b,zoe"]).spawn().wait(LIMIT).expect_code(1);
+    assert!(refused.stderr.contains("no agent `zoe`"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_single_run_does_not_pretend_to_go_on_in_a_conversation() {
+    let scene = Scene::new(1, Script::parliament());
+    for args in [&["--continue", "task"][..], &["--session", "20261115-095612-7f3a", "task"]] {
+        let output = scene.run(args).expect_code(1);
+        assert!(output.stderr.contains("althing chat"), "{}", output.stderr);
+    }
+    assert_eq!(scene.server.request_count(), 0);
+}
+
+#[test]
 fn a_config_with_one_agent_is_a_run_of_a_single_agent() {
     let scene = Scene::new(1, Script::parliament());
     let result = scene.result(&["task"]);

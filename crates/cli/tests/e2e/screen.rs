@@ -64,6 +64,18 @@ fn a_task_on_the_command_line_is_the_first_message() {
 }
 
 #[test]
+fn the_word_after_single_agent_is_the_first_message_where_no_agent_is_called_so() {
+    let scene = Scene::new(2, Script::parliament());
+    let command = scene.althing.again().args(["--config", "team.yaml", "--single-agent", "What is new?"]);
+    let mut terminal = command.terminal(90, 30);
+    terminal.wait_for("Run: What is new?", LIMIT);
+    terminal.wait_for("Complete ✓", LIMIT);
+    assert_eq!(scene.calls().into_keys().collect::<Vec<_>>(), ["model-a"]);
+    terminal.keys("\x04");
+    assert_eq!(terminal.wait(LIMIT), 0);
+}
+
+#[test]
 fn small_and_large_terminals_and_changes_of_size_are_borne() {
     for (cols, rows) in [(40, 12), (80, 24), (200, 50)] {
         let mut terminal = offline(cols, rows);

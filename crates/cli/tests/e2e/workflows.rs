@@ -143,6 +143,18 @@ fn a_run_of_agents_is_a_task_and_its_answer_goes_on() {
     assert!(super::support::texts(first).contains("Write about the log"), "the template is filled in");
 }
 
+#[test]
+fn the_limits_of_the_command_line_hold_for_the_runs_of_a_workflow() {
+    let scene = Scene::new(1, Script::parliament());
+    workflow(&scene.althing, &[vec![json!({"id": "team", "run": {"task": "Write"}})]]);
+    let limits = ["--orchestrator-timeout", "77", "--max-cost", "0.5"];
+    scene.command(&["workflow", "run", "flow.yaml"]).args(limits).spawn().wait(LIMIT).expect_code(0);
+    let events = scene.althing.events();
+    let run = events.iter().find(|event| event["data"]["spec"]["kind"] == "run").unwrap();
+    let limits = &run["data"]["spec"]["rules"]["limits"];
+    assert_eq!((&limits["orchestrator"], &limits["cost_micro_usd"]), (&json!(77_000), &json!(500_000)));
+}
+
 // spec: core/session-persistence/resume-capability
 #[test]
 fn after_kill_9_in_stage_two_nothing_is_left_running_and_resume_finishes_without_repeating_stage_one() {

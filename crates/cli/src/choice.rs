@@ -1,0 +1,82 @@
+//! Who takes part: what `--agents` and `--single-agent` mean for a team.
+
+use crate::args::{Options, Single};
+use crate::exit::Failure;
+use crate::team::Team;
+use althing_protocol::{AgentId, AgentMode, ModeChoice};
+
+/// What the command line chooses of a team, and its task: the word after `--single-agent` may be either.
+pub struct Choice {
+    pub task: Option<String>,
+    pub single: Option<Single>,
+    agents: Vec<String>,
+}
+
+impl Choice {
+    /// What these options mean for this team; refused where they name an agent that it does not have.
+    pub fn of(options: &Options, task: Option<String>, team: &Team) -> Result<Self, Failure> {
+        let (single, agents) = (options.single_agent.clone(), options.agents.clone());
+        let mut choice = Self { task, single, agents };
+        choice.settle(team)?;
+        Ok(choice)
+    }
+
+    /// The same where a task is not looked for.
+    pub fn without_task(options: &Options, team: &Team) -> Result<Self, Failure> {
+        Self::of(options, Some(String::new()), team)
+    }
+
+    fn settle(&mut self, team: &Team) -> Result<(), Failure> {
+        let known = |id: &str| team.config.agents.iter().any(|agent| agent.id.as_str() == id);
+        if let Some(Single::Named(id)) = &self.single
+            && !known(id)
+            && self.task.is_none()
+        {
+            self.task = Some(id.clone());
+            self.single = Some(Single::First);
+        }
+        match self.agents.iter().chain(self.named()).find(|id| !known(id)) {
+            None => Ok(()),
+            Some(unknown) => {
+                let ids: Vec<&str> = team.config.agents.iter().map(|agent| agent.id.as_str()).collect();
+                Err(Failure::usage(format!("there is no agent `{unknown}`"))
+                    .hint(format!("the agents are: {}", ids.join(", "))))
+            }
+        }
+    }
+
+    fn named(&self) -> Option<&String> {
+        match &self.single {
+            Some(Single::Named(id)) => Some(id),
+            Some(Single::First) | None => None,
+        }
+    }
+
+    /// Leaves of the team only those whom `--agents` names: who works alone is chosen anew with every message.
+    pub fn narrow(&self, team: &mut Team) {
+        if !self.agents.is_empty() {
+            team.config.agents.retain(|agent| self.agents.iter().any(|id| id == agent.id.as_str()));
+        }
+    }
+
+    /// Leaves of the team only those who take part in a run.
+    pub fn narrow_to_run(&self, team: &mut Team) {
+        self.narrow(team);
+        let agents = &mut team.config.agents;
+        match &self.single {
+            Some(Single::Named(id)) => agents.retain(|agent| agent.id.as_str() == id),
+            Some(Single::First) => agents.truncate(1),
+            None => {}
+        }
+    }
+
+    /// The modes that a conversation begins with.
+    pub fn modes(&self, options: &Options) -> ModeChoice {
+        ModeChoice {
+            agent_mode: self.single.as_ref().map(|_| AgentMode::Single),
+            agent: self.named().map(|id| AgentId::from(id.as_str())),
+            refinement: options.quick.then_some(false),
+            planning: options.plan.then_some(true),
+        }
+    }
+}
