@@ -6,10 +6,10 @@ use crate::exit::Failure;
 use crate::place::Places;
 use crate::project::{self, Project};
 use crate::session::{self, Begun, NewSession};
-use crate::show::Plain;
+use crate::show::{self, Plain};
 use crate::surroundings::Surroundings;
 use crate::team::Team;
-use althing_engine::{Consent, Front, launch_run_spec, resolve_launch};
+use althing_engine::{Consent, Front, Orchestrator, launch_run_spec, resolve_launch};
 use althing_mcp::{RunFeed, RunFile, RunNews, RunPlace, RunService, RunView};
 use althing_protocol::{
     BoxFuture, Decision, Engine, Event, EventStream, Fact, FeedItem, Interaction, InteractionId, LaunchRun,
@@ -19,7 +19,8 @@ use althing_protocol::{
 use althing_storage::{Below, SessionManager};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::task::JoinSet;
 
 /// The largest file that a client is given.
 const MOST_FILE_BYTES: u64 = 4 << 20;
@@ -32,14 +33,10 @@ pub struct RunDesk {
     team_spec: TeamSpec,
     /// The project of all of them.
     project: Option<Arc<Project>>,
-    /// Runs that were started here, by session.
-    started: Mutex<BTreeMap<String, Arc<Started>>>,
-}
-
-/// A run that was started here.
-struct Started {
-    front: Front,
-    places: Arc<Places>,
+    /// Runs that are under way here, by session.
+    started: Arc<Mutex<BTreeMap<String, Front>>>,
+    /// Waits for their ends.
+    ending: Mutex<JoinSet<()>>,
 }
 
 impl RunDesk {
@@ -48,7 +45,15 @@ impl RunDesk {
         let about = conversation::about(&team, &options, project.as_deref(), &surroundings)?;
         let cast = session::cast(&team, Some(&about), &options, &surroundings)?;
         let team_spec = conversation::team_spec(&team, &cast, about, &options, false);
-        Ok(Self { team, options, surroundings, team_spec, project, started: Mutex::default() })
+        Ok(Self {
+            team,
+            options,
+            surroundings,
+            team_spec,
+            project,
+            started: Arc::default(),
+            ending: Mutex::default(),
+        })
     }
 
     /// What the runs are made of.
@@ -56,20 +61,27 @@ impl RunDesk {
         &self.team_spec
     }
 
-    fn state(&self) -> Result<SessionManager, String> {
+    /// Looks at what is on disk where waiting for it is no harm: model calls run beside.
+    async fn look<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&SessionManager) -> T + Send + 'static,
+    ) -> Result<T, String> {
         let dir = self.surroundings.state_dir(self.options.state_dir.as_deref());
-        althing_storage::open_state(&dir).map_err(|error| error.to_string())
+        let looked = tokio::task::spawn_blocking(move || {
+            let state = althing_storage::open_state(&dir).map_err(|error| error.to_string())?;
+            Ok(work(&state))
+        });
+        looked.await.map_err(|error| error.to_string())?
     }
 
-    fn started(&self, session: &str) -> Option<Arc<Started>> {
-        self.started.lock().unwrap_or_else(PoisonError::into_inner).get(session).cloned()
+    fn started(&self, session: &str) -> Option<Front> {
+        lock(&self.started).get(session).cloned()
     }
 
     /// Everything that happened in a run's session.
-    fn events(&self, run: &str) -> Option<Vec<Arc<Event>>> {
-        let (session, _) = split(run)?;
-        let state = self.state().ok()?;
-        Some(state.read(&SessionId::new(session)).ok()?.events)
+    async fn events(&self, run: &str) -> Option<Vec<Arc<Event>>> {
+        let run = run.to_owned();
+        self.look(move |state| events(state, &run)).await.ok()?
     }
 
     async fn start(&self, launch: LaunchRun) -> Result<String, String> {
@@ -85,13 +97,8 @@ impl RunDesk {
         let begun = session::begin(new, &self.team, cast, None, &self.options, &self.surroundings).await;
         let Begun { id, orchestrator, places } = begun.map_err(|failure| failure.message)?;
         let mut events = orchestrator.front().subscribe(Seq(0));
-        let started = Arc::new(Started { front: orchestrator.front(), places });
-        self.started.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_string(), started.clone());
-        tokio::spawn(async move {
-            let ended = tokio::task::spawn_blocking(move || orchestrator.join()).await;
-            drop(ended);
-            started.places.close().await;
-        });
+        lock(&self.started).insert(id.to_string(), orchestrator.front());
+        self.attend(id.to_string(), orchestrator, places);
         // Once it is on disk, everyone can ask for it.
         while let Some(Ok(item)) = events.next().await {
             if matches!(&item, FeedItem::Event(event) if matches!(event.fact, Fact::TaskCreated { .. })) {
@@ -101,34 +108,57 @@ impl RunDesk {
         Ok(format!("{id}.{}", TaskId::run(1)))
     }
 
-    /// Stops everything that is under way.
-    pub async fn close(&self) {
-        let started = std::mem::take(&mut *self.started.lock().unwrap_or_else(PoisonError::into_inner));
-        for one in started.into_values() {
-            one.front.submit(Op::Shutdown, Origin::System);
-            one.places.close().await;
-        }
+    /// Waits for a run's end, beside everything else.
+    fn attend(&self, session: String, orchestrator: Orchestrator, places: Arc<Places>) {
+        let all = Arc::clone(&self.started);
+        let mut ending = lock(&self.ending);
+        while ending.try_join_next().is_some() {}
+        ending.spawn(async move {
+            // However it ended, all that was shown of it is on disk.
+            let _ = tokio::task::spawn_blocking(move || orchestrator.join()).await;
+            places.close().await;
+            lock(&all).remove(&session);
+        });
     }
 
-    fn read(&self, run: &str, place: RunPlace, path: &str) -> Result<RunFile, String> {
-        let view =
-            view(run, &self.events(run).ok_or("there is no such run")?).ok_or("there is no such run")?;
-        let (session, task) = split(run).ok_or("there is no such run")?;
-        let log = self.state()?.session_dir(&SessionId::new(session)).join("tasks").join(task);
-        let root = match place {
-            RunPlace::Log => log,
-            RunPlace::Workspace => {
-                let result = finished(&self.events(run).unwrap_or_default(), task);
-                let path = result.and_then(|result| result.workspace_path);
-                PathBuf::from(path.ok_or_else(|| format!("run {} has no workspace to read", view.run_id))?)
-            }
-        };
-        let found = althing_storage::read_below(&root, path, MOST_FILE_BYTES);
-        Ok(match found.map_err(|error| format!("`{path}` cannot be read: {error}"))? {
-            Below::Text(text) => RunFile::Text(text),
-            Below::Names(names) => RunFile::Directory(names),
-        })
+    /// Stops everything that is under way, and waits for its end.
+    pub async fn close(&self) {
+        for one in lock(&self.started).values() {
+            one.submit(Op::Shutdown, Origin::System);
+        }
+        let mut ending = std::mem::take(&mut *lock(&self.ending));
+        let ended = async { while ending.join_next().await.is_some() {} };
+        if tokio::time::timeout(session::CLOSING, ended).await.is_err() {
+            show::say("some runs did not end in time; they end with this process");
+        }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn events(state: &SessionManager, run: &str) -> Option<Vec<Arc<Event>>> {
+    let (session, _) = split(run)?;
+    Some(state.read(&SessionId::new(session)).ok()?.events)
+}
+
+fn read(state: &SessionManager, run: &str, place: RunPlace, path: &str) -> Result<RunFile, String> {
+    let unknown = || "there is no such run".to_owned();
+    let events = events(state, run).ok_or_else(unknown)?;
+    let (view, (session, task)) = (view(run, &events).ok_or_else(unknown)?, split(run).ok_or_else(unknown)?);
+    let root = match place {
+        RunPlace::Log => state.session_dir(&SessionId::new(session)).join("tasks").join(task),
+        RunPlace::Workspace => {
+            let path = finished(&events, task).and_then(|result| result.workspace_path);
+            PathBuf::from(path.ok_or_else(|| format!("run {} has no workspace to read", view.run_id))?)
+        }
+    };
+    let found = althing_storage::read_below(&root, path, MOST_FILE_BYTES);
+    Ok(match found.map_err(|error| format!("`{path}` cannot be read: {error}"))? {
+        Below::Text(text) => RunFile::Text(text),
+        Below::Names(names) => RunFile::Directory(names),
+    })
 }
 
 /// Session and task of a run's id.
@@ -181,42 +211,46 @@ impl RunService for RunDesk {
     }
 
     fn view<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunView>> {
-        Box::pin(async move { view(run, &self.events(run)?) })
+        Box::pin(async move { view(run, &self.events(run).await?) })
     }
 
     fn list(&self, most: usize) -> BoxFuture<'_, Vec<RunView>> {
-        Box::pin(async move {
-            let sessions = self.state().ok().and_then(|state| state.list().ok()).unwrap_or_default();
-            let runs = sessions.into_iter().filter(|session| {
+        let list = move |state: &SessionManager| {
+            let runs = state.list().unwrap_or_default().into_iter().filter(|session| {
                 session.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.kind == SessionKind::Run)
             });
             let ids = runs.take(most).map(|session| format!("{}.{}", session.id, TaskId::run(1)));
-            ids.filter_map(|run| view(&run, &self.events(&run)?)).collect()
-        })
+            ids.filter_map(|run| view(&run, &events(state, &run)?)).collect()
+        };
+        Box::pin(async move { self.look(list).await.unwrap_or_default() })
     }
 
     fn follow<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<Box<dyn RunFeed>>> {
         Box::pin(async move {
             let (session, task) = split(run)?;
-            let result = finished(&self.events(run)?, task);
-            let live = self.started(session).map(|started| started.front.subscribe(Seq(0)));
+            // Before what is on disk: a run that ends meanwhile is on one side or the other.
+            let live = self.started(session).map(|front| front.subscribe(Seq(0)));
+            let result = finished(&self.events(run).await?, task);
             let feed = Following { live, plain: Plain::default(), task: TaskId::from(task), result };
             Some(Box::new(feed) as Box<dyn RunFeed>)
         })
     }
 
     fn result<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunResult>> {
-        Box::pin(async move { finished(&self.events(run)?, split(run)?.1) })
+        Box::pin(async move { finished(&self.events(run).await?, split(run)?.1) })
     }
 
     fn cancel<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             let (session, task) = split(run).ok_or("there is no such run")?;
-            let started = self.started(session).ok_or_else(|| {
+            if let Some(front) = self.started(session) {
+                front.submit(Op::Cancel { task: TaskId::from(task) }, Origin::Client);
+                return Ok(());
+            }
+            let ended = self.result(run).await.is_some();
+            ended.then_some(()).ok_or_else(|| {
                 format!("run {run} is not under way here; a run of another process is stopped there")
-            })?;
-            started.front.submit(Op::Cancel { task: TaskId::from(task) }, Origin::Client);
-            Ok(())
+            })
         })
     }
 
@@ -229,7 +263,7 @@ impl RunService for RunDesk {
         Box::pin(async move {
             let (session, _) = split(run).ok_or("there is no such run")?;
             let started = self.started(session).ok_or_else(|| format!("run {run} is not under way here"))?;
-            started.front.submit(Op::Answer { interaction, decision }, Origin::Client);
+            started.submit(Op::Answer { interaction, decision }, Origin::Client);
             Ok(())
         })
     }
@@ -240,7 +274,8 @@ impl RunService for RunDesk {
         place: RunPlace,
         path: &'a str,
     ) -> BoxFuture<'a, Result<RunFile, String>> {
-        Box::pin(async move { self.read(run, place, path) })
+        let (run, path) = (run.to_owned(), path.to_owned());
+        Box::pin(async move { self.look(move |state| read(state, &run, place, &path)).await? })
     }
 }
 
