@@ -48,10 +48,10 @@ impl Machine {
     }
 }
 
-/// Gives a text to something that wants a file.
+/// Gives a text to something that wants a file, which nobody else can read.
 fn with_file<T>(text: &str, then: impl FnOnce(&Path) -> Result<T, String>) -> Result<T, String> {
     let file = std::env::temp_dir().join(format!("althing-{}.md", fastrand::u64(..)));
-    let written = std::fs::OpenOptions::new().write(true).create_new(true).open(&file);
+    let written = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file);
     let written = written.and_then(|mut file| file.write_all(text.as_bytes()));
     let result = written.map_err(|error| error.to_string()).and_then(|()| then(&file));
     let _ = std::fs::remove_file(&file);
@@ -170,5 +170,22 @@ impl Outside for Machine {
             let line = serde_json::Value::from(crate::secrets::mask(message).into_owned());
             let _ = writeln!(file, "{line}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_file;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_text_that_is_lent_to_an_editor_or_a_pager_is_for_its_owner_only_and_then_gone() {
+        let (mode, path) = with_file("a transcript", |file| {
+            let mode = file.metadata().map_err(|error| error.to_string())?.permissions().mode();
+            Ok((mode & 0o777, file.to_owned()))
+        })
+        .unwrap();
+        assert_eq!(mode, 0o600);
+        assert!(!path.exists());
     }
 }

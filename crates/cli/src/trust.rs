@@ -3,6 +3,8 @@
 
 use crate::exit::Failure;
 use crate::surroundings::Surroundings;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// One found config, as it is remembered.
@@ -30,12 +32,13 @@ impl Trust<'_> {
         let store = store(surroundings).ok_or_else(|| {
             Failure::usage("there is no home directory to remember the trust in").hint("set HOME")
         })?;
-        let known = std::fs::read_to_string(&store).unwrap_or_default();
         let failed = |error| Failure::usage(format!("{} cannot be written: {error}", store.display()));
         if let Some(dir) = store.parent() {
             std::fs::create_dir_all(dir).map_err(failed)?;
         }
-        std::fs::write(&store, format!("{known}{}\n", self.line())).map_err(failed)
+        // Added at the end, so that nothing that was trusted before can be lost.
+        let opened = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&store);
+        opened.and_then(|mut file| writeln!(file, "{}", self.line())).map_err(failed)
     }
 }
 
