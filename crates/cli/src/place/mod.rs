@@ -155,9 +155,8 @@ impl Places {
         let local =
             LocalPlace::open(Path::new(run_dir), spec, seat, options).map_err(|error| error.to_string())?;
         let local = Arc::new(local);
-        for notice in local.take_notices() {
-            (self.tell)(&format!("{}: {notice}", member.id));
-        }
+        let tell = Teller { tell: self.tell.clone(), agent: member.id.clone() };
+        tell.notices(&local);
         let plan_first = spec.rules.plan_first;
         let mut hosts = vec![PlanFirst::over(Arc::new(Files(local.clone())), is_reading_tool, plan_first)];
         let (mut container, mut has_commands) = (None, false);
@@ -203,7 +202,7 @@ impl Places {
         let memory = self.memory(Path::new(local.path()), &self.notes.join(name), &member.id).await;
         let guidance = Mutex::new(self.guidance(&local, spec, memory.as_ref()));
         let router = Router::new(hosts, hands.excluded_tools);
-        Ok(Place { local, router, briefing, guidance, memory, container })
+        Ok(Place { local, router, briefing, guidance, memory, container, tell })
     }
 
     /// The agent's notes, brought from where they are kept.
@@ -306,6 +305,21 @@ struct Place {
     memory: Option<Memory>,
     /// Its container, where its commands run in one.
     container: Option<Arc<Container>>,
+    tell: Teller,
+}
+
+/// Tells the user what there is to know of one agent's place.
+struct Teller {
+    tell: Tell,
+    agent: AgentId,
+}
+
+impl Teller {
+    fn notices(&self, local: &LocalPlace) {
+        for notice in local.take_notices() {
+            (self.tell)(&format!("{}: {notice}", self.agent));
+        }
+    }
 }
 
 impl Workplace for Place {
@@ -355,6 +369,7 @@ impl Workplace for Place {
     fn open_context(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             self.local.open_context().await?;
+            self.tell.notices(&self.local);
             self.recreate(ContextAccess::Writable).await
         })
     }

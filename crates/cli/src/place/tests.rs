@@ -250,3 +250,17 @@ async fn a_task_list_is_a_file_of_the_workspace_only_where_the_config_says_so() 
         assert!(kept.content.starts_with("0 of 2 done"), "{}", kept.content);
     }
 }
+
+#[tokio::test]
+async fn whoever_has_too_large_a_project_is_told_how_far_an_undo_will_reach() {
+    let setting = Setting::new();
+    // Only its length counts, and a file with a hole takes no room.
+    let large = std::fs::File::create(setting.base.join("project/large")).unwrap();
+    large.set_len(1 << 30).unwrap();
+    let places = setting.places();
+    let place = setting.place(&places, "r1").await;
+    place.open_context().await.unwrap();
+    let told = setting.told.lock().unwrap().join("\n");
+    assert!(told.contains("a: ") && told.contains("too much to keep a copy of"), "{told}");
+    places.close().await;
+}
