@@ -1,4 +1,4 @@
-//! What the examples say is what the binary does: each runs with the command that it names.
+//! What the papers say is what the binary does: the examples run, and so do the commands in the README and the guide.
 //!
 //! Nothing is sent anywhere: `althing` on the path of these commands is the binary with `--offline`, agents' programs
 //! are stand-ins, and `cargo` only builds what is built already.
@@ -55,7 +55,7 @@ fn desk() -> Althing {
 
 /// Runs what somebody would type.
 fn shell(althing: &Althing, commands: &str) -> Output {
-    althing.program("sh").args(["-euc", commands]).spawn().wait(LIMIT)
+    althing.program("sh").args(["-ec", commands]).spawn().wait(LIMIT)
 }
 
 /// What is wrong with a config or a workflow, if anything is: keys are there, and nothing may be warned of.
@@ -102,4 +102,79 @@ fn every_example_is_told_of_is_valid_and_runs_with_the_offline_model() {
         }
         Ok(())
     });
+}
+
+/// The papers whose commands are run.
+const PAPERS: [&str; 10] = [
+    "README.md",
+    "docs/start.md",
+    "docs/runs.md",
+    "docs/teams.md",
+    "docs/workflows.md",
+    "docs/programs.md",
+    "docs/sessions.md",
+    "docs/scripts.md",
+    "docs/mcp.md",
+    "docs/troubleshooting.md",
+];
+
+/// A fenced block of a paper.
+struct Block<'a> {
+    kind: &'a str,
+    text: String,
+    /// Whether the line above says that it is not run, and why.
+    excused: bool,
+}
+
+fn blocks(paper: &str) -> Vec<Block<'_>> {
+    let mut found = Vec::new();
+    let mut lines = paper.lines();
+    let mut above = "";
+    while let Some(line) = lines.next() {
+        if let Some(kind) = line.strip_prefix("```") {
+            let text: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
+            let excused = above.starts_with("<!-- not run: ");
+            found.push(Block { kind, text: text.join("\n"), excused });
+        }
+        if !line.is_empty() {
+            above = line;
+        }
+    }
+    found
+}
+
+/// Goes through a paper as a reader would: writes the files that it shows, and types its commands, one after the other.
+fn follow(name: &str) -> Result<(), String> {
+    let paper = std::fs::read_to_string(root().join(name)).unwrap();
+    let desk = desk();
+    for block in blocks(&paper) {
+        let Block { kind, text, excused } = block;
+        match kind {
+            "yaml" => {
+                let file = text.lines().next().and_then(|line| line.strip_prefix("# "));
+                let is_name = |file: &&str| Path::new(file).extension().is_some_and(|kind| kind == "yaml");
+                let file = file.filter(is_name).filter(|file| !file.contains(' '));
+                let file = file.ok_or_else(|| format!("{name}: a config has no name:\n{text}"))?;
+                desk.file(file, &text);
+                problems(&desk, file).map_err(|why| format!("{name}: {why}"))?;
+            }
+            "json" => {
+                let values = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
+                let wrong = { values }.find_map(Result::err);
+                ensure(wrong.is_none(), || format!("{name}: {wrong:?} in\n{text}"))?;
+            }
+            "sh" if !excused => {
+                let output = shell(&desk, &text);
+                let (stdout, stderr) = (&output.stdout, &output.stderr);
+                ensure(output.code == Some(0), || format!("{name}: {text}\n{stdout}\n{stderr}"))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_the_readme_and_the_guide_tell_one_to_type_works_and_their_configs_are_valid() {
+    in_parallel(4, PAPERS, follow);
 }
