@@ -1,6 +1,8 @@
 //! The command line: what can be said, and nothing about what it does.
 
-use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use crate::exit::Failure;
+use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 /// The version and, below it, what this program was built from (build.rs).
@@ -122,6 +124,18 @@ pub struct Options {
     /// Accept a config that was found here and would start programs; remembered
     #[arg(long, global = true)]
     pub trust: bool,
+}
+
+/// Refuses a first word that is almost a command: it is hardly a task, and a run of it would cost money.
+pub fn slip(first: &OsStr) -> Option<Failure> {
+    let first = first.to_str().filter(|first| (4..=20).contains(&first.len()))?;
+    let command = <Args as CommandFactory>::command();
+    let mut names = command.get_subcommands().map(clap::Command::get_name);
+    let name = names.find(|name| strsim::osa_distance(first, name) == 1)?;
+    let hint = format!(
+        "did you mean `althing {name}`? A task of one word can be read from stdin: echo {first} | althing -"
+    );
+    Some(Failure::usage(format!("there is no command `{first}`")).hint(hint))
 }
 
 fn dollars(text: &str) -> Result<f64, String> {

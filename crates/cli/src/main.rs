@@ -42,7 +42,14 @@ fn main() -> ExitCode {
         return code;
     }
     secrets::guard_panics();
-    let args = match args::Args::try_parse() {
+    let parsed = args::Args::try_parse();
+    if parsed.as_ref().map_or(true, |args| args.command.is_none())
+        && let Some(failure) = std::env::args_os().nth(1).and_then(|first| args::slip(&first))
+    {
+        show::failure(&failure);
+        return failure.exit.into();
+    }
+    let args = match parsed {
         Ok(args) => args,
         Err(error) => {
             let asked_for = !error.use_stderr();

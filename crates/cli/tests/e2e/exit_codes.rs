@@ -23,6 +23,8 @@ fn bad_usage_is_one() {
         (&["--orchestrator-timeout", "0", "--offline", "task"], "--orchestrator-timeout"),
         (&["--orchestrator-timeout", "soon", "--offline", "task"], "soon"),
         (&["config", "check"], "FILE"),
+        (&["sesions"], "did you mean `althing sessions`"),
+        (&["workflw", "run", "flow.yaml"], "did you mean `althing workflow`"),
     ];
     for (args, expected) in cases {
         let output = run(&althing(), args).expect_code(1);
