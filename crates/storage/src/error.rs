@@ -172,7 +172,7 @@ impl StorageError {
                     "it may come from a newer Althing: update, then try again".to_owned()
                 }
                 DamageKind::Tail | DamageKind::Middle => {
-                    "it can be read up to there but not gone on with; restore the file from a backup"
+                    "it can be read up to there; `althing sessions repair` keeps that part and goes on"
                         .to_owned()
                 }
             },

@@ -5,7 +5,7 @@
 //! nested, so that a store can never become a way out.
 
 use super::{Document, beginning, front, names_in};
-use crate::confine::{ConfinedDir, Kind};
+use crate::confine::{ConfinedDir, Kind, is_change};
 use crate::disk::Disk;
 use crate::error::StorageError;
 use crate::files::{Durability, create_dirs};
@@ -68,12 +68,16 @@ impl Memory {
         let failed = |e| StorageError::io("keep the notes in", &self.store)(e);
         for kind in [SHORT, LONG] {
             let below = Path::new(MEMORY).join(kind);
-            // An agent may delete all its notes, and be without.
             let from = ConfinedDir::open(&self.workspace).and_then(|root| root.enter(&below));
             let path = self.store.join(kind);
             create_dirs(&RealDisk as &dyn Disk, &path, Durability::Whenever)?;
             let to = ConfinedDir::open(&path).map_err(failed)?;
-            let kept = from.and_then(|from| copy(&from, &to)).unwrap_or_default();
+            let kept = match from {
+                Ok(from) => copy(&from, &to).map_err(failed)?,
+                // An agent may delete all its notes, and be without.
+                Err(error) if is_change(&error) => Vec::new(),
+                Err(error) => return Err(failed(error)),
+            };
             for name in names_in(&to).map_err(failed)? {
                 if !kept.contains(&name) {
                     to.remove_tree(OsStr::new(&name)).map_err(failed)?;

@@ -102,6 +102,21 @@ fn notes_go_from_run_to_run_and_what_was_deleted_stays_deleted() {
 }
 
 #[test]
+fn notes_that_cannot_be_taken_back_whole_do_not_take_away_those_that_are_kept() {
+    let dir = temp();
+    let base = fs::canonicalize(dir.path()).unwrap();
+    fs::create_dir_all(base.join("one")).unwrap();
+    let memory = Memory::open(&base.join("one"), &base.join("store")).unwrap();
+    write(&memory.dir().join("short_term/b.md"), "Keep me.\n");
+    memory.save().unwrap();
+    // Something in the store that no note can be put in place of.
+    write(&base.join("store/short_term/a.md/x"), "");
+    write(&memory.dir().join("short_term/a.md"), "New.\n");
+    memory.save().unwrap_err();
+    assert_eq!(fs::read_to_string(base.join("store/short_term/b.md")).unwrap(), "Keep me.\n");
+}
+
+#[test]
 fn no_note_leads_out_of_the_workspace_or_the_store() {
     let dir = temp();
     let base = fs::canonicalize(dir.path()).unwrap();
