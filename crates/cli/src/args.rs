@@ -121,6 +121,11 @@ pub struct Options {
     #[arg(long, global = true)]
     pub unconfined: bool,
 
+    /// Tell an OpenTelemetry collector what happens, over OTLP/HTTP, such as <http://localhost:4318>; without this nothing is
+    /// told
+    #[arg(long, global = true, value_name = "URL")]
+    pub otlp: Option<String>,
+
     /// Accept a config that was found here and would start programs; remembered
     #[arg(long, global = true)]
     pub trust: bool,

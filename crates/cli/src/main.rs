@@ -17,6 +17,7 @@ mod exit;
 mod follow;
 mod found;
 mod mishap;
+mod observe;
 mod ops;
 mod outside;
 mod place;
@@ -58,18 +59,18 @@ fn main() -> ExitCode {
             return if asked_for { Exit::Answered.into() } else { Exit::Usage.into() };
         }
     };
-    match run(args) {
-        Ok(exit) => exit.into(),
-        Err(failure) => {
-            show::failure(&failure);
-            failure.exit.into()
-        }
-    }
+    let exit = run(args).unwrap_or_else(|failure| {
+        show::failure(&failure);
+        failure.exit
+    });
+    observe::finish(exit);
+    exit.into()
 }
 
 fn run(args: args::Args) -> Result<Exit, Failure> {
     let surroundings = Surroundings::read()?;
     secrets::remember(surroundings.secrets());
+    observe::prepare(&args.options, &surroundings)?;
     match args.command {
         None if command::tui::is_meant(&args.options, &surroundings) => {
             command::tui::run(&args.options, args.task, &surroundings)

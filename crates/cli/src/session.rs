@@ -1,7 +1,12 @@
 //! Wires a session: storage below, backends beside, the engine between them.
 
 use crate::args::Options;
+<<<<<<< HEAD
 use crate::exit::Failure;
+=======
+use crate::exit::{Exit, Failure};
+use crate::observe;
+>>>>>>> 64996b0 (Tell an OpenTelemetry collector what happens, where it is asked for)
 use crate::place::{self, Hands, Places, Walls};
 use crate::programs;
 use crate::project::Project;
@@ -15,8 +20,8 @@ use althing_engine::{Backends, KeepPlan, OpenPlan, Orchestrator, Parts};
 use althing_llm::{HttpClient, HttpOptions, PriceTable};
 use althing_mcp::{AgentEndpoints, WebLimits};
 use althing_protocol::{
-    AgentId, Backend, BackendConfig, Clock, ContextPath, Event, LOG_SCHEMA, Member, Op, Programs, SessionId,
-    SessionKind, SessionOpened, TaskId,
+    AgentId, Backend, BackendConfig, Clock, ContextPath, Event, LOG_SCHEMA, Member, Op, Programs, Seq,
+    SessionId, SessionKind, SessionOpened, TaskId,
 };
 use althing_runner::adapter::Adapters;
 use althing_runner::{AcceptedByUser, CliBackend, CliMember, Confinement, Starter};
@@ -336,6 +341,7 @@ pub fn open(
     // Sessions are two below the state directory.
     let state_dir = dir.ancestors().nth(2).map(Path::to_owned).unwrap_or_default();
     let tell: place::Tell = Arc::new(show::say);
+    let known = history.last().map_or(Seq(0), |event| event.seq);
     let mut records = Records::new(id.clone(), state_dir.clone(), staff.project, tell, &history);
     let parts = Parts {
         session: id,
@@ -360,6 +366,15 @@ pub fn open(
         runtime: runtime.clone(),
         disk_patience: DISK_PATIENCE,
     };
+<<<<<<< HEAD
     Orchestrator::open(parts, opening)
         .map_err(|error| Failure::no_answer(format!("the system gives no thread: {error}")))
+=======
+    let orchestrator = Orchestrator::open(parts, opening).map_err(|error| Failure {
+        exit: Exit::NoAnswer,
+        ..Failure::usage(format!("the system gives no thread: {error}"))
+    })?;
+    observe::follow(&orchestrator, known);
+    Ok(orchestrator)
+>>>>>>> 64996b0 (Tell an OpenTelemetry collector what happens, where it is asked for)
 }

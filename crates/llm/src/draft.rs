@@ -148,8 +148,9 @@ impl Draft {
         if self.is_empty() {
             return Err(Failure::new(BackendErrorKind::Empty, "the reply was empty"));
         }
+        let cut = matches!(self.finish, Some(Finish::Length));
         let tool_calls = self.calls.finish()?;
-        Ok(Reply { text: self.text, reasoning: self.reasoning, tool_calls, ..Reply::default() })
+        Ok(Reply { text: self.text, reasoning: self.reasoning, tool_calls, cut, ..Reply::default() })
     }
 }
 

@@ -71,6 +71,11 @@ impl HttpClient {
         Ok(client)
     }
 
+    /// A client for something that is no model, such as a collector: it trusts and reaches what those for models do.
+    pub fn service(&self, host: &str, connect: Duration) -> Result<reqwest::Client, BuildError> {
+        self.client(connect, is_local(host))
+    }
+
     /// The throttle of a section's key, shared with every section that has the same.
     pub(crate) fn throttle(&self, config: &BackendConfig, url: &Url) -> Result<Arc<Throttle>, BuildError> {
         let allowed = Allowed::from_params(&config.params)?;

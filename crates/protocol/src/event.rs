@@ -446,7 +446,11 @@ mod tests {
             Fact::AttemptStarted { attempt: 2, purpose: Purpose::Answer, continues: Some(1) },
             Fact::AttemptEnded {
                 attempt: 2,
-                outcome: AttemptOutcome::Failed { error: "500".into(), hint: None },
+                outcome: AttemptOutcome::Failed {
+                    error: "500".into(),
+                    hint: None,
+                    kind: Some(crate::BackendErrorKind::Server),
+                },
                 usage: Usage::default(),
             },
             Fact::ItemAdded { attempt: 1, item: Item::Reminder { call: None, text: "call a tool".into() } },

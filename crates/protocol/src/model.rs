@@ -97,6 +97,9 @@ pub struct Reply {
     /// The backend's own conversation, where it keeps one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native: Option<String>,
+    /// Whether the model's token limit ended it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
     /// What it cost, retries included.
     pub usage: Usage,
 }

@@ -1,6 +1,9 @@
 //! Tasks, their statuses and attempts, and the checkpoint that sums a session up.
 
-use crate::{AgentId, ChatSpec, Item, ProgramSpec, RunSpec, Seq, SessionId, TaskId, Timestamp, WorkflowSpec};
+use crate::{
+    AgentId, BackendErrorKind, ChatSpec, Item, ProgramSpec, RunSpec, Seq, SessionId, TaskId, Timestamp,
+    WorkflowSpec,
+};
 use serde::{Deserialize, Serialize};
 
 /// What a task is. Everything that works is a task in one tree.
@@ -106,6 +109,9 @@ pub enum AttemptOutcome {
         error: String,
         /// What a person can do about it.
         hint: Option<String>,
+        /// What kind of failure, where a model call was what failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kind: Option<BackendErrorKind>,
     },
     /// Its time was up.
     TimedOut,

@@ -27,6 +27,7 @@ fn allowed() -> BTreeMap<&'static str, (&'static [&'static str], &'static [&'sta
         ("althing-config", (leaf, kit)),
         ("althing-runner", (leaf, kit)),
         ("althing-mcp", (leaf, kit)),
+        ("althing-telemetry", (leaf, kit)),
         ("althing-tui", (leaf, &[])),
         (
             "althing",
@@ -39,6 +40,7 @@ fn allowed() -> BTreeMap<&'static str, (&'static [&'static str], &'static [&'sta
                     "althing-config",
                     "althing-runner",
                     "althing-mcp",
+                    "althing-telemetry",
                     "althing-tui",
                 ],
                 kit,

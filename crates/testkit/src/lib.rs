@@ -35,6 +35,7 @@
     reason = "a test kit fails by panicking"
 )]
 
+pub mod collector;
 pub mod docker;
 mod fault;
 mod gate;

@@ -254,7 +254,7 @@ impl Chat {
         let of_chat = event.task.as_ref() == Some(&TaskId::chat());
         match &event.fact {
             Fact::InteractionOpened(_) => self.consider(),
-            Fact::AttemptEnded { outcome: AttemptOutcome::Failed { error, hint }, .. } if of_chat => {
+            Fact::AttemptEnded { outcome: AttemptOutcome::Failed { error, hint, .. }, .. } if of_chat => {
                 self.failed = true;
                 let hint = hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
                 show::say(&format!("no reply: {error}{hint}"));

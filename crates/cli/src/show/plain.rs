@@ -106,7 +106,7 @@ impl Plain {
 fn ended(outcome: &AttemptOutcome) -> Option<String> {
     Some(match outcome {
         AttemptOutcome::GaveUp { reason } => format!("out: {reason}"),
-        AttemptOutcome::Failed { error, hint } => match hint {
+        AttemptOutcome::Failed { error, hint, .. } => match hint {
             Some(hint) => format!("failed: {error} ({hint})"),
             None => format!("failed: {error}"),
         },

@@ -49,6 +49,7 @@ mod signals;
 mod subagents;
 mod support;
 mod talker;
+mod telemetry;
 mod upgrade;
 mod visible;
 mod watched;

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use super::support::{LIMIT, althing};
 
 /// A client that speaks line by line.
-struct Client {
-    running: Running,
+pub struct Client {
+    pub running: Running,
     next: u64,
 }
 
 impl Client {
-    fn start(althing: &Althing, args: &[&str]) -> Self {
+    pub fn start(althing: &Althing, args: &[&str]) -> Self {
         let running = althing.again().arg("mcp").args(args).open_stdin().spawn();
         let mut client = Self { running, next: 1 };
         let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
@@ -34,7 +34,7 @@ impl Client {
         serde_json::from_str(&self.running.wait_for_stdout(answers, LIMIT)).unwrap()
     }
 
-    fn tool(&mut self, name: &str, arguments: &Value) -> Value {
+    pub fn tool(&mut self, name: &str, arguments: &Value) -> Value {
         self.call("tools/call", &json!({"name": name, "arguments": arguments}))["result"].clone()
     }
 }

@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use althing_testkit::collector::{Answer, Collector};
 use althing_testkit::{Action, Althing, FakeModel, Output, Recorded, Reply, Script};
 use serde_json::{Value, json};
 
@@ -161,6 +162,23 @@ fn what_a_variable_puts_into_a_header_is_a_secret_whatever_its_name() {
     let kept = files_below(&althing.state_dir());
     let told = kept.iter().find(|(_, text)| String::from_utf8_lossy(text).contains("blue-horse"));
     assert!(told.is_none(), "{} holds it", told.unwrap().0.display());
+}
+
+#[test]
+fn what_a_collector_is_told_carries_no_secret_even_where_it_is_told_everybodys_words() {
+    let server = FakeModel::start_on_thread(parrots());
+    let collector = Collector::start(Answer::Take);
+    let url = collector.url().replacen("http://", "http://me:canary-01-otlp@", 1);
+    let command = surrounded(&server).args(["--config", "team.yaml", "--automation", "--otlp", &url, "task"]);
+    let command = command.env("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true");
+    let output = command.spawn().wait(LIMIT).expect_code(0);
+    assert!(!output.stderr.contains("canary-01-otlp"), "{}", output.stderr);
+    let told = collector.spans();
+    assert!(told.iter().any(|span| span.text("gen_ai.output.messages").contains("The end. [secret]")));
+    for request in collector.requests() {
+        silent("what is told", request.body.as_bytes());
+        assert!(request.headers.contains_key("authorization"), "the password went where it belongs");
+    }
 }
 
 #[test]

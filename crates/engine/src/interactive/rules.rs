@@ -210,7 +210,7 @@ impl InteractiveSession {
             // There is no agent to tell what is wrong: the attempt to do it says so.
             (Err(_), None) => vec![self.started(Purpose::Converse, None)],
             (Err(error), Some(attempt)) => {
-                vec![self.ended(attempt, AttemptOutcome::Failed { error, hint: None })]
+                vec![self.ended(attempt, AttemptOutcome::Failed { error, hint: None, kind: None })]
             }
         }
     }

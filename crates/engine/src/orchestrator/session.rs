@@ -184,8 +184,9 @@ impl Session {
         let Some(task) = task else { return };
         let fact = match done {
             Done::Replied(Ok(reply)) => Fact::ItemAdded { attempt, item: Item::Reply(reply) },
-            Done::Replied(Err(BackendError { message: error, hint, usage, .. })) => {
-                Fact::AttemptEnded { attempt, outcome: AttemptOutcome::Failed { error, hint }, usage }
+            Done::Replied(Err(BackendError { kind, message: error, hint, usage })) => {
+                let outcome = AttemptOutcome::Failed { error, hint, kind: Some(kind) };
+                Fact::AttemptEnded { attempt, outcome, usage }
             }
             Done::Added(item) => Fact::ItemAdded { attempt, item },
             Done::Exited(ProgramEnd { ok, exit_code, signal, output, error, hint, usage }) => {

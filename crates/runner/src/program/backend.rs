@@ -169,7 +169,7 @@ impl CliBackend {
         if calls.is_empty() && !connected {
             calls.extend(words::call_in(&text, &turn.request.tools));
         }
-        Ok(Reply { text, reasoning: String::new(), tool_calls: calls, native, usage })
+        Ok(Reply { text, tool_calls: calls, native, usage, ..Reply::default() })
     }
 
     fn spec(&self, prompt: String, cwd: &Path) -> ProgramSpec {

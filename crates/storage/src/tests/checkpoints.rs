@@ -17,7 +17,7 @@ fn history() -> Vec<Arc<Event>> {
     };
     let status = |status, why: Option<&str>| Fact::StatusChanged { status, why: why.map(str::to_owned) };
     let kind = InteractionKind::WinnerOverride { winner: AgentId::from("alice"), candidates: Vec::new() };
-    let outcome = AttemptOutcome::Failed { error: "500".into(), hint: None };
+    let outcome = AttemptOutcome::Failed { error: "500".into(), hint: None, kind: None };
     let facts = [
         (None, opened()),
         (None, created("r1", None, run_spec("compare"))),

@@ -181,7 +181,7 @@ impl Agent {
                 format!("failed: {}", error.as_deref().unwrap_or("it did not succeed"))
             }
             AttemptOutcome::GaveUp { reason } => format!("gave up: {reason}"),
-            AttemptOutcome::Failed { error, hint } => match hint {
+            AttemptOutcome::Failed { error, hint, .. } => match hint {
                 Some(hint) => format!("failed: {error}. {hint}"),
                 None => format!("failed: {error}"),
             },

@@ -346,7 +346,7 @@ impl Model {
             Fact::AttemptEnded { outcome, usage, .. } => {
                 self.growing = Growing::default();
                 self.talk += *usage;
-                if let AttemptOutcome::Failed { error, hint } = outcome {
+                if let AttemptOutcome::Failed { error, hint, .. } = outcome {
                     let hint = hint.as_ref().map(|hint| format!(" {hint}")).unwrap_or_default();
                     let text = format!("{error}{hint}");
                     self.enter(event, Body::Notice { level: NoticeLevel::Error, text });

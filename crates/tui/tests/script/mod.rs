@@ -211,7 +211,7 @@ impl Script {
             reasoning: "Compared both token layouts.\nThe second is smaller.\nKeys rotate by id.".into(),
             tool_calls: vec![call],
             usage: usage(u64::from(n) * 4),
-            native: None,
+            ..Reply::default()
         };
         self.item(run, n, attempt, Item::Reply(reply));
         self.wait(22);

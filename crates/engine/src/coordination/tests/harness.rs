@@ -163,7 +163,7 @@ impl World {
     /// The agent's backend fails.
     pub(crate) fn fails(&mut self, seat: usize) {
         let call = self.call_of(seat).expect("the seat is asked");
-        let outcome = AttemptOutcome::Failed { error: "HTTP 500".into(), hint: None };
+        let outcome = AttemptOutcome::Failed { error: "HTTP 500".into(), hint: None, kind: None };
         self.happens(
             self.run.work(seat),
             Fact::AttemptEnded { attempt: call.attempt, outcome, usage: Usage::default() },

@@ -164,7 +164,7 @@ fn step(world: &mut World, rng: &mut Rng, agents: usize) {
         }
         9 => {
             if let Some(call) = rng.choice(wanted.calls) {
-                let outcome = AttemptOutcome::Failed { error: "HTTP 500".into(), hint: None };
+                let outcome = AttemptOutcome::Failed { error: "HTTP 500".into(), hint: None, kind: None };
                 let ended = Fact::AttemptEnded { attempt: call.attempt, outcome, usage: ONE_CALL };
                 world.happens(world.run_of(&owner).work(call.seat), ended);
             }

@@ -146,7 +146,7 @@ impl World {
     pub(crate) fn fails(&mut self) {
         let calls = self.chat.wanted().calls;
         let [call] = calls.as_slice() else { panic!("the agent is not asked:\n{}", self.story()) };
-        let outcome = AttemptOutcome::Failed { error: "HTTP 500".into(), hint: None };
+        let outcome = AttemptOutcome::Failed { error: "HTTP 500".into(), hint: None, kind: None };
         let ended = Fact::AttemptEnded { attempt: call.attempt, outcome, usage: Usage::default() };
         self.happens(TaskId::chat(), ended);
     }

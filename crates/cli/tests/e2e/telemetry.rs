@@ -1,0 +1,253 @@
+//! `--otlp`: what a collector is told of runs, conversations, workflows and MCP clients' runs, what it is never told, and
+//! that no run suffers from one.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use althing_testkit::collector::{Answer, Collector, Told};
+use althing_testkit::process::Signal;
+use althing_testkit::{Action, Fault, Gate, Moment, Script, refused_base_url};
+use serde_json::{Value, json};
+
+use super::mcp::Client;
+use super::support::{LIMIT, Scene, althing, files_below, run};
+
+fn named<'a>(told: &'a [Told], name: &str) -> Vec<&'a Told> {
+    told.iter().filter(|span| span.name == name).collect()
+}
+
+fn traces(told: &[Told]) -> BTreeSet<&str> {
+    told.iter().map(|span| span.trace.as_str()).collect()
+}
+
+/// Every span is told once, and what it is part of is told, too.
+#[track_caller]
+fn whole(told: &[Told]) {
+    let ids: BTreeSet<&str> = told.iter().map(|span| span.id.as_str()).collect();
+    assert_eq!(ids.len(), told.len(), "nothing is told twice: {told:#?}");
+    for span in told {
+        let parent = span.parent.as_deref();
+        assert!(parent.is_none_or(|parent| ids.contains(parent)), "its parent is not told: {span:#?}");
+    }
+}
+
+#[test]
+fn a_run_is_told_with_its_agents_calls_and_tokens_and_without_anybodys_words() {
+    let collector = Collector::start(Answer::Take);
+    let scene = Scene::new(2, Script::parliament().on("model-b").fault_once(Fault::Reset, Moment::MidStream));
+    let command = scene.command(&["--otlp", &collector.url(), "Weigh the heron against the kingfisher"]);
+    let command = command
+        .env("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20canary-of-the-collector, x-team = birds")
+        .env("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test,service.name=other")
+        .env("OTEL_SERVICE_NAME", "parliament");
+    let output = command.spawn().wait(LIMIT).expect_code(0);
+    assert!(!output.stderr.contains("warning"), "{}", output.stderr);
+
+    let told = collector.spans();
+    whole(&told);
+    assert_eq!(traces(&told).len(), 1);
+    let run = named(&told, "invoke_workflow run")[0];
+    assert_eq!((run.parent.as_ref(), run.failed), (None, false));
+    assert_eq!(run.text("gen_ai.conversation.id"), scene.session_id());
+    let resource = [("service.name", "parliament"), ("deployment.environment.name", "test")];
+    for (key, value) in resource {
+        assert_eq!(run.resource[key], value);
+    }
+    assert_eq!(run.resource["service.version"], env!("CARGO_PKG_VERSION"));
+    let replies = scene.althing.events();
+    let replies: Vec<&Value> = super::support::items(&replies, "reply");
+    let calls: Vec<&Told> = told.iter().filter(|span| span.kind == 3).collect();
+    assert_eq!(calls.len(), replies.len(), "each reply is a call");
+    let sum = |key: &str| calls.iter().map(|call| call.attributes[key].as_u64().unwrap()).sum::<u64>();
+    let spent = |key: &str| replies.iter().map(|reply| reply["usage"][key].as_u64().unwrap()).sum::<u64>();
+    assert!(spent("output_tokens") > 0);
+    assert_eq!(sum("gen_ai.usage.output_tokens"), spent("output_tokens"));
+    assert_eq!(sum("gen_ai.usage.input_tokens"), spent("input_tokens"));
+    for call in &calls {
+        let model = call.text("gen_ai.request.model");
+        assert_eq!(call.name, format!("chat {model}"));
+        assert_eq!(call.text("gen_ai.provider.name"), "chatcompletion");
+        assert_eq!(model, format!("model-{}", call.text("gen_ai.agent.id")));
+        let agent = told.iter().find(|span| call.parent.as_ref() == Some(&span.id)).unwrap();
+        assert_eq!(agent.name, format!("invoke_agent {}", call.text("gen_ai.agent.name")));
+    }
+
+    for request in collector.requests() {
+        assert_eq!(request.headers["authorization"], "Bearer canary-of-the-collector");
+        assert_eq!(request.headers["x-team"], "birds");
+        for words in ["heron", "kingfisher", "Final answer", "Answer of", "canary"] {
+            assert!(!request.body.contains(words), "{words} is told: {}", request.body);
+        }
+    }
+    for (path, content) in files_below(&scene.althing.state_dir()) {
+        let content = String::from_utf8_lossy(&content);
+        assert!(!content.contains("canary-of-the-collector"), "{} holds the header", path.display());
+    }
+}
+
+#[test]
+fn without_the_option_nothing_is_told_whatever_the_environment_says() {
+    let collector = Collector::start(Answer::Take);
+    let althing = althing();
+    let mut command = althing.again().args(["--offline", "--automation", "task"]);
+    for variable in ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] {
+        command = command.env(variable, collector.url());
+    }
+    command.env("OTEL_TRACES_EXPORTER", "otlp").spawn().wait(LIMIT).expect_code(0);
+    assert!(collector.requests().is_empty());
+}
+
+#[test]
+fn words_are_told_where_the_conventions_own_variable_asks_for_them() {
+    let collector = Collector::start(Answer::Take);
+    let command =
+        althing().args(["--offline", "--automation", "--otlp", &collector.url(), "Weigh the heron"]);
+    let command = command.env("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true");
+    command.spawn().wait(LIMIT).expect_code(0);
+    let told = collector.spans();
+    assert!(named(&told, "invoke_workflow run")[0].text("gen_ai.input.messages").contains("heron"));
+    let call = told.iter().find(|span| span.kind == 3).unwrap();
+    let said: Value = serde_json::from_str(call.text("gen_ai.output.messages")).unwrap();
+    assert_eq!(said[0]["role"], "assistant");
+}
+
+#[test]
+fn a_failed_call_is_told_by_its_kind() {
+    let collector = Collector::start(Answer::Take);
+    let scene = Scene::new(
+        2,
+        Script::parliament().on("model-b").fault_always(Fault::Status(401), Moment::BeforeHeaders),
+    );
+    scene.run(&["--otlp", &collector.url(), "task"]).expect_code(0);
+    let told = collector.spans();
+    whole(&told);
+    let failed: Vec<&Told> = told.iter().filter(|span| span.failed).collect();
+    assert!(!failed.is_empty());
+    for span in failed {
+        assert_eq!((span.text("error.type"), span.text("gen_ai.agent.id")), ("auth", "b"), "{span:#?}");
+    }
+}
+
+#[test]
+fn a_collector_that_is_away_or_asleep_costs_the_run_a_line_and_a_moment() {
+    let asleep = Collector::start(Answer::Never);
+    let away = refused_base_url();
+    for url in [asleep.url(), away] {
+        let running = althing().args(["--offline", "--automation", "--otlp", &url, "task"]).spawn();
+        running.wait_for_stdout(|line| line.contains("offline model"), LIMIT);
+        let answered = Instant::now();
+        let output = running.wait(LIMIT).expect_code(0);
+        let warnings: Vec<&str> = output.stderr.lines().filter(|line| line.contains("warning")).collect();
+        assert_eq!(warnings.len(), 1, "{}", output.stderr);
+        assert!(warnings[0].contains("spans did not reach the OpenTelemetry collector at http://127.0.0.1"));
+        assert!(answered.elapsed() < Duration::from_secs(5), "{:?}", answered.elapsed());
+    }
+}
+
+#[test]
+fn a_session_that_is_resumed_goes_on_in_its_trace_and_tells_nothing_twice() {
+    for signal in [Signal::TERM, Signal::KILL] {
+        let collector = Collector::start(Answer::Take);
+        let gate = Gate::before_headers();
+        let script = Script::parliament().on("model-b").nth(0, Action::gated(Action::Usual, &gate));
+        let scene = Scene::new(2, script);
+        let running = scene.spawn(&["--otlp", &collector.url(), "task"]);
+        gate.wait_waiting_blocking(1, LIMIT);
+        running.wait_for_stderr(|line| line.contains("answered: agent1.1"), LIMIT);
+        // What is told before the end is told within a second or so.
+        collector.wait_for_requests(1, LIMIT);
+        running.signal(signal);
+        running.wait(LIMIT);
+        let before = collector.spans();
+        assert!(
+            !named(&before, "chat model-a").is_empty() && named(&before, "invoke_workflow run").is_empty()
+        );
+
+        run(&scene.althing, &["resume", "--otlp", &collector.url()]).expect_code(0);
+        let told = collector.spans();
+        whole(&told);
+        assert_eq!(traces(&told).len(), 1, "{told:#?}");
+        assert_eq!(named(&told, "invoke_workflow run").len(), 1);
+        let cut: Vec<&Told> = told.iter().filter(|span| span.text("error.type") == "interrupted").collect();
+        assert_eq!(cut.len(), 1, "the attempt that was cut off");
+        assert_eq!(cut[0].text("gen_ai.agent.id"), "b");
+    }
+}
+
+#[test]
+fn conversations_workflows_and_mcp_clients_runs_are_told_too() {
+    let collector = Collector::start(Answer::Take);
+    let althing = althing();
+    let chat = ["chat", "--offline", "--approve", "always", "--otlp", &collector.url()];
+    let lines = "Good morning\nWrite a short guide to sorting\n";
+    althing.again().args(chat).stdin(lines).spawn().wait(LIMIT).expect_code(0);
+    let told = collector.spans();
+    whole(&told);
+    assert_eq!(traces(&told).len(), 2, "a turn is a trace");
+    let launch = named(&told, "execute_tool launch_run")[0];
+    assert_eq!(named(&told, "invoke_workflow run")[0].parent.as_ref(), Some(&launch.id));
+
+    let collector = Collector::start(Answer::Take);
+    let flow = json!({"name": "ship-it", "goal": "g", "stages": [
+        {"name": "one", "tasks": [
+            {"id": "fine", "agent": "command", "command": ["true"], "executionMode": "headless", "prompt": ""},
+            {"id": "team", "run": {"task": "Compare two ways to sort", "refinement": false}},
+        ]},
+        {"name": "two", "tasks": [
+            {"id": "bad", "agent": "command", "command": ["sh", "-c", "exit 7"], "executionMode": "headless", "prompt": ""},
+        ]},
+    ]});
+    althing.file("flow.yaml", flow.to_string());
+    run(&althing, &["workflow", "run", "flow.yaml", "--offline", "--automation", "--otlp", &collector.url()])
+        .expect_code(2);
+    let told = collector.spans();
+    whole(&told);
+    let workflow = named(&told, "invoke_workflow ship-it")[0];
+    assert_eq!((workflow.failed, workflow.text("error.type")), (true, "task_failed"));
+    let bad = named(&told, "execute_task bad")[0];
+    assert_eq!((bad.attributes["process.exit.code"].as_u64(), bad.text("error.type")), (Some(7), "exited"));
+    for name in ["execute_task fine", "execute_task bad", "invoke_workflow run"] {
+        assert_eq!(named(&told, name)[0].parent.as_ref(), Some(&workflow.id), "{name}");
+    }
+
+    let collector = Collector::start(Answer::Take);
+    let mut client = Client::start(&althing, &["--offline", "--otlp", &collector.url()]);
+    let launched = client.tool("launch_run", &json!({"task": "Compare two ways to sort"}));
+    assert_eq!(launched["structuredContent"]["status"], "completed");
+    client.running.close_stdin();
+    client.running.wait(LIMIT).expect_code(0);
+    let told = collector.spans();
+    whole(&told);
+    assert_eq!(named(&told, "invoke_workflow run").len(), 1);
+}
+
+#[test]
+fn a_conversation_on_the_screen_is_told_too() {
+    let collector = Collector::start(Answer::Take);
+    let mut terminal = althing().args(["--offline", "--otlp", &collector.url()]).terminal(100, 30);
+    terminal.wait_for("Type a message...", LIMIT);
+    terminal.keys("hello\r");
+    terminal.wait_for("not an AI", LIMIT);
+    terminal.keys("\x04");
+    assert_eq!(terminal.wait(LIMIT), 0);
+    let told = collector.spans();
+    whole(&told);
+    assert_eq!(named(&told, "invoke_agent interactive").len(), 1);
+}
+
+#[test]
+fn an_address_or_a_header_that_cannot_be_used_is_refused_before_anything_begins() {
+    let althing = althing();
+    let output =
+        run(&althing, &["--offline", "--automation", "--otlp", "localhost:4318", "task"]).expect_code(1);
+    assert!(
+        output.stderr.contains("--otlp") && output.stderr.contains("http://localhost:4318"),
+        "{}",
+        output.stderr
+    );
+    let command = althing.again().args(["--offline", "--automation", "--otlp", "http://127.0.0.1:9", "task"]);
+    let output =
+        command.env("OTEL_EXPORTER_OTLP_HEADERS", "no-value-here").spawn().wait(LIMIT).expect_code(1);
+    assert!(output.stderr.contains("OTEL_EXPORTER_OTLP_HEADERS"), "{}", output.stderr);
+    assert!(!althing.state_dir().join("sessions").exists(), "nothing was started");
+}

@@ -1,0 +1,178 @@
+//! Where spans go, and what the standard variables say besides. Anything unusable is refused before a run begins.
+
+use reqwest::Url;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use std::fmt;
+
+/// What OTLP appends to a collector's address.
+const TRACES: &str = "/v1/traces";
+
+/// A collector's address that cannot be used, or a list of headers that cannot.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EndpointError {
+    /// It is no address.
+    #[error("`{given}` is no address of a collector: {reason}")]
+    NoAddress {
+        /// What was given, without passwords.
+        given: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// It is not a list such as `name=value,name=value`.
+    #[error("`{part}` is not `name=value`")]
+    NoPair {
+        /// What it is instead: only its name, for the value may be a secret.
+        part: String,
+    },
+    /// No header can be called so, or hold that.
+    #[error("`{name}` cannot be a header of HTTP, or its value cannot")]
+    NoHeader {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// A collector's address.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    url: Url,
+}
+
+impl Endpoint {
+    /// Reads an address: of a collector, such as `http://localhost:4318`, or the whole of one that ends in `/v1/traces`.
+    pub fn parse(given: &str) -> Result<Self, EndpointError> {
+        let no = |reason: String| EndpointError::NoAddress { given: without_password(given), reason };
+        let mut url = Url::parse(given.trim()).map_err(|error| no(error.to_string()))?;
+        if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) {
+            return Err(no("it must begin with http:// or https:// and name a host".to_owned()));
+        }
+        url.set_fragment(None);
+        let base = url.path().trim_end_matches('/').to_owned();
+        if base.ends_with(TRACES) {
+            url.set_path(&base);
+        } else {
+            url.set_path(&format!("{base}{TRACES}"));
+        }
+        Ok(Self { url })
+    }
+
+    pub(crate) fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// The host.
+    pub fn host(&self) -> &str {
+        self.url.host_str().unwrap_or_default()
+    }
+
+    /// Whether it is reached over TLS.
+    pub fn is_secure(&self) -> bool {
+        self.url.scheme() == "https"
+    }
+
+    /// The password in it, if there is one.
+    pub fn password(&self) -> Option<&str> {
+        self.url.password()
+    }
+}
+
+impl fmt::Display for Endpoint {
+    /// What people may see of it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let port = self.url.port().map(|port| format!(":{port}")).unwrap_or_default();
+        write!(f, "{}://{}{port}{}", self.url.scheme(), self.host(), self.url.path())
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What stands before an `@` may be a password.
+fn without_password(given: &str) -> String {
+    let shown = given.rsplit_once('@').map_or(given, |(_, after)| after);
+    shown.chars().take(120).collect()
+}
+
+/// Reads `name=value,name=value`, values being percent-encoded where they need it: the form that the standard variables
+/// `OTEL_EXPORTER_OTLP_HEADERS` and `OTEL_RESOURCE_ATTRIBUTES` have.
+pub fn pairs(text: &str) -> Result<Vec<(String, String)>, EndpointError> {
+    let mut pairs = Vec::new();
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let pair = part.split_once('=').map(|(name, value)| (name.trim(), value.trim()));
+        let Some((name, value)) = pair.filter(|(name, _)| !name.is_empty()) else {
+            let part = part.split('=').next().unwrap_or_default().chars().take(40).collect();
+            return Err(EndpointError::NoPair { part });
+        };
+        pairs.push((name.to_owned(), decoded(value)));
+    }
+    Ok(pairs)
+}
+
+/// A text whose `%41` are letters again; what is no such thing stays as it is.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let hex = (*first == b'%').then(|| after.get(..2)).flatten();
+        let byte = hex
+            .and_then(|hex| std::str::from_utf8(hex).ok())
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { after.get(2..).unwrap_or_default() } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Headers as HTTP has them.
+pub(crate) fn headers(pairs: &[(String, String)]) -> Result<HeaderMap, EndpointError> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in pairs {
+        let no = || EndpointError::NoHeader { name: name.chars().take(40).collect() };
+        let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| no())?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| no())?;
+        value.set_sensitive(true);
+        headers.insert(key, value);
+    }
+    Ok(headers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_collectors_base_address_gets_the_path_and_a_whole_one_keeps_its_own() {
+        for (given, meant) in [
+            ("http://localhost:4318", "http://localhost:4318/v1/traces"),
+            ("http://localhost:4318/", "http://localhost:4318/v1/traces"),
+            ("https://otel.example.com/otlp", "https://otel.example.com/otlp/v1/traces"),
+            ("https://otel.example.com/otlp/v1/traces/", "https://otel.example.com/otlp/v1/traces"),
+            ("http://me:hidden@h:1", "http://h:1/v1/traces"),
+        ] {
+            assert_eq!(Endpoint::parse(given).unwrap().to_string(), meant);
+        }
+        assert_eq!(Endpoint::parse("http://me:hidden@h:1").unwrap().password(), Some("hidden"));
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_without_repeating_a_password() {
+        for given in ["", "localhost:4318", "ftp://h", "http://", "me:hidden@h", "http://me:hidden@"] {
+            let error = Endpoint::parse(given).unwrap_err().to_string();
+            assert!(!error.contains("hidden"), "{error}");
+        }
+    }
+
+    #[test]
+    fn lists_of_pairs_are_read_as_the_standard_has_them() {
+        let read = pairs(" api-key = a%20b%2Cc==, x=%zz,,y= ").unwrap();
+        let expected = [("api-key", "a b,c=="), ("x", "%zz"), ("y", "")];
+        assert_eq!(read, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let error = pairs("api-key").unwrap_err();
+        assert_eq!(error, EndpointError::NoPair { part: "api-key".into() });
+        assert!(headers(&[("a b".into(), "c".into())]).is_err());
+        assert!(headers(&[("a".into(), "c\nd".into())]).is_err());
+    }
+}

@@ -1,0 +1,274 @@
+//! Reads sessions' feeds on a thread of its own, and sends the spans that come of them in batches.
+//!
+//! A run never waits for it: a feed's reader that falls behind is caught up from the log. While a collector is away, spans
+//! wait, so many as there is room for and then the reading of the feed with them; what is not sent by the end is lost, counted, and
+//! told once.
+
+use crate::endpoint::{Endpoint, EndpointError, headers};
+use crate::fold::{Content, Spans};
+use crate::otlp::Resource;
+use crate::send::{Again, Sender, Unsent};
+use crate::span::Span;
+use althing_protocol::{EventStream, FeedItem, Seq};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+/// The most spans in one request: fewer where they carry words, so that no collector finds it too large.
+const BATCH: usize = 512;
+const BATCH_WITH_WORDS: usize = 64;
+/// So many requests' worth of spans may wait to be sent.
+const WAITING: usize = 8;
+/// How long spans are gathered before they are sent.
+const GATHER: Duration = Duration::from_secs(1);
+/// The first wait before a request is made again, which doubles, and the longest.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// Where spans go, and what they say.
+pub struct Settings {
+    /// The collector.
+    pub endpoint: Endpoint,
+    /// Headers of every request, such as a key.
+    pub headers: Vec<(String, String)>,
+    /// Who tells.
+    pub resource: Resource,
+    /// Whether somebody's words are told.
+    pub content: Content,
+    /// How to connect.
+    pub client: reqwest::Client,
+}
+
+/// What became of the spans.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Those the collector took.
+    pub sent: u64,
+    /// Those it did not, or may not have.
+    pub lost: u64,
+    /// Why the last of them did not arrive.
+    pub why: Option<String>,
+}
+
+/// Sends spans to a collector. Its thread starts with the first session.
+pub struct Exporter {
+    sender: Arc<Sender>,
+    content: Content,
+    counts: Arc<Counts>,
+    running: OnceLock<Option<Running>>,
+}
+
+struct Running {
+    sessions: mpsc::UnboundedSender<(Box<dyn EventStream>, Seq)>,
+    finish: watch::Sender<bool>,
+    finished: Mutex<std::sync::mpsc::Receiver<()>>,
+}
+
+#[derive(Default)]
+struct Counts {
+    made: AtomicU64,
+    sent: AtomicU64,
+    why: Mutex<Option<String>>,
+}
+
+impl Counts {
+    fn blame(&self, why: String) {
+        *self.why.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+    }
+}
+
+impl Exporter {
+    /// Makes one; connects to nothing yet.
+    pub fn new(settings: Settings) -> Result<Self, EndpointError> {
+        let Settings { endpoint, headers: pairs, resource, content, client } = settings;
+        let sender = Sender { client, endpoint, headers: headers(&pairs)?, resource };
+        Ok(Self { sender: Arc::new(sender), content, counts: Arc::default(), running: OnceLock::new() })
+    }
+
+    /// The collector.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.sender.endpoint
+    }
+
+    /// Tells of a session, from its feed's first fact on. What happened up to the fact `told` is known to the collector, or was
+    /// never meant for it: it gives ids and beginnings to what follows, and is not sent.
+    pub fn follow(&self, session: Box<dyn EventStream>, told: Seq) {
+        let running = self.running.get_or_init(|| self.start());
+        match running {
+            Some(running) => drop(running.sessions.send((session, told))),
+            None => self.counts.blame("the system gives no thread".to_owned()),
+        }
+    }
+
+    fn start(&self) -> Option<Running> {
+        let (sessions, inbox) = mpsc::unbounded_channel();
+        let (finish, finishing) = watch::channel(false);
+        let (done, finished) = std::sync::mpsc::channel();
+        let work = Work {
+            sender: self.sender.clone(),
+            content: self.content,
+            counts: self.counts.clone(),
+            finishing,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+        let thread = std::thread::Builder::new().name("telemetry".to_owned());
+        let spawned = thread.spawn(move || {
+            runtime.block_on(work.run(inbox));
+            // Whoever waits for us need not wait for a name that is being looked up.
+            let _ = done.send(());
+            runtime.shutdown_background();
+        });
+        spawned.ok().map(|_| Running { sessions, finish, finished: Mutex::new(finished) })
+    }
+
+    /// Sends what is there, and reads sessions that are ending to their end, but takes no longer than `limit`. None where no
+    /// session was told of.
+    pub fn finish(&self, limit: Duration) -> Option<Report> {
+        let running = self.running.get()?;
+        if let Some(running) = running {
+            let _ = running.finish.send(true);
+            let finished = running.finished.lock().unwrap_or_else(PoisonError::into_inner);
+            if finished.recv_timeout(limit).is_err() {
+                let mut why = self.counts.why.lock().unwrap_or_else(PoisonError::into_inner);
+                why.get_or_insert_with(|| "there was no time left to wait for it".to_owned());
+            }
+        }
+        let sent = self.counts.sent.load(Ordering::SeqCst);
+        let lost = self.counts.made.load(Ordering::SeqCst).saturating_sub(sent);
+        let why = self.counts.why.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Some(Report { sent, lost, why: why.filter(|_| lost > 0) })
+    }
+}
+
+/// What the thread does.
+struct Work {
+    sender: Arc<Sender>,
+    content: Content,
+    counts: Arc<Counts>,
+    finishing: watch::Receiver<bool>,
+}
+
+impl Work {
+    async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<(Box<dyn EventStream>, Seq)>) {
+        let (queue, waiting) = mpsc::channel(WAITING * self.most());
+        let sending = Sending { work: self.again(), waiting, batch: Vec::new() };
+        let sending = tokio::spawn(sending.run());
+        let mut readers = JoinSet::new();
+        loop {
+            tokio::select! {
+                biased;
+                Some((session, told)) = inbox.recv() => {
+                    readers.spawn(self.again().read(session, told, queue.clone()));
+                }
+                Some(_) = readers.join_next() => {}
+                _ = self.finishing.changed() => break,
+            }
+        }
+        while readers.join_next().await.is_some() {}
+        drop(queue);
+        let _ = sending.await;
+    }
+
+    fn again(&self) -> Self {
+        Self {
+            sender: self.sender.clone(),
+            content: self.content,
+            counts: self.counts.clone(),
+            finishing: self.finishing.clone(),
+        }
+    }
+
+    /// The most spans in one request.
+    fn most(&self) -> usize {
+        match self.content {
+            Content::LeftOut => BATCH,
+            Content::Told => BATCH_WITH_WORDS,
+        }
+    }
+
+    /// Waits until it is time to finish.
+    async fn finishing(&mut self) {
+        // Where nobody is left to say so, it is.
+        let _ = self.finishing.wait_for(|finishing| *finishing).await;
+    }
+
+    /// Reads one session to its end.
+    async fn read(self, mut session: Box<dyn EventStream>, told: Seq, queue: mpsc::Sender<Span>) {
+        let mut spans = Spans::new(self.content);
+        // A log that cannot be read any more ends it: who shows the session says why.
+        while let Some(Ok(item)) = session.next().await {
+            let FeedItem::Event(event) = item else { continue };
+            let ended = spans.apply(&event);
+            if event.seq <= told {
+                continue;
+            }
+            for span in ended {
+                self.counts.made.fetch_add(1, Ordering::SeqCst);
+                // Once nothing is sent any more, what is left is only counted.
+                let _ = queue.send(span).await;
+            }
+        }
+    }
+}
+
+/// What sends.
+struct Sending {
+    work: Work,
+    waiting: mpsc::Receiver<Span>,
+    batch: Vec<Span>,
+}
+
+impl Sending {
+    async fn run(mut self) {
+        let mut wait = FIRST_WAIT;
+        loop {
+            if self.batch.is_empty() && !self.gather().await {
+                return;
+            }
+            match self.work.sender.send(&self.batch).await {
+                Ok(taken) => {
+                    let count = self.batch.len() as u64;
+                    self.work.counts.sent.fetch_add(count.saturating_sub(taken.refused), Ordering::SeqCst);
+                    if taken.refused > 0 {
+                        self.work.counts.blame(format!("it refused some: {}", taken.why));
+                    }
+                    self.batch.clear();
+                    wait = FIRST_WAIT;
+                }
+                Err(Unsent { why, again }) => {
+                    self.work.counts.blame(why);
+                    match again {
+                        Again::Never => self.batch.clear(),
+                        // No time to wait for better times.
+                        Again::Later(_) if *self.work.finishing.borrow() => return,
+                        Again::Later(after) => {
+                            let pause = after.unwrap_or(wait).min(LONGEST_WAIT);
+                            wait = (wait * 2).min(LONGEST_WAIT);
+                            let _ = timeout(pause, self.work.finishing()).await;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gathers a batch, for a moment. False when there is nothing left to send.
+    async fn gather(&mut self) -> bool {
+        let most = self.work.most();
+        if self.waiting.recv_many(&mut self.batch, most).await == 0 {
+            return false;
+        }
+        let (waiting, batch) = (&mut self.waiting, &mut self.batch);
+        let more =
+            async { while batch.len() < most && waiting.recv_many(batch, most - batch.len()).await > 0 {} };
+        tokio::select! {
+            () = more => {}
+            () = sleep(GATHER) => {}
+            () = self.work.finishing() => {}
+        }
+        true
+    }
+}

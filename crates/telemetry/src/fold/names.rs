@@ -1,0 +1,105 @@
+//! The words of the conventions for what we have words of our own for.
+
+use althing_protocol::{BackendErrorKind, Phase, ProgramSpec, Purpose, TaskId, TaskStatus, Timer};
+
+/// `gen_ai.provider.name` for a `backend.type`; types that the conventions do not name go by their own.
+pub(super) fn provider(kind: &str) -> &str {
+    match kind {
+        "claude" | "claude_code" => "anthropic",
+        "codex" => "openai",
+        "gemini" | "gemini_cli" => "gcp.gemini",
+        "azure_openai" => "azure.ai.openai",
+        "grok" => "x_ai",
+        "moonshot" => "moonshot_ai",
+        other => other,
+    }
+}
+
+/// The name of a span of a workflow's program: an agent that is invoked, or a command that is nobody.
+pub(super) fn program(id: &TaskId, spec: &ProgramSpec) -> String {
+    match agent(spec) {
+        Some(agent) => format!("invoke_agent {agent}"),
+        None => format!("execute_task {}", task_name(id)),
+    }
+}
+
+/// The agent that a program is, unless it is the user's own command.
+pub(super) fn agent(spec: &ProgramSpec) -> Option<&str> {
+    let named = spec.agent.as_ref().map(althing_protocol::AgentId::as_str);
+    named.or_else(|| Some(spec.adapter.as_str()).filter(|adapter| *adapter != "command"))
+}
+
+/// A workflow's task as its file names it.
+pub(super) fn task_name(id: &TaskId) -> &str {
+    id.as_str().rsplit('.').next().unwrap_or_default()
+}
+
+/// A tool as it may be told: a model can call by any words at all, and words stay here.
+pub(super) fn tool(name: &str) -> &str {
+    let fine = |c: char| c.is_ascii_alphanumeric() || "_-./:".contains(c);
+    if name.len() <= 64 && name.chars().all(fine) { name } else { "unknown" }
+}
+
+pub(super) fn purpose(purpose: Purpose) -> &'static str {
+    match purpose {
+        Purpose::Answer => "answer",
+        Purpose::Judge { .. } => "judge",
+        Purpose::Carry => "carry",
+        Purpose::Converse => "converse",
+        Purpose::Compact => "compact",
+        Purpose::Present { .. } => "present",
+        Purpose::Evaluate => "evaluate",
+    }
+}
+
+pub(super) fn status(status: TaskStatus) -> &'static str {
+    match status {
+        TaskStatus::Pending => "pending",
+        TaskStatus::Running => "running",
+        TaskStatus::WaitingForUser => "waiting_for_user",
+        TaskStatus::Done => "done",
+        TaskStatus::Failed => "failed",
+        TaskStatus::Cancelled => "cancelled",
+        TaskStatus::Interrupted => "interrupted",
+    }
+}
+
+/// `error.type` of a failed model call.
+pub(super) fn failure(kind: BackendErrorKind) -> &'static str {
+    match kind {
+        BackendErrorKind::Auth => "auth",
+        BackendErrorKind::NotFound => "not_found",
+        BackendErrorKind::BadRequest => "bad_request",
+        BackendErrorKind::RateLimited => "rate_limited",
+        BackendErrorKind::Server => "server",
+        BackendErrorKind::Connect => "connect",
+        BackendErrorKind::Cut => "cut",
+        BackendErrorKind::Timeout => "timeout",
+        BackendErrorKind::Protocol => "protocol",
+        BackendErrorKind::TooLarge => "too_large",
+        BackendErrorKind::Empty => "empty",
+    }
+}
+
+/// A phase of a run or a workflow. A conversation's are told by its spans.
+pub(super) fn phase(phase: Phase) -> Option<String> {
+    Some(match phase {
+        Phase::Answering => "answering".to_owned(),
+        Phase::Voting => "voting".to_owned(),
+        Phase::OverrideWindow => "override_window".to_owned(),
+        Phase::Presenting => "presenting".to_owned(),
+        Phase::Stage(n) => format!("stage_{}", n + 1),
+        Phase::Done | Phase::Chat(_) => return None,
+    })
+}
+
+pub(super) fn timer(timer: &Timer) -> &'static str {
+    match timer {
+        Timer::Orchestrator => "orchestrator",
+        Timer::FirstAnswers { .. } => "first_answers",
+        Timer::RoundSoft { .. } => "round_soft",
+        Timer::RoundHard { .. } => "round_hard",
+        Timer::OverrideWindow => "override_window",
+        Timer::Task { .. } => "task",
+    }
+}

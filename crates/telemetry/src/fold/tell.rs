@@ -1,0 +1,324 @@
+//! What is told of each thing: the attributes of spans and the notes on them. The one place that decides what leaves the
+//! machine; words that people, models and tools wrote leave it only where that was asked for.
+
+use super::{Content, names};
+use crate::span::{Attributes, Span, Value};
+use althing_protocol::{
+    AgentMode, AttemptOutcome, Decision, Fact, InteractionKind, Item, Member, NoticeLevel, ProgramSpec,
+    Reply, RunEnd, RunResult, RunSpec, RunStatus, TaskId, Usage, Verdict,
+};
+use serde_json::json;
+
+/// The longest text of somebody's that is told.
+const MOST_BYTES: usize = 16 * 1024;
+
+/// A note: its name, and more about it.
+type Noteworthy = (&'static str, Attributes);
+
+/// Somebody's words, where they may be told; cut short where they are long.
+pub(super) fn words(text: &str, content: Content) -> Option<String> {
+    match content {
+        Content::LeftOut => None,
+        Content::Told if text.len() <= MOST_BYTES => Some(text.to_owned()),
+        Content::Told => {
+            let end = (0..=MOST_BYTES).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+            Some(format!("{}…", text.get(..end).unwrap_or_default()))
+        }
+    }
+}
+
+fn set_words(span: &mut Span, key: &'static str, text: &str, content: Content) {
+    if let Some(text) = words(text, content) {
+        span.set(key, text);
+    }
+}
+
+/// An agent that is invoked.
+pub(super) fn agent(span: &mut Span, who: Option<&Member>) {
+    span.set("gen_ai.operation.name", "invoke_agent");
+    model(span, who);
+}
+
+/// Whose model is called.
+pub(super) fn model(span: &mut Span, who: Option<&Member>) {
+    let Some(who) = who else { return };
+    span.set("gen_ai.provider.name", names::provider(&who.backend));
+    if !who.model.is_empty() {
+        span.set("gen_ai.request.model", who.model.as_str());
+    }
+    span.set("gen_ai.agent.id", who.id.as_str());
+    span.set("gen_ai.agent.name", who.id.as_str());
+    if who.offline {
+        // Nobody must take its numbers for a model's.
+        span.set("althing.offline", true);
+    }
+}
+
+/// A program of a workflow.
+pub(super) fn program(span: &mut Span, id: &TaskId, spec: &ProgramSpec) {
+    if let Some(agent) = names::agent(spec) {
+        span.set("gen_ai.operation.name", "invoke_agent");
+        span.set("gen_ai.agent.name", agent);
+        span.set("gen_ai.provider.name", names::provider(&spec.adapter));
+    }
+    if let Some(model) = &spec.model {
+        span.set("gen_ai.request.model", model.as_str());
+    }
+    span.set("althing.workflow.task", names::task_name(id));
+    span.set("althing.adapter", spec.adapter.as_str());
+}
+
+/// A run that begins.
+pub(super) fn run(span: &mut Span, spec: &RunSpec, content: Content) {
+    let mode = match spec.modes.agent_mode {
+        AgentMode::Multi => "multi",
+        AgentMode::Single => "single",
+    };
+    span.set("althing.agent_mode", mode);
+    span.set("althing.refinement", spec.modes.refinement);
+    span.set("althing.planning", spec.modes.planning);
+    let agents = spec.members.iter().map(|member| member.id.to_string()).collect();
+    span.set("althing.agents", Value::Texts(agents));
+    if let Some(task) = words(&spec.task, content) {
+        let messages = json!([{"role": "user", "parts": [{"type": "text", "content": task}]}]);
+        span.set("gen_ai.input.messages", messages.to_string());
+    }
+}
+
+/// A run that is over.
+pub(super) fn result(span: &mut Span, end: RunEnd, result: &RunResult, content: Content) {
+    let status = match result.status {
+        RunStatus::Completed => "completed",
+        RunStatus::Partial => "partial",
+        RunStatus::Cancelled => "cancelled",
+        RunStatus::Failed => "failed",
+    };
+    span.set("althing.status", status);
+    let summary = &result.coordination_summary;
+    span.set("althing.rounds", summary.rounds);
+    for (key, agent) in [("althing.winner", &summary.winner), ("althing.presenter", &summary.presenter)] {
+        if let Some(agent) = agent {
+            span.set(key, agent.as_str());
+        }
+    }
+    // Not under the conventions' names: whoever sums those up would count every call twice.
+    span.set("althing.calls", result.usage.calls);
+    span.set("althing.input_tokens", result.usage.input_tokens);
+    span.set("althing.output_tokens", result.usage.output_tokens);
+    span.set("althing.cost_usd", result.usage.cost_usd);
+    match end {
+        RunEnd::Answered | RunEnd::Cancelled => {}
+        RunEnd::NoAnswer => span.fail("no_answer"),
+        RunEnd::Limit => span.fail("limit"),
+    }
+    span.message = result.error.as_ref().and_then(|error| words(error, content));
+}
+
+/// What a model call cost.
+pub(super) fn usage(span: &mut Span, usage: &Usage) {
+    span.set("gen_ai.usage.input_tokens", usage.input_tokens);
+    span.set("gen_ai.usage.output_tokens", usage.output_tokens);
+    if usage.cached_input_tokens > 0 {
+        span.set("gen_ai.usage.cache_read.input_tokens", usage.cached_input_tokens);
+    }
+    if usage.reasoning_tokens > 0 {
+        span.set("gen_ai.usage.reasoning.output_tokens", usage.reasoning_tokens);
+    }
+    span.set("althing.cost_usd", usage.cost_usd);
+    span.set("althing.calls", usage.calls);
+}
+
+/// A reply.
+pub(super) fn reply(span: &mut Span, reply: &Reply, content: Content) {
+    let finish = match reply {
+        Reply { cut: true, .. } => "length",
+        Reply { tool_calls, .. } if !tool_calls.is_empty() => "tool_call",
+        Reply { .. } => "stop",
+    };
+    span.set("gen_ai.response.finish_reasons", Value::Texts(vec![finish.to_owned()]));
+    usage(span, &reply.usage);
+    if content == Content::LeftOut {
+        return;
+    }
+    let text = |kind: &str, said: &str| {
+        let said = words(said, content).filter(|said| !said.is_empty());
+        said.map(|said| json!({"type": kind, "content": said}))
+    };
+    let calls = reply.tool_calls.iter().map(|call| {
+        let arguments = words(&call.arguments, content).unwrap_or_default();
+        json!({"type": "tool_call", "id": call.id, "name": call.name, "arguments": arguments})
+    });
+    let said = [text("reasoning", &reply.reasoning), text("text", &reply.text)];
+    let parts: Vec<_> = said.into_iter().flatten().chain(calls).collect();
+    let message = json!([{"role": "assistant", "parts": parts, "finish_reason": finish}]);
+    span.set("gen_ai.output.messages", message.to_string());
+}
+
+/// A tool that is called.
+pub(super) fn tool_call(span: &mut Span, arguments: &str, content: Content) {
+    set_words(span, "gen_ai.tool.call.arguments", arguments, content);
+}
+
+/// What it gave.
+pub(super) fn tool_result(span: &mut Span, result: &str, is_error: bool, content: Content) {
+    set_words(span, "gen_ai.tool.call.result", result, content);
+    if is_error {
+        span.fail("tool_error");
+    }
+}
+
+/// How an attempt ended.
+pub(super) fn outcome(span: &mut Span, outcome: &AttemptOutcome, content: Content) {
+    let told = match outcome {
+        AttemptOutcome::Answered => "answered",
+        AttemptOutcome::Voted => "voted",
+        AttemptOutcome::Presented { .. } => "presented",
+        AttemptOutcome::Evaluated { .. } => "evaluated",
+        AttemptOutcome::Exited { .. } => "exited",
+        AttemptOutcome::Said => "said",
+        AttemptOutcome::GaveUp { .. } => "gave_up",
+        AttemptOutcome::Failed { .. } => "failed",
+        AttemptOutcome::TimedOut => "timed_out",
+        AttemptOutcome::Cancelled => "cancelled",
+        AttemptOutcome::Interrupted => "interrupted",
+    };
+    span.set("althing.outcome", told);
+    match outcome {
+        AttemptOutcome::Exited { ok, exit_code, signal, error, .. } => {
+            if let Some(code) = exit_code {
+                span.set("process.exit.code", Value::Int((*code).into()));
+            }
+            if let Some(signal) = signal {
+                span.set("althing.signal", Value::Int((*signal).into()));
+            }
+            if !ok {
+                span.fail("exited");
+                span.message = error.as_ref().and_then(|error| words(error, content));
+            }
+        }
+        AttemptOutcome::GaveUp { reason } => {
+            span.fail("gave_up");
+            span.message = words(reason, content);
+        }
+        AttemptOutcome::Failed { error, kind, .. } => {
+            span.fail(kind.map_or("_OTHER", names::failure));
+            span.message = words(error, content);
+        }
+        AttemptOutcome::TimedOut => span.fail("timeout"),
+        AttemptOutcome::Interrupted => span.fail("interrupted"),
+        AttemptOutcome::Answered
+        | AttemptOutcome::Voted
+        | AttemptOutcome::Presented { .. }
+        | AttemptOutcome::Evaluated { .. }
+        | AttemptOutcome::Said
+        | AttemptOutcome::Cancelled => {}
+    }
+}
+
+/// A piece of an attempt that is no span of its own.
+pub(super) fn item(item: &Item, content: Content) -> Option<Noteworthy> {
+    let ballot = |ballot: &althing_protocol::Ballot| {
+        let mut told: Attributes = vec![
+            ("althing.voter", ballot.voter.as_str().into()),
+            ("althing.target", ballot.target.as_str().into()),
+        ];
+        told.extend(words(&ballot.reason, content).map(|reason| ("althing.reason", reason.into())));
+        told
+    };
+    Some(match item {
+        Item::Answer(answer) => ("althing.answer", vec![("althing.answer", answer.label.to_string().into())]),
+        Item::Vote(vote) => ("althing.vote", ballot(vote)),
+        Item::StaleVote(vote) => ("althing.stale_vote", ballot(vote)),
+        Item::Reminder { .. } => ("althing.reminder", Attributes::new()),
+        Item::TimeWarning => ("althing.time_warning", Attributes::new()),
+        Item::Update { revision } => ("althing.update", vec![("althing.revision", Value::from(revision.0))]),
+        Item::PlanProgress(progress) => {
+            ("althing.plan_progress", vec![("althing.plan_task", progress.task.as_str().into())])
+        }
+        Item::Reply(_)
+        | Item::ToolResult { .. }
+        | Item::WorkspaceKept { .. }
+        | Item::ContextOpened { .. }
+        | Item::ContextClosed { .. }
+        | Item::FilesTaken { .. }
+        | Item::Conversation { .. }
+        | Item::PromptSent { .. }
+        | Item::Said { .. }
+        | Item::Did { .. } => return None,
+    })
+}
+
+/// A fact that is worth a note on the span in which it happened.
+pub(super) fn noteworthy(fact: &Fact, content: Content) -> Option<Noteworthy> {
+    Some(match fact {
+        Fact::PhaseChanged { phase } => {
+            ("althing.phase", vec![("althing.phase", names::phase(*phase)?.into())])
+        }
+        Fact::TimerFired(timer) => ("althing.timer", vec![("althing.timer", names::timer(timer).into())]),
+        Fact::InteractionOpened(interaction) => {
+            let kind = match &interaction.kind {
+                InteractionKind::WinnerOverride { .. } => "winner_override",
+                InteractionKind::RunApproval { .. } => "run_approval",
+                InteractionKind::PlanApproval { .. } => "plan_approval",
+                InteractionKind::Budget { .. } => "budget",
+                InteractionKind::Program(_) => "program",
+                InteractionKind::Interrupted => "interrupted",
+            };
+            ("althing.asked", vec![("althing.interaction", kind.into())])
+        }
+        Fact::InteractionClosed { decision, .. } => {
+            ("althing.decided", vec![("althing.decision", decided(decision).into())])
+        }
+        Fact::Decided(verdict) => verdict_told(verdict, content)?,
+        Fact::Notice(notice) => {
+            let level = match notice.level {
+                NoticeLevel::Info => return None,
+                NoticeLevel::Warning => "warning",
+                NoticeLevel::Error => "error",
+            };
+            let mut told: Attributes = vec![("althing.level", level.into())];
+            told.extend(words(&notice.text, content).map(|text| ("althing.text", text.into())));
+            ("althing.notice", told)
+        }
+        _ => return None,
+    })
+}
+
+fn decided(decision: &Decision) -> &'static str {
+    match decision {
+        Decision::Continue => "continue",
+        Decision::Presenter { .. } => "presenter",
+        Decision::Approve { .. } => "approve",
+        Decision::Reject { .. } => "reject",
+        Decision::Change { .. } => "change",
+        Decision::Choose { .. } => "choose",
+        Decision::MovedOn => "moved_on",
+    }
+}
+
+fn verdict_told(verdict: &Verdict, content: Content) -> Option<Noteworthy> {
+    Some(match verdict {
+        Verdict::Winner { winner, votes, tie_break, .. } => {
+            let votes = votes.iter().map(|(agent, votes)| format!("{agent}={votes}")).collect();
+            let told: Attributes = vec![
+                ("althing.winner", winner.as_str().into()),
+                ("althing.votes", Value::Texts(votes)),
+                ("althing.tie", tie_break.is_some().into()),
+            ];
+            ("althing.winner", told)
+        }
+        Verdict::Override { presenter } => {
+            ("althing.override", vec![("althing.presenter", presenter.as_str().into())])
+        }
+        Verdict::Restarted { reason, nth, .. } => {
+            let mut told: Attributes = vec![("althing.restart", Value::from(*nth))];
+            told.extend(words(reason, content).map(|reason| ("althing.reason", reason.into())));
+            ("althing.restarted", told)
+        }
+        Verdict::Compacted { tokens: (before, after), .. } => (
+            "althing.compacted",
+            vec![("althing.tokens_before", (*before).into()), ("althing.tokens_after", (*after).into())],
+        ),
+        Verdict::Finished { .. } => return None,
+    })
+}

@@ -1,0 +1,97 @@
+//! Spans as OTLP's JSON: the protobuf messages of `opentelemetry/proto` by the mapping that OTLP prescribes, in which ids are
+//! hex, 64-bit numbers are text, and enums are numbers.
+
+use crate::span::{Attributes, Note, Span, SpanKind, Value};
+use serde_json::{Map, Value as Json, json};
+
+/// The conventions that names and attributes follow.
+const SCHEMA: &str = "https://opentelemetry.io/schemas/1.41.0";
+
+/// Who tells: what every span of the process has in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resource {
+    /// Names and values; of those with the same name the first counts.
+    pub attributes: Vec<(String, String)>,
+}
+
+/// An `ExportTraceServiceRequest` with these spans.
+pub fn request(resource: &Resource, spans: &[Span]) -> Json {
+    let mut known: Vec<&str> = Vec::new();
+    let mut attributes = Vec::new();
+    for (key, text) in &resource.attributes {
+        if !known.contains(&key.as_str()) {
+            known.push(key);
+            attributes.push(json!({"key": key, "value": {"stringValue": text}}));
+        }
+    }
+    let spans: Vec<Json> = spans.iter().map(span).collect();
+    json!({"resourceSpans": [{
+        "resource": {"attributes": attributes},
+        "scopeSpans": [{
+            "scope": {"name": "althing", "version": env!("CARGO_PKG_VERSION")},
+            "spans": spans,
+            "schemaUrl": SCHEMA,
+        }],
+        "schemaUrl": SCHEMA,
+    }]})
+}
+
+fn span(span: &Span) -> Json {
+    let kind = match span.kind {
+        SpanKind::Internal => 1,
+        SpanKind::Client => 3,
+    };
+    let mut json = Map::new();
+    json.insert("traceId".into(), span.trace.to_string().into());
+    json.insert("spanId".into(), span.id.to_string().into());
+    if let Some(parent) = span.parent {
+        json.insert("parentSpanId".into(), parent.to_string().into());
+    }
+    json.insert("name".into(), span.name.as_str().into());
+    json.insert("kind".into(), kind.into());
+    json.insert("startTimeUnixNano".into(), nanos(span.start.0));
+    json.insert("endTimeUnixNano".into(), nanos(span.end.0));
+    json.insert("attributes".into(), attributes(&span.attributes));
+    if !span.notes.is_empty() {
+        json.insert("events".into(), span.notes.iter().map(note).collect());
+    }
+    if span.left_out > 0 {
+        json.insert("droppedEventsCount".into(), span.left_out.into());
+    }
+    if span.failed {
+        let mut status = Map::from_iter([("code".to_owned(), 2.into())]);
+        status.extend(span.message.as_ref().map(|message| ("message".to_owned(), message.as_str().into())));
+        json.insert("status".into(), status.into());
+    }
+    json.into()
+}
+
+fn note(note: &Note) -> Json {
+    json!({
+        "timeUnixNano": nanos(note.at.0),
+        "name": note.name,
+        "attributes": attributes(&note.attributes),
+    })
+}
+
+fn attributes(attributes: &Attributes) -> Json {
+    attributes.iter().map(|(key, of)| json!({"key": key, "value": value(of)})).collect()
+}
+
+fn value(value: &Value) -> Json {
+    match value {
+        Value::Text(text) => json!({"stringValue": text}),
+        Value::Texts(texts) => {
+            let values: Vec<Json> = texts.iter().map(|text| json!({"stringValue": text})).collect();
+            json!({"arrayValue": {"values": values}})
+        }
+        Value::Int(number) => json!({"intValue": number.to_string()}),
+        Value::Double(number) => json!({"doubleValue": number}),
+        Value::Bool(yes) => json!({"boolValue": yes}),
+    }
+}
+
+/// Milliseconds since 1970 as the nanoseconds that OTLP counts in.
+fn nanos(millis: u64) -> Json {
+    (u128::from(millis) * 1_000_000).to_string().into()
+}

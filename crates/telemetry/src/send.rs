@@ -1,0 +1,130 @@
+//! One request with spans, and what its answer means. Nothing here waits without a limit or tries again.
+
+use crate::endpoint::Endpoint;
+use crate::otlp::{self, Resource};
+use crate::span::Span;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use reqwest::{Client, Response, StatusCode};
+use serde_json::Value as Json;
+use std::error::Error;
+use std::time::Duration;
+
+/// How long a collector may take for one request.
+const REQUEST: Duration = Duration::from_secs(10);
+/// The longest answer that is read.
+const MOST_BYTES: usize = 64 * 1024;
+
+/// What sends.
+pub(crate) struct Sender {
+    pub(crate) client: Client,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) headers: HeaderMap,
+    pub(crate) resource: Resource,
+}
+
+/// Why spans did not arrive.
+pub(crate) struct Unsent {
+    /// For people.
+    pub(crate) why: String,
+    /// Whether to try again, and after how long if the collector says so.
+    pub(crate) again: Again,
+}
+
+pub(crate) enum Again {
+    Never,
+    Later(Option<Duration>),
+}
+
+/// What a collector took.
+pub(crate) struct Taken {
+    /// How many it refused all the same, and why.
+    pub(crate) refused: u64,
+    pub(crate) why: String,
+}
+
+impl Sender {
+    pub(crate) async fn send(&self, spans: &[Span]) -> Result<Taken, Unsent> {
+        let body = otlp::request(&self.resource, spans).to_string();
+        let request = self
+            .client
+            .post(self.endpoint.url().clone())
+            .headers(self.headers.clone())
+            .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
+            .timeout(REQUEST)
+            .body(body);
+        let response = request.send().await.map_err(|error| unreachable(&error))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(taken(&read(response).await));
+        }
+        let after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let after = after.and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
+        let hint = match status {
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => ": is it an OTLP/HTTP address?",
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ": are OTEL_EXPORTER_OTLP_HEADERS right?",
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => ": it does not take OTLP as JSON",
+            _ => "",
+        };
+        let again = match status.as_u16() {
+            429 | 502 | 503 | 504 => Again::Later(after),
+            _ => Again::Never,
+        };
+        Err(Unsent { why: format!("it answered {status}{hint}"), again })
+    }
+}
+
+fn unreachable(error: &reqwest::Error) -> Unsent {
+    let mut cause: &dyn Error = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    let why = match cause.downcast_ref::<reqwest::Error>() {
+        // Its words name the address, which may hold a password.
+        Some(_) if error.is_timeout() => "no answer in time".to_owned(),
+        Some(_) => "no connection".to_owned(),
+        None => cause.to_string(),
+    };
+    let hint = if error.is_connect() { ": is a collector listening there for OTLP over HTTP?" } else { "" };
+    Unsent { why: format!("{why}{hint}"), again: Again::Later(None) }
+}
+
+/// The beginning of an answer; one that breaks off was an answer all the same.
+async fn read(mut response: Response) -> Vec<u8> {
+    let mut body = Vec::new();
+    while let Ok(Some(bytes)) = response.chunk().await {
+        body.extend_from_slice(&bytes);
+        if body.len() > MOST_BYTES {
+            break;
+        }
+    }
+    body
+}
+
+/// A collector may take some and refuse others.
+fn taken(body: &[u8]) -> Taken {
+    let answer: Json = serde_json::from_slice(body).unwrap_or_default();
+    let partial = answer.get("partialSuccess");
+    let refused = partial.and_then(|partial| partial.get("rejectedSpans"));
+    let refused = refused.and_then(|count| count.as_u64().or_else(|| count.as_str()?.parse().ok()));
+    let why = partial.and_then(|partial| partial.get("errorMessage")).and_then(Json::as_str);
+    let why: String = why.unwrap_or("it gave no reason").chars().take(200).collect();
+    Taken { refused: refused.unwrap_or_default(), why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_collector_refused_is_read_as_number_and_as_text() {
+        let cases: [(&[u8], u64); 4] = [
+            (br#"{"partialSuccess":{"rejectedSpans":"3","errorMessage":"too old"}}"#, 3),
+            (br#"{"partialSuccess":{"rejectedSpans":2}}"#, 2),
+            (b"{}", 0),
+            (b"not JSON", 0),
+        ];
+        for (body, refused) in cases {
+            assert_eq!(taken(body).refused, refused);
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! What a recorded session becomes, and what becomes of it on the way to a collector.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::needless_pass_by_value,
+    reason = "helpers of tests fail by panicking, and are written to be called briefly"
+)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests read recorded logs, and measure how long a finish took"
+)]
+
+mod suite {
+    mod exporting;
+    mod folding;
+    mod support;
+}

@@ -1,0 +1,133 @@
+//! Spans on their way to a collector that is there, slow, full, wrong or away.
+
+use std::time::{Duration, Instant};
+
+use althing_protocol::Seq;
+use althing_telemetry::{Content, Endpoint, Exporter, Report, Resource, Settings};
+use althing_testkit::collector::{Answer, Collector};
+use althing_testkit::refused_base_url;
+
+use super::support::{RUN, played, recorded};
+
+/// Longer than anything takes on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+/// How many spans the recorded run is.
+const SPANS: u64 = 21;
+
+fn exporter(url: &str) -> Exporter {
+    // Only the first of a process counts.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let settings = Settings {
+        endpoint: Endpoint::parse(url).unwrap(),
+        headers: vec![("x-key".into(), "mine".into())],
+        resource: Resource { attributes: vec![("service.name".into(), "althing".into())] },
+        content: Content::LeftOut,
+        client: reqwest::Client::builder().no_proxy().build().unwrap(),
+    };
+    Exporter::new(settings).unwrap()
+}
+
+/// Tells of the recorded run, whole, and finishes.
+fn tell(url: &str, limit: Duration) -> Report {
+    let exporter = exporter(url);
+    let (_, feed) = played(&recorded(RUN));
+    exporter.follow(feed, Seq(0));
+    exporter.finish(limit).unwrap()
+}
+
+#[test]
+fn everything_that_ended_arrives_with_the_headers_and_who_tells() {
+    let collector = Collector::start(Answer::Take);
+    let report = tell(&collector.url(), LIMIT);
+    assert_eq!(report, Report { sent: SPANS, lost: 0, why: None });
+    let spans = collector.spans();
+    assert_eq!(spans.len() as u64, SPANS);
+    assert_eq!(spans[0].resource["service.name"], "althing");
+    assert_eq!(collector.requests()[0].headers["x-key"], "mine");
+}
+
+#[test]
+fn what_a_collector_was_told_before_is_not_told_again() {
+    let events = recorded(RUN);
+    let collector = Collector::start(Answer::Take);
+    let exporter = exporter(&collector.url());
+    let (before, after) = events.split_at(40);
+    let (_, feed) = played(before);
+    exporter.follow(feed, Seq(0));
+    // The session is opened again, and goes on.
+    let (_, feed) = played(&events);
+    exporter.follow(feed, before.last().unwrap().seq);
+    let report = exporter.finish(LIMIT).unwrap();
+    assert_eq!(report.sent, SPANS);
+    let told = collector.spans();
+    let ids: std::collections::BTreeSet<&str> = told.iter().map(|span| span.id.as_str()).collect();
+    assert_eq!((ids.len() as u64, told.len() as u64), (SPANS, SPANS), "each once");
+    assert!(told.iter().all(|span| span.trace == told[0].trace));
+    assert!(!after.is_empty());
+}
+
+#[test]
+fn a_collector_that_is_not_there_costs_a_line_and_no_time() {
+    let began = Instant::now();
+    let report = tell(&refused_base_url(), LIMIT);
+    assert_eq!((report.sent, report.lost), (0, SPANS));
+    assert!(report.why.unwrap().contains("listening"), "it says what to look at");
+    assert!(began.elapsed() < LIMIT / 2);
+}
+
+#[test]
+fn a_collector_that_never_answers_is_not_waited_for() {
+    let collector = Collector::start(Answer::Never);
+    let began = Instant::now();
+    let report = tell(&collector.url(), Duration::from_millis(300));
+    assert_eq!((report.sent, report.lost), (0, SPANS));
+    assert_eq!(report.why.as_deref(), Some("there was no time left to wait for it"));
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+#[test]
+fn what_a_collector_refuses_for_good_is_counted_and_not_sent_again() {
+    for (answer, sent) in
+        [(Answer::Status(400), 0), (Answer::Status(401), 0), (Answer::TakeAllBut(2), SPANS - 2)]
+    {
+        let collector = Collector::start(answer.clone());
+        let report = tell(&collector.url(), LIMIT);
+        assert_eq!((report.sent, report.lost), (sent, SPANS - sent), "{answer:?}");
+        assert!(report.why.is_some());
+        assert_eq!(collector.requests().len(), 1, "{answer:?}");
+    }
+}
+
+#[test]
+fn a_collector_that_comes_back_gets_what_it_missed() {
+    let collector = Collector::start(Answer::Status(503));
+    let exporter = exporter(&collector.url());
+    let (more, feed) = played(&recorded(RUN)[..52]);
+    exporter.follow(feed, Seq(0));
+    collector.wait_for_requests(1, LIMIT);
+    collector.answer(Answer::Take);
+    collector.wait_for_requests(2, LIMIT);
+    drop(more);
+    let report = exporter.finish(LIMIT).unwrap();
+    assert_eq!((report.sent, report.lost), (SPANS, 0));
+    assert_eq!(collector.spans().len() as u64, SPANS);
+}
+
+#[test]
+fn a_session_that_is_still_going_on_does_not_hold_up_the_end() {
+    let collector = Collector::start(Answer::Take);
+    let exporter = exporter(&collector.url());
+    let (_more, feed) = played(&recorded(RUN)[..30]);
+    exporter.follow(feed, Seq(0));
+    let began = Instant::now();
+    exporter.finish(Duration::from_millis(500)).unwrap();
+    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(!collector.wait_for_requests(1, LIMIT).is_empty(), "what there was is sent all the same");
+}
+
+#[test]
+fn nothing_is_started_where_there_is_nothing_to_tell() {
+    let collector = Collector::start(Answer::Take);
+    assert_eq!(exporter(&collector.url()).finish(LIMIT), None);
+    assert!(collector.requests().is_empty());
+}

@@ -1,0 +1,58 @@
+//! Recorded sessions, and a feed that plays them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use althing_protocol::{BoxFuture, Event, EventStream, FeedItem, JournalError};
+use althing_telemetry::{Content, Resource, Span, Spans, request};
+use althing_testkit::collector::{Told, read_spans};
+use tokio::sync::mpsc;
+
+pub const RUN: &str = "20261115-180955-1189";
+pub const CHAT: &str = "20261115-180955-7711";
+pub const WORKFLOW: &str = "20261115-180955-8b2e";
+
+/// The facts of a session that an older version recorded.
+pub fn recorded(session: &str) -> Vec<Event> {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/tests/golden/0.1.0");
+    let text = std::fs::read_to_string(golden.join(session).join("events.jsonl")).unwrap();
+    text.lines().map(|line| Event::from_json(line).unwrap()).collect()
+}
+
+/// What comes of facts.
+pub fn spans(events: &[Event], content: Content) -> Vec<Span> {
+    let mut fold = Spans::new(content);
+    events.iter().flat_map(|event| fold.apply(event)).collect()
+}
+
+/// The same as a collector reads it.
+pub fn told(events: &[Event], content: Content) -> Vec<Told> {
+    read_spans(&request(&Resource::default(), &spans(events, content)))
+}
+
+/// The one span of this name.
+#[track_caller]
+pub fn named<'a>(told: &'a [Told], name: &str) -> &'a Told {
+    let found: Vec<&Told> = told.iter().filter(|span| span.name == name).collect();
+    let names: Vec<&str> = told.iter().map(|span| span.name.as_str()).collect();
+    assert_eq!(found.len(), 1, "one {name} among {names:?}");
+    found[0]
+}
+
+/// A feed that ends when its sender is dropped.
+pub struct Played(pub mpsc::UnboundedReceiver<Arc<Event>>);
+
+impl EventStream for Played {
+    fn next(&mut self) -> BoxFuture<'_, Option<Result<FeedItem, JournalError>>> {
+        Box::pin(async { self.0.recv().await.map(|event| Ok(FeedItem::Event(event))) })
+    }
+}
+
+/// A feed with these facts in it, and the end by which more are added.
+pub fn played(events: &[Event]) -> (mpsc::UnboundedSender<Arc<Event>>, Box<dyn EventStream>) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    for event in events {
+        sender.send(Arc::new(event.clone())).unwrap();
+    }
+    (sender, Box::new(Played(receiver)))
+}

@@ -1,0 +1,314 @@
+//! An OpenTelemetry collector that keeps what it is sent, and is strict about it: every request must be what OTLP/HTTP calls
+//! JSON, down to the form of ids and numbers. It can also be slow, full, or out of order.
+
+use serde_json::{Map, Value};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::signal::Signal;
+
+/// How a collector answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It takes what it is sent.
+    Take,
+    /// It refuses with this status.
+    Status(u16),
+    /// It takes all but so many.
+    TakeAllBut(u64),
+    /// It never answers.
+    Never,
+}
+
+/// A running collector. Its threads end with the test's process.
+#[derive(Debug)]
+pub struct Collector {
+    address: SocketAddr,
+    state: Arc<Signal<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    answer: Answer,
+    requests: Vec<Export>,
+}
+
+/// One request to it.
+#[derive(Debug, Clone)]
+pub struct Export {
+    /// The method and path.
+    pub line: String,
+    /// Header names (lower case) and values.
+    pub headers: BTreeMap<String, String>,
+    /// The body as text.
+    pub body: String,
+    /// Whether it was taken.
+    pub taken: bool,
+}
+
+impl Collector {
+    /// Starts one on a port of its own.
+    pub fn start(answer: Answer) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("the port just bound");
+        let state = Arc::new(Signal::new(State { answer, requests: Vec::new() }));
+        let shared = state.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let state = shared.clone();
+                std::thread::spawn(move || while serve(&stream, &state).is_some() {});
+            }
+        });
+        Self { address, state }
+    }
+
+    /// Its address, as `--otlp` takes it.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// From now on it answers like this.
+    pub fn answer(&self, answer: Answer) {
+        self.state.update(|state| state.answer = answer);
+    }
+
+    /// Every request so far.
+    pub fn requests(&self) -> Vec<Export> {
+        self.state.read(|state| state.requests.clone())
+    }
+
+    /// Waits until so many requests came; panics after `limit`.
+    #[track_caller]
+    pub fn wait_for_requests(&self, n: usize, limit: Duration) -> Vec<Export> {
+        let look = |state: &State| (state.requests.len() >= n).then(|| state.requests.clone());
+        let found = self.state.wait_for_blocking(limit, look);
+        found.unwrap_or_else(|| panic!("{n} requests did not come: {:#?}", self.requests()))
+    }
+
+    /// The spans that it took, in the order in which they came. Panics at anything that is not as OTLP has it.
+    #[track_caller]
+    pub fn spans(&self) -> Vec<Told> {
+        let taken = self.requests().into_iter().filter(|request| request.taken);
+        taken.flat_map(|request| read_export(&request)).collect()
+    }
+}
+
+fn serve(mut stream: &TcpStream, state: &Signal<State>) -> Option<()> {
+    let mut bytes = Vec::new();
+    let (head, length) = loop {
+        let mut buffer = [0; 4096];
+        let read = stream.read(&mut buffer).ok().filter(|read| *read > 0)?;
+        bytes.extend_from_slice(&buffer[..read]);
+        let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
+        let head = String::from_utf8(bytes.drain(..end + 4).collect()).ok()?;
+        let length = head.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
+        });
+        break (head, length.unwrap_or(0_usize));
+    };
+    while bytes.len() < length {
+        let mut buffer = [0; 8192];
+        let read = stream.read(&mut buffer).ok().filter(|read| *read > 0)?;
+        bytes.extend_from_slice(&buffer[..read]);
+    }
+    let answer = state.read(|state| state.answer.clone());
+    let taken = matches!(answer, Answer::Take | Answer::TakeAllBut(_));
+    let mut lines = head.lines();
+    let export = Export {
+        line: lines.next().unwrap_or_default().trim_end_matches(" HTTP/1.1").to_owned(),
+        headers: lines
+            .filter_map(|line| line.split_once(':'))
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+            .collect(),
+        body: String::from_utf8_lossy(&bytes[..length]).into_owned(),
+        taken,
+    };
+    state.update(|state| state.requests.push(export));
+    let (status, body) = match answer {
+        Answer::Take => (200, "{}".to_owned()),
+        Answer::Status(status) => (status, "{}".to_owned()),
+        Answer::TakeAllBut(refused) => {
+            (200, format!(r#"{{"partialSuccess":{{"rejectedSpans":"{refused}","errorMessage":"too old"}}}}"#))
+        }
+        Answer::Never => {
+            // Until the client has enough.
+            let _ = stream.read(&mut [0]);
+            return None;
+        }
+    };
+    let length = body.len();
+    let text = format!(
+        "HTTP/1.1 {status} So\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(text.as_bytes()).ok()
+}
+
+/// A span as it was told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Told {
+    /// Its trace.
+    pub trace: String,
+    /// Its id.
+    pub id: String,
+    /// The span it is part of.
+    pub parent: Option<String>,
+    /// What it is called.
+    pub name: String,
+    /// 1 is our own work, 3 a call to somebody else.
+    pub kind: u64,
+    /// When it began and ended, in nanoseconds since 1970.
+    pub time: (u64, u64),
+    /// Its attributes: texts, numbers, lists of texts.
+    pub attributes: BTreeMap<String, Value>,
+    /// The names and attributes of its events.
+    pub events: Vec<(String, BTreeMap<String, Value>)>,
+    /// Whether it failed.
+    pub failed: bool,
+    /// The attributes of whoever told it.
+    pub resource: BTreeMap<String, Value>,
+}
+
+impl Told {
+    /// A text attribute; empty where there is none.
+    pub fn text(&self, key: &str) -> &str {
+        self.attributes.get(key).and_then(Value::as_str).unwrap_or_default()
+    }
+}
+
+/// Reads one request, strictly.
+#[track_caller]
+pub fn read_export(request: &Export) -> Vec<Told> {
+    assert_eq!(request.line, "POST /v1/traces");
+    assert_eq!(request.headers.get("content-type").map(String::as_str), Some("application/json"));
+    let body: Value = serde_json::from_str(&request.body).expect("the body is JSON");
+    read_spans(&body)
+}
+
+/// Reads the JSON of an `ExportTraceServiceRequest`, strictly.
+#[track_caller]
+pub fn read_spans(body: &Value) -> Vec<Told> {
+    let mut told = Vec::new();
+    for resource_spans in list(only(body, &["resourceSpans"]), "resourceSpans") {
+        let resource_spans = only(resource_spans, &["resource", "scopeSpans", "schemaUrl"]);
+        let resource =
+            attributes(only(&resource_spans["resource"], &["attributes", "droppedAttributesCount"]));
+        for scope_spans in list(resource_spans, "scopeSpans") {
+            let scope_spans = only(scope_spans, &["scope", "spans", "schemaUrl"]);
+            only(&scope_spans["scope"], &["name", "version", "attributes"]);
+            told.extend(list(scope_spans, "spans").iter().map(|span| read_span(span, &resource)));
+        }
+    }
+    told
+}
+
+fn read_span(span: &Value, resource: &BTreeMap<String, Value>) -> Told {
+    let span = only(
+        span,
+        &[
+            "traceId",
+            "spanId",
+            "parentSpanId",
+            "traceState",
+            "flags",
+            "name",
+            "kind",
+            "startTimeUnixNano",
+            "endTimeUnixNano",
+            "attributes",
+            "droppedAttributesCount",
+            "events",
+            "droppedEventsCount",
+            "links",
+            "status",
+        ],
+    );
+    let time = (number(&span["startTimeUnixNano"]), number(&span["endTimeUnixNano"]));
+    assert!(time.0 > 0 && time.0 <= time.1, "it does not end before it begins: {span:?}");
+    let kind = span["kind"].as_u64().expect("a kind is a number");
+    assert!((1..=5).contains(&kind), "there is such a kind: {kind}");
+    let events = span.get("events").and_then(Value::as_array).cloned().unwrap_or_default();
+    let events = events.iter().map(|event| {
+        let event = only(event, &["timeUnixNano", "name", "attributes", "droppedAttributesCount"]);
+        number(&event["timeUnixNano"]);
+        (text(&event["name"]), attributes(event))
+    });
+    let status = span.get("status").map(|status| only(status, &["code", "message"]));
+    let code = status.and_then(|status| status.get("code")).map(|code| code.as_u64().expect("a number"));
+    assert!(code.is_none_or(|code| code <= 2), "there is such a status");
+    Told {
+        trace: id(&span["traceId"], 32),
+        id: id(&span["spanId"], 16),
+        parent: span.get("parentSpanId").map(|parent| id(parent, 16)),
+        name: text(&span["name"]),
+        kind,
+        time,
+        attributes: attributes(span),
+        events: events.collect(),
+        failed: code == Some(2),
+        resource: resource.clone(),
+    }
+}
+
+/// An object that has no fields but these.
+#[track_caller]
+fn only<'a>(value: &'a Value, fields: &[&str]) -> &'a Map<String, Value> {
+    let object = value.as_object().unwrap_or_else(|| panic!("an object was expected: {value}"));
+    let unknown: Vec<&String> = object.keys().filter(|key| !fields.contains(&key.as_str())).collect();
+    assert!(unknown.is_empty(), "OTLP has no fields {unknown:?} there");
+    object
+}
+
+#[track_caller]
+fn list<'a>(object: &'a Map<String, Value>, field: &str) -> &'a [Value] {
+    object.get(field).and_then(Value::as_array).unwrap_or_else(|| panic!("{field} is a list"))
+}
+
+fn text(value: &Value) -> String {
+    let text = value.as_str().unwrap_or_else(|| panic!("a text was expected: {value}"));
+    assert!(!text.is_empty());
+    text.to_owned()
+}
+
+/// Ids are hex, not base64, and never all zeros.
+fn id(value: &Value, length: usize) -> String {
+    let text = text(value);
+    assert_eq!(text.len(), length, "{text}");
+    assert!(text.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f')), "{text} is hex");
+    assert!(text.contains(|c| c != '0'), "{text} says something");
+    text
+}
+
+/// 64-bit numbers are text.
+fn number(value: &Value) -> u64 {
+    text(value).parse().unwrap_or_else(|_| panic!("a number as text was expected: {value}"))
+}
+
+fn attributes(of: &Map<String, Value>) -> BTreeMap<String, Value> {
+    let mut known = BTreeSet::new();
+    let pairs = of.get("attributes").and_then(Value::as_array).cloned().unwrap_or_default();
+    let read = pairs.iter().map(|pair| {
+        let pair = only(pair, &["key", "value"]);
+        let key = text(&pair["key"]);
+        assert!(known.insert(key.clone()), "{key} is told twice");
+        (key, any_value(&pair["value"]))
+    });
+    read.collect()
+}
+
+fn any_value(value: &Value) -> Value {
+    let fields = ["stringValue", "boolValue", "intValue", "doubleValue", "arrayValue"];
+    let object = only(value, &fields);
+    assert_eq!(object.len(), 1, "it is one of them: {value}");
+    let (kind, value) = object.iter().next().expect("there is one");
+    match kind.as_str() {
+        "intValue" => text(value).parse::<i64>().expect("a number as text").into(),
+        "stringValue" => value.as_str().expect("a text").into(),
+        "boolValue" => value.as_bool().expect("yes or no").into(),
+        "doubleValue" => value.as_f64().expect("a number").into(),
+        _ => list(only(value, &["values"]), "values").iter().map(any_value).collect(),
+    }
+}
