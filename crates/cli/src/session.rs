@@ -1,12 +1,8 @@
 //! Wires a session: storage below, backends beside, the engine between them.
 
 use crate::args::Options;
-<<<<<<< HEAD
 use crate::exit::Failure;
-=======
-use crate::exit::{Exit, Failure};
 use crate::observe;
->>>>>>> 64996b0 (Tell an OpenTelemetry collector what happens, where it is asked for)
 use crate::place::{self, Hands, Places, Walls};
 use crate::programs;
 use crate::project::Project;
@@ -366,15 +362,8 @@ pub fn open(
         runtime: runtime.clone(),
         disk_patience: DISK_PATIENCE,
     };
-<<<<<<< HEAD
-    Orchestrator::open(parts, opening)
-        .map_err(|error| Failure::no_answer(format!("the system gives no thread: {error}")))
-=======
-    let orchestrator = Orchestrator::open(parts, opening).map_err(|error| Failure {
-        exit: Exit::NoAnswer,
-        ..Failure::usage(format!("the system gives no thread: {error}"))
-    })?;
+    let orchestrator = Orchestrator::open(parts, opening)
+        .map_err(|error| Failure::no_answer(format!("the system gives no thread: {error}")))?;
     observe::follow(&orchestrator, known);
     Ok(orchestrator)
->>>>>>> 64996b0 (Tell an OpenTelemetry collector what happens, where it is asked for)
 }
