@@ -143,7 +143,7 @@ fn models(models: &[String]) -> Result<String, Failure> {
             model.split_once(':').filter(|(kind, name)| !kind.is_empty() && !name.is_empty())
         else {
             return Err(Failure::usage(format!("`--model {model}` is not of the form TYPE:NAME"))
-                .hint("for example --model openai:gpt-5-mini; `althing config schema` lists the types"));
+                .hint("for example --model openai:gpt-6-luna; `althing config schema` lists the types"));
         };
         let id = if models.len() == 1 { kind.to_owned() } else { format!("{kind}-{n}") };
         agents.push(serde_json::json!({"id": id, "backend": {"type": kind, "model": name}}));

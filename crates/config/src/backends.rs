@@ -140,12 +140,15 @@ const ALSO: &[(&str, &str)] = &[
 impl BackendType {
     /// A model to begin with, for a config that is written without asking.
     pub(crate) fn first_model(&self) -> &'static str {
-        // Providers without a default of their own are those that resell many models.
-        self.default_model.unwrap_or(if self.name == "openrouter" {
-            "openai/gpt-5-mini"
-        } else {
-            "gpt-5-mini"
-        })
+        // A config that names no model gets MassGen's; a new one begins with what its provider will not soon shut down.
+        match self.name {
+            "openai" => "gpt-6-sol",
+            "claude" => "claude-sonnet-5-5",
+            "gemini" => "gemini-3.5-flash",
+            "openrouter" => "openai/gpt-6-luna",
+            // Providers without a default of their own are those that resell many models.
+            _ => self.default_model.unwrap_or("gpt-6-luna"),
+        }
     }
 
     /// The adapter that drives it, for a program that Althing can drive.

@@ -1,6 +1,6 @@
 //! What models cost, in US dollars per million tokens, and what a reply cost by that.
 //!
-//! List prices as published up to 2026-04, Anthropic's up to 2026-10; the models that came since are absent rather than
+//! List prices as published up to 2026-04, those of OpenAI's and Anthropic's newest up to 2026-11; models that are not here are absent rather than
 //! guessed, and a user's own table goes first. A price is only taken from the same version of a model: `gpt-5` says nothing of `gpt-5.9`.
 
 use althing_protocol::{Price, Usage};
@@ -127,6 +127,9 @@ type Row = (&'static str, f64, f64, f64);
 #[rustfmt::skip]
 static BUILT_IN: &[Row] = &[
     // OpenAI
+    ("gpt-6.1-sol", 2.0, 0.1, 10.0), ("gpt-6.1-terra", 1.0, 0.05, 5.0),
+    ("gpt-6-sol", 2.0, 0.2, 10.0), ("gpt-6-luna", 0.1, 0.01, 0.5),
+    ("gpt-5.6-terra", 2.0, 0.2, 12.0), ("gpt-5.6-luna", 0.2, 0.02, 1.2),
     ("gpt-5.5", 5.0, 0.5, 30.0),
     ("gpt-5.4", 2.5, 0.25, 15.0), ("gpt-5.4-mini", 0.75, 0.075, 4.5), ("gpt-5.4-nano", 0.2, 0.02, 1.25),
     ("gpt-5.3", 1.75, 0.175, 14.0), ("gpt-5.2", 1.75, 0.175, 14.0), ("gpt-5.2-pro", 21.0, 21.0, 168.0),
@@ -156,7 +159,7 @@ static BUILT_IN: &[Row] = &[
     ("claude-3-5-sonnet", 3.0, 0.3, 15.0), ("claude-3.5-sonnet", 3.0, 0.3, 15.0),
     ("claude-3-5-haiku", 0.8, 0.08, 4.0), ("claude-3.5-haiku", 0.8, 0.08, 4.0), ("claude-3-haiku", 0.25, 0.03, 1.25),
     // Google, prompts up to 200,000 tokens
-    ("gemini-3.1-pro", 2.0, 0.2, 12.0), ("gemini-3-pro", 2.0, 0.2, 12.0), ("gemini-3-flash", 0.5, 0.05, 3.0),
+    ("gemini-3.5-flash", 1.5, 0.15, 9.0), ("gemini-3.1-pro", 2.0, 0.2, 12.0), ("gemini-3-pro", 2.0, 0.2, 12.0), ("gemini-3-flash", 0.5, 0.05, 3.0),
     ("gemini-2.5-pro", 1.25, 0.125, 10.0), ("gemini-2.5-flash", 0.3, 0.03, 2.5),
     ("gemini-2.5-flash-lite", 0.1, 0.01, 0.4), ("gemini-2.0-flash", 0.1, 0.025, 0.4),
     // xAI
@@ -189,6 +192,8 @@ mod tests {
             ("openai/gpt-5-mini", Some(0.25)),
             ("OpenAI/GPT-5-Mini", Some(0.25)),
             ("gpt-5.9", None),
+            ("gpt-6-luna", Some(0.1)),
+            ("gpt-6", None),
             ("gpt-50", None),
             ("claude-opus-4-20250514", Some(15.0)),
             ("claude-opus-4-5-20251101", Some(5.0)),

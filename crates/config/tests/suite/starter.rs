@@ -79,7 +79,7 @@ fn with_programs_and_an_ollama_it_has_an_agent_for_each_of_them() {
     assert_eq!(
         told,
         [
-            ("openai", "openai", Some("gpt-5.4")),
+            ("openai", "openai", Some("gpt-6-sol")),
             ("claude_code", "claude_code", None),
             ("codex", "codex", None),
             ("gemini_cli", "gemini_cli", None),
