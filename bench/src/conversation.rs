@@ -3,7 +3,7 @@
 use crate::measure::{Programs, median, timed};
 use crate::verdict::below_ms;
 use althing_testkit::process::newest_session;
-use althing_testkit::{Action, Althing, FakeModel, Options, Reply, Script};
+use althing_testkit::{Action, Althing, FakeModel, Options, Reply, Running, Script};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -39,26 +39,92 @@ pub fn echo() -> Script {
     Script::from_fn(|request| Reply::text(format!("Re: {}", request.last_user_text())))
 }
 
+/// A conversation under way, with a server that may keep what it was asked.
+pub struct Talk {
+    pub althing: Althing,
+    server: FakeModel,
+    chat: Option<Running>,
+    turns: usize,
+}
+
+impl Talk {
+    /// Begins one with a model that ends its replies with the message it was sent.
+    pub fn begin(programs: &Programs, script: Script) -> Self {
+        // The server keeps nothing: a long conversation is sent again with every turn.
+        let options = Options { keep_requests: false, ..Options::default() };
+        let server = FakeModel::start_on_thread_with(options, script);
+        let althing = Althing::new(programs.althing.clone());
+        althing.file("team.yaml", config(&server.base_url(), 1));
+        let mut talk = Self { althing, server, chat: None, turns: 0 };
+        talk.chat = Some(talk.start(&[]));
+        talk
+    }
+
+    fn start(&self, args: &[&str]) -> Running {
+        self.althing.again().args(["chat", "--config", "team.yaml"]).args(args).open_stdin().spawn()
+    }
+
+    fn chat(&self) -> &Running {
+        self.chat.as_ref().expect("it goes on")
+    }
+
+    pub fn process_id(&self) -> u32 {
+        self.chat().id()
+    }
+
+    /// One message and its reply.
+    pub fn turn(&mut self) {
+        let n = self.turns;
+        self.chat().write_stdin(format!("Message {n}.\n"));
+        let last = format!("Re: Message {n}.");
+        self.chat().wait_for_stdout(|line| line.ends_with(&last), LIMIT);
+        self.turns += 1;
+    }
+
+    /// Turns until there were so many.
+    pub fn go_on_until(&mut self, turns: usize) {
+        while self.turns < turns {
+            self.turn();
+        }
+    }
+
+    /// Leaves the conversation; gives its id.
+    pub fn pause(&mut self) -> String {
+        let chat = self.chat.take().expect("it goes on");
+        chat.close_stdin();
+        chat.wait(LIMIT).expect_code(0);
+        let session = newest_session(&self.althing.state_dir()).unwrap();
+        session.file_name().unwrap().to_string_lossy().into_owned()
+    }
+
+    /// Goes on with it.
+    pub fn resume(&mut self, session: &str) {
+        self.chat = Some(self.start(&["--session", session]));
+    }
+
+    /// Events in its log, where there is one yet.
+    pub fn events(&self) -> usize {
+        let log = newest_session(&self.althing.state_dir()).map(|session| session.join("events.jsonl"));
+        log.and_then(|log| std::fs::read_to_string(log).ok()).unwrap_or_default().lines().count()
+    }
+}
+
 fn turn(programs: &Programs, rounds: usize) {
     let server = FakeModel::start_on_thread(echo());
     let althing = Althing::new(programs.althing.clone());
     althing.file("team.yaml", config(&server.base_url(), 1));
     let chat = althing.again().args(["chat", "--config", "team.yaml"]).open_stdin().spawn();
-    let turn = |n: usize| {
-        chat.write_stdin(format!("Message {n}.\n"));
-        let reply = format!("Message {n}.");
-        chat.wait_for_stdout(|line| line.ends_with(&reply), LIMIT);
-    };
-    (0..HISTORY).for_each(turn);
+    let mut talk = Talk { althing, server, chat: Some(chat), turns: 0 };
+    talk.go_on_until(HISTORY);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let client =
         reqwest::Client::builder().tcp_nodelay(true).tls_backend_preconfigured(crate::measure::no_tls());
     let client = client.build().unwrap();
-    let url = format!("{}/chat/completions", server.base_url());
+    let url = format!("{}/chat/completions", talk.server.base_url());
     let (mut ours, mut floor) = (Vec::new(), Vec::new());
-    for n in HISTORY..HISTORY + rounds {
-        ours.push(timed(|| turn(n)).0);
-        let body = server.requests().last().unwrap().raw_body().to_vec();
+    for _ in 0..rounds {
+        ours.push(timed(|| talk.turn()).0);
+        let body = talk.server.requests().last().unwrap().raw_body().to_vec();
         let call = async {
             let request = client.post(&url).header("content-type", "application/json").body(body);
             request.send().await.unwrap().bytes().await.unwrap()
@@ -68,37 +134,19 @@ fn turn(programs: &Programs, rounds: usize) {
     let (ours, floor) = (median(ours), median(floor));
     let what = format!("a turn after {HISTORY}, beyond the bare call ({:.2} ms)", floor * 1e3);
     below_ms(&what, ours - floor, 5.0);
-    chat.close_stdin();
-    chat.wait(LIMIT).expect_code(0);
+    talk.pause();
 }
 
 /// From the start of the process to the model request of the first message.
 fn open(programs: &Programs, rounds: usize) {
-    let althing = Althing::new(programs.althing.clone());
-    // The long session is made with a server that keeps nothing of it.
-    let server =
-        FakeModel::start_on_thread_with(Options { keep_requests: false, ..Options::default() }, echo());
-    let port = server.address().port();
-    althing.file("team.yaml", config(&server.base_url(), 1));
-    let chat = althing.again().args(["chat", "--config", "team.yaml"]).open_stdin().spawn();
-    let mut turns = 0;
-    let events = || {
-        let log = newest_session(&althing.state_dir()).map(|dir| dir.join("events.jsonl"));
-        log.and_then(|log| std::fs::read(log).ok()).map_or(0, |log| log.split(|b| *b == b'\n').count())
-    };
-    while events() < EVENTS {
-        for _ in 0..100 {
-            chat.write_stdin(format!("Message {turns}.\n"));
-            let reply = format!("Message {turns}.");
-            chat.wait_for_stdout(|line| line.ends_with(&reply), LIMIT);
-            turns += 1;
-        }
+    let mut talk = Talk::begin(programs, echo());
+    while talk.events() < EVENTS {
+        (0..100).for_each(|_| talk.turn());
     }
-    chat.close_stdin();
-    chat.wait(LIMIT).expect_code(0);
-    let session = newest_session(&althing.state_dir()).unwrap();
-    let id = session.file_name().unwrap().to_string_lossy().into_owned();
-    let events = events();
+    let (id, events) = (talk.pause(), talk.events());
+    // The next server keeps its requests.
+    let Talk { althing, server, .. } = talk;
+    let port = server.address().port();
     drop(server);
     let server = FakeModel::start_on_thread_with(Options { port, ..Options::default() }, echo());
     let first_request = |args: &[&str]| {

@@ -1,9 +1,9 @@
 //! Agents' hands: file tools beside the bare calls, keeping a workspace beside `cp -a`.
 
 use crate::measure::{median, timed};
-use crate::verdict::{say, times};
-use althing_protocol::{AnswerLabel, ContextAccess, ToolCall, ToolHost};
-use althing_storage::{FileHost, FilePolicy, ToolSet, Workspace};
+use crate::verdict::{below_ms, say, times};
+use althing_protocol::{AnswerLabel, ContextAccess, ContextPath, ToolCall, ToolHost};
+use althing_storage::{ContextSnapshot, FileHost, FilePolicy, ToolSet, Workspace};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
@@ -11,10 +11,13 @@ use tempfile::TempDir;
 
 const CALLS: usize = 3000;
 const FILES: usize = 10_000;
+/// Files of a context path that is watched.
+const TRACKED: usize = 100_000;
 
 pub fn all(rounds: usize) {
     tools();
     keeping(rounds.min(5));
+    tracking(rounds.min(5));
 }
 
 fn tools() {
@@ -69,8 +72,8 @@ fn added(what: &str, bare: impl Fn(), ours: impl Fn()) {
     say(what, got, "under 100 µs", ours - floor < 100.0);
 }
 
-fn fill(base: &Path) {
-    for n in 0..FILES {
+fn fill(base: &Path, files: usize) {
+    for n in 0..files {
         let dir = base.join(format!("d{}/e{}", n % 10, n % 100));
         std::fs::create_dir_all(&dir).unwrap();
         std::fs::write(dir.join(format!("{n}.txt")), format!("{n}\n").repeat(200)).unwrap();
@@ -81,7 +84,7 @@ fn keeping(rounds: usize) {
     let dir = TempDir::new().unwrap();
     let run = dir.path().join("run");
     let place = Workspace::open(&run, &run.join("workspaces/me")).unwrap();
-    fill(place.path());
+    fill(place.path(), FILES);
     // What was changed in this very moment is never taken to be unchanged.
     std::thread::sleep(std::time::Duration::from_secs(3));
     rustix::fs::sync();
@@ -103,4 +106,22 @@ fn keeping(rounds: usize) {
     times("10,000 unchanged files, beside `cp -a`", again, copied, 0.1);
     // What was kept is read-only; the directory would not go by itself.
     let _ = Command::new("chmod").args(["-R", "u+w"]).arg(dir.path()).status();
+}
+
+/// Remembering a context path before it is opened, and finding what changed in it.
+fn tracking(rounds: usize) {
+    let dir = TempDir::new().unwrap();
+    fill(dir.path(), TRACKED);
+    let path = ContextPath { path: dir.path().display().to_string(), writable: true, protected: Vec::new() };
+    let (mut walked, mut taken, mut compared) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let find = || Command::new("find").arg(dir.path()).args(["-newer", "/"]).output().unwrap();
+        walked.push(timed(|| assert!(find().status.success())).0);
+        let (time, snapshot) = timed(|| ContextSnapshot::take(std::slice::from_ref(&path), None).unwrap());
+        taken.push(time);
+        compared.push(timed(|| assert!(snapshot.compare().unwrap().is_empty())).0);
+    }
+    let floor = median(walked) * 1e3;
+    below_ms(&format!("100,000 files remembered (`find -newer`: {floor:.0} ms)"), median(taken), 1000.0);
+    below_ms("100,000 files compared with what was remembered", median(compared), 1000.0);
 }

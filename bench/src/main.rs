@@ -1,9 +1,9 @@
 //! The numbers, each beside a floor measured in the same run: `cargo run --release -p althing-bench`; with words after
-//! `--`, only those groups.
+//! `--`, only those groups; with `--list`, what the groups are; with `--markdown`, a table at the end.
 //!
 //! Times here are noisy, ratios are not: the floor (a bare client that makes the same requests, a bare read loop on the
-//! same program) and ours take turns, and medians are printed with their ratio. Nothing is asserted; what misses its
-//! number says so, and docs/performance.md keeps a record.
+//! same program) and ours take turns, and medians are printed with their ratio. What misses its number says so, and
+//! docs/performance.md keeps a record. Only `growth` fails: what should be linear and is not is a bug.
 #![expect(clippy::disallowed_methods, reason = "a benchmark starts programs and reads the clock")]
 #![allow(
     clippy::unwrap_used,
@@ -11,38 +11,61 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout,
+    clippy::print_stderr,
     reason = "a benchmark that cannot run stops"
 )]
 
 mod build_log;
+mod calls;
+mod care;
 mod cleaning;
 mod conversation;
 mod files;
+mod growth;
 mod log;
+mod massgen;
 mod mcp;
 mod measure;
 mod pipes;
 mod programs;
 mod runs;
 mod screen;
+mod sizes;
+mod table;
+mod team;
 mod terminals;
 mod verdict;
 
 use measure::Programs;
 
-/// A group: its name on the command line, and what measures it.
-type Group = (&'static str, fn(&Programs, usize));
+/// A group: its name on the command line, what it is about, and what measures it.
+type Group = (&'static str, &'static str, fn(&Programs, usize));
 
-const GROUPS: [Group; 9] = [
-    ("runs", runs::all),
-    ("log", |_, _| log::append_and_replay()),
-    ("cleaning", |_, rounds| cleaning::all(rounds)),
-    ("pipes", pipes::all),
-    ("terminals", terminals::all),
-    ("conversation", conversation::all),
-    ("mcp", mcp::all),
-    ("screen", screen::all),
-    ("files", |_, rounds| files::all(rounds)),
+const GROUPS: [Group; 14] = [
+    (
+        "runs",
+        "start-up; runs of 1 to 256 agents and long streams beside a bare client; memory an agent adds",
+        runs::all,
+    ),
+    ("calls", "model calls and prompt bytes that an answer costs", |programs, _| calls::all(programs)),
+    ("log", "appending to the event log, and reading a million events back", |_, rounds| log::all(rounds)),
+    ("cleaning", "programs' output made plain, beside strip-ansi-escapes and memcpy", |_, rounds| {
+        cleaning::all(rounds)
+    }),
+    ("pipes", "headless programs: throughput, memory in a flood, 200 at once", pipes::all),
+    ("terminals", "programs in terminals: throughput, attaching, 50 at once", terminals::all),
+    ("conversation", "what a turn adds, opening a long session, `launch_run`", conversation::all),
+    ("mcp", "`launch_run` over MCP", mcp::all),
+    ("screen", "first frame, keys, idling, long transcripts", screen::all),
+    ("files", "file tools, workspaces kept, context paths tracked", |_, rounds| files::all(rounds)),
+    ("care", "how soon things are in order after kills, signals, questions and floods", care::all),
+    ("sizes", "the binary, and what configs meant to hurt cost", sizes::all),
+    (
+        "growth",
+        "exponents over agents, transcripts, logs, streams and output; fails where one is not linear",
+        growth::all,
+    ),
+    ("massgen", "the same work by MassGen, where it is installed", massgen::all),
 ];
 
 fn main() {
@@ -52,20 +75,50 @@ fn main() {
         measure::one(&args.skip(1).collect::<Vec<_>>());
         return;
     }
-    let wanted: Vec<String> = args.collect();
-    let known = |name: &String| GROUPS.iter().any(|(group, _)| group == name);
-    if let Some(unknown) = wanted.iter().find(|name| !known(name)) {
-        let names: Vec<&str> = GROUPS.iter().map(|(name, _)| *name).collect();
-        println!("there is no group `{unknown}`; there are {}", names.join(", "));
+    let (options, wanted): (Vec<String>, Vec<String>) = args.partition(|word| word.starts_with('-'));
+    if let Some(unknown) = options.iter().find(|option| *option != "--markdown") {
+        help();
+        std::process::exit(i32::from(!["--list", "--help", "-h"].contains(&unknown.as_str())));
+    }
+    if let Some(unknown) = wanted.iter().find(|name| !GROUPS.iter().any(|(group, ..)| group == name)) {
+        println!("there is no group `{unknown}`\n");
+        help();
         std::process::exit(1);
+    }
+    let markdown = !options.is_empty();
+    if markdown {
+        verdict::keep_stdout_for_the_table();
     }
     let rounds = std::env::var("ALTHING_BENCH_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(30);
     let programs = Programs::build();
-    println!("medians of {rounds} unless it says otherwise, floor and ours taking turns");
-    for (name, group) in GROUPS {
+    verdict::tell(&table::circumstances(&programs, rounds));
+    for (name, _, group) in GROUPS {
         if wanted.is_empty() || wanted.iter().any(|want| want == name) {
-            println!("\n{name}");
+            verdict::begin(name);
             group(&programs, rounds);
         }
+    }
+    let lines = verdict::lines();
+    if markdown {
+        println!("{}", table::markdown(&programs, &lines, rounds));
+    }
+    let missed = |line: &&verdict::Line| line.promise.as_ref().is_some_and(|(_, met)| !met);
+    verdict::tell(&format!("\n{} numbers, {} missed", lines.len(), lines.iter().filter(missed).count()));
+    if lines.iter().filter(missed).any(|line| line.group == "growth") {
+        verdict::tell("something that should be linear is not");
+        std::process::exit(1);
+    }
+}
+
+fn help() {
+    println!(
+        "cargo run --release -p althing-bench [-- [--markdown] [GROUP...]]\n\n\
+         --markdown  numbers on standard error as they come, and at the end a table on standard output\n\
+         --list      this\n\n\
+         ALTHING_BENCH_ROUNDS=30            how often things are measured\n\
+         ALTHING_BENCH_MASSGEN=…/bin/massgen  which MassGen is measured beside us (else the one on PATH)\n"
+    );
+    for (name, about, _) in GROUPS {
+        println!("  {name:14} {about}");
     }
 }

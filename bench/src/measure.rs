@@ -2,6 +2,8 @@
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
+use nix::time::clock_getcpuclockid;
+use nix::unistd::Pid;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -22,11 +24,14 @@ pub struct Programs {
     pub althing: PathBuf,
     pub floor: PathBuf,
     pub server: PathBuf,
+    /// How busy the machine was before anything was built or measured.
+    pub load: String,
 }
 
 impl Programs {
     /// Builds them as this program was built: what `cargo run` without `--release` measures is only good for trying this.
     pub fn build() -> Self {
+        let load = crate::table::load();
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
         let packages = ["-p", "althing", "-p", "althing-testkit", "-p", "althing-bench"];
         let built = Command::new(cargo)
@@ -39,7 +44,8 @@ impl Programs {
         let me = me();
         let dir = me.parent().unwrap();
         let named = |name: &str| dir.join(name);
-        Self { althing: named("althing"), floor: named("bench-floor"), server: named("fake-model-server") }
+        let (althing, floor) = (named("althing"), named("bench-floor"));
+        Self { althing, floor, server: named("fake-model-server"), load }
     }
 }
 
@@ -60,18 +66,25 @@ pub fn one(command: &[String]) {
         .stderr(Stdio::null())
         .status();
     let wall = began.elapsed();
-    assert!(status.unwrap().success(), "{command:?} must succeed");
+    let code = status.unwrap().code().expect("it exits by itself");
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
     let cpu = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
-    println!("{} {} {}", wall.as_micros(), cpu, usage.max_rss());
+    println!("{} {} {} {code}", wall.as_micros(), cpu, usage.max_rss());
 }
 
-/// Measures a command in a process of its own.
+/// Measures a command that succeeds, in a process of its own.
 pub fn measure(program: &Path, args: &[&str], dir: &Path) -> Taken {
+    measure_exit(program, args, dir, 0)
+}
+
+/// Measures a command that exits with this status, in a process of its own.
+pub fn measure_exit(program: &Path, args: &[&str], dir: &Path, code: i32) -> Taken {
     let output = Command::new(me()).arg(ONE).arg(program).args(args).current_dir(dir).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
-    let numbers: Vec<f64> = text.split_whitespace().map(|n| n.parse().unwrap()).collect();
+    let (numbers, exited) = text.trim().rsplit_once(' ').unwrap();
+    assert_eq!(exited.parse(), Ok(code), "{} {args:?}", program.display());
+    let numbers: Vec<f64> = numbers.split_whitespace().map(|n| n.parse().unwrap()).collect();
     Taken { wall_ms: numbers[0] / 1000.0, cpu_ms: numbers[1] / 1000.0, peak_mb: numbers[2] / 1024.0 }
 }
 
@@ -88,26 +101,46 @@ pub fn median(mut numbers: Vec<f64>) -> f64 {
     numbers[numbers.len() / 2]
 }
 
+/// The time that so many of a hundred stay below.
+pub fn percentile(mut times: Vec<f64>, hundredth: usize) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() * hundredth / 100]
+}
+
 /// The medians of several measurements.
 pub fn medians(all: &[Taken]) -> Taken {
     let of = |field: fn(&Taken) -> f64| median(all.iter().map(field).collect());
     Taken { wall_ms: of(|t| t.wall_ms), cpu_ms: of(|t| t.cpu_ms), peak_mb: of(|t| t.peak_mb) }
 }
 
-/// Prints a row: ours beside the floor; wall and CPU in ms.
-pub fn row(what: &str, floor: &[Taken], ours: &[Taken]) {
-    let (floor, ours) = (medians(floor), medians(ours));
-    println!(
-        "  {what:34} wall {:7.1} / {:7.1} = {:4.2}x   cpu {:7.1} / {:7.1} = {:4.2}x   peak {:5.1} MB (floor {:.1})",
-        ours.wall_ms,
-        floor.wall_ms,
-        ours.wall_ms / floor.wall_ms,
-        ours.cpu_ms,
-        floor.cpu_ms,
-        ours.cpu_ms / floor.cpu_ms,
-        ours.peak_mb,
-        floor.peak_mb,
-    );
+/// Least squares: how steep, and where it begins.
+pub fn line(points: &[(f64, f64)]) -> (f64, f64) {
+    let count = points.len() as f64;
+    let (x, y) =
+        (points.iter().map(|p| p.0).sum::<f64>() / count, points.iter().map(|p| p.1).sum::<f64>() / count);
+    let covariance: f64 = points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum();
+    let variance: f64 = points.iter().map(|p| (p.0 - x).powi(2)).sum();
+    let slope = covariance / variance;
+    (slope, y - slope * x)
+}
+
+/// The CPU time in ms that a process has taken so far, its threads that ended included.
+pub fn cpu_of(process: u32) -> f64 {
+    let clock = clock_getcpuclockid(Pid::from_raw(i32::try_from(process).unwrap())).unwrap();
+    clock.now().unwrap().num_nanoseconds() as f64 / 1e6
+}
+
+/// What a process holds in memory, in MB.
+pub fn resident_mb(process: u32) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1024.0
+}
+
+/// The CPU time in ms that this process has taken so far, its threads that ended included.
+pub fn own_cpu() -> f64 {
+    let usage = getrusage(UsageWho::RUSAGE_SELF).unwrap();
+    (usage.user_time().num_microseconds() + usage.system_time().num_microseconds()) as f64 / 1e3
 }
 
 /// The requests go over plain HTTP; without this a client would load the system's certificates for nothing.

@@ -1,14 +1,15 @@
 //! Headless programs: the way of their output, their memory in a flood, and many of them at once.
 
-use crate::measure::{Programs, measure, median, timed};
-use crate::programs::{flood, job, read_pipe, run, runner};
-use crate::verdict::{say, speed};
-use althing_protocol::ExecutionMode;
+use crate::measure::{Programs, measure, median, percentile, timed};
+use crate::programs::{counting, flood, job, read_pipe, run, runner};
+use crate::verdict::{below_ms, say, speed};
+use althing_protocol::{ExecutionMode, ProgramReport, Programs as _, ReportSink};
 use althing_testkit::{Althing, Running, wait};
 use serde_json::json;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
 /// How much a program writes where throughput is measured: enough that its start is nothing beside it.
@@ -22,7 +23,36 @@ pub fn all(programs: &Programs, rounds: usize) {
         throughput(programs, what, colours, rounds.min(9));
     }
     memory(programs);
+    delay(programs);
     many(programs);
+}
+
+/// What other programs wait for their output to be heard while one floods.
+fn delay(programs: &Programs) {
+    const TICKS: usize = 300;
+    let (dir, runner) = (TempDir::new().unwrap(), runner(programs));
+    let late = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&late);
+    let sink: ReportSink = Arc::new(move |report| {
+        let ProgramReport::Output { clean, .. } = report else { return };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as f64;
+        let times = clean.lines().filter_map(|line| line.parse::<f64>().ok());
+        told.lock().unwrap().extend(times.map(|time| (now - time) / 1e9));
+    });
+    let clock = vec![programs.floor.display().to_string(), "clock".into(), TICKS.to_string()];
+    let clock = job("clock", ExecutionMode::Headless, &clock, dir.path());
+    let flooder = job("flood", ExecutionMode::Headless, &flood(programs, 1_000_000, true), dir.path());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let end = runtime.block_on(async {
+        tokio::select! {
+            end = runner.run(&clock, sink) => end,
+            end = runner.run(&flooder, counting().1) => panic!("the flood ended: {end:?}"),
+        }
+    });
+    assert!(end.ok, "{end:?}");
+    let late = late.lock().unwrap().clone();
+    assert_eq!(late.len(), TICKS);
+    below_ms("another program's output in a flood is heard, p99, after", percentile(late, 99), 100.0);
 }
 
 fn throughput(programs: &Programs, what: &str, colours: bool, rounds: usize) {

@@ -1,62 +1,79 @@
 //! Whole runs of the binary beside a bare HTTP client that makes the same requests.
 
-use crate::measure::{Programs, Taken, measure, median, row};
-use crate::verdict::below_ms;
+use crate::measure::{Programs, Taken, line, measure, median, medians};
+use crate::team::{Server, config};
+use crate::verdict::{below_mb, below_ms, note, say, times};
 use althing_testkit::{FakeModel, Script};
-use std::fmt::Write as _;
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A zero-latency model server in a process of its own, so that its work is nobody else's.
-struct Server {
-    child: Child,
-    url: String,
-}
-
-impl Server {
-    fn start(programs: &Programs, chunks: usize, record: Option<&Path>) -> Self {
-        let mut command = Command::new(&programs.server);
-        command.args(["--port", "0", "--chunks", &chunks.to_string()]);
-        if let Some(file) = record {
-            command.arg("--record").arg(file);
-        }
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().rsplit(' ').next().unwrap();
-        Self { url: format!("http://{address}/v1"), child }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn config(dir: &Path, agents: usize, url: &str) -> String {
-    let mut yaml = "agents:\n".to_owned();
-    for n in 1..=agents {
-        let backend = format!("{{type: chatcompletion, model: model-{n}, base_url: \"{url}\"}}");
-        writeln!(yaml, "  - id: a{n}\n    backend: {backend}").unwrap();
-    }
-    let file = dir.join("team.yaml");
-    std::fs::write(&file, yaml).unwrap();
-    file.display().to_string()
-}
+/// Teams whose runs are measured.
+const TEAMS: [usize; 6] = [1, 3, 8, 16, 64, 256];
+/// The team of which something is promised.
+const PROMISED: usize = 16;
 
 pub fn all(programs: &Programs, rounds: usize) {
     help(programs, rounds);
     first_request(programs, rounds);
-    for agents in [1, 3, 16, 64] {
-        compare(programs, &format!("{agents} agents, unanimous"), agents, 8, rounds);
+    let mut taken = Vec::new();
+    for agents in TEAMS {
+        // A run of many takes long enough to be measured well.
+        let rounds = if agents > PROMISED { rounds.min(11) } else { rounds };
+        let (floor, ours) = compare(programs, agents, 8, rounds);
+        let what = format!("{agents} agents, {} calls", 2 * agents + 1);
+        if agents == PROMISED {
+            times(
+                &format!("{what}: wall, beside a bare client"),
+                ours.wall_ms / 1e3,
+                floor.wall_ms / 1e3,
+                2.0,
+            );
+            times(&format!("{what}: CPU, beside a bare client"), ours.cpu_ms / 1e3, floor.cpu_ms / 1e3, 2.0);
+            below_mb(&format!("{what}: peak memory"), ours.peak_mb, 40.0);
+        } else {
+            note(&what, beside(floor, ours));
+        }
+        taken.push((agents, floor, ours));
     }
+    each(&taken);
     // Long replies: the cost of a chunk.
-    compare(programs, "3 agents, 2,000 chunks a reply", 3, 2000, rounds);
+    let (floor, ours) = compare(programs, 3, 2000, rounds);
+    let what = "3 agents, 2,000 chunks a reply";
+    times(&format!("{what}: wall, beside a bare client"), ours.wall_ms / 1e3, floor.wall_ms / 1e3, 1.2);
+    times(&format!("{what}: CPU, beside a bare client"), ours.cpu_ms / 1e3, floor.cpu_ms / 1e3, 1.2);
+}
+
+fn beside(floor: Taken, ours: Taken) -> String {
+    format!(
+        "wall {:.1}x ({:.1} ms), CPU {:.1}x ({:.1} ms), {:.1} MB",
+        ours.wall_ms / floor.wall_ms,
+        ours.wall_ms,
+        ours.cpu_ms / floor.cpu_ms,
+        ours.cpu_ms,
+        ours.peak_mb
+    )
+}
+
+/// What an agent costs, and whether the last one costs what the first did. Every judge is sent every answer, so that
+/// bytes grow with the square of the team: the bare client pays for them as well and shows how much that is.
+fn each(taken: &[(usize, Taken, Taken)]) {
+    let of = |agents: usize| taken.iter().find(|(n, ..)| *n == agents).copied().unwrap();
+    let (few, floor_few, ours_few) = of(PROMISED);
+    let (many, floor_many, ours_many) = of(256);
+    let each = |few_ms: f64, many_ms: f64| (many_ms / many as f64) / (few_ms / few as f64);
+    let ratio = each(ours_few.cpu_ms, ours_many.cpu_ms);
+    let floor = each(floor_few.cpu_ms, floor_many.cpu_ms);
+    let got = format!("{ratio:.2} (the bare client: {floor:.2})");
+    say(&format!("CPU an agent of {many} costs, beside one of {few}"), got, "at most 1.2", ratio <= 1.2);
+    // The slope of a line through all teams.
+    let points: Vec<(f64, f64)> =
+        taken.iter().map(|(n, _, ours)| (*n as f64, ours.peak_mb * 1024.0)).collect();
+    let (slope, fixed) = line(&points);
+    note(
+        "memory an agent adds (a line through all teams)",
+        format!("{slope:.0} kB, on top of {:.1} MB", fixed / 1024.0),
+    );
 }
 
 /// Start-up: what printing the help takes, beside a process that does nothing.
@@ -67,7 +84,8 @@ fn help(programs: &Programs, rounds: usize) {
         floor.push(measure(&programs.floor, &["nothing"], dir.path()));
         ours.push(measure(&programs.althing, &["--help"], dir.path()));
     }
-    row("--help beside an empty process", &floor, &ours);
+    let (floor, ours) = (medians(&floor), medians(&ours));
+    below_ms(&format!("--help (an empty process: {:.1} ms)", floor.wall_ms), ours.wall_ms / 1e3, 10.0);
 }
 
 /// From the start of the process to the first model request at the server.
@@ -95,7 +113,7 @@ fn first_request(programs: &Programs, rounds: usize) {
 }
 
 /// A unanimous run of N agents, 2N + 1 requests, beside a client that makes the same.
-fn compare(programs: &Programs, what: &str, agents: usize, chunks: usize, rounds: usize) {
+fn compare(programs: &Programs, agents: usize, chunks: usize, rounds: usize) -> (Taken, Taken) {
     let dir = TempDir::new().unwrap();
     let recorded = dir.path().join("requests.jsonl");
     {
@@ -112,5 +130,5 @@ fn compare(programs: &Programs, what: &str, agents: usize, chunks: usize, rounds
         floor.push(measure(&programs.floor, &floor_args, dir.path()));
         ours.push(measure(&programs.althing, &["--config", &config, "--automation", "task"], dir.path()));
     }
-    row(what, &floor, &ours);
+    (medians(&floor), medians(&ours))
 }

@@ -1,13 +1,11 @@
 //! The terminal UI, from outside: its first frame, keys while agents stream, what it costs to do nothing, a long
 //! transcript.
 
-use crate::conversation::config;
-use crate::measure::{Programs, median, timed};
-use crate::verdict::{below_ms, say};
-use althing_testkit::process::newest_session;
+use crate::conversation::{Talk, config};
+use crate::measure::{Programs, cpu_of, median, percentile, resident_mb, timed};
+use crate::verdict::{below_mb, below_ms, say};
 use althing_testkit::{Althing, FakeModel, Reply, Script, Terminal};
-use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
 /// What a screen that can be used shows.
@@ -19,17 +17,20 @@ const PACE: Duration = Duration::from_millis(5);
 const KEYS: usize = 600;
 /// Replies of the long transcript, and lines of each.
 const REPLIES: usize = 100;
-const LINES: usize = 1000;
+pub const LINES: usize = 1000;
+/// Lines of a short one.
+const FEW: usize = 100;
 
 pub fn all(programs: &Programs, rounds: usize) {
     first_frame(programs, rounds);
     let mut terminal = Althing::new(programs.althing.clone()).arg("--offline").terminal(120, 40);
     terminal.wait_for(READY, LIMIT);
-    below_ms("key to frame, p99, nothing else happening", press(&mut terminal), 16.0);
+    let times = press(&mut terminal);
+    below_ms("key to frame, p99, nothing else happening", percentile(times, 99), 16.0);
     drop(terminal);
     streaming(programs);
     idle(programs);
-    transcript(programs);
+    long(programs);
 }
 
 fn first_frame(programs: &Programs, rounds: usize) {
@@ -45,8 +46,8 @@ fn first_frame(programs: &Programs, rounds: usize) {
     below_ms("start to first usable frame", median(times.collect()), 50.0);
 }
 
-/// Presses keys one after the other, each once the one before shows; gives the 99th percentile of what that took.
-fn press(terminal: &mut Terminal) -> f64 {
+/// Presses keys one after the other, each once the one before shows; gives what each took.
+fn press(terminal: &mut Terminal) -> Vec<f64> {
     let mut typed = "qz".to_owned();
     terminal.keys(&typed);
     terminal.wait_for(&typed, LIMIT);
@@ -64,8 +65,7 @@ fn press(terminal: &mut Terminal) -> f64 {
             pause(times.len());
         }
     }
-    times.sort_by(f64::total_cmp);
-    times[times.len() * 99 / 100]
+    times
 }
 
 /// As a quick typist would, and never in step with the frames.
@@ -83,60 +83,78 @@ fn streaming(programs: &Programs) {
     let mut terminal = althing.again().args(["--config", "team.yaml", "Say much"]).terminal(120, 40);
     server.wait_for_requests_blocking(AGENTS, LIMIT);
     terminal.wait_for("Run: Say much", LIMIT);
+    let (frames, began) = (frames_of(&terminal), Instant::now());
     let late = press(&mut terminal);
+    let rate = (frames_of(&terminal) - frames) as f64 / began.elapsed().as_secs_f64();
     let under_way = server.requests().iter().filter(|request| request.ended().is_none()).count();
     assert_eq!(under_way, AGENTS, "all of them streamed to the end of the measurement");
-    below_ms(&format!("key to frame, p99, while {AGENTS} agents stream"), late, 16.0);
+    below_ms(&format!("key to frame, p99, while {AGENTS} agents stream"), percentile(late, 99), 16.0);
+    say("frames a second meanwhile", format!("{rate:.1}"), "at most 60", rate <= 60.0);
+}
+
+/// Frames drawn so far: each begins with its mark.
+fn frames_of(terminal: &Terminal) -> usize {
+    let mark = b"\x1b[?2026h";
+    terminal.raw().windows(mark.len()).filter(|piece| piece == mark).count()
 }
 
 fn idle(programs: &Programs) {
     let terminal = Althing::new(programs.althing.clone()).arg("--offline").terminal(120, 40);
     terminal.wait_for(READY, LIMIT);
     std::thread::sleep(Duration::from_secs(2));
-    let before = cpu_ms(&terminal);
+    let before = cpu_of(terminal.id());
     std::thread::sleep(Duration::from_secs(10));
-    let used = cpu_ms(&terminal) - before;
+    let used = cpu_of(terminal.id()) - before;
     say("CPU in 10 s of nothing", format!("{used:.2} ms"), "under 1 ms", used < 1.0);
 }
 
-/// The CPU time of all threads so far.
-fn cpu_ms(terminal: &Terminal) -> f64 {
-    let threads = std::fs::read_dir(Path::new("/proc").join(terminal.id().to_string()).join("task")).unwrap();
-    let of = |path: &Path| -> f64 {
-        let stat = std::fs::read_to_string(path.join("schedstat")).unwrap_or_default();
-        stat.split_whitespace().next().and_then(|n| n.parse::<f64>().ok()).unwrap_or_default() / 1e6
-    };
-    threads.map(|thread| of(&thread.unwrap().path())).sum()
+/// A session whose transcript has so many replies of so many lines; gives where it is and its id.
+pub fn transcript(programs: &Programs, replies: usize, lines: usize) -> (Althing, String) {
+    let lines = "A line of a long reply, with some words in it.\n\n".repeat(lines);
+    let mut talk = Talk::begin(
+        programs,
+        Script::from_fn(move |request| Reply::text(format!("{lines}Re: {}", request.last_user_text()))),
+    );
+    talk.go_on_until(replies);
+    let id = talk.pause();
+    (talk.althing, id)
 }
 
-fn transcript(programs: &Programs) {
-    let lines = "A line of a long reply, with some words in it.\n\n".repeat(LINES);
-    let reply = move |request: &althing_testkit::Recorded| {
-        Reply::text(format!("{lines}Re: {}", request.last_user_text()))
+/// A long transcript beside a short one: memory, and what a key takes.
+fn long(programs: &Programs) {
+    let open = |replies: usize, lines: usize| {
+        let (althing, id) = transcript(programs, replies, lines);
+        let terminal = althing.again().args(["--config", "team.yaml", "--session", &id]).terminal(120, 40);
+        terminal.wait_for(&format!("Re: Message {}.", replies - 1), LIMIT);
+        terminal
     };
-    let server = FakeModel::start_on_thread_with(
-        althing_testkit::Options { keep_requests: false, ..althing_testkit::Options::default() },
-        Script::from_fn(reply),
-    );
-    let althing = Althing::new(programs.althing.clone());
-    althing.file("team.yaml", config(&server.base_url(), 1));
-    let chat = althing.again().args(["chat", "--config", "team.yaml"]).open_stdin().spawn();
-    for n in 0..REPLIES {
-        chat.write_stdin(format!("Message {n}.\n"));
-        let last = format!("Re: Message {n}.");
-        chat.wait_for_stdout(|line| line.ends_with(&last), LIMIT);
+    let (mut short, mut long) = (open(1, FEW), open(REPLIES, LINES));
+    let what = format!("a transcript of {} lines", REPLIES * LINES);
+    let late = press(&mut long);
+    below_mb(&format!("memory with {what}"), resident_mb(long.id()), 60.0);
+    below_ms(&format!("key to frame, p99, with {what}"), percentile(late, 99), 16.0);
+    let (mut few, mut many) = (Vec::new(), Vec::new());
+    for _ in 0..5 {
+        few.push(frame_cpu(&mut short));
+        many.push(frame_cpu(&mut long));
     }
-    chat.close_stdin();
-    chat.wait(LIMIT).expect_code(0);
-    let session = newest_session(&althing.state_dir()).unwrap();
-    let id = session.file_name().unwrap().to_string_lossy().into_owned();
-    let mut terminal = althing.again().args(["--config", "team.yaml", "--session", &id]).terminal(120, 40);
-    terminal.wait_for(&format!("Re: Message {}.", REPLIES - 1), LIMIT);
-    let late = press(&mut terminal);
-    let status = std::fs::read_to_string(format!("/proc/{}/status", terminal.id())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    let resident = line.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1024.0;
-    let what = format!("memory with a transcript of {} lines", REPLIES * LINES);
-    say(&what, format!("{resident:.1} MB"), "under 60 MB", resident < 60.0);
-    below_ms("key to frame, p99, with that transcript", late, 16.0);
+    let least = |costs: Vec<f64>| costs.into_iter().fold(f64::MAX, f64::min);
+    let (few, many) = (least(few), least(many));
+    let got = format!("{:.2} ({many:.2} ms, with {FEW} lines {few:.2} ms)", many / few);
+    say("CPU of a key and its frame, with that transcript", got, "at most 1.2", many <= 1.2 * few);
+}
+
+/// The CPU time in ms of a key and the frame that shows it.
+fn frame_cpu(terminal: &mut Terminal) -> f64 {
+    const FRAMES: usize = 40;
+    let mut typed = "qz".to_owned();
+    terminal.keys(&typed).wait_for(&typed, LIMIT);
+    let before = cpu_of(terminal.id());
+    for letter in ('a'..='z').cycle().take(FRAMES) {
+        typed.push(letter);
+        terminal.keys(&letter.to_string()).wait_for(&typed, LIMIT);
+    }
+    let used = cpu_of(terminal.id()) - before;
+    terminal.keys(&"\x7f".repeat(typed.len())).wait_gone(&typed, LIMIT);
+    used / FRAMES as f64
 }

@@ -1,11 +1,76 @@
-//! Says a number beside what it should be.
+//! Says a number beside what it should be, and keeps what was said for the table at the end.
 
 use std::fmt::Display;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// A number that was measured.
+#[derive(Clone, Debug)]
+pub struct Line {
+    pub group: &'static str,
+    pub what: String,
+    pub got: String,
+    /// What was promised, and whether it is so; nothing was promised of some numbers.
+    pub promise: Option<(String, bool)>,
+}
+
+/// What was said so far. Groups measure one after the other, but a number may come from any thread.
+struct Said {
+    group: &'static str,
+    lines: Vec<Line>,
+    /// A table follows on standard output; until then it is kept free.
+    table: bool,
+}
+
+static SAID: Mutex<Said> = Mutex::new(Said { group: "", lines: Vec::new(), table: false });
+
+fn said() -> MutexGuard<'static, Said> {
+    SAID.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From now on lines go to standard error: standard output is for the table.
+pub fn keep_stdout_for_the_table() {
+    said().table = true;
+}
+
+/// Prints text that is no number.
+pub fn tell(text: &str) {
+    if said().table {
+        eprintln!("{text}");
+    } else {
+        println!("{text}");
+    }
+}
+
+/// The lines that follow are of this group.
+pub fn begin(group: &'static str) {
+    tell(&format!("\n{group}"));
+    said().group = group;
+}
+
+/// Everything that was said.
+pub fn lines() -> Vec<Line> {
+    said().lines.clone()
+}
+
+fn add(what: &str, got: String, promise: Option<(String, bool)>) {
+    let verdict = match &promise {
+        Some((wanted, met)) => format!("wanted {wanted:22} {}", if *met { "met" } else { "MISSED" }),
+        None => String::new(),
+    };
+    tell(format!("  {what:52} {got:48} {verdict}").trim_end());
+    let mut said = said();
+    let group = said.group;
+    said.lines.push(Line { group, what: what.to_owned(), got, promise });
+}
 
 /// Prints a number, what was wanted of it, and whether it is so.
 pub fn say(what: &str, got: impl Display, wanted: &str, met: bool) {
-    let verdict = if met { "met" } else { "MISSED" };
-    println!("  {what:48} {:44} wanted {wanted:22} {verdict}", got.to_string());
+    add(what, got.to_string(), Some((wanted.to_owned(), met)));
+}
+
+/// Prints a number of which nothing was promised.
+pub fn note(what: &str, got: impl Display) {
+    add(what, got.to_string(), None);
 }
 
 /// Speed beside a floor's: both took so long for the same work.
@@ -25,4 +90,14 @@ pub fn times(what: &str, ours: f64, floor: f64, at_most: f64) {
 /// A time that must stay below a number of milliseconds.
 pub fn below_ms(what: &str, ours: f64, limit_ms: f64) {
     say(what, format!("{:.2} ms", ours * 1e3), &format!("under {limit_ms} ms"), ours * 1e3 < limit_ms);
+}
+
+/// Memory that must stay below a number of megabytes.
+pub fn below_mb(what: &str, ours: f64, limit_mb: f64) {
+    say(what, format!("{ours:.1} MB"), &format!("under {limit_mb} MB"), ours < limit_mb);
+}
+
+/// A number that must be exactly so.
+pub fn exactly(what: &str, got: usize, wanted: usize) {
+    say(what, got, &wanted.to_string(), got == wanted);
 }

@@ -2,7 +2,7 @@
 //!
 //! `bench-floor nothing` is an empty process; `bench-floor requests URL FILE N` posts the recorded bodies in a run's
 //! three waves (N answers, N votes, the rest), reading every reply to its end; `bench-floor flood N plain|coloured`
-//! writes N MiB of a build log.
+//! writes N MiB of a build log; `bench-floor clock N` says N times what time it is, every ten milliseconds.
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads its input")]
 #![allow(
     clippy::unwrap_used,
@@ -24,6 +24,9 @@ fn main() {
     }
     if args[0] == "flood" {
         return flood(args[1].parse().unwrap(), args[2] == "coloured");
+    }
+    if args[0] == "clock" {
+        return clock(args[1].parse().unwrap());
     }
     let (url, file, agents) =
         (format!("{}/chat/completions", args[1]), &args[2], args[3].parse::<usize>().unwrap());
@@ -71,5 +74,15 @@ fn flood(mebibytes: usize, colours: bool) {
         if out.write_all(&block).is_err() {
             return;
         }
+    }
+}
+
+/// In nanoseconds since 1970, a line each.
+fn clock(times: usize) {
+    let mut out = std::io::stdout().lock();
+    for _ in 0..times {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        writeln!(out, "{}", now.as_nanos()).and_then(|()| out.flush()).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(10));
     }
 }

@@ -12,7 +12,6 @@ mod format;
 mod guidance;
 mod kept_work;
 mod masking;
-mod measured;
 mod obedience;
 mod patches;
 mod places;

@@ -1,0 +1,222 @@
+//! How costs grow: the exponent of each over at least four sizes, fitted by least squares in logarithms.
+//!
+//! What should be linear may reach 1.15. Linear work measures between 0.9 and 1.1 here (caches get worse, buffers double);
+//! over sixteen times the size, 1.15 means that a quadratic part would already be a third of the largest. Costs are CPU
+//! time, the least of several rounds, without what the smallest possible size costs: wall time and fixed costs would hide
+//! the growth.
+
+use crate::build_log::block;
+use crate::conversation::{Talk, echo};
+use crate::log::Written;
+use crate::measure::{Programs, cpu_of, line, measure, own_cpu};
+use crate::programs::{flood, job, run, runner};
+use crate::screen;
+use crate::team::{Server, config};
+use crate::verdict::say;
+use althing_protocol::ExecutionMode;
+use althing_runner::Cleaner;
+use std::hint::black_box;
+use std::path::Path;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const LIMIT: Duration = Duration::from_secs(120);
+const LINEAR: f64 = 1.15;
+/// Turns that are measured together: one is too short for the clock.
+const TURNS: usize = 20;
+
+pub fn all(programs: &Programs, rounds: usize) {
+    let rounds = rounds.clamp(1, 5);
+    agents(programs, rounds);
+    stream(programs, rounds);
+    talk(programs, rounds);
+    transcript(programs, rounds.min(3));
+    replay(rounds);
+    cleaning(rounds);
+    output(programs, rounds.min(3));
+}
+
+/// The least of several measurements: what others do on the machine only ever adds.
+fn least(rounds: usize, mut measured: impl FnMut() -> f64) -> f64 {
+    (0..rounds).map(|_| measured()).fold(f64::MAX, f64::min)
+}
+
+/// The exponent of costs (in ms) over sizes.
+fn exponent(points: &[(usize, f64)]) -> f64 {
+    let logarithms: Vec<(f64, f64)> =
+        points.iter().map(|(size, cost)| ((*size as f64).ln(), cost.max(1e-3).ln())).collect();
+    line(&logarithms).0
+}
+
+/// Says what was fitted, with every size.
+fn judge(what: &str, unit: &str, points: &[(usize, f64)], at_most: f64) {
+    assert!(points.len() >= 4, "an exponent over fewer sizes says little");
+    let exponent = exponent(points);
+    let sizes: Vec<String> = points.iter().map(|(size, cost)| format!("{size}: {cost:.1}")).collect();
+    let got = format!("{exponent:.2} (ms of CPU for {unit} {})", sizes.join(", "));
+    say(what, got, &format!("at most {at_most:.2}"), exponent <= at_most);
+}
+
+/// Takes what the smallest size costs from all.
+fn beyond(fixed: f64, points: Vec<(usize, f64)>) -> Vec<(usize, f64)> {
+    points.into_iter().map(|(size, cost)| (size, cost - fixed)).collect()
+}
+
+/// Runs of more and more agents. Where each only answers, all of it is linear. Where each judges the answers of all, the
+/// requests themselves grow with the square; the bare client that sends the same bytes says how much that is.
+fn agents(programs: &Programs, rounds: usize) {
+    const TEAMS: [usize; 5] = [16, 32, 64, 128, 256];
+    let dir = TempDir::new().unwrap();
+    let server = Server::start(programs, 8, None);
+    let cpu = |agents: usize, extra: &str| {
+        let file = config(dir.path(), agents, &server.url);
+        let text = std::fs::read_to_string(&file).unwrap() + extra;
+        std::fs::write(&file, text).unwrap();
+        least(rounds, || {
+            measure(&programs.althing, &["--config", &file, "--automation", "task"], dir.path()).cpu_ms
+        })
+    };
+    let alone = "orchestrator: {skip_voting: true}\n";
+    let points = TEAMS.map(|agents| (agents, cpu(agents, alone))).to_vec();
+    judge("agents that answer and do not vote: a run", "agents", &beyond(cpu(1, alone), points), LINEAR);
+    let points = TEAMS.map(|agents| (agents, cpu(agents, ""))).to_vec();
+    let ours = beyond(cpu(1, ""), points);
+    let bare = |agents: usize| {
+        let recorded = dir.path().join("requests.jsonl");
+        let recording = Server::start(programs, 8, Some(&recorded));
+        let file = config(dir.path(), agents, &recording.url);
+        measure(&programs.althing, &["--config", &file, "--automation", "task"], dir.path());
+        drop(recording);
+        let (recorded, count) = (recorded.display().to_string(), agents.to_string());
+        least(rounds, || {
+            measure(&programs.floor, &["requests", &server.url, &recorded, &count], dir.path()).cpu_ms
+        })
+    };
+    let floor = exponent(&beyond(bare(1), TEAMS.map(|agents| (agents, bare(agents))).to_vec()));
+    let what = format!("agents that judge each other: a run (the bare client: {floor:.2})");
+    judge(&what, "agents", &ours, floor.max(1.0) + 0.15);
+}
+
+/// One agent that says more and more.
+fn stream(programs: &Programs, rounds: usize) {
+    let dir = TempDir::new().unwrap();
+    let cpu = |chunks: usize| {
+        let server = Server::start(programs, chunks, None);
+        let file = config(dir.path(), 1, &server.url);
+        let args = ["--config", &file, "--automation", "--quick", "task"];
+        least(rounds, || measure(&programs.althing, &args, dir.path()).cpu_ms)
+    };
+    let points = [4000, 8000, 16_000, 32_000, 64_000].map(|chunks| (chunks, cpu(chunks))).to_vec();
+    judge("length of a stream: a quick run of one agent", "chunks", &beyond(cpu(1), points), LINEAR);
+}
+
+/// A conversation that gets longer: a turn of it, which sends all of it, and opening it again.
+fn talk(programs: &Programs, rounds: usize) {
+    let mut talk = Talk::begin(programs, echo());
+    let (mut turns, mut opened) = (Vec::new(), Vec::new());
+    let mut first = None;
+    for history in [1, 500, 1000, 2000, 4000] {
+        talk.go_on_until(history);
+        let id = talk.process_id();
+        let turn = least(rounds, || {
+            let before = cpu_of(id);
+            (0..TURNS).for_each(|_| talk.turn());
+            (cpu_of(id) - before) / TURNS as f64
+        });
+        let session = talk.pause();
+        let state = talk.althing.state_dir().display().to_string();
+        let file = talk.althing.work_dir().join("team.yaml").display().to_string();
+        let args = ["chat", "--config", &file, "--state-dir", &state, "--session", &session];
+        let open = least(rounds, || measure(&programs.althing, &args, &talk.althing.work_dir()).cpu_ms);
+        talk.resume(&session);
+        match first {
+            None => first = Some((turn, open)),
+            Some((fixed_turn, fixed_open)) => {
+                turns.push((history, turn - fixed_turn));
+                opened.push((talk.events(), open - fixed_open));
+            }
+        }
+    }
+    judge("length of a conversation: one more turn", "turns", &turns, LINEAR);
+    judge("length of a session: opening it", "events", &opened, LINEAR);
+}
+
+/// Longer and longer transcripts on the screen, from the start of the process to the last line.
+fn transcript(programs: &Programs, rounds: usize) {
+    let cpu = |replies: usize| {
+        let (althing, id) = screen::transcript(programs, replies, screen::LINES);
+        least(rounds, || {
+            let terminal =
+                althing.again().args(["--config", "team.yaml", "--session", &id]).terminal(120, 40);
+            terminal.wait_for(&format!("Re: Message {}.", replies - 1), LIMIT);
+            cpu_of(terminal.id())
+        })
+    };
+    let points = [10, 20, 40, 80, 160].map(|replies| (replies * screen::LINES, cpu(replies))).to_vec();
+    judge("length of a transcript: opening it on the screen", "lines", &beyond(cpu(1), points), LINEAR);
+}
+
+fn replay(rounds: usize) {
+    let cpu = |events: u64| {
+        let log = Written::with(events);
+        least(rounds, || {
+            let before = own_cpu();
+            log.replay();
+            own_cpu() - before
+        })
+    };
+    let points = [62_500, 125_000, 250_000, 500_000, 1_000_000].map(|events| (events, cpu(events as u64)));
+    judge("length of a log: reading it", "events", &points, LINEAR);
+}
+
+/// Output of programs made plain: as it usually is, and as nobody should write it.
+fn cleaning(rounds: usize) {
+    const MEBIBYTE: usize = 1024 * 1024;
+    let kinds: [(&str, Vec<u8>); 4] = [
+        ("a coloured log", block(true)),
+        ("one line without end", vec![b'x'; MEBIBYTE]),
+        ("one line drawn again and again", b"working, 50% \r".repeat(MEBIBYTE / 14)),
+        ("a sequence without end", [b"\x1b]0;".to_vec(), vec![b'x'; MEBIBYTE - 4]].concat()),
+    ];
+    for (what, piece) in kinds {
+        let cpu = |mebibytes: usize| {
+            least(rounds, || {
+                let mut cleaner = Cleaner::default();
+                let before = own_cpu();
+                for n in 0..mebibytes {
+                    // Begun once: what follows only makes it longer.
+                    let start = if n > 0 && piece.starts_with(b"\x1b]") { 4 } else { 0 };
+                    for part in piece[start..].chunks(64 * 1024) {
+                        black_box(cleaner.push(black_box(part)));
+                    }
+                }
+                black_box(cleaner.flush());
+                own_cpu() - before
+            })
+        };
+        let points = [8, 16, 32, 64, 128].map(|mebibytes| (mebibytes, cpu(mebibytes)));
+        judge(&format!("length of output: cleaning {what}"), "MiB", &points, LINEAR);
+    }
+}
+
+/// Programs that write more and more, on a pipe and in a terminal.
+fn output(programs: &Programs, rounds: usize) {
+    let dir = TempDir::new().unwrap();
+    let cpu = |mode: ExecutionMode, mebibytes: usize| taken(programs, dir.path(), mode, mebibytes, rounds);
+    let (pipe, terminal) = (ExecutionMode::Headless, ExecutionMode::Interactive);
+    let points = [16, 32, 64, 128, 256].map(|mebibytes| (mebibytes, cpu(pipe, mebibytes))).to_vec();
+    judge("length of output: a program on a pipe", "MiB", &beyond(cpu(pipe, 0), points), LINEAR);
+    let points = [4, 8, 16, 32, 64].map(|mebibytes| (mebibytes, cpu(terminal, mebibytes))).to_vec();
+    judge("length of output: a program in a terminal", "MiB", &beyond(cpu(terminal, 0), points), LINEAR);
+}
+
+fn taken(programs: &Programs, dir: &Path, mode: ExecutionMode, mebibytes: usize, rounds: usize) -> f64 {
+    let runner = runner(programs);
+    let job = job("t", mode, &flood(programs, mebibytes, true), dir);
+    least(rounds, || {
+        let before = own_cpu();
+        let (end, _) = run(&runner, &job);
+        assert!(end.ok, "{end:?}");
+        own_cpu() - before
+    })
+}

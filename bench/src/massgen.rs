@@ -1,0 +1,161 @@
+//! The same work by MassGen: the same config, the same scripted models on the same server, its automation mode.
+//!
+//! Every model answers once, then votes for the first answer it is shown, then presents where it is asked to. What the two
+//! do on the way is not the same: MassGen writes more logs and status files and sends longer prompts, and has what we do
+//! not have; we sync a log to disk. Its interpreter and imports are most of its time, which is why the time from the first
+//! request to the end stands apart.
+
+use crate::measure::{Programs, Taken, measure, median, medians};
+use crate::team::config;
+use crate::verdict::{note, tell};
+use althing_testkit::{FakeModel, Options, Parliament, Recorded, Reply, Script};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+use tempfile::TempDir;
+
+/// The variable that names MassGen's program.
+const VARIABLE: &str = "ALTHING_BENCH_MASSGEN";
+/// Teams, and chunks of text in each of their replies.
+const WORK: [(usize, usize); 6] = [(1, 8), (3, 8), (8, 8), (16, 8), (64, 8), (3, 2000)];
+
+pub fn all(programs: &Programs, rounds: usize) {
+    let Some(massgen) = find() else {
+        tell(&format!(
+            "  skipped: no MassGen here; `pip install massgen`, or name its program in {VARIABLE}"
+        ));
+        return;
+    };
+    note("every pair: ours / MassGen's; its version", version(&massgen));
+    let rounds = rounds.min(3);
+    help(programs, &massgen, rounds);
+    for (agents, chunks) in WORK {
+        beside(programs, &massgen, agents, chunks, rounds);
+    }
+}
+
+fn find() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os(VARIABLE) {
+        let named = PathBuf::from(named);
+        assert!(named.is_file(), "{VARIABLE} names {}, which is no file", named.display());
+        return Some(named);
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join("massgen")).find(|file| file.is_file())
+}
+
+/// As its package says it: the program itself has no option for that.
+fn version(massgen: &Path) -> String {
+    let python = massgen.with_file_name("python3");
+    let code = "import sys; from importlib.metadata import version; print(version('massgen'), 'on Python', sys.version.split()[0])";
+    let output =
+        Command::new(python).args(["-c", code]).output().map(|output| output.stdout).unwrap_or_default();
+    let text = String::from_utf8_lossy(&output).trim().to_owned();
+    if text.is_empty() { "unknown".to_owned() } else { text }
+}
+
+fn help(programs: &Programs, massgen: &Path, rounds: usize) {
+    let dir = TempDir::new().unwrap();
+    let of = |program: &Path| {
+        medians(&(0..rounds).map(|_| measure(program, &["--help"], dir.path())).collect::<Vec<_>>())
+    };
+    let (ours, theirs) = (of(&programs.althing), of(massgen));
+    note(
+        "--help: wall; peak memory",
+        format!("{}; {}", pair(ours.wall_ms, theirs.wall_ms, "ms"), pair(ours.peak_mb, theirs.peak_mb, "MB")),
+    );
+}
+
+/// Ours, theirs, and how many times that is.
+fn pair(ours: f64, theirs: f64, unit: &str) -> String {
+    format!("{ours:.1} / {theirs:.0} {unit} ({:.0}x)", theirs / ours)
+}
+
+/// What a program took for the work, and what its server saw.
+#[derive(Default)]
+struct Seen {
+    taken: Vec<Taken>,
+    first_ms: Vec<f64>,
+    rest_ms: Vec<f64>,
+    calls: Vec<f64>,
+    sent_kb: Vec<f64>,
+}
+
+impl Seen {
+    fn calls(&self) -> String {
+        let of = |pick: fn(f64, f64) -> f64, start: f64| self.calls.iter().copied().fold(start, pick);
+        let (least, most) = (of(f64::min, f64::MAX), of(f64::max, 0.0));
+        if least < most { format!("{least:.0} to {most:.0}") } else { format!("{most:.0}") }
+    }
+}
+
+fn beside(programs: &Programs, massgen: &Path, agents: usize, chunks: usize, rounds: usize) {
+    let answered: Arc<Mutex<HashSet<String>>> = Arc::default();
+    let server = FakeModel::start_on_thread_with(Options::default(), script(&answered, chunks));
+    let (mut ours, mut theirs) = (Seen::default(), Seen::default());
+    for _ in 0..rounds {
+        for (program, seen) in [(programs.althing.as_path(), &mut ours), (massgen, &mut theirs)] {
+            answered.lock().unwrap().clear();
+            once(program, &server, agents, seen);
+        }
+    }
+    let what = if chunks > 8 {
+        format!("{agents} agents, {chunks} chunks a reply")
+    } else {
+        format!("{agents} agents")
+    };
+    let (mine, other) = (medians(&ours.taken), medians(&theirs.taken));
+    let middle =
+        |ours: &[f64], theirs: &[f64], unit| pair(median(ours.to_vec()), median(theirs.to_vec()), unit);
+    let got = [
+        format!("wall {}", pair(mine.wall_ms, other.wall_ms, "ms")),
+        format!("CPU {}", pair(mine.cpu_ms, other.cpu_ms, "ms")),
+        format!("peak memory {}", pair(mine.peak_mb, other.peak_mb, "MB")),
+        format!("first request after {}", middle(&ours.first_ms, &theirs.first_ms, "ms")),
+        format!("from there to the end of the last reply {}", middle(&ours.rest_ms, &theirs.rest_ms, "ms")),
+        format!("model calls {} / {} ({} would do)", ours.calls(), theirs.calls(), 2 * agents + 1),
+        format!("sent {}", middle(&ours.sent_kb, &theirs.sent_kb, "kB")),
+    ];
+    note(&what, got.join("; "));
+}
+
+/// Each model answers once, whatever it is shown, and votes from then on.
+fn script(answered: &Arc<Mutex<HashSet<String>>>, chunks: usize) -> Script {
+    let answered = Arc::clone(answered);
+    Script::from_fn(move |request: &Recorded| {
+        let may_answer = request.tool_names().contains(&"new_answer");
+        let first = may_answer && answered.lock().unwrap().insert(request.model().to_owned());
+        if first {
+            let spoken = (0..chunks).map(|n| format!("word {n} of the reply; "));
+            return Reply::new_answer(&format!("Answer of {}", request.model())).text_chunks(spoken);
+        }
+        Parliament::chatter(chunks).reply(request)
+    })
+}
+
+/// One run in directories of its own; its answer must be there, whatever its exit status says.
+fn once(program: &Path, server: &FakeModel, agents: usize, seen: &mut Seen) {
+    let dir = TempDir::new().unwrap();
+    let file = config(dir.path(), agents, &server.base_url());
+    let answer = dir.path().join("answer.txt");
+    let before = server.request_count();
+    let began = Instant::now();
+    let (home, answer_text) = (format!("HOME={}", dir.path().display()), answer.display().to_string());
+    // MassGen asks for a key, also where the server does not.
+    let program_text = program.display().to_string();
+    let mut args = vec![home.as_str(), "OPENAI_API_KEY=unused", &program_text, "--config", &file];
+    args.extend(["--automation", "--output-file", &answer_text, "What is 2+2?"]);
+    seen.taken.push(measure(Path::new("env"), &args, dir.path()));
+    let text = std::fs::read_to_string(&answer).unwrap_or_default();
+    assert!(text.contains("Final answer of model-"), "{} gave no answer: {text}", program.display());
+    let requests = server.requests().split_off(before);
+    let ms = |from: Instant, to: Instant| to.saturating_duration_since(from).as_secs_f64() * 1e3;
+    let first = requests[0].arrived();
+    let last = requests.iter().filter_map(Recorded::ended).max().unwrap_or(first);
+    seen.first_ms.push(ms(began, first));
+    seen.rest_ms.push(ms(first, last));
+    seen.calls.push(requests.len() as f64);
+    seen.sent_kb.push(requests.iter().map(|request| request.raw_body().len()).sum::<usize>() as f64 / 1e3);
+}
