@@ -25,6 +25,8 @@ pub struct Board {
     /// In the order in which they came.
     rows: Vec<Row>,
     places: HashMap<TaskId, usize>,
+    /// Of the longest name.
+    width: usize,
     pub usage: Usage,
     pub phase: Option<Phase>,
     pub now: Timestamp,
@@ -43,11 +45,12 @@ impl Board {
 
     /// How wide the names are.
     pub fn width(&self) -> usize {
-        self.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or_default().clamp(4, 24)
+        self.width.clamp(4, 24)
     }
 
     fn add(&mut self, task: &TaskId, name: String, program: bool) {
         self.places.insert(task.clone(), self.rows.len());
+        self.width = self.width.max(name.chars().count());
         let (doing, usage) = ("waiting".into(), Usage::default());
         self.rows.push(Row { name, program, doing, round: 0, usage, since: None });
     }

@@ -21,7 +21,6 @@ use althing_protocol::{
 pub(crate) use restart::Previous;
 pub(crate) use state::{Attempt, Seat, State, Turn};
 use state::{Context, Ending, Evaluated, Presented};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A model call that should be under way. Its place in the conversation names it: when the conversation moves on,
@@ -96,7 +95,7 @@ pub struct Coordination {
     interaction: Option<Interaction>,
     /// The override window was open and is over, or never was to be.
     window_over: bool,
-    statuses: BTreeMap<TaskId, TaskStatus>,
+    status: TaskStatus,
     /// Active time: between facts, but neither across a resume nor while a person is asked.
     active: Millis,
     last_at: Option<Timestamp>,
@@ -127,7 +126,6 @@ impl Coordination {
             halted: false,
             result: None,
         };
-        let statuses = BTreeMap::from([(task.clone(), TaskStatus::Pending)]);
         Self {
             task,
             session,
@@ -136,7 +134,7 @@ impl Coordination {
             phase: Phase::Answering,
             interaction: None,
             window_over: false,
-            statuses,
+            status: TaskStatus::Pending,
             active: Millis(0),
             last_at: None,
         }
@@ -205,7 +203,7 @@ impl Coordination {
             (Fact::OpAccepted { op, .. }, _) => self.accept(op),
             (fact, Some(task)) if *task == self.task => self.apply_to_run(fact),
             (fact, Some(task)) => match self.seat_of(task) {
-                Some(index) => self.apply_to_work(index, task, fact),
+                Some(index) => self.apply_to_work(index, fact),
                 None => self.apply_to_subagent(task, fact),
             },
             _ => {}
@@ -237,9 +235,7 @@ impl Coordination {
 
     fn apply_to_run(&mut self, fact: &Fact) {
         match fact {
-            Fact::StatusChanged { status, .. } => {
-                self.statuses.insert(self.task.clone(), *status);
-            }
+            Fact::StatusChanged { status, .. } => self.status = *status,
             Fact::PhaseChanged { phase } => self.phase = *phase,
             Fact::InteractionOpened(interaction) => self.interaction = Some(interaction.clone()),
             Fact::InteractionClosed { .. } => {
@@ -299,14 +295,10 @@ impl Coordination {
         }
     }
 
-    fn apply_to_work(&mut self, index: usize, task: &TaskId, fact: &Fact) {
+    fn apply_to_work(&mut self, index: usize, fact: &Fact) {
         match fact {
-            Fact::TaskCreated { .. } => {
-                self.statuses.insert(task.clone(), TaskStatus::Pending);
-            }
-            Fact::StatusChanged { status, .. } => {
-                self.statuses.insert(task.clone(), *status);
-            }
+            Fact::TaskCreated { .. } => self.set_status(index, TaskStatus::Pending),
+            Fact::StatusChanged { status, .. } => self.set_status(index, *status),
             Fact::AttemptStarted { attempt, purpose, continues } => {
                 self.start(index, *attempt, *purpose, *continues)
             }
@@ -316,6 +308,12 @@ impl Coordination {
             }
             Fact::ItemAdded { attempt, item } => self.add(index, *attempt, item),
             _ => {}
+        }
+    }
+
+    fn set_status(&mut self, index: usize, status: TaskStatus) {
+        if let Some(seat) = self.state.seats.get_mut(index) {
+            seat.status = Some(status);
         }
     }
 

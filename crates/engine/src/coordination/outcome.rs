@@ -41,12 +41,11 @@ impl Coordination {
         let Some(result) = &self.state.result else { return Vec::new() };
         let mut facts = Vec::new();
         for (index, seat) in self.state.seats.iter().enumerate() {
-            let work = self.work(index);
-            let now = self.statuses.get(&work).copied().unwrap_or(TaskStatus::Pending);
+            let now = seat.status.unwrap_or(TaskStatus::Pending);
             let status = work_status(&self.state, seat);
             if now.can_become(status) {
                 let why = seat.out.as_ref().map(|out| out.error.clone());
-                facts.push((work, Fact::StatusChanged { status, why }));
+                facts.push((self.work(index), Fact::StatusChanged { status, why }));
             }
         }
         if self.phase != Phase::Done {
@@ -57,8 +56,7 @@ impl Coordination {
             RunStatus::Cancelled => TaskStatus::Cancelled,
             RunStatus::Failed => TaskStatus::Failed,
         };
-        let now = self.statuses.get(&self.task).copied().unwrap_or(TaskStatus::Pending);
-        if now.can_become(status) {
+        if self.status.can_become(status) {
             facts.push((self.task.clone(), Fact::StatusChanged { status, why: result.error.clone() }));
         }
         facts

@@ -25,6 +25,18 @@ use althing_protocol::{
 /// How much of an answer a preview shows.
 const PREVIEW_CHARS: usize = 200;
 
+/// What the next attempts of all seats depend on: looked at once for all, so that a large team costs no more per seat than
+/// a small one.
+#[derive(Clone, Copy)]
+struct Standing {
+    /// Nobody's first answer is still to come.
+    first_answers_are_in: bool,
+    /// How many answers the slowest live agent has given.
+    fewest_answers: usize,
+    /// Only one agent has answered.
+    one_candidate: bool,
+}
+
 impl State {
     pub(crate) fn revision(&self) -> Revision {
         Revision(self.answers.len() as u32)
@@ -59,19 +71,27 @@ impl State {
         self.spec.rules.max_new_answers_global.is_some_and(|cap| self.answered() >= cap)
     }
 
-    fn may_answer(&self, seat: &Seat) -> bool {
+    /// What is the same for every seat.
+    fn standing(&self) -> Standing {
+        let live = self.seats.iter().filter(|seat| seat.is_live());
+        Standing {
+            first_answers_are_in: self.first_answers_are_in(),
+            fewest_answers: live.map(|seat| seat.answers.len()).min().unwrap_or_default(),
+            one_candidate: self.seats.iter().filter(|seat| seat.has_answered()).take(2).count() == 1,
+        }
+    }
+
+    fn may_answer(&self, seat: &Seat, standing: Standing) -> bool {
         let rules = &self.spec.rules;
         let capped = rules.max_new_answers_per_agent.is_some_and(|cap| seat.answers.len() >= cap as usize);
         // Who may not learn of others' answers has nothing to improve on once it is shown them for the vote.
         let independent = rules.disable_injection && self.seats.len() > 1;
-        !capped && !independent && !self.global_cap_reached() && !self.is_too_far_ahead(seat)
+        !capped && !independent && !self.global_cap_reached() && !self.is_too_far_ahead(seat, standing)
     }
 
     /// Whether an agent has given so many more answers than the slowest live one that it lets the others catch up.
-    fn is_too_far_ahead(&self, seat: &Seat) -> bool {
-        let slowest =
-            self.seats.iter().filter(|other| other.is_live()).map(|other| other.answers.len()).min();
-        let lead = seat.answers.len().saturating_sub(slowest.unwrap_or_default());
+    fn is_too_far_ahead(&self, seat: &Seat, standing: Standing) -> bool {
+        let lead = seat.answers.len().saturating_sub(standing.fewest_answers);
         self.spec.rules.fairness_lead_cap.is_some_and(|cap| self.seats.len() > 1 && lead >= cap as usize)
     }
 
@@ -87,7 +107,7 @@ impl State {
     }
 
     /// The attempt that a seat with nothing under way should make now.
-    fn next_attempt(&self, seat: &Seat) -> Option<Purpose> {
+    fn next_attempt(&self, seat: &Seat, standing: Standing) -> Option<Purpose> {
         if !seat.is_live() || seat.attempt.is_some() || seat.vote.is_some() {
             return None;
         }
@@ -98,13 +118,13 @@ impl State {
             return None;
         }
         let early = self.early > seat.seen && self.has_unseen(seat, seat.seen);
-        if !self.first_answers_are_in() && !early {
+        if !standing.first_answers_are_in && !early {
             return None;
         }
-        let may_answer = self.may_answer(seat);
-        let alone = self.candidates(self.revision()).len() == 1;
+        let may_answer = self.may_answer(seat, standing);
         // With one candidate and nothing to improve, a vote decides nothing.
-        (may_answer || !alone).then_some(Purpose::Judge { may_answer, knows: self.revision() })
+        (may_answer || !standing.one_candidate)
+            .then_some(Purpose::Judge { may_answer, knows: self.revision() })
     }
 
     /// Whether someone who has answered waits for others' first answers with something new to judge.
@@ -186,10 +206,14 @@ impl Coordination {
         }
         match self.phase {
             Phase::Answering | Phase::Voting => {
-                let more = state.seats.iter().any(|seat| state.next_attempt(seat).is_some());
+                if busy || state.answered() > 0 {
+                    return None;
+                }
+                let standing = state.standing();
+                let more = state.seats.iter().any(|seat| state.next_attempt(seat, standing).is_some());
                 // Where the run had started over, there is still what it had come to before.
                 let end = if state.previous.is_some() { RunEnd::Answered } else { RunEnd::NoAnswer };
-                (!busy && !more && state.answered() == 0).then_some(end)
+                (!more).then_some(end)
             }
             Phase::Presenting => self.stands().then_some(RunEnd::Answered),
             Phase::OverrideWindow | Phase::Done | Phase::Stage(_) | Phase::Chat(_) => None,
@@ -202,8 +226,7 @@ impl Coordination {
     }
 
     fn begin(&self) -> Vec<Consequence> {
-        let missing =
-            (0..).zip(&self.state.seats).filter(|(seat, _)| !self.statuses.contains_key(&self.work(*seat)));
+        let missing = (0..).zip(&self.state.seats).filter(|(_, state)| state.status.is_none());
         let mut facts: Vec<Consequence> = missing
             .map(|(seat, state)| {
                 let (id, agent) = (self.work(seat), state.member.id.clone());
@@ -211,14 +234,14 @@ impl Coordination {
                 (id.clone(), Fact::TaskCreated { id, parent: Some(self.task.clone()), spec })
             })
             .collect();
-        let begun = self.statuses.get(&self.task).is_some_and(|status| *status == TaskStatus::Running);
+        let begun = self.status == TaskStatus::Running;
         if !begun && self.interaction.is_none() && !self.state.halted {
-            facts.extend(self.status(TaskStatus::Running, None));
+            facts.extend(self.becomes(TaskStatus::Running, None));
         }
         facts
     }
 
-    fn status(&self, status: TaskStatus, why: Option<String>) -> Vec<Consequence> {
+    fn becomes(&self, status: TaskStatus, why: Option<String>) -> Vec<Consequence> {
         vec![(self.task.clone(), Fact::StatusChanged { status, why })]
     }
 
@@ -288,11 +311,10 @@ impl Coordination {
     }
 
     fn halt(&self) -> Vec<Consequence> {
-        let interrupted = self.statuses.get(&self.task) == Some(&TaskStatus::Interrupted);
-        if interrupted {
+        if self.status == TaskStatus::Interrupted {
             Vec::new()
         } else {
-            self.status(TaskStatus::Interrupted, Some("stopped; can be resumed".into()))
+            self.becomes(TaskStatus::Interrupted, Some("stopped; can be resumed".into()))
         }
     }
 
@@ -303,11 +325,12 @@ impl Coordination {
         if self.phase == Phase::Answering && state.first_answers_are_in() && state.answered() > 0 {
             facts.push((self.task.clone(), Fact::PhaseChanged { phase: Phase::Voting }));
         }
+        let standing = state.standing();
         for (index, seat) in state.seats.iter().enumerate() {
-            let work = self.work(index);
             self.drop_out(index, seat, &mut facts);
-            if let Some(purpose) = state.next_attempt(seat) {
-                if self.statuses.get(&work) == Some(&TaskStatus::Pending) {
+            if let Some(purpose) = state.next_attempt(seat, standing) {
+                let work = self.work(index);
+                if seat.status == Some(TaskStatus::Pending) {
                     facts
                         .push((work.clone(), Fact::StatusChanged { status: TaskStatus::Running, why: None }));
                 }
@@ -317,7 +340,8 @@ impl Coordination {
                 ));
             } else if let Some(attempt) = &seat.attempt {
                 let told = Self::tell(attempt, state.revision());
-                facts.extend(told.map(|item| (work, Fact::ItemAdded { attempt: attempt.number, item })));
+                let added = |item| (self.work(index), Fact::ItemAdded { attempt: attempt.number, item });
+                facts.extend(told.map(added));
             }
         }
         let busy = state.seats.iter().any(|seat| seat.attempt.is_some());
@@ -326,11 +350,10 @@ impl Coordination {
 
     /// Says of an agent that is out that it is, once.
     fn drop_out(&self, index: usize, seat: &Seat, facts: &mut Vec<Consequence>) {
-        let work = self.work(index);
-        let said = self.statuses.get(&work).is_some_and(|status| status.is_final());
+        let said = seat.status.is_some_and(TaskStatus::is_final);
         if let Some(out) = seat.out.as_ref().filter(|_| !said) {
             facts.push((
-                work,
+                self.work(index),
                 Fact::StatusChanged { status: TaskStatus::Failed, why: Some(out.error.clone()) },
             ));
         }
@@ -382,7 +405,7 @@ impl Coordination {
                 if self.state.restarts == 0 { String::new() } else { self.state.restarts.to_string() };
             let id = InteractionId::new(format!("{}.override{again}", self.task));
             facts.push(run(Fact::InteractionOpened(Interaction { id, kind, countdown: Some(countdown) })));
-            facts.extend(self.status(TaskStatus::WaitingForUser, None));
+            facts.extend(self.becomes(TaskStatus::WaitingForUser, None));
         }
         facts.push(run(Fact::PhaseChanged { phase: Phase::OverrideWindow }));
         facts

@@ -2,7 +2,7 @@
 
 use althing_protocol::{
     AgentId, Answer, AttemptOutcome, Ballot, FileWrite, Item, Member, PlanProgress, Purpose, Reply, Restart,
-    Revision, RunResult, RunSpec, ToolCall, Usage,
+    Revision, RunResult, RunSpec, TaskStatus, ToolCall, Usage,
 };
 use std::sync::Arc;
 
@@ -16,6 +16,8 @@ pub(crate) const TRIES: u32 = 3;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Seat {
     pub(crate) member: Member,
+    /// Where the task of its work stands, once there is one.
+    pub(crate) status: Option<TaskStatus>,
     /// Its answers since the run last started over, as indexes into the run's.
     pub(crate) answers: Vec<usize>,
     /// How many it had given before that.
@@ -230,6 +232,7 @@ impl Seat {
     pub(crate) fn new(member: Member) -> Self {
         Self {
             member,
+            status: None,
             answers: Vec::new(),
             earlier: 0,
             vote: None,

@@ -11,7 +11,7 @@ use althing_protocol::{
     BackendError, BackendErrorKind, ContextAccess, Delta, FileWrite, Item, ModelRequest, ProgramEnd,
     ProgramJob, Programs, Reply, TaskId, ToolOutcome, Usage, Workplace,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -74,6 +74,7 @@ impl Doers {
 
     /// Stops what its owner does not want any more.
     pub(super) fn keep_only(&mut self, owner: &TaskId, wanted: &[Job]) {
+        let wanted: HashSet<&Job> = wanted.iter().collect();
         self.under_way.retain(|key, doer| {
             let keep = key.owner != *owner || wanted.contains(&key.job);
             if !keep {

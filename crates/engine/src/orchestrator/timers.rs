@@ -2,7 +2,7 @@
 //! longer does.
 
 use althing_protocol::{Millis, TaskId, Timer, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The deadlines under way.
@@ -14,7 +14,8 @@ pub(super) struct Timers {
 impl Timers {
     /// Makes the deadlines of a task what is wanted: those that run go on, new ones start now.
     pub(super) fn want(&mut self, task: &TaskId, wanted: Vec<(Timer, Millis)>, now: Timestamp) {
-        self.due.retain(|(owner, timer), _| owner != task || wanted.iter().any(|(want, _)| want == timer));
+        let still: BTreeSet<&Timer> = wanted.iter().map(|(timer, _)| timer).collect();
+        self.due.retain(|(owner, timer), _| owner != task || still.contains(timer));
         for (timer, after) in wanted {
             self.due.entry((task.clone(), timer)).or_insert(Timestamp(now.0 + after.0));
         }
