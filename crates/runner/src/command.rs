@@ -5,8 +5,8 @@
 
 use crate::confinement::Confinement;
 use crate::docker::Exec;
+use crate::grants::grants;
 use crate::guarded::{End, Launcher, Time};
-use crate::landlocked;
 use crate::launch::{Input, Launch, Restrict};
 use crate::output::Collector;
 use crate::policy::{CommandPolicy, PolicyError, plain};
@@ -122,7 +122,7 @@ impl CommandHost {
                 (bubblewrap.program.as_path(), args, Path::new("/"), Some(restrict))
             }
             Confinement::Landlock => {
-                let grants = landlocked::grants(view, tmp)?;
+                let grants = grants(view, tmp)?;
                 let restrict = Restrict::Landlock { grants, network };
                 (Path::new(shell), plain(), cwd, Some(restrict))
             }

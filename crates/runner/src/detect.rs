@@ -8,7 +8,7 @@ use crate::command::CommandHost;
 use crate::confinement::{AcceptedByUser, Confinement};
 use crate::docker::Containers;
 use crate::guarded::Launcher;
-use crate::landlocked;
+use crate::kernel;
 use crate::policy::{CommandPolicy, Reach};
 use althing_protocol::{ContextAccess, ToolCall, ToolHost};
 use std::path::{Path, PathBuf};
@@ -109,7 +109,7 @@ async fn bubblewrap(launcher: &Launcher, scratch: &Path) -> Found<Bubblewrap> {
 }
 
 async fn landlock(launcher: &Launcher, scratch: &Path) -> Found<u8> {
-    match (landlocked::abi(), try_out(launcher, scratch, Confinement::Landlock).await) {
+    match (kernel::landlock_abi(), try_out(launcher, scratch, Confinement::Landlock).await) {
         (Some(abi), Ok(())) => Found { works: Some(abi), note: format!("ABI {abi} or later") },
         (Some(abi), Err(error)) => Found {
             works: None,

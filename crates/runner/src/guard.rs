@@ -5,11 +5,10 @@
 //! threads, and miss whoever left the process group.
 
 use crate::launch::{Launch, Report, TERMINATE, read_frame};
-use crate::passing;
-use crate::sandbox;
 use crate::tree::{kill_below, reap, signal_below};
+use crate::{kernel, passing, sandbox};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitStatus, getpid, pidfd_open, set_child_subreaper, setsid};
+use rustix::process::{Pid, Signal, WaitStatus, setsid};
 use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -28,8 +27,7 @@ pub(crate) fn guard_main() -> ExitCode {
     // A session of our own: no terminal that a command could type into, no signals meant for the foreground.
     // It fails only if we lead a group already, and then a terminal's signals cannot be ours either.
     let _ = setsid();
-    let start = set_child_subreaper(Some(getpid()))
-        .map_err(io::Error::from)
+    let start = kernel::adopt_orphans()
         .and_then(|()| passing::receive(rustix::stdio::stdin()))
         .and_then(|input| Ok((input, read_frame::<Launch>(&mut Control)?)))
         .and_then(|(input, launch)| Ok((sandbox::start(&launch, input)?, launch)));
@@ -95,7 +93,7 @@ struct Watch {
 impl Watch {
     fn run(mut self) {
         tell(&Report::Started);
-        let ends: Option<OwnedFd> = pidfd_open(self.child, PidfdFlags::empty()).ok();
+        let ends = kernel::end_of(self.child);
         loop {
             if self.collect() {
                 return kill_below(|_, _| ());

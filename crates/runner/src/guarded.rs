@@ -4,6 +4,7 @@
 //! Never waits without a limit: not for a held pipe, not for a guard that stopped answering.
 
 use crate::hidden::GUARD;
+use crate::kernel;
 use crate::launch::{Launch, Report, TERMINATE, frame};
 use crate::output::Collector;
 use crate::passing;
@@ -31,9 +32,9 @@ pub struct Launcher {
 }
 
 impl Default for Launcher {
-    /// This very program, even if its file was replaced meanwhile.
+    /// This very program.
     fn default() -> Self {
-        Self { program: PathBuf::from("/proc/self/exe") }
+        Self { program: kernel::own_program() }
     }
 }
 
@@ -85,11 +86,10 @@ impl Launcher {
 
 /// A pipe for a command's output: the end that we read, and the end that it writes.
 pub(crate) fn output_pipe() -> io::Result<(pipe::Receiver, OwnedFd)> {
-    let (from, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    // Only a matter of speed; an unprivileged user may be over its budget for pipes.
-    let _ = rustix::pipe::fcntl_setpipe_size(&to, CHUNK);
+    let (from, to) = io::pipe()?;
+    kernel::widen(&to, CHUNK);
     rustix::io::ioctl_fionbio(&from, true)?;
-    Ok((pipe::Receiver::from_owned_fd(from)?, to))
+    Ok((pipe::Receiver::from_owned_fd(from.into())?, to.into()))
 }
 
 /// How long a command may run, and how long its output may linger.

@@ -3,6 +3,7 @@
 //! A guard's three standard places are taken (its socket, the command's output, the command's errors), so the command's
 //! input travels this way. One byte always goes along, so that whoever has nothing to pass can say so.
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
@@ -19,7 +20,7 @@ pub(crate) fn pass(socket: impl AsFd, file: Option<BorrowedFd<'_>>) -> io::Resul
     if !files.is_empty() && !control.push(SendAncillaryMessage::ScmRights(files)) {
         return Err(io::Error::other("no room to pass a file on"));
     }
-    sendmsg(socket, &[IoSlice::new(&[0])], &mut control, SendFlags::NOSIGNAL)?;
+    sendmsg(socket, &[IoSlice::new(&[0])], &mut control, SendFlags::empty())?;
     Ok(())
 }
 
@@ -28,8 +29,7 @@ pub(crate) fn receive(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
-    let read =
-        recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?.bytes;
+    let read = recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::empty())?.bytes;
     if read == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
@@ -37,5 +37,10 @@ pub(crate) fn receive(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
         RecvAncillaryMessage::ScmRights(files) => Some(files),
         _ => None,
     });
-    Ok(files.flatten().next())
+    let file: Option<OwnedFd> = files.flatten().next();
+    if let Some(file) = &file {
+        // Whoever receives has one thread, so nobody can be started in between.
+        fcntl_setfd(file, FdFlags::CLOEXEC)?;
+    }
+    Ok(file)
 }

@@ -4,13 +4,9 @@
 //! parent hears why. A process of its own because the workspace has no unsafe code to run in a forked child.
 
 use crate::hidden::SANDBOX;
-use crate::launch::{Input, Launch, Restrict, frame, read_frame};
-use crate::{landlocked, passing, seccomp};
-use rustix::process::{Pid, Signal, ioctl_tiocsctty, set_parent_process_death_signal, setsid};
-use rustix::thread::{
-    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities,
-    set_capabilities_secure_bits, set_no_new_privs,
-};
+use crate::launch::{Input, Launch, frame, read_frame};
+use crate::{kernel, passing};
+use rustix::process::{Pid, ioctl_tiocsctty, setsid};
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
@@ -34,7 +30,7 @@ pub(crate) fn start(launch: &Launch, input: Option<OwnedFd>) -> io::Result<Pid> 
 
 fn start_walled(launch: &Launch, input: Option<OwnedFd>) -> io::Result<u32> {
     let (mut ours, theirs) = UnixStream::pair()?;
-    let mut command = Command::new("/proc/self/exe");
+    let mut command = Command::new(kernel::own_program());
     command.arg0("althing").arg(SANDBOX).env_clear().stdin(Stdio::from(OwnedFd::from(theirs)));
     if launch.input != Input::Terminal {
         // The leader of a group could not begin a session any more.
@@ -99,22 +95,11 @@ fn become_command(socket: &mut UnixStream) -> io::Result<std::convert::Infallibl
         ioctl_tiocsctty(rustix::stdio::stdout())?;
     }
     // Our parent is the guard's only thread, so here the signal is safe; it covers a guard that is killed itself.
-    set_parent_process_death_signal(Some(Signal::KILL))?;
-    if launch.restrict.is_some() {
-        set_no_new_privs(true)?;
-    }
+    kernel::die_with_parent()?;
     match &launch.restrict {
+        Some(restrict) => kernel::confine(restrict)?,
         None if launch.input == Input::Terminal => {}
         None => return Err(io::Error::other("a sandbox was started without walls")),
-        Some(Restrict::BeforeBubblewrap { network }) => {
-            let scoped = landlocked::scope();
-            seccomp::apply(&seccomp::Filter::beside_bubblewrap(*network, scoped))?;
-        }
-        Some(Restrict::Landlock { grants, network }) => {
-            drop_capabilities()?;
-            landlocked::enforce(grants, *network)?;
-            seccomp::apply(&seccomp::Filter::beside_landlock(*network))?;
-        }
     }
     // As the last thing, because it closes the way to complain about anything but the exec itself.
     Err(io::Error::other(describe(&launch, &command.exec())))
@@ -122,16 +107,4 @@ fn become_command(socket: &mut UnixStream) -> io::Result<std::convert::Infallibl
 
 fn describe(launch: &Launch, error: &io::Error) -> String {
     format!("cannot execute {} in {}: {error}", launch.program.display(), launch.cwd.display())
-}
-
-/// Landlock binds files, not privileges: a root that keeps its capabilities could load a module or set the clock.
-fn drop_capabilities() -> io::Result<()> {
-    let none = CapabilitySet::empty();
-    // May fail without the right to do so; then there was nothing to drop, and the next line proves it.
-    let _ = set_capabilities_secure_bits(
-        CapabilitiesSecureBits::NO_ROOT | CapabilitiesSecureBits::NO_ROOT_LOCKED,
-    );
-    clear_ambient_capability_set()?;
-    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;
-    Ok(())
 }

@@ -3,6 +3,7 @@
 //! Only for a guard: a child subreaper, so that whoever loses its parent becomes the guard's own child and cannot get
 //! away by `setsid` or a double fork. Never signals a process that is not below the caller.
 
+use crate::kernel;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -70,11 +71,10 @@ fn kill_tree() {
     }
 }
 
-/// Kills our direct children. Everything below becomes one when its parent dies, and asking for them is a hundred times
-/// quicker than looking at every process: quick enough for one that changes its number by forking all the time.
+/// Kills our direct children. Everything below becomes one when its parent dies, and asking for them is quick enough for
+/// one that changes its number by forking all the time.
 fn kill_children() {
-    let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
-    for pid in children.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)) {
+    for pid in kernel::children() {
         let _ = kill_process(pid, Signal::KILL);
     }
 }
@@ -82,12 +82,8 @@ fn kill_children() {
 /// Everyone whose line of parents leads to `root`.
 fn below(root: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
-    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
-        if let Some(parent) = parent_of(&stat) {
-            children.entry(parent).or_default().push(pid);
-        }
+    for (pid, parent) in kernel::parents() {
+        children.entry(parent).or_default().push(pid);
     }
     let mut found = Vec::new();
     let mut next = vec![root.as_raw_nonzero().get()];
@@ -98,20 +94,4 @@ fn below(root: Pid) -> Vec<Pid> {
         }
     }
     found
-}
-
-/// The fourth field of `/proc/PID/stat`. The second is a name in brackets that may itself hold brackets and blanks.
-fn parent_of(stat: &str) -> Option<i32> {
-    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parent_of;
-
-    #[test]
-    fn a_process_name_with_brackets_and_blanks_does_not_confuse_the_parent() {
-        assert_eq!(parent_of("17 (a) b (c) S 4 17 17 0 -1"), Some(4));
-        assert_eq!(parent_of("nonsense"), None);
-    }
 }

@@ -249,9 +249,9 @@ impl Run<'_> {
 
 /// A pipe for the prompt: the end that we write, and the end that the program reads.
 pub(super) fn input_pipe() -> io::Result<(pipe::Sender, OwnedFd)> {
-    let (from, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    let (from, to) = io::pipe()?;
     rustix::io::ioctl_fionbio(&to, true)?;
-    Ok((pipe::Sender::from_owned_fd(to)?, from))
+    Ok((pipe::Sender::from_owned_fd(to.into())?, from.into()))
 }
 
 /// Sends the prompt and closes the pipe.

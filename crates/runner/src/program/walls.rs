@@ -6,7 +6,7 @@
 
 use crate::adapter::{AgentAdapter, FirstStart, Freedom, LaunchConfig, find_program};
 use crate::confinement::Confinement;
-use crate::landlocked;
+use crate::grants::grants;
 use crate::launch::{Input, Launch, Restrict};
 use crate::policy::{ContextMount, Reach};
 use crate::view::View;
@@ -172,7 +172,7 @@ pub(super) fn prepare(
             launch.restrict = Some(Restrict::BeforeBubblewrap { network: true });
             launch.spare = true;
         } else {
-            let grants = landlocked::grants(&view, &scratch).map_err(|error| error.to_string())?;
+            let grants = grants(&view, &scratch).map_err(|error| error.to_string())?;
             launch.restrict = Some(Restrict::Landlock { grants, network: true });
         }
     }

@@ -202,17 +202,18 @@ impl std::fmt::Debug for Terminal {
 
 impl Terminal {
     fn open() -> io::Result<(Arc<Self>, OwnedFd)> {
-        let flags = rustix::pipe::PipeFlags::CLOEXEC | rustix::pipe::PipeFlags::NONBLOCK;
-        let (woken, wake) = rustix::pipe::pipe_with(flags)?;
+        let (woken, wake) = io::pipe()?;
+        rustix::io::ioctl_fionbio(&woken, true)?;
+        rustix::io::ioctl_fionbio(&wake, true)?;
         let terminal = Self {
             pty: Pty::open(Size::USUAL)?,
             model: Mutex::new(Model::new(Size::USUAL)),
             typing: Mutex::default(),
             asked: Mutex::default(),
             over: Mutex::default(),
-            wake,
+            wake: wake.into(),
         };
-        Ok((Arc::new(terminal), woken))
+        Ok((Arc::new(terminal), woken.into()))
     }
 
     fn model(&self) -> MutexGuard<'_, Model> {

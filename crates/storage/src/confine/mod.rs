@@ -49,12 +49,17 @@ fn plain(name: &OsStr) -> io::Result<&Path> {
     }
 }
 
+/// Permission bits, which some systems keep in fewer than 32 bits.
+fn permissions(mode: u32) -> Mode {
+    Mode::from_raw_mode(mode as rustix::fs::RawMode)
+}
+
 /// The umask may have taken bits away that the file had; most often it has not.
 fn make_mode(file: &File, mode: u32) -> io::Result<()> {
     if Found::from_stat(&rustix::fs::fstat(file)?).mode == mode {
         return Ok(());
     }
-    Ok(rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?)
+    Ok(rustix::fs::fchmod(file, permissions(mode))?)
 }
 
 fn not_a_file() -> io::Error {
@@ -221,7 +226,7 @@ impl ConfinedDir {
 
     /// Makes a directory; one that is there already is fine.
     pub(crate) fn make_dir(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
-        match rustix::fs::mkdirat(&self.dir, plain(name)?, Mode::from_raw_mode(mode)) {
+        match rustix::fs::mkdirat(&self.dir, plain(name)?, permissions(mode)) {
             Ok(()) | Err(rustix::io::Errno::EXIST) => self.descend(name),
             Err(e) => Err(e.into()),
         }
@@ -240,7 +245,7 @@ impl ConfinedDir {
     /// Sets a directory's own mode.
     pub(crate) fn set_mode(&self, mode: u32) -> io::Result<()> {
         // The handle is only a place, not open for reading, so that it goes by the name that a directory has for itself.
-        Ok(rustix::fs::chmodat(&self.dir, ".", Mode::from_raw_mode(mode), AtFlags::empty())?)
+        Ok(rustix::fs::chmodat(&self.dir, ".", permissions(mode), AtFlags::empty())?)
     }
 
     /// A handle that can be read and synced.

@@ -1,17 +1,15 @@
 //! Landlock: the kernel's own wall around files, signals and TCP, for machines without bubblewrap.
 //!
 //! Enforced whole or refused: a kernel that knows only part of what we ask for is told to be too old, never used as
-//! far as it goes. Landlock can only allow, never except: a writable directory with a protected place inside is granted
-//! entry by entry, and nothing can be created or deleted directly beside the protected place.
+//! far as it goes.
 
 use crate::launch::{Allow, Grant};
-use crate::view::{ETC, Mode, View};
+use crate::view::ETC;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
     RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 use rustix::fs::{CWD, FileType, Mode as FileMode, OFlags, ResolveFlags, fstat, openat2};
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -21,12 +19,8 @@ const FILES: ABI = ABI::V5;
 /// Signals and abstract sockets (Linux 6.12).
 const SCOPES: ABI = ABI::V6;
 
-/// Directly beside a protected place this many entries are granted one by one; a directory with more is refused
-/// rather than half granted.
-const MAX_GRANTS: usize = 10_000;
-
 /// Gives up everything but these grants. For the sandbox process, as one of its last acts.
-pub(crate) fn enforce(grants: &[Grant], network: bool) -> io::Result<()> {
+pub(super) fn enforce(grants: &[Grant], network: bool) -> io::Result<()> {
     let why = match restrict(grants, network) {
         Ok(RulesetStatus::FullyEnforced) => return Ok(()),
         Ok(RulesetStatus::PartiallyEnforced | RulesetStatus::NotEnforced) => "only in part".to_owned(),
@@ -88,7 +82,7 @@ fn allowed(allow: Allow, is_dir: bool) -> BitFlags<AccessFs> {
 /// Keeps signals and abstract sockets inside, and nothing else; says whether the kernel can do that.
 ///
 /// Files are left alone on purpose: a process that Landlock binds in its files may no longer mount, and bubblewrap must.
-pub(crate) fn scope() -> bool {
+pub(super) fn scope() -> bool {
     let scoped = hard().scope(Scope::from_all(SCOPES)).and_then(Ruleset::create);
     let status = scoped.and_then(landlock::RulesetCreated::restrict_self);
     status.is_ok_and(|status| status.ruleset == RulesetStatus::FullyEnforced)
@@ -122,48 +116,3 @@ const SYSTEM: [(&str, Allow); 15] = [
     ("/dev/urandom", Allow::Read),
     ("/sys/devices/system/cpu", Allow::Read),
 ];
-
-/// Turns a view into grants. Fails when a writable directory with a protected place inside is too large.
-pub(crate) fn grants(view: &View, scratch: &Path) -> io::Result<Vec<Grant>> {
-    let mut grants = Vec::new();
-    let mut modes: BTreeMap<&Path, Mode> =
-        view.rules().iter().map(|rule| (rule.path.as_path(), rule.mode)).collect();
-    modes.extend(view.missing().iter().map(|place| (place.as_path(), Mode::ReadOnly)));
-    for (path, mode) in &modes {
-        below(path, *mode, &modes, &mut grants)?;
-    }
-    grants.push(Grant { path: scratch.to_owned(), allow: Allow::Write });
-    Ok(grants)
-}
-
-/// Grants `path` in `mode`, leaving out what lies below it in a stricter one.
-fn below(path: &Path, mode: Mode, modes: &BTreeMap<&Path, Mode>, grants: &mut Vec<Grant>) -> io::Result<()> {
-    let allow = match mode {
-        Mode::Hidden => return Ok(()),
-        Mode::ReadOnly => Allow::Read,
-        Mode::Writable => Allow::Write,
-    };
-    let stricter =
-        |(other, theirs): (&&Path, &Mode)| *other != path && other.starts_with(path) && *theirs < mode;
-    if !modes.iter().any(stricter) {
-        grants.push(Grant { path: path.to_owned(), allow });
-        return Ok(());
-    }
-    // Listing is inherited too, so names in a hidden place can be seen; what is in its files cannot.
-    grants.push(Grant { path: path.to_owned(), allow: Allow::List });
-    for entry in std::fs::read_dir(path)? {
-        let entry = entry?;
-        if grants.len() >= MAX_GRANTS {
-            return Err(io::Error::other(format!(
-                "{} holds too many entries beside a protected one for Landlock; bubblewrap can do it",
-                path.display()
-            )));
-        }
-        // A link grants what it points to, which may be anywhere; what it points to inside has its own grant.
-        if entry.file_type()?.is_symlink() || modes.contains_key(entry.path().as_path()) {
-            continue;
-        }
-        below(&entry.path(), mode, modes, grants)?;
-    }
-    Ok(())
-}

@@ -77,7 +77,7 @@ enum Sockets {
 
 /// What to refuse.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Filter {
+pub(super) struct Filter {
     sockets: Sockets,
     /// Whether namespaces of its own keep shared memory apart and hide files.
     own_namespaces: bool,
@@ -86,13 +86,13 @@ pub(crate) struct Filter {
 impl Filter {
     /// Bubblewrap hides socket files and, without network, abstract sockets too. With network, `scoped` says whether
     /// Landlock keeps abstract sockets out of reach; else no unix socket is allowed at all.
-    pub(crate) fn beside_bubblewrap(network: bool, scoped: bool) -> Self {
+    pub(super) fn beside_bubblewrap(network: bool, scoped: bool) -> Self {
         let sockets = if network && !scoped { Sockets::NoUnix } else { Sockets::Any };
         Self { sockets, own_namespaces: true }
     }
 
     /// Landlock leaves everything to us but TCP and abstract sockets.
-    pub(crate) fn beside_landlock(network: bool) -> Self {
+    pub(super) fn beside_landlock(network: bool) -> Self {
         Self { sockets: if network { Sockets::InternetOnly } else { Sockets::None }, own_namespaces: false }
     }
 
@@ -137,7 +137,7 @@ impl Filter {
 }
 
 /// Binds this process, and all it will ever start, to the filter.
-pub(crate) fn apply(filter: &Filter) -> io::Result<()> {
+pub(super) fn apply(filter: &Filter) -> io::Result<()> {
     let program = compile(filter).map_err(|error| io::Error::other(format!("no seccomp filter: {error}")))?;
     seccompiler::apply_filter(&program).map_err(|error| io::Error::other(format!("seccomp refused: {error}")))
 }

@@ -1,0 +1,101 @@
+//! Linux: Landlock, seccomp, capabilities, child subreapers, `/proc`.
+
+use super::{landlocked, seccomp};
+use crate::launch::Restrict;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, pidfd_open, set_child_subreaper, set_parent_process_death_signal,
+};
+use rustix::thread::{
+    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities,
+    set_capabilities_secure_bits, set_no_new_privs,
+};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+
+pub(crate) use super::landlocked::abi as landlock_abi;
+
+/// This very program, even if its file was replaced meanwhile.
+pub(crate) fn own_program() -> PathBuf {
+    PathBuf::from("/proc/self/exe")
+}
+
+/// From now on, whoever below us loses its parent becomes our own child.
+pub(crate) fn adopt_orphans() -> io::Result<()> {
+    Ok(set_child_subreaper(Some(getpid()))?)
+}
+
+/// What becomes readable when a process ends, where the kernel can tell.
+pub(crate) fn end_of(pid: Pid) -> Option<OwnedFd> {
+    pidfd_open(pid, PidfdFlags::empty()).ok()
+}
+
+/// Makes a pipe hold this much. Only a matter of speed; an unprivileged user may be over its budget for pipes.
+pub(crate) fn widen(pipe: impl AsFd, bytes: usize) {
+    let _ = rustix::pipe::fcntl_setpipe_size(pipe, bytes);
+}
+
+/// Has this process killed when the thread that started it ends.
+pub(crate) fn die_with_parent() -> io::Result<()> {
+    Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
+}
+
+/// Gives up for good what is not allowed; as one of the last acts before this process becomes the command.
+pub(crate) fn confine(restrict: &Restrict) -> io::Result<()> {
+    set_no_new_privs(true)?;
+    match restrict {
+        Restrict::BeforeBubblewrap { network } => {
+            let scoped = landlocked::scope();
+            seccomp::apply(&seccomp::Filter::beside_bubblewrap(*network, scoped))
+        }
+        Restrict::Landlock { grants, network } => {
+            drop_capabilities()?;
+            landlocked::enforce(grants, *network)?;
+            seccomp::apply(&seccomp::Filter::beside_landlock(*network))
+        }
+    }
+}
+
+/// Landlock binds files, not privileges: a root that keeps its capabilities could load a module or set the clock.
+fn drop_capabilities() -> io::Result<()> {
+    let none = CapabilitySet::empty();
+    // May fail without the right to do so; then there was nothing to drop, and the next line proves it.
+    let _ = set_capabilities_secure_bits(
+        CapabilitiesSecureBits::NO_ROOT | CapabilitiesSecureBits::NO_ROOT_LOCKED,
+    );
+    clear_ambient_capability_set()?;
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;
+    Ok(())
+}
+
+/// The process id of each process, with that of its parent.
+pub(crate) fn parents() -> Vec<(i32, i32)> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let both = entries.filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        Some((pid, parent_of(&std::fs::read_to_string(entry.path().join("stat")).ok()?)?))
+    });
+    both.collect()
+}
+
+/// The fourth field of `/proc/PID/stat`. The second is a name in brackets that may itself hold brackets and blanks.
+fn parent_of(stat: &str) -> Option<i32> {
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// Our direct children. A hundred times quicker than looking at every process.
+pub(crate) fn children() -> Vec<Pid> {
+    let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
+    children.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parent_of;
+
+    #[test]
+    fn a_process_name_with_brackets_and_blanks_does_not_confuse_the_parent() {
+        assert_eq!(parent_of("17 (a) b (c) S 4 17 17 0 -1"), Some(4));
+        assert_eq!(parent_of("nonsense"), None);
+    }
+}

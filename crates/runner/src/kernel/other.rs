@@ -1,0 +1,61 @@
+//! Systems without Linux's walls: no command is confined, so none that should be is started.
+
+use crate::launch::Restrict;
+use rustix::process::{Pid, getpid};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// This program.
+pub(crate) fn own_program() -> PathBuf {
+    std::env::current_exe().unwrap_or_else(|_| PathBuf::from("althing"))
+}
+
+/// Orphans go to the system's first process here.
+#[expect(clippy::unnecessary_wraps, reason = "on Linux it can fail")]
+pub(crate) fn adopt_orphans() -> io::Result<()> {
+    Ok(())
+}
+
+/// Nothing tells; whoever waits has to look.
+pub(crate) fn end_of(_: Pid) -> Option<OwnedFd> {
+    None
+}
+
+/// A pipe is as wide as it is.
+pub(crate) fn widen(_: impl AsFd, _: usize) {}
+
+/// Nothing does that here; the guard ends what it started.
+#[expect(clippy::unnecessary_wraps, reason = "on Linux it can fail")]
+pub(crate) fn die_with_parent() -> io::Result<()> {
+    Ok(())
+}
+
+/// There are no walls.
+pub(crate) fn confine(_: &Restrict) -> io::Result<()> {
+    Err(io::Error::other("commands can be confined only on Linux"))
+}
+
+/// There is no Landlock.
+pub(crate) fn landlock_abi() -> Option<u8> {
+    None
+}
+
+/// The process id of each process, with that of its parent.
+pub(crate) fn parents() -> Vec<(i32, i32)> {
+    let listed = Command::new("/bin/ps").args(["-A", "-o", "pid=,ppid="]).env_clear().output();
+    let text = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let both = text.lines().filter_map(|line| {
+        let mut numbers = line.split_ascii_whitespace().map(str::parse);
+        Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+    });
+    both.collect()
+}
+
+/// Our direct children.
+pub(crate) fn children() -> Vec<Pid> {
+    let me = getpid().as_raw_nonzero().get();
+    let ours = parents().into_iter().filter(|(_, parent)| *parent == me);
+    ours.filter_map(|(pid, _)| Pid::from_raw(pid)).collect()
+}
