@@ -126,6 +126,14 @@ pub struct Options {
     #[arg(long, global = true, value_name = "URL")]
     pub otlp: Option<String>,
 
+    /// Write what Althing itself does there, as lines of JSON: requests, programs, warnings
+    #[arg(long, global = true, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+
+    /// How much of it [default: info]
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub log_level: Option<LogLevel>,
+
     /// Accept a config that was found here and would start programs; remembered
     #[arg(long, global = true)]
     pub trust: bool,
@@ -188,6 +196,19 @@ pub enum StreamEvents {
     Facts,
     /// Passing progress too.
     All,
+}
+
+/// How much is written to the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    /// What failed.
+    Error,
+    /// What went wrong, too.
+    Warn,
+    /// What is done, too.
+    Info,
+    /// Every detail.
+    Debug,
 }
 
 #[derive(Debug, Subcommand)]

@@ -13,6 +13,7 @@ mod command;
 mod context;
 mod conversation;
 mod desk;
+mod diagnostics;
 mod exit;
 mod follow;
 mod found;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         failure.exit
     });
     observe::finish(exit);
+    diagnostics::finish(exit);
     exit.into()
 }
 
@@ -71,6 +73,7 @@ fn run(args: args::Args) -> Result<Exit, Failure> {
     let surroundings = Surroundings::read()?;
     secrets::remember(surroundings.secrets());
     observe::prepare(&args.options, &surroundings)?;
+    diagnostics::start(&args.options, args.task.as_deref(), &surroundings)?;
     match args.command {
         None if command::tui::is_meant(&args.options, &surroundings) => {
             command::tui::run(&args.options, args.task, &surroundings)

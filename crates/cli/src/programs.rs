@@ -40,6 +40,7 @@ pub fn starter(adapters: Adapters, options: &Options, surroundings: &Surrounding
         Some(available) => available.choose(accepted),
         None => Confinement::Refused { why: "what could confine programs here cannot be tried".to_owned() },
     };
+    tracing::info!(confinement = ?confinement.kind(), "where programs run");
     Arc::new(Starter {
         adapters,
         launcher,

@@ -70,6 +70,7 @@ impl Mask for SessionMask {
 pub fn guard_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let text = panic.to_string();
+        tracing::error!(text, "internal error");
         let _ = writeln!(std::io::stderr(), "althing: internal error: {}", mask(&text));
         let _ =
             writeln!(std::io::stderr(), "  what was shown is on disk: `althing resume` goes on from there");

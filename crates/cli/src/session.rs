@@ -218,6 +218,10 @@ pub async fn places(
         let socket = place::docker_socket(surroundings.variable("DOCKER_HOST").as_deref());
         walls.docker = place::docker(&tell, &socket).await;
     }
+    if hands.runs_commands() {
+        let docker = walls.docker.is_some();
+        tracing::info!(confinement = ?walls.local.kind(), docker, "where commands run");
+    }
     match &walls.local {
         Confinement::Unconfined(_) => {
             show::say("commands run unconfined, as you accepted: agents can do whatever you can")
@@ -337,6 +341,7 @@ pub fn open(
     // Sessions are two below the state directory.
     let state_dir = dir.ancestors().nth(2).map(Path::to_owned).unwrap_or_default();
     let tell: place::Tell = Arc::new(show::say);
+    let (name, log_dir) = (id.clone(), dir.display().to_string());
     let known = history.last().map_or(Seq(0), |event| event.seq);
     let mut records = Records::new(id.clone(), state_dir.clone(), staff.project, tell, &history);
     let parts = Parts {
@@ -364,6 +369,7 @@ pub fn open(
     };
     let orchestrator = Orchestrator::open(parts, opening)
         .map_err(|error| Failure::no_answer(format!("the system gives no thread: {error}")))?;
+    tracing::info!(session = %name, dir = %log_dir, facts_before = known.0, "session opened");
     observe::follow(&orchestrator, known);
     Ok(orchestrator)
 }

@@ -72,10 +72,12 @@ impl StopSignals {
 
     /// The next one, by name.
     pub async fn next(&mut self) -> &'static str {
-        tokio::select! {
+        let name = tokio::select! {
             _ = self.interrupt.recv() => "SIGINT",
             _ = self.terminate.recv() => "SIGTERM",
             _ = self.hangup.recv() => "SIGHUP",
-        }
+        };
+        tracing::info!(name, "signal");
+        name
     }
 }

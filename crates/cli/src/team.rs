@@ -234,6 +234,7 @@ fn play(config: &mut Config) {
 pub fn check(name: &str, text: &str, surroundings: &Surroundings, purpose: Purpose) -> Report {
     let report = althing_config::check(Source { name, text }, &|name| surroundings.variable(name), purpose);
     secrets::remember(report.secrets.clone());
+    tracing::info!(source = name, digest = digest(text), "config read");
     report
 }
 

@@ -78,8 +78,14 @@ impl<W: Wire> ApiBackend<W> {
         let (mut retries, mut corrections) = (0, 0);
         let mut spent = Usage::default();
         loop {
-            let mut failure = match self.attempt(&body, deadline, &mut spent, &mut on_delta).await {
-                Ok(reply) => return Ok(reply),
+            let began = Instant::now();
+            let attempted = self.attempt(&body, deadline, &mut spent, &mut on_delta).await;
+            let ms = began.elapsed().as_millis() as u64;
+            let mut failure = match attempted {
+                Ok(reply) => {
+                    self.log_reply(&reply, ms, retries);
+                    return Ok(reply);
+                }
                 Err(failure) => failure,
             };
             spent += failure.counted.priced(self.price.as_ref());
@@ -90,6 +96,7 @@ impl<W: Wire> ApiBackend<W> {
                 continue;
             }
             failure.what = clean(&failure.what, self.secrets.iter().map(Secret::reveal));
+            self.log_failure(&failure, ms, retries);
             let left = deadline.saturating_duration_since(Instant::now());
             match next(&failure, &self.limits, retries, left, fastrand::f64()) {
                 Next::Retry(after) => {
@@ -100,6 +107,35 @@ impl<W: Wire> ApiBackend<W> {
                 Next::GiveUp(remark) => return Err(self.error(failure, remark, spent)),
             }
         }
+    }
+
+    fn log_reply(&self, reply: &Reply, ms: u64, retries: u32) {
+        tracing::info!(
+            provider = self.info.kind,
+            model = self.info.model,
+            host = self.url.host_str().unwrap_or_default(),
+            status = 200,
+            ms,
+            retries,
+            input_tokens = reply.usage.input_tokens,
+            output_tokens = reply.usage.output_tokens,
+            "model call"
+        );
+    }
+
+    /// Its words are without keys already.
+    fn log_failure(&self, failure: &Failure, ms: u64, retries: u32) {
+        tracing::warn!(
+            provider = self.info.kind,
+            model = self.info.model,
+            host = self.url.host_str().unwrap_or_default(),
+            status = failure.status,
+            ms,
+            retries,
+            kind = ?failure.kind,
+            error = failure.what,
+            "model call failed"
+        );
     }
 
     /// One attempt, in its turn. What it costs is added to `spent`, unless it failed: then the failure carries it.

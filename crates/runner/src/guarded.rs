@@ -74,6 +74,14 @@ impl Launcher {
             .stderr(Stdio::from(errors))
             .spawn()?;
         let guard = Guard(Some(child));
+        tracing::info!(
+            guard = guard.id(),
+            program = %launch.program.display(),
+            command = command(launch),
+            cwd = %launch.cwd.display(),
+            walls = launch.restrict.is_some(),
+            "program started"
+        );
         // The socket is empty, so this cannot have to wait.
         passing::pass(&ours, input.as_ref().map(AsFd::as_fd))?;
         drop(input);
@@ -82,6 +90,13 @@ impl Launcher {
         // Reports are short, and there may be hundreds of guards.
         Ok(Guarded { guard, control, reports: BufReader::with_capacity(512, read).lines() })
     }
+}
+
+/// What runs inside a sandbox that is a program itself; its arguments may hold prompts, and stay unsaid.
+fn command(launch: &Launch) -> Option<&str> {
+    let args = launch.spare.then_some(&launch.args)?;
+    let at = args.iter().position(|arg| arg == "--")?;
+    args.get(at + 1).map(String::as_str)
 }
 
 /// A pipe for a command's output: the end that we read, and the end that it writes.
@@ -116,6 +131,10 @@ pub(crate) struct End {
 struct Guard(Option<tokio::process::Child>);
 
 impl Guard {
+    fn id(&self) -> Option<u32> {
+        self.0.as_ref().and_then(tokio::process::Child::id)
+    }
+
     async fn wait(&mut self) {
         if let Some(child) = &mut self.0 {
             // However it ended: it is no zombie now.
@@ -128,6 +147,9 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         // Without a runtime the process is ending, and its children's remains with it.
+        if let Some(guard) = self.id() {
+            tracing::info!(guard, "program let go, and killed if it still ran");
+        }
         if let (Some(mut child), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move { child.wait().await });
         }
@@ -150,8 +172,14 @@ impl Guarded {
             let line = line.ok_or_else(|| io::Error::other("the guard ended without a word"))?;
             match serde_json::from_str(&line)? {
                 Report::Started => {}
-                Report::Failed { message } => return Err(io::Error::other(message)),
-                Report::Exited { code, signal } => return Ok((code, signal)),
+                Report::Failed { message } => {
+                    tracing::warn!(guard = self.guard.id(), why = message, "program could not be started");
+                    return Err(io::Error::other(message));
+                }
+                Report::Exited { code, signal } => {
+                    tracing::info!(guard = self.guard.id(), code, signal, "program ended");
+                    return Ok((code, signal));
+                }
             }
         }
     }

@@ -231,6 +231,7 @@ impl Sending {
             match self.work.sender.send(&self.batch).await {
                 Ok(taken) => {
                     let count = self.batch.len() as u64;
+                    tracing::debug!(spans = count, refused = taken.refused, "spans sent");
                     self.work.counts.sent.fetch_add(count.saturating_sub(taken.refused), Ordering::SeqCst);
                     if taken.refused > 0 {
                         self.work.counts.blame(format!("it refused some: {}", taken.why));
@@ -239,6 +240,7 @@ impl Sending {
                     wait = FIRST_WAIT;
                 }
                 Err(Unsent { why, again }) => {
+                    tracing::warn!(spans = self.batch.len(), why, "spans not sent");
                     self.work.counts.blame(why);
                     match again {
                         Again::Never => self.batch.clear(),

@@ -53,6 +53,12 @@ impl Drop for Hold {
 
 /// One line, or several, on stderr. A stderr that is gone is nobody's to hear.
 pub fn say(text: &str) {
+    tracing::info!(text, "said");
+    put(text);
+}
+
+/// The same for what happens in a session, which is in the session's own log and not in the program's.
+fn put(text: &str) {
     let mut line = clean_text(&mask(text));
     line.push('\n');
     if let Some(held) = HELD.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {

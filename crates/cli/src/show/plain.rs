@@ -1,6 +1,6 @@
 //! Progress as plain lines on stderr: one for each thing that happened, for logs and pipes.
 
-use super::{Board, clean_line, count, say, tokens};
+use super::{Board, clean_line, count, put, tokens};
 use althing_protocol::{
     AttemptOutcome, DeltaKind, Event, Fact, FeedItem, Item, NoticeLevel, Op, Phase, Progress, TaskStatus,
     Verdict,
@@ -24,7 +24,7 @@ impl Plain {
     pub fn take(&mut self, item: &FeedItem) {
         if let Some((who, what)) = self.words(item) {
             let width = self.board.width();
-            say(&format!("{who:width$}  {what}"));
+            put(&format!("{who:width$}  {what}"));
         }
     }
 

@@ -20,6 +20,7 @@ mod agents;
 mod chat;
 mod config_commands;
 mod crash;
+mod diagnostics;
 mod disk;
 mod docker;
 mod exit_codes;

@@ -133,11 +133,12 @@ fn secrets_that_a_model_repeats_reach_neither_a_file_nor_the_terminal() {
         let althing = surrounded(&server);
         let command = althing
             .again()
-            .args(["--config", "team.yaml", "--automation", "--output-file", "answer.md"])
+            .args(["--config", "team.yaml", "--automation", "--output-file", "answer.md", "--log", "log"])
             .args(args);
         let output = command.spawn().wait(LIMIT).expect_code(0);
         silent_everywhere(&output, &althing.state_dir());
         silent("the output file", &std::fs::read(althing.work_dir().join("answer.md")).unwrap());
+        silent("the log", &std::fs::read(althing.work_dir().join("log")).unwrap());
     }
     // They did go where they belong.
     let sent = server.requests_of("model-b");
@@ -216,7 +217,14 @@ fn a_providers_error_that_repeats_the_key_is_told_without_it() {
     for status in ["401 Unauthorized", "404 Not Found", "400 Bad Request", "500 Oh"] {
         let server = FakeModel::start_on_thread(Script::always(Action::Raw(page(status).into())));
         let althing = surrounded(&server);
-        let output = run(&althing, &["--config", "team.yaml", "--json", "task"]).expect_code(2);
+        let output = run(
+            &althing,
+            &["--config", "team.yaml", "--json", "--log", "log", "--log-level", "debug", "task"],
+        )
+        .expect_code(2);
+        let log = std::fs::read(althing.work_dir().join("log")).unwrap();
+        assert!(log.windows(6).any(|bytes| bytes == b"failed"), "the failure is logged");
+        silent("the log", &log);
         assert!(output.stderr.contains(&status[..3]), "the failure is told: {}", output.stderr);
         silent_everywhere(&output, &althing.state_dir());
     }

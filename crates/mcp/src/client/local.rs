@@ -74,6 +74,7 @@ impl Spawner for LocalSpawner {
                 command.current_dir(cwd);
             }
             let mut child = command.spawn()?;
+            tracing::info!(pid = child.id(), program = launch.program, "MCP server started");
             let piped = || io::Error::other("the child has no pipes");
             Ok(Launched {
                 stdin: Box::new(child.stdin.take().ok_or_else(piped)?),
@@ -107,10 +108,12 @@ impl LocalProcess {
 impl Process for LocalProcess {
     fn wait(&mut self) -> BoxFuture<'_, String> {
         Box::pin(async move {
-            match self.child.wait().await {
+            let ended = match self.child.wait().await {
                 Ok(status) => describe(status),
                 Err(error) => format!("ended in an unknown way ({error})"),
-            }
+            };
+            tracing::info!(pid = self.group.map(Pid::as_raw_pid), ended, "MCP server ended");
+            ended
         })
     }
 

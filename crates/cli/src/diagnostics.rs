@@ -1,0 +1,157 @@
+//! `--log FILE`: what the program itself does, as one JSON object a line: not what happens in sessions, which their own logs hold.
+//!
+//! Only our own crates are heard: libraries tell of headers and bodies. Known secrets are taken out of every text before it is
+//! written. Without the option nothing listens, and saying something costs a look at a number.
+
+use crate::args::{LogLevel, Options};
+use crate::exit::{Exit, Failure};
+use crate::secrets::mask;
+use crate::show;
+use crate::surroundings::{Surroundings, SystemClock};
+use althing_protocol::Clock;
+use serde_json::{Map, Value};
+use std::fmt;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+/// Whose words are written: those of crates whose names begin so.
+const OURS: &str = "althing";
+
+/// Why a line could not be written, to be said once.
+static LOST: OnceLock<String> = OnceLock::new();
+
+/// Begins to write, if that is asked for. Anything that is to stay out of it must be known by now.
+pub fn start(options: &Options, task: Option<&str>, surroundings: &Surroundings) -> Result<(), Failure> {
+    let Some(path) = &options.log else {
+        return match options.log_level {
+            Some(_) => Err(Failure::usage("--log-level does nothing without --log FILE")),
+            None => Ok(()),
+        };
+    };
+    let path = surroundings.cwd.join(path);
+    // It may tell of addresses and paths: for its owner alone, unless the file was there before.
+    let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path).map_err(|error| {
+        Failure::usage(format!("--log: {} cannot be written: {error}", path.display()))
+            .hint("name a file in a directory that exists and that you may write to")
+    })?;
+    let level = options.log_level.unwrap_or(LogLevel::Info).into();
+    // Set once: a process has one command line.
+    let _ = tracing::subscriber::set_global_default(Lines { level, file: Mutex::new(file) });
+    let args: Vec<String> = std::env::args().skip(1).map(|arg| shown(arg, task)).collect();
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        pid = std::process::id(),
+        cwd = %surroundings.cwd.display(),
+        args = args.join(" "),
+        "started"
+    );
+    Ok(())
+}
+
+/// The task is the sessions' to keep, and may hold what only its config knows to be a secret.
+fn shown(arg: String, task: Option<&str>) -> String {
+    if task == Some(&arg) || arg.contains(char::is_whitespace) {
+        format!("({} characters)", arg.chars().count())
+    } else {
+        arg
+    }
+}
+
+/// The last line; and what could not be written is said.
+pub fn finish(exit: Exit) {
+    tracing::info!(status = exit as u8, "ended");
+    if let Some(why) = LOST.get() {
+        show::say(&format!("warning: the log could not be written: {why}"));
+    }
+}
+
+impl From<LogLevel> for LevelFilter {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Error => Self::ERROR,
+            LogLevel::Warn => Self::WARN,
+            LogLevel::Info => Self::INFO,
+            LogLevel::Debug => Self::DEBUG,
+        }
+    }
+}
+
+/// Writes events as lines.
+struct Lines {
+    level: LevelFilter,
+    file: Mutex<File>,
+}
+
+impl Subscriber for Lines {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && *metadata.level() <= self.level && metadata.target().starts_with(OURS)
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(self.level)
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = Fields(Map::new());
+        let metadata = event.metadata();
+        fields.put("at", serde_json::to_value(SystemClock.now()).unwrap_or_default());
+        fields.put("level", metadata.level().as_str().to_ascii_lowercase().into());
+        fields.put("from", metadata.target().into());
+        event.record(&mut fields);
+        let line = format!("{}\n", Value::Object(fields.0));
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = file.write_all(line.as_bytes()) {
+            let _ = LOST.set(error.to_string());
+        }
+    }
+
+    // Spans are what `--otlp` tells.
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// The fields of a line, without secrets.
+struct Fields(Map<String, Value>);
+
+impl Fields {
+    fn put(&mut self, key: &str, value: Value) {
+        self.0.insert(key.to_owned(), value);
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.record_str(field, &format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.put(field.name(), mask(value).into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put(field.name(), value.into());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.put(field.name(), value.into());
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.put(field.name(), value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field.name(), value.into());
+    }
+}

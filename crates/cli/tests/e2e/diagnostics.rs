@@ -1,0 +1,126 @@
+//! `--log`: what the program itself does, as JSON lines that only their owner reads.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use althing_testkit::{Fault, Moment, Script};
+use serde_json::{Value, json};
+
+use super::support::{LIMIT, Scene, althing, run};
+
+/// The lines of a log, each a whole object with its time, level and place.
+fn lines(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let line = |line: &str| -> Value {
+        let line: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        for field in ["at", "level", "from", "message"] {
+            assert!(line[field].as_str().is_some_and(|text| !text.is_empty()), "{field}: {line}");
+        }
+        assert!(line["from"].as_str().unwrap().starts_with("althing"), "{line}");
+        line
+    };
+    text.lines().map(line).collect()
+}
+
+fn of<'a>(lines: &'a [Value], message: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["message"] == message).collect()
+}
+
+#[test]
+fn the_log_tells_of_the_start_the_config_every_call_with_its_retries_and_the_end() {
+    let scene = Scene::new(
+        2,
+        Script::parliament().on("model-b").fault_once(Fault::Status(500), Moment::BeforeHeaders),
+    );
+    let args = ["--log", "althing.log", "Weigh the heron against the kingfisher"];
+    let output = scene.run(&args).expect_code(0);
+    assert_eq!(output.stdout, "Final answer of model-a\n");
+    let path = scene.althing.work_dir().join("althing.log");
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let log = lines(&path);
+
+    let started = &log[0];
+    assert_eq!(
+        (&started["message"], &started["version"]),
+        (&json!("started"), &json!(env!("CARGO_PKG_VERSION")))
+    );
+    assert_eq!(started["args"], "--config team.yaml --automation --log althing.log (38 characters)");
+    let ended = log.last().unwrap();
+    assert_eq!((&ended["message"], &ended["status"]), (&json!("ended"), &json!(0)));
+    let config = of(&log, "config read");
+    assert!(config[0]["source"].as_str().unwrap().ends_with("team.yaml"), "{config:?}");
+    assert_eq!(of(&log, "session opened")[0]["session"], scene.session_id());
+    assert!(!of(&log, "said").is_empty(), "what is said on stderr is in it, too");
+
+    let failed = of(&log, "model call failed");
+    assert_eq!(failed.len(), 1);
+    let failed = failed[0];
+    assert_eq!(
+        (&failed["level"], &failed["status"], &failed["kind"]),
+        (&json!("warn"), &json!(500), &json!("Server"))
+    );
+    assert_eq!((&failed["model"], &failed["host"]), (&json!("model-b"), &json!("127.0.0.1")));
+    let calls = of(&log, "model call");
+    assert_eq!(calls.len() + 1, scene.server.request_count());
+    let again: Vec<&&Value> = calls.iter().filter(|call| call["retries"] == 1).collect();
+    assert_eq!((again.len(), &again[0]["model"]), (1, &json!("model-b")));
+    assert!(calls.iter().all(|call| call["status"] == 200 && call["ms"].is_u64()));
+
+    let text = std::fs::read_to_string(&path).unwrap();
+    for words in ["heron", "Answer of", "votes for"] {
+        assert!(!text.contains(words), "{words} is in the log: {text}");
+    }
+}
+
+#[test]
+fn the_log_tells_of_programs_and_how_they_ended() {
+    let althing = althing();
+    let task = json!({"id": "t", "agent": "command", "command": ["sh", "-c", "exit 7"], "executionMode": "headless", "prompt": ""});
+    let flow = json!({"name": "f", "goal": "g", "stages": [{"name": "s", "tasks": [task]}]});
+    althing.file("flow.yaml", flow.to_string());
+    run(&althing, &["workflow", "run", "flow.yaml", "--offline", "--automation", "--log", "l"])
+        .expect_code(2);
+    let log = lines(&althing.work_dir().join("l"));
+    let ended: Vec<&Value> = of(&log, "program ended").into_iter().filter(|line| line["code"] == 7).collect();
+    assert_eq!(ended.len(), 1, "{log:#?}");
+    let started: Vec<&Value> =
+        of(&log, "program started").into_iter().filter(|line| line["guard"] == ended[0]["guard"]).collect();
+    assert!(started[0]["program"].as_str().unwrap().ends_with("sh"), "{started:?}");
+    assert!(!of(&log, "where programs run").is_empty());
+    assert_eq!(log.last().unwrap()["status"], 2);
+}
+
+#[test]
+fn a_log_is_added_to_and_holds_as_much_as_is_asked_for() {
+    let althing = althing();
+    let offline = ["--offline", "--automation", "--log", "l"];
+    run(&althing, &[&offline as &[&str], &["task"]].concat()).expect_code(0);
+    run(&althing, &["sessions", "--log", "l"]).expect_code(0);
+    let path = althing.work_dir().join("l");
+    let log = lines(&path);
+    assert_eq!((of(&log, "started").len(), of(&log, "ended").len()), (2, 2));
+    run(&althing, &[&offline as &[&str], &["--log-level", "warn", "task"]].concat()).expect_code(0);
+    assert_eq!(lines(&path).len(), log.len(), "nothing went wrong");
+}
+
+#[test]
+fn a_log_that_cannot_be_written_is_refused_before_anything_begins() {
+    let scene = Scene::new(1, Script::parliament());
+    for (args, words) in [
+        (["--log", "no/such/place/l", "task"], "cannot be written"),
+        (["--log", ".", "task"], "cannot be written"),
+        (["--log-level", "debug", "task"], "--log FILE"),
+    ] {
+        let output = scene.run(&args).expect_code(1);
+        assert!(output.stderr.contains(words), "{}", output.stderr);
+    }
+    assert_eq!(scene.server.request_count(), 0);
+    assert!(!scene.althing.state_dir().join("sessions").exists());
+}
+
+#[test]
+fn a_log_whose_disk_is_full_costs_a_line_and_no_run() {
+    let command = althing().args(["--offline", "--automation", "--log", "/dev/full", "task"]);
+    let output = command.spawn().wait(LIMIT).expect_code(0);
+    assert!(output.stderr.contains("warning: the log could not be written"), "{}", output.stderr);
+}
