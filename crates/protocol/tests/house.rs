@@ -172,3 +172,13 @@ fn links_between_our_documents_lead_somewhere() {
         }
     }
 }
+
+#[test]
+fn every_page_is_in_the_index() {
+    let index = std::fs::read_to_string(root().join("docs/README.md")).unwrap();
+    for entry in std::fs::read_dir(root().join("docs")).unwrap().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let is_page = entry.path().extension().is_some_and(|kind| kind == "md") && name != "README.md";
+        assert!(!is_page || index.contains(&format!("({name})")), "docs/README.md does not name {name}");
+    }
+}

@@ -178,3 +178,28 @@ fn follow(name: &str) -> Result<(), String> {
 fn what_the_readme_and_the_guide_tell_one_to_type_works_and_their_configs_are_valid() {
     in_parallel(4, PAPERS, follow);
 }
+
+#[test]
+fn every_option_and_command_is_in_the_table_of_what_can_be_said() {
+    let table = std::fs::read_to_string(root().join("docs/scripts.md")).unwrap();
+    let help = run(&althing(), &["--help"]).expect_code(0).stdout;
+    let (commands, options) = help.split_once("Arguments:").unwrap();
+    // What is said of an option or a command is further in than its name.
+    let options = options.lines().filter_map(|line| line.strip_prefix("      "));
+    let options = options.filter(|line| line.starts_with("--"));
+    let options = options.filter_map(|line| line.split([' ', '[', '=']).next());
+    let commands = commands.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands =
+        commands.filter_map(|line| line.strip_prefix("  ")?.split_once("  ").map(|(name, _)| name));
+    let commands = commands.filter(|name| !name.is_empty());
+    let said: Vec<&str> =
+        options.chain(commands).filter(|word| !["--help", "--version", "help"].contains(word)).collect();
+    assert!(said.len() > 33, "{said:?}");
+    for word in said {
+        let named = [format!("`{word}"), format!(" {word}"), format!("`althing {word}")];
+        assert!(
+            named.iter().any(|name| table.contains(name.as_str())),
+            "docs/scripts.md does not name {word}"
+        );
+    }
+}
