@@ -5,11 +5,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use althing_testkit::process::{Signal, newest_session};
-use althing_testkit::{Action, Gate, Parliament, Recorded, Reply, Running, Script};
+use althing_testkit::{Action, Gate, Parliament, Recorded, Reply, Running, Script, scale};
 use fastrand::Rng;
 use serde_json::Value;
 
-use super::support::{LIMIT, Scene, ensure, in_parallel, items, of_type, run, scale, texts};
+use super::support::{LIMIT, Scene, ensure, in_parallel, items, of_type, run, texts};
 
 const SEED: u64 = 20_261_115;
 const AGENTS: usize = 3;

@@ -230,11 +230,6 @@ pub fn paths_below(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// How large a repeated test is: its size for every change, or for the night.
-pub fn scale(usual: usize, nightly: usize) -> usize {
-    if std::env::var("ALTHING_TEST_SCALE").is_ok_and(|scale| scale == "nightly") { nightly } else { usual }
-}
-
 /// Does `work` for every item on a few threads, and panics with every complaint at once.
 #[track_caller]
 pub fn in_parallel<T: Send>(

@@ -3,6 +3,7 @@
 use super::programs::{AGENT, Stage};
 use super::support::{HELPER, confinement};
 use althing_runner::{Confinement, ConfinementKind};
+use althing_testkit::scale;
 
 async fn walled() -> Option<Stage> {
     Some(Stage::with(confinement(ConfinementKind::Bubblewrap).await?))
@@ -66,8 +67,7 @@ async fn secrets_in_our_environment_reach_no_program_unasked() {
 
 #[test]
 fn floods_cost_little_memory_and_are_kept_only_in_part() {
-    let nightly = std::env::var("ALTHING_TEST_SCALE").is_ok_and(|scale| scale == "nightly");
-    let (mib, escapes) = if nightly { (1024, 1_000_000) } else { (48, 50_000) };
+    let (mib, escapes) = (scale(48, 1024), scale(50_000, 1_000_000));
     for script in [format!("flood {mib}"), format!("line {mib}"), format!("escapes {escapes}")] {
         let dir = tempfile::tempdir().unwrap();
         let output = std::process::Command::new(HELPER)

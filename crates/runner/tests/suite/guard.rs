@@ -1,6 +1,7 @@
 //! When we are gone, our children are gone.
 
 use super::support::{HELPER, processes_with, unique_seconds, wait_until, without};
+use althing_testkit::scale;
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -38,7 +39,9 @@ fn killed_with(signal: Signal, kind: &str) {
 fn nobody_is_left_two_seconds_after_we_are_killed() {
     for kind in ["unconfined", "bubblewrap", "landlock"] {
         for signal in [Signal::KILL, Signal::TERM, Signal::HUP] {
-            killed_with(signal, kind);
+            for _ in 0..scale(1, 20) {
+                killed_with(signal, kind);
+            }
         }
     }
 }
@@ -76,9 +79,12 @@ fn parent_of(pid: u32) -> Option<u32> {
 /// A child armed with a death signal dies with the thread that started it; a guard must not.
 #[test]
 fn a_command_started_from_a_pool_thread_outlives_the_thread() {
+    // Every night with the pool's own idle limit of ten seconds, and a minute past it.
+    let (idle, works) =
+        if scale(0, 1) == 1 { (Duration::from_secs(10), 70) } else { (Duration::from_millis(50), 2) };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
-        .thread_keep_alive(Duration::from_millis(50))
+        .thread_keep_alive(idle)
         .enable_all()
         .build()
         .unwrap();
@@ -90,9 +96,12 @@ fn a_command_started_from_a_pool_thread_outlives_the_thread() {
             let world = super::support::World::new();
             let confinement =
                 althing_runner::Confinement::Unconfined(althing_runner::AcceptedByUser::explicitly());
-            let host = world.host(confinement);
-            let mut work =
-                Box::pin(async move { (super::support::run(&host, "sleep 2; echo alive").await, world) });
+            let patient = |policy: &mut althing_runner::CommandPolicy| {
+                policy.limits.default_timeout = Duration::from_secs(120);
+            };
+            let host = world.host_with(confinement, patient);
+            let command = format!("sleep {works}; echo alive");
+            let mut work = Box::pin(async move { (super::support::run(&host, &command).await, world) });
             handle.block_on(async {
                 let begun = tokio::time::timeout(Duration::from_millis(300), &mut work).await;
                 assert!(begun.is_err());

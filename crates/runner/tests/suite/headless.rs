@@ -3,6 +3,7 @@
 use super::programs::{AGENT, Stage};
 use super::support::{processes_with, unique_seconds, wait_until, zombies};
 use althing_protocol::{Item, Millis, ProgramReport, Programs};
+use althing_testkit::scale;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -163,8 +164,7 @@ async fn when_a_task_ends_nothing_that_it_started_is_left() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelling_at_any_moment_ends_everything_within_five_seconds() {
-    let rounds =
-        if std::env::var("ALTHING_TEST_SCALE").is_ok_and(|scale| scale == "nightly") { 1000 } else { 25 };
+    let rounds = scale(25, 1000);
     let stage = Arc::new(Stage::new());
     let mark = unique_seconds();
     let mut dice = 12345_u64;

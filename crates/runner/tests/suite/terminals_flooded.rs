@@ -1,12 +1,9 @@
 //! A3: what a terminal is flooded with costs neither memory nor the others' turn.
 
 use super::support::HELPER;
+use althing_testkit::scale;
 use std::io::Read;
 use std::process::{Command, Stdio};
-
-fn nightly() -> bool {
-    std::env::var("ALTHING_TEST_SCALE").is_ok_and(|scale| scale == "nightly")
-}
 
 /// The most memory that a process that ran this in a terminal used, in KiB, and what it said at its end.
 fn flooded(script: &str) -> (u64, String) {
@@ -25,8 +22,8 @@ fn flooded(script: &str) -> (u64, String) {
 #[test]
 fn a_flood_of_any_kind_costs_no_more_than_64_mebibytes_and_the_exit_code_is_kept() {
     // The smaller flood must be told from memory that grows with it, too.
-    let (size, bound) = if nightly() { ("1G", 64 * 1024) } else { ("12M", 8 * 1024) };
-    let sequences = if nightly() { 1_000_000 } else { 30_000 };
+    let (size, bound) = if scale(0, 1) == 1 { ("1G", 64 * 1024) } else { ("12M", 8 * 1024) };
+    let sequences = scale(30_000, 1_000_000);
     let (calm, _) = flooded("exit 5");
     for flood in [
         format!("yes 'a line of the flood' | head -c {size}; exit 5"),
@@ -49,7 +46,7 @@ fn a_flood_of_any_kind_costs_no_more_than_64_mebibytes_and_the_exit_code_is_kept
 /// What is drawn, watched and told passes at least half as quickly as what is only read.
 #[test]
 fn a_terminal_passes_at_least_half_of_what_a_bare_read_loop_does() {
-    let size = if nightly() { 1024 } else { 16 };
+    let size = scale(16, 1024);
     let dir = tempfile::tempdir().unwrap();
     let mut helper = Command::new(HELPER);
     let script = format!("yes 'a line of the flood, about as long as lines are' | head -c {size}M");
