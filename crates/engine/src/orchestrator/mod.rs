@@ -125,6 +125,15 @@ impl Submitter {
     }
 }
 
+/// Ends the stream of events however its session ends: after a panic, nobody may wait for what will never come.
+struct EndsWithTheSession(Feed);
+
+impl Drop for EndsWithTheSession {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
 impl Orchestrator {
     /// Takes over a session: a new one with its opening, or one with a history.
     pub fn open(parts: Parts, opening: Option<SessionOpened>) -> std::io::Result<Self> {
@@ -133,8 +142,11 @@ impl Orchestrator {
         let feed = Feed::new(parts.reader.clone(), last);
         let programs = parts.programs.clone();
         let session = Session::new(parts, opening, feed.clone(), inbox.clone());
-        let thread =
-            std::thread::Builder::new().name("session".into()).spawn(move || session.run(&received))?;
+        let watched = EndsWithTheSession(feed.clone());
+        let thread = std::thread::Builder::new().name("session".into()).spawn(move || {
+            let _watched = watched;
+            session.run(&received)
+        })?;
         Ok(Self { inbox, feed, programs, thread })
     }
 

@@ -123,6 +123,15 @@ fn sensible(request: &ModelRequest) -> Option<Result<Reply, BackendError>> {
 }
 
 fn open(memory: &Memory, behaviours: &[Behaviour], history: Vec<Arc<Event>>) -> Orchestrator {
+    open_watched(memory, behaviours, history, None)
+}
+
+fn open_watched(
+    memory: &Memory,
+    behaviours: &[Behaviour],
+    history: Vec<Arc<Event>>,
+    observer: Option<Observer>,
+) -> Orchestrator {
     let backends = ["a", "b", "c"].into_iter().zip(behaviours).map(|(id, behaviour)| {
         let info = BackendInfo { kind: "test".into(), model: id.into(), offline: false };
         (AgentId::new(id), Arc::new(Scripted { info, behaviour: *behaviour }) as Arc<dyn Backend>)
@@ -137,7 +146,7 @@ fn open(memory: &Memory, behaviours: &[Behaviour], history: Vec<Arc<Event>>) -> 
         programs: None,
         plans: None,
         open_plan: None,
-        observer: None,
+        observer,
         clock: Arc::new(Ticking),
         mask: Arc::new(NoSecrets),
         task_dir: Box::new(ToString::to_string),
@@ -227,6 +236,18 @@ async fn a_backend_that_panics_fails_its_agent_and_not_the_run() {
     let result = follow(&orchestrator).await.0.unwrap();
     assert_eq!(result.status, RunStatus::Completed);
     assert!(result.coordination_summary.agents[0].error.as_ref().unwrap().contains("inside Althing"));
+}
+
+#[tokio::test]
+async fn whoever_watches_a_session_that_breaks_off_is_not_left_waiting() {
+    let memory = Memory::default();
+    let broken: Observer = Box::new(|_| panic!("a bug in what is kept beside the log"));
+    let orchestrator = open_watched(&memory, &[sensible], Vec::new(), Some(broken));
+    let mut events = orchestrator.feed().subscribe(Seq(0), Interest::Facts);
+    start(&orchestrator, &["a"], RunRules::default());
+    let rest = async { while events.next().await.is_some() {} };
+    tokio::time::timeout(Duration::from_secs(20), rest).await.expect("the stream ends");
+    assert!(orchestrator.join().is_err());
 }
 
 #[tokio::test]
