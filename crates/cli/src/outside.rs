@@ -100,6 +100,7 @@ impl Outside for Machine {
     }
 
     fn paths(&self, prefix: &str) -> Vec<String> {
+        crate::mishap::may_happen("completion");
         let (dir, start) = prefix.rsplit_once('/').map_or(("", prefix), |(dir, start)| (dir, start));
         let rooted = if prefix.starts_with('/') && dir.is_empty() { "/" } else { dir };
         let Ok(entries) = std::fs::read_dir(self.surroundings.cwd.join(rooted)) else { return Vec::new() };
@@ -119,6 +120,8 @@ impl Outside for Machine {
     }
 
     fn edit(&self, text: &str) -> Result<String, String> {
+        crate::mishap::may_happen("editor");
+        crate::mishap::may_happen_elsewhere("background");
         with_file(text, |file| {
             self.at_terminal(&["VISUAL", "EDITOR"], "vi", file)?;
             std::fs::read_to_string(file).map_err(|error| error.to_string())
@@ -157,9 +160,13 @@ impl Outside for Machine {
         all.into_iter().skip(skip).collect()
     }
 
+    fn reached(&self, place: &str) {
+        crate::mishap::may_happen(place);
+    }
+
     fn remember(&self, message: &str) {
         crate::mishap::may_happen("screen");
-        std::thread::spawn(|| crate::mishap::may_happen("thread"));
+        crate::mishap::may_happen_elsewhere("thread");
         let Some(file) = self.remembered() else { return };
         if let Some(dir) = file.parent() {
             let _ = std::fs::create_dir_all(dir);

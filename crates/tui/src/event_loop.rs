@@ -5,7 +5,7 @@
 use crate::app::{App, Effect};
 use crate::outside::{Outside, TuiExit, TuiOptions};
 use crate::plain;
-use crate::terminal::{TerminalGuard, clipboard, panicked};
+use crate::terminal::{TerminalGuard, broken, clipboard, panicked};
 use althing_protocol::{Engine, FeedItem, JournalError, Origin, Seq};
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use crossterm::terminal::{BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate};
@@ -65,11 +65,16 @@ pub async fn run(
 }
 
 /// Reads the feed in a task of its own: a read that was begun is never given up half-way.
-pub(crate) fn follow(engine: &Arc<dyn Engine>) -> (mpsc::Receiver<Fed>, tokio::task::JoinHandle<()>) {
+pub(crate) fn follow(
+    engine: &Arc<dyn Engine>,
+    outside: &Arc<dyn Outside>,
+) -> (mpsc::Receiver<Fed>, tokio::task::JoinHandle<()>) {
     let (sender, receiver) = mpsc::channel(MOST_AT_ONCE);
     let mut stream = engine.subscribe(Seq(0));
+    let outside = Arc::clone(outside);
     let pump = tokio::spawn(async move {
         while let Some(item) = stream.next().await {
+            outside.reached("feed");
             if sender.send(item).await.is_err() {
                 break;
             }
@@ -169,7 +174,7 @@ enum Woken {
 
 impl Loop {
     async fn run(&mut self) -> io::Result<TuiExit> {
-        let (mut feed, pump) = follow(&self.engine);
+        let (mut feed, pump) = follow(&self.engine, &self.outside);
         let mut live = true;
         let first = self.app.take_effects();
         if let Some(exit) = self.carry_out(first).await? {
@@ -177,7 +182,7 @@ impl Loop {
         }
         let result = loop {
             if !self.guard.is_taken() {
-                break Err(io::Error::other("a part of Althing failed; the session can be resumed"));
+                break Err(broken());
             }
             if self.dirty && self.due() <= Instant::now() {
                 self.draw()?;
@@ -241,9 +246,10 @@ impl Loop {
             self.app.show_attached(self.engine.screen(&task));
         }
         self.app.model.restless.clear();
-        let app = &mut self.app;
+        let (app, outside) = (&mut self.app, &self.outside);
         queue!(io::stdout(), BeginSynchronizedUpdate)?;
         self.terminal.draw(|frame| {
+            outside.reached("view");
             if let Some(position) = app.draw(frame.buffer_mut()) {
                 frame.set_cursor_position(position);
             }
@@ -258,6 +264,7 @@ impl Loop {
     }
 
     fn on_keys(&mut self, first: &TerminalEvent) -> Vec<Effect> {
+        self.outside.reached("keys");
         let now = self.outside.now();
         let mut effects = self.app.handle(first, now);
         // Keys that are already here are handled before the next frame.
@@ -274,6 +281,7 @@ impl Loop {
         let mut next = Some(first);
         let mut count = 0;
         while let Some(item) = next {
+            self.outside.reached("update");
             match item {
                 Ok(item) => self.app.apply(&item),
                 Err(error) => self.app.notify(error.to_string()),

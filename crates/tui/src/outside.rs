@@ -84,6 +84,9 @@ pub trait Outside: Send + Sync {
 
     /// Remembers a message for later sessions.
     fn remember(&self, _message: &str) {}
+
+    /// A place of the screen is reached. Tests of what a panic leaves behind have one happen there.
+    fn reached(&self, _place: &str) {}
 }
 
 /// What was found on this machine, for the first start.

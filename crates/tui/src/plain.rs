@@ -152,9 +152,9 @@ pub(crate) async fn run(
     options: TuiOptions,
     outside: Arc<dyn Outside>,
 ) -> io::Result<TuiExit> {
-    let mut app = App::new(options, outside);
     let mut narrator = Narrator::default();
-    let (mut feed, pump) = follow(&engine);
+    let (mut feed, pump) = follow(&engine, &outside);
+    let mut app = App::new(options, outside);
     let (sender, mut typed) = mpsc::unbounded_channel();
     // A thread of its own: a read from a terminal cannot be given up.
     std::thread::spawn(move || {

@@ -12,6 +12,9 @@ use tokio::sync::Notify;
 /// Whether the terminal is ours at the moment.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
+/// Whether somebody panicked: what is left is not to be worked with any more.
+static BROKEN: AtomicBool = AtomicBool::new(false);
+
 static HOOK: Once = Once::new();
 
 /// Somebody panicked: the loop must not wait for a key to find out.
@@ -34,6 +37,7 @@ impl TerminalGuard {
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |info| {
+                BROKEN.store(true, Ordering::SeqCst);
                 // First the terminal, so that the message can be read.
                 give_back();
                 PANICKED.notify_one();
@@ -45,8 +49,11 @@ impl TerminalGuard {
         Ok(guard)
     }
 
-    /// Takes the terminal again after it was lent.
+    /// Takes the terminal again after it was lent, unless somebody panicked meanwhile.
     pub fn retake(&self) -> io::Result<()> {
+        if BROKEN.load(Ordering::SeqCst) {
+            return Err(broken());
+        }
         TAKEN.store(true, Ordering::SeqCst);
         terminal::enable_raw_mode()?;
         execute!(
@@ -65,8 +72,13 @@ impl TerminalGuard {
 
     /// Whether the terminal is still ours: a panic anywhere gives it back.
     pub fn is_taken(&self) -> bool {
-        TAKEN.load(Ordering::SeqCst)
+        TAKEN.load(Ordering::SeqCst) && !BROKEN.load(Ordering::SeqCst)
     }
+}
+
+/// Why the screen ends after a panic.
+pub fn broken() -> io::Error {
+    io::Error::other("a part of Althing failed; the session can be resumed")
 }
 
 impl Drop for TerminalGuard {
@@ -81,6 +93,8 @@ pub fn give_back() {
         return;
     }
     let mut out = io::stdout();
+    // A panic in the middle of a frame left it begun: a terminal would hold back everything that follows.
+    let _ = execute!(out, terminal::EndSynchronizedUpdate);
     let _ = execute!(out, event::DisableBracketedPaste);
     let _ = execute!(out, event::DisableMouseCapture);
     let _ = execute!(out, terminal::LeaveAlternateScreen);

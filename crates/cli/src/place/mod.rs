@@ -290,6 +290,7 @@ impl Workplaces for Places {
         spec: &'a ChatSpec,
     ) -> BoxFuture<'a, Result<Option<Arc<dyn Workplace>>, String>> {
         Box::pin(async move {
+            crate::mishap::may_happen("workplace");
             let place = self.make_chat(Path::new(dir), spec).await?;
             Ok(place.map(|place| Arc::new(place) as Arc<dyn Workplace>))
         })

@@ -1,12 +1,12 @@
 //! Terminal manners of the built binary: the terminal is given back whatever happens (row S9), any size is borne (S10),
 //! colours and letters are only those that are wanted, and there is a way without a screen.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use althing_testkit::process::{Signal, wait_for_event};
 use althing_testkit::{Terminal, vt100, wait};
 
-use super::support::{LIMIT, althing, of_type, run};
+use super::support::{LIMIT, althing, ensure, in_parallel, of_type, run};
 
 /// How soon a program that was asked to stop must be gone.
 const SOON: Duration = Duration::from_secs(10);
@@ -36,6 +36,8 @@ fn given_back(terminal: &Terminal) {
             .iter()
             .chain(&cursor)
             .all(|(on, off)| last(&raw, on).is_some() && last(&raw, on) < last(&raw, off))
+            // A frame that was begun is ended, or a terminal would hold back what follows.
+            && last(&raw, "\x1b[?2026h") <= last(&raw, "\x1b[?2026l")
     });
     assert!(terminal.is_cooked(), "the terminal's own modes are as they were");
 }
@@ -61,29 +63,64 @@ fn every_signal_that_ends_it_gives_the_terminal_back_and_the_session_can_be_gone
     }
 }
 
+/// Types, sends and approves, as far as it gets before the mishap.
+fn use_it(terminal: &mut Terminal, place: &str) {
+    const MISHAP: &str = "a mishap in the";
+    let shown = |terminal: &Terminal, text: &str| {
+        let screen = terminal.wait_until(LIMIT, &format!("{place}: {text}"), |screen| {
+            screen.contains(text) || screen.contains(MISHAP)
+        });
+        !screen.contains(MISHAP)
+    };
+    if !shown(terminal, "Type a message...") {
+        return;
+    }
+    let special = [("completion", "@"), ("editor", "\x18"), ("background", "\x18")];
+    if let Some((_, keys)) = special.iter().find(|(name, _)| *name == place) {
+        terminal.keys(keys);
+        return;
+    }
+    for word in "Compare three ways to cache HTTP responses".split_inclusive(' ') {
+        terminal.keys(word);
+        if !shown(terminal, word.trim()) {
+            return;
+        }
+    }
+    terminal.keys("\r");
+    if shown(terminal, "Launch this run?") {
+        terminal.keys("\r");
+    }
+}
+
+// Row S9: drawing, folding what is new, keys, the editor, the feed, the session, a workplace, threads of nobody's.
 #[test]
 fn a_panic_anywhere_gives_the_terminal_back_with_a_message_that_can_be_read() {
     // The first three facts come before the screen; the others with the message and the run that it leads to.
     let facts = (4..=10).map(|nth| format!("fact:{nth}"));
-    for place in ["screen", "thread", "session"].map(str::to_owned).into_iter().chain(facts) {
+    let screen =
+        ["view:4", "view:6", "view:8", "update:1", "update:6", "feed:2", "feed:6", "keys:1", "keys:4"];
+    let others = ["screen", "thread", "session", "completion", "editor", "background", "workplace"];
+    let places: Vec<String> = screen.into_iter().chain(others).map(str::to_owned).chain(facts).collect();
+    assert!(places.len() >= 20);
+    in_parallel(3, places, |place| {
         let althing = althing();
-        let command = althing.again().arg("--offline").env("ALTHING_TEST_PANIC", &place);
+        let command =
+            althing.again().arg("--offline").env("ALTHING_TEST_PANIC", &place).env("EDITOR", "true");
         let mut terminal = command.terminal(100, 30);
-        ready(&mut terminal);
-        // The screen is there at once; what is to be gone on with must be on disk first.
+        // What is to be gone on with must be on disk first.
         wait_for_event(&althing.state_dir(), LIMIT, |event| event["type"] == "status_changed");
-        terminal.keys("Compare three ways to cache HTTP responses\r");
-        assert_ne!(terminal.wait(SOON), 0, "{place}");
+        use_it(&mut terminal, &place);
+        ensure(terminal.wait(SOON) != 0, || format!("{place}: it went on"))?;
         given_back(&terminal);
         let screen = terminal.screen();
         let name = place.split(':').next().unwrap();
-        assert!(screen.contains(&format!("a mishap in the {name}")), "{place}: {screen}");
+        ensure(screen.contains(&format!("a mishap in the {name}")), || format!("{place}: {screen}"))?;
         // The session can be gone on with, and left: whatever it asks by then.
         let mut terminal = althing.again().args(["resume", "--offline"]).terminal(100, 30);
         ready(&mut terminal);
         terminal.keys("\x03\x03");
-        assert_eq!(terminal.wait(SOON), 0, "{place}");
-    }
+        ensure(terminal.wait(SOON) == 0, || format!("{place}: the session is not left"))
+    });
 }
 
 #[test]
@@ -110,6 +147,12 @@ fn it_stops_and_goes_on_as_a_shell_asks_for_it() {
     }
 }
 
+/// How many frames were drawn so far.
+fn frames(terminal: &Terminal) -> usize {
+    let (raw, begun) = (terminal.raw(), b"\x1b[?2026h");
+    raw.windows(begun.len()).filter(|bytes| bytes == begun).count()
+}
+
 #[test]
 fn a_storm_of_sizes_ends_in_the_frame_that_a_fresh_screen_would_show() {
     let mut terminal = offline();
@@ -117,13 +160,18 @@ fn a_storm_of_sizes_ends_in_the_frame_that_a_fresh_screen_would_show() {
     terminal.wait_for("Launch this run?", LIMIT);
     terminal.keys("\r");
     let mut seed = 99_u64;
-    for _ in 0..300 {
+    let (begin, drawn) = (Instant::now(), frames(&terminal));
+    for _ in 0..1000 {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let (cols, rows) = ((seed >> 33) % 501, (seed >> 17) % 201);
         terminal.resize(u16::try_from(cols).unwrap(), u16::try_from(rows).unwrap());
     }
     terminal.resize(100, 80);
     terminal.wait_for("Press Ctrl+O to override, Enter to continue", LIMIT);
+    // One more for the frame that was due at the beginning.
+    let most = begin.elapsed().as_millis() * 60 / 1000 + 1;
+    let frames = frames(&terminal) - drawn;
+    assert!(frames as u128 <= most, "{frames} frames in {:?}", begin.elapsed());
     terminal.keys("\r");
     let stormed = terminal.wait_until(LIMIT, "the end of the run", |screen| {
         let over = ["Status: Idle", "Complete ✓", "replace the weakest part", "enter send"];
