@@ -60,6 +60,12 @@ pub enum StorageError {
         /// By whom, if it said so.
         pid: Option<u32>,
     },
+    /// Another session writes to a context path.
+    #[error("another session is writing to {}; it was not opened to this one", path.display())]
+    WrittenElsewhere {
+        /// The path.
+        path: PathBuf,
+    },
     /// The log holds nothing that could be a session.
     #[error("{} holds no readable session ({what}); it is kept as it is", path.display())]
     Blank {
@@ -164,6 +170,7 @@ impl StorageError {
                 Some(pid) => format!("wait for process {pid}, or end it"),
                 None => "wait for the other Althing, or end it".to_owned(),
             },
+            Self::WrittenElsewhere { .. } => "run it again once the other session is over".to_owned(),
             Self::Blank { .. } => {
                 "nothing was recorded that could be resumed; `althing sessions remove` deletes it".to_owned()
             }
@@ -188,7 +195,7 @@ impl StorageError {
     pub fn retryable(&self) -> bool {
         match self {
             Self::Io { source, .. } => !matches!(trouble(source), Trouble::Other),
-            Self::Locked { .. } => true,
+            Self::Locked { .. } | Self::WrittenElsewhere { .. } => true,
             Self::NotADirectory { .. }
             | Self::InvalidId { .. }
             | Self::InvalidName { .. }

@@ -2,7 +2,7 @@
 //! the context paths. Commands and MCP servers are joined to it elsewhere.
 
 use crate::access::FilePolicy;
-use crate::context::{Ledger, UndoLimits, UndoReach};
+use crate::context::{Ledger, Turn, UndoLimits, UndoReach};
 use crate::error::StorageError;
 use crate::tools::{FileHost, ToolSet, Witness};
 use crate::workspace::Workspace;
@@ -33,6 +33,8 @@ pub struct LocalPlace {
     ledger: Arc<Ledger>,
     policy: FilePolicy,
     notices: Mutex<Vec<String>>,
+    /// While the context paths are open: nobody else writes to them.
+    turn: Mutex<Option<Turn>>,
 }
 
 impl LocalPlace {
@@ -61,7 +63,15 @@ impl LocalPlace {
         let missing = files.missing().iter();
         let notices =
             missing.map(|path| format!("the context path {path} is not there; it is left out")).collect();
-        Ok(Self { workspace, path, files, ledger, policy, notices: Mutex::new(notices) })
+        Ok(Self {
+            workspace,
+            path,
+            files,
+            ledger,
+            policy,
+            notices: Mutex::new(notices),
+            turn: Mutex::default(),
+        })
     }
 
     /// The workspace, as the agent and the result name it.
@@ -112,14 +122,22 @@ impl LocalPlace {
         aside(move || workspace.take(&from, &name)).await
     }
 
-    /// Remembers the writable context paths as they are, and opens them to the file tools. To be called before commands
-    /// may write there.
+    /// Waits until nobody else writes to the writable context paths, remembers them as they are, and opens them to the
+    /// file tools. To be called before commands may write there.
     pub async fn open_context(&self) -> Result<(), String> {
         if self.ledger.is_empty() {
             return Ok(());
         }
+        let writable = self.policy.context.iter().filter(|path| path.writable);
+        let writable: Vec<PathBuf> = writable.map(|path| PathBuf::from(&path.path)).collect();
+        let has_it = self.turn.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let turn = match has_it {
+            Some(turn) => turn,
+            None => Turn::take(&writable).await.map_err(|error| error.to_string())?,
+        };
         let ledger = Arc::clone(&self.ledger);
         let notice = aside(move || ledger.open()).await?;
+        *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = Some(turn);
         self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(notice);
         Ok(())
     }
@@ -130,7 +148,9 @@ impl LocalPlace {
             return Ok(Vec::new());
         }
         let ledger = Arc::clone(&self.ledger);
-        aside(move || ledger.close()).await
+        let writes = aside(move || ledger.close()).await;
+        drop(self.turn.lock().unwrap_or_else(PoisonError::into_inner).take());
+        writes
     }
 }
 

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use althing_testkit::{Action, Parliament, Recorded, Reply, Script};
+use althing_testkit::{Action, Gate, Parliament, Recorded, Reply, Script};
 use serde_json::json;
 
-use super::support::{LIMIT, SKY, Scene, files_below};
+use super::support::{LIMIT, SKY, Scene, files_below, items, texts};
 
 /// Calls a tool in the first turn of a role, then does the usual.
 fn once(request: &Recorded, tool: &str, arguments: &serde_json::Value) -> Action {
@@ -374,4 +374,41 @@ fn agents_on_four_wires_work_together_and_only_the_presenter_writes() {
     assert_eq!(std::fs::read_to_string(project.join("by-presenter.txt")).unwrap(), "new\n");
     let footer = format!("Files written to context paths:\n  {}", project.join("by-presenter.txt").display());
     assert!(output.stdout.contains(&footer), "{}", output.stdout);
+}
+
+// Row D8: each would take the other's changes for its own, in what it tells and in what it undoes.
+#[test]
+fn two_sessions_do_not_write_to_one_path_at_once_and_the_second_is_told_why() {
+    let gate = Gate::before_headers();
+    let held = gate.clone();
+    let scene = Scene::new(
+        1,
+        Script::from_fn(move |request| {
+            let first = texts(request).contains("hold it");
+            let name = if first { "first.txt" } else { "second.txt" };
+            let action = once(request, "write_file", &write(&project_of(request).join(name), "x"));
+            if first && !told(request).is_empty() { Action::gated(action, &held) } else { action }
+        }),
+    );
+    let project = project(&scene);
+    let path = format!("{}:rw", project.display());
+    let first = scene.spawn(&["--quick", "--context-path", &path, "hold it"]);
+    gate.wait_waiting_blocking(1, LIMIT);
+    assert!(project.join("first.txt").exists());
+    // Part of what the first one writes to.
+    let inner = project.join("inner");
+    std::fs::create_dir(&inner).unwrap();
+    let path = format!("{}:rw", inner.display());
+    let output = scene.run(&["--quick", "--context-path", &path, "another"]).expect_code(0);
+    assert!(!inner.join("second.txt").exists() && !output.stdout.contains("Files written"), "{output:?}");
+    let events = scene.althing.events();
+    let opened = items(&events, "context_opened");
+    assert!(opened[0]["error"].as_str().unwrap().contains("another session is writing"), "{opened:?}");
+    gate.release_all();
+    let output = first.wait(LIMIT).expect_code(0);
+    assert!(
+        output.stdout.contains("first.txt") && !output.stdout.contains("second.txt"),
+        "{}",
+        output.stdout
+    );
 }

@@ -6,6 +6,7 @@ mod preimages;
 mod review;
 mod snapshot;
 mod state;
+mod turn;
 mod undo;
 
 pub use footer::{WRITES_FILE, footer, keep_list};
@@ -14,4 +15,5 @@ pub use preimages::{UndoLimits, UndoReach};
 pub use review::{Content, Reviewed, review};
 pub use snapshot::ContextSnapshot;
 pub(crate) use state::digest;
+pub(crate) use turn::Turn;
 pub use undo::{UndoError, UndoReport, undo};

@@ -191,6 +191,7 @@ async fn an_interrupted_beginning_is_begun_again() {
     let place = setting.place(0);
     place.open_context().await.unwrap();
     // As if the process had died while it copied: half a file, and no word that the copy is whole.
+    drop(place);
     fs::remove_file(setting.run.join("preimages/cover")).unwrap();
     let half = setting.run.join("preimages/tree/0/b.txt");
     fs::set_permissions(&half, fs::Permissions::from_mode(0o600)).unwrap();
