@@ -16,11 +16,27 @@ pub(crate) struct Emulator {
     strokes: Strokes,
 }
 
+/// A row of the screen as text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) text: String,
+    /// Whether its line goes on in the next row, because the terminal was not wide enough for it.
+    pub(crate) wraps: bool,
+}
+
+impl Row {
+    pub(crate) fn new(text: String, wraps: bool) -> Self {
+        // Blanks at the end of a line are none of its text; in the middle of one they are.
+        let text = if wraps { text } else { text.trim_end().to_owned() };
+        Self { text, wraps }
+    }
+}
+
 /// What a piece of output did.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fed {
-    /// Rows that left the screen at its top, as text.
-    pub(crate) left: Vec<String>,
+    /// Rows that left the screen at its top.
+    pub(crate) left: Vec<Row>,
     /// To be typed back to the program.
     pub(crate) answers: Vec<u8>,
 }
@@ -81,12 +97,13 @@ impl Emulator {
     }
 
     /// Every row as text, without blanks at its end.
-    pub(crate) fn rows(&self) -> Vec<String> {
-        let clean = |row: String| {
+    pub(crate) fn rows(&self) -> Vec<Row> {
+        let screen = self.parser.screen();
+        let clean = |(row, number): (String, u16)| {
             let shown: String = row.chars().filter(|letter| safe::is_shown(*letter)).collect();
-            shown.trim_end().to_owned()
+            Row::new(shown, screen.row_wrapped(number))
         };
-        self.parser.screen().rows(0, self.size().cols).map(clean).collect()
+        screen.rows(0, self.size().cols).zip(0..).map(clean).collect()
     }
 
     /// Everything that can be seen.

@@ -58,7 +58,8 @@ impl Model {
     /// The screen as text, without the blank rows at its end: what patterns are looked for in.
     pub(crate) fn text(&self) -> String {
         let rows = self.emulator.rows();
-        let full = rows.iter().rposition(|row| !row.is_empty()).map_or(0, |last| last + 1);
-        rows.get(..full).unwrap_or_default().join("\n")
+        let full = rows.iter().rposition(|row| !row.text.is_empty()).map_or(0, |last| last + 1);
+        let rows = rows.get(..full).unwrap_or_default().iter().map(|row| row.text.trim_end());
+        rows.collect::<Vec<_>>().join("\n")
     }
 }

@@ -3,7 +3,9 @@
 //! Answered is what the programs we drive ask for and what keeps them from waiting. Never answered: the clipboard, the
 //! contents of the screen, the title; and the kitty keyboard, because whoever attaches types in the plain encoding.
 
+use super::emulator::Row;
 use super::status::{self, Said, Status};
+use std::fmt;
 use vt100::Screen;
 
 /// Answers that nobody reads are not kept beyond this.
@@ -20,7 +22,7 @@ pub(crate) struct Listener {
     /// Its word about itself, while it holds.
     pub(crate) status: Option<Status>,
     /// Text rows that left the screen at its top, for good.
-    pub(crate) left: Vec<String>,
+    pub(crate) left: Vec<Row>,
     /// How a row is read; carries colours from row to row.
     capture: vt100::capture::BasicFormattedCaptureState,
 }
@@ -110,6 +112,19 @@ impl vt100::Callbacks for Listener {
         let plain = vt100::capture::basic_formatted_to_plain(&formatted);
         let text: String =
             plain.flat_map(str::chars).filter(|letter| super::safe::is_shown(*letter)).collect();
-        self.left.push(text.trim_end().to_owned());
+        // Whether the row goes on in the next one shows only in what would be written next.
+        let mut next = FirstLetter(None);
+        let _ = row.write_formatted_basic(&mut next, &mut self.capture.clone());
+        self.left.push(Row::new(text, next.0 != Some('\n')));
+    }
+}
+
+/// Takes the first letter of what is written, and no more.
+struct FirstLetter(Option<char>);
+
+impl fmt::Write for FirstLetter {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 = text.chars().next();
+        if self.0.is_some() { Err(fmt::Error) } else { Ok(()) }
     }
 }

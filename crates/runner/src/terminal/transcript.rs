@@ -3,8 +3,11 @@
 //! A program that prints goes down the screen: a row that the cursor left is finished. A program that draws goes
 //! anywhere: there, once it rests, the rows that were not there before are what it said. Which of the two it is shows by
 //! itself: whoever goes back to where it had been, or uses the other screen, draws.
+//!
+//! A line that the terminal was too narrow for is one line all the same: told in pieces, nothing could be found in it that
+//! lies across its edge, a secret least of all.
 
-use super::emulator::Emulator;
+use super::emulator::{Emulator, Row};
 use super::skim::Parts;
 use std::collections::{HashSet, VecDeque};
 
@@ -19,21 +22,22 @@ pub(crate) struct Transcript {
     /// Rows of the screen, from its top, that were told.
     told: usize,
     /// The screen's rows when they were last told.
-    seen: Vec<String>,
+    seen: Vec<Row>,
     /// Whether the program draws.
     draws: bool,
     /// The last lines that were told.
     kept: VecDeque<String>,
+    /// Whether the last of them goes on.
+    goes_on: bool,
     bytes: usize,
 }
 
 impl Transcript {
     /// Tells what is finished after a piece of output: rows that left the screen, and those that the cursor left.
-    pub(crate) fn after(&mut self, left: &[String], emulator: &Emulator, clean: &mut String) {
+    pub(crate) fn after(&mut self, left: &[Row], emulator: &Emulator, clean: &mut String) {
         self.draws |= emulator.draws();
         if self.draws {
-            let seen: HashSet<&String> = self.seen.iter().collect();
-            let new: Vec<String> = left.iter().filter(|row| !seen.contains(row)).cloned().collect();
+            let new = self.unseen(left, true);
             self.tell(&new, clean);
         } else {
             self.tell(left.get(self.told..).unwrap_or_default(), clean);
@@ -45,7 +49,7 @@ impl Transcript {
             let rows = emulator.rows();
             let finished = rows.get(self.told..row).unwrap_or_default();
             self.tell(finished, clean);
-            self.seen.resize(self.told, String::new());
+            self.seen.resize(self.told, Row::default());
             self.seen.extend_from_slice(finished);
             self.told = row;
         }
@@ -58,7 +62,7 @@ impl Transcript {
         let lines = clean.get(from..).unwrap_or_default().lines();
         let last: Vec<&str> = lines.rev().take(KEPT_LINES).collect();
         for line in last.into_iter().rev() {
-            self.keep(line);
+            self.keep(line, false);
         }
     }
 
@@ -67,9 +71,7 @@ impl Transcript {
         let mut clean = String::new();
         if self.draws {
             let rows = emulator.rows();
-            let before: HashSet<&String> = self.seen.iter().collect();
-            let is_new = |row: &&String| !row.is_empty() && !before.contains(row);
-            let new: Vec<String> = rows.iter().filter(is_new).cloned().collect();
+            let new = self.unseen(&rows, false);
             self.tell(&new, &mut clean);
             self.told = rows.len();
             self.seen = rows;
@@ -82,7 +84,7 @@ impl Transcript {
         let mut clean = self.at_rest(emulator);
         if !self.draws {
             let rows = emulator.rows();
-            let full = rows.iter().rposition(|row| !row.is_empty()).map_or(0, |last| last + 1);
+            let full = rows.iter().rposition(|row| !row.text.is_empty()).map_or(0, |last| last + 1);
             self.tell(rows.get(self.told..full).unwrap_or_default(), &mut clean);
             self.told = full;
         }
@@ -94,17 +96,32 @@ impl Transcript {
         self.kept.iter().map(String::as_str)
     }
 
-    fn tell(&mut self, lines: &[String], clean: &mut String) {
-        for line in lines {
-            clean.push_str(line);
-            clean.push('\n');
-            self.keep(line);
+    /// The lines of which a row was not there when they were last told, each as a whole.
+    fn unseen(&self, rows: &[Row], blank_ones_too: bool) -> Vec<Row> {
+        let seen: HashSet<&str> = self.seen.iter().map(|row| row.text.as_str()).collect();
+        let is_new =
+            |row: &Row| (blank_ones_too || !row.text.is_empty()) && !seen.contains(row.text.as_str());
+        let lines = rows.split_inclusive(|row| !row.wraps);
+        lines.filter(|line| line.iter().any(is_new)).flatten().cloned().collect()
+    }
+
+    fn tell(&mut self, rows: &[Row], clean: &mut String) {
+        for row in rows {
+            clean.push_str(&row.text);
+            if !row.wraps {
+                clean.push('\n');
+            }
+            self.keep(&row.text, row.wraps);
         }
     }
 
-    fn keep(&mut self, line: &str) {
-        self.bytes += line.len();
-        self.kept.push_back(line.to_owned());
+    fn keep(&mut self, text: &str, goes_on: bool) {
+        self.bytes += text.len();
+        match self.kept.back_mut().filter(|_| self.goes_on) {
+            Some(line) => line.push_str(text),
+            None => self.kept.push_back(text.to_owned()),
+        }
+        self.goes_on = goes_on;
         while self.kept.len() > KEPT_LINES || self.bytes > KEPT_BYTES {
             let Some(gone) = self.kept.pop_front() else { break };
             self.bytes -= gone.len();
@@ -131,6 +148,35 @@ mod tests {
     fn printed_lines_are_told_once_each_as_they_are_finished() {
         let (clean, end) = tell(&["one\r\ntw", "o\r\nthree\r\n", "four\r\nfive\r\nsix\r\nsev", "en"]);
         assert_eq!((clean.as_str(), end.as_str()), ("one\ntwo\nthree\nfour\nfive\nsix\n", "seven\n"));
+    }
+
+    #[test]
+    fn a_line_that_is_wider_than_the_terminal_is_told_as_one() {
+        let long = "key: sk-0123456789 abcdefghij klmnopqrst uvwxyz";
+        for cut in 1..long.len() {
+            let (begin, end) = long.split_at(cut);
+            // On the screen, at its edge, and gone from it.
+            for lines_after in 0..6 {
+                let (clean, last) = tell(&["one\r\n", begin, end, "\r\n", &"x\r\n".repeat(lines_after)]);
+                let told = format!("one\n{long}\n{}", "x\n".repeat(lines_after));
+                assert_eq!(clean + &last, told, "cut at {cut}");
+            }
+        }
+        let mut model = model();
+        model.feed(format!("one\r\n{long}\r\ntwo").as_bytes());
+        model.transcript.at_end(&model.emulator);
+        assert_eq!(model.transcript.lines().collect::<Vec<_>>(), ["one", long, "two"]);
+    }
+
+    #[test]
+    fn a_wide_line_of_a_program_that_draws_is_told_as_one_whenever_a_part_of_it_is_new() {
+        let mut model = model();
+        let mut frame = |frame: &str| {
+            let clean = model.feed(frame.as_bytes()).clean;
+            clean + &model.transcript.at_rest(&model.emulator)
+        };
+        assert_eq!(frame("\x1b[2J\x1b[H0123456789012345678901234"), "0123456789012345678901234\n");
+        assert_eq!(frame("\x1b[2;6H!\r\nrest"), "0123456789012345678901234!\nrest\n");
     }
 
     // spec: core/output-sanitization/ansi-stripping

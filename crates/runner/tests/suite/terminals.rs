@@ -399,6 +399,41 @@ async fn a_program_that_nobody_looks_at_is_told_as_waiting_within_a_second() {
     assert_eq!(program.interactions().len(), 2, "{:?}", program.interactions());
 }
 
+// Of a program that nobody described, only what everybody writes is known.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_ordinary_command_that_asks_yes_or_no_is_told_as_waiting_and_answered_by_name() {
+    let cases = [
+        ("Proceed? [y/N] ", "Proceed? [y/N]", Some("y")),
+        ("Do you want to continue? [Y/n] ", "Do you want to continue? [Y/n]", Some("y")),
+        ("Connect (yes/no/[fingerprint])? ", "Connect (yes/no/[fingerprint])?", Some("yes")),
+        ("Overwrite it (y/n): ", "Overwrite it (y/n):", Some("y")),
+        ("[sudo] password for ada: ", "[sudo] password for ada:", None),
+    ];
+    let (runner, dir) = (runner("", TerminalTraits::default()), Arc::new(tempfile::tempdir().unwrap()));
+    for (n, (prompt, told, answer)) in cases.into_iter().enumerate() {
+        let script = format!("echo some lines; echo before; printf '{prompt}'; read a; echo \"heard $a.\"");
+        let more = serde_json::json!({"adapter": "command", "command": ["sh", "-c", script], "cwd": "/"});
+        let mut program = Running::start_with(&runner, &dir, &format!("t{n}"), &more);
+        program.until("it asks", |program| !program.interactions().is_empty()).await;
+        match (answer, native(&program, 0)) {
+            (Some(_), Some(id)) => assert!(runner.answer(&program.task, &id, "yes"), "{prompt}"),
+            (None, None) => program.typed("secret\r"),
+            (_, native) => panic!("{prompt}: {native:?}"),
+        }
+        assert!(program.ended().await.ok);
+        assert_eq!(program.interactions(), [format!("waits: {told}"), "moved on".to_owned()]);
+        let heard = format!("heard {}.", answer.unwrap_or("secret"));
+        assert!(program.clean().contains(&heard), "{}", program.clean());
+    }
+    // What only mentions such words asks nobody.
+    let script =
+        "echo 'Answer [y/N] was given.'; echo 'password: is a word'; echo 'use -y (y/n) to skip'; echo end";
+    let more = serde_json::json!({"adapter": "command", "command": ["sh", "-c", script], "cwd": "/"});
+    let mut program = Running::start_with(&runner, &dir, "quiet", &more);
+    assert!(program.ended().await.ok);
+    assert_eq!(program.interactions(), [""; 0]);
+}
+
 /// The id of the nth question that can be answered by name.
 fn native(program: &Running, nth: usize) -> Option<String> {
     let reports = program.reports.lock().unwrap();
