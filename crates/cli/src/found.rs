@@ -11,7 +11,7 @@ const OLLAMA: &str = "http://localhost:11434";
 /// Looks for everything that agents can be made of.
 pub fn look(surroundings: &Surroundings) -> Found {
     Found {
-        providers: althing_config::found_providers(&|name| surroundings.variable(name)),
+        providers: althing_config::found_providers(&|name| surroundings.setting(name)),
         programs: althing_config::found_programs(&|name| surroundings.has_program(name)),
         ollama: ollama(surroundings),
     }

@@ -23,7 +23,7 @@ pub fn assemble(
     surroundings: &Surroundings,
 ) -> Arc<dyn Programs> {
     let variables = surroundings.clone();
-    let fill = move |text: &str| althing_config::fill_variables(text, &|name| variables.variable(name));
+    let fill = move |text: &str| althing_config::fill_variables(text, &|name| variables.setting(name));
     let custom = custom.into_iter().map(|adapter| described(adapter, &fill)).collect();
     let starter = starter(Adapters::with(custom), options, surroundings);
     let runner = ProgramRunner::new(starter, patterns(surroundings));

@@ -12,6 +12,7 @@ use crate::show;
 use crate::stop::StopSignals;
 use crate::surroundings::{Surroundings, SystemClock};
 use crate::team::Team;
+use crate::trust;
 use althing_engine::{Backends, KeepPlan, OpenPlan, Orchestrator, Parts};
 use althing_llm::{HttpClient, HttpOptions, PriceTable};
 use althing_mcp::{AgentEndpoints, WebLimits};
@@ -278,6 +279,7 @@ pub async fn begin(
     )?;
     let id = althing_storage::new_session_id(SystemClock.now(), fastrand::u64(..));
     let writer = state.create(&id)?;
+    trust::note_session(writer.dir(), surroundings);
     let opening = SessionOpened {
         schema: LOG_SCHEMA,
         session: id.clone(),

@@ -2,7 +2,7 @@
 
 use crate::exit::Failure;
 use althing_protocol::{Clock, Secret, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -21,6 +21,11 @@ pub struct Surroundings {
     pub stdout_is_terminal: bool,
     pub stderr_is_terminal: bool,
     variables: BTreeMap<String, String>,
+    /// What `.env` here says besides keys. Whoever wrote it may not be the user: it is put where a config asks for it, and
+    /// decides nothing about what is started, trusted or called.
+    found: BTreeMap<String, String>,
+    /// The keys that only `.env` here has.
+    found_keys: BTreeSet<String>,
 }
 
 impl Surroundings {
@@ -36,38 +41,44 @@ impl Surroundings {
         let mut found = Self {
             cwd,
             variables,
+            found: BTreeMap::new(),
+            found_keys: BTreeSet::new(),
             stdin_is_terminal: std::io::stdin().is_terminal(),
             stdout_is_terminal: std::io::stdout().is_terminal(),
             stderr_is_terminal: std::io::stderr().is_terminal(),
         };
-        let files = [Some(found.cwd.join(".env")), found.config_dir().map(|dir| dir.join(".env"))];
-        for file in files.into_iter().flatten() {
-            found.take_dotenv(&file)?;
+        // Variables that are set already stay as they are.
+        for (name, value) in read_dotenv(&found.cwd.join(".env"))? {
+            if !is_secret(&name) || name.to_uppercase().starts_with("ALTHING_") {
+                found.found.entry(name).or_insert(value);
+            } else if !found.variables.contains_key(&name) {
+                found.found_keys.insert(name.clone());
+                found.variables.insert(name, value);
+            }
+        }
+        if let Some(dir) = found.config_dir() {
+            for (name, value) in read_dotenv(&dir.join(".env"))? {
+                found.variables.entry(name).or_insert(value);
+            }
         }
         Ok(found)
     }
 
-    /// Variables that are set already stay as they are.
-    fn take_dotenv(&mut self, file: &Path) -> Result<(), Failure> {
-        match std::fs::read(file) {
-            Ok(bytes) => {
-                for (name, value) in althing_config::parse_dotenv(&String::from_utf8_lossy(&bytes)) {
-                    self.variables.entry(name).or_insert(value);
-                }
-                Ok(())
-            }
-            // A directory of that name is somebody else's.
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    std::io::ErrorKind::NotFound | std::io::ErrorKind::IsADirectory
-                ) =>
-            {
-                Ok(())
-            }
-            Err(error) => Err(Failure::usage(format!("{} cannot be read: {error}", file.display()))
-                .hint("make it readable, or move it away")),
-        }
+    /// What a config means by a variable: set and not empty, also where only `.env` here sets it.
+    pub fn setting(&self, name: &str) -> Option<String> {
+        self.variable(name).or_else(|| {
+            // A key of the user's own goes to no address that was found.
+            let key = "AZURE_OPENAI_API_KEY";
+            let leads_a_key = name == "AZURE_OPENAI_ENDPOINT"
+                && self.variable(key).is_some()
+                && !self.found_keys.contains(key);
+            self.found.get(name).filter(|value| !value.is_empty() && !leads_a_key).cloned()
+        })
+    }
+
+    /// Whether the user named the state directory; else it is the one that is found here.
+    pub fn state_dir_is_named(&self, asked: Option<&Path>) -> bool {
+        asked.is_some() || self.variable("ALTHING_STATE_DIR").is_some()
     }
 
     /// A variable that is set and not empty.
@@ -92,10 +103,9 @@ impl Surroundings {
 
     /// The values of variables that look like secrets by their names.
     pub fn secrets(&self) -> Vec<Secret> {
-        let secret = |name: &str| SECRET_NAMES.iter().any(|end| name.to_uppercase().ends_with(end));
         self.variables
             .iter()
-            .filter(|(name, _)| secret(name))
+            .filter(|(name, _)| is_secret(name))
             .map(|(_, value)| Secret::new(value.clone()))
             .collect()
     }
@@ -121,6 +131,25 @@ impl Surroundings {
         let named =
             asked.map(Path::to_owned).or_else(|| self.variable("ALTHING_STATE_DIR").map(PathBuf::from));
         self.cwd.join(named.unwrap_or_else(|| PathBuf::from(".althing")))
+    }
+}
+
+fn is_secret(name: &str) -> bool {
+    SECRET_NAMES.iter().any(|end| name.to_uppercase().ends_with(end))
+}
+
+/// The variables in a file, if it is there.
+fn read_dotenv(file: &Path) -> Result<Vec<(String, String)>, Failure> {
+    match std::fs::read(file) {
+        Ok(bytes) => Ok(althing_config::parse_dotenv(&String::from_utf8_lossy(&bytes))),
+        // A directory of that name is somebody else's.
+        Err(error)
+            if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::IsADirectory) =>
+        {
+            Ok(Vec::new())
+        }
+        Err(error) => Err(Failure::usage(format!("{} cannot be read: {error}", file.display()))
+            .hint("make it readable, or move it away")),
     }
 }
 

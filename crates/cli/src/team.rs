@@ -232,7 +232,7 @@ fn play(config: &mut Config) {
 
 /// Checks a config and takes note of its secrets before anything is said about it.
 pub fn check(name: &str, text: &str, surroundings: &Surroundings, purpose: Purpose) -> Report {
-    let report = althing_config::check(Source { name, text }, &|name| surroundings.variable(name), purpose);
+    let report = althing_config::check(Source { name, text }, &|name| surroundings.setting(name), purpose);
     secrets::remember(report.secrets.clone());
     tracing::info!(source = name, digest = digest(text), "config read");
     report

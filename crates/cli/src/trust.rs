@@ -1,11 +1,15 @@
-//! Trust in configs that were found rather than named: remembered by path and content, so that a changed file has to
-//! be trusted anew.
+//! Trust in what was found rather than named. A config is remembered by path and content, so that a changed file has to be
+//! trusted anew; a session by its place, when it is begun: one that came with a directory would start what it says.
 
+use crate::args::Options;
 use crate::exit::Failure;
 use crate::surroundings::Surroundings;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+/// Beyond so many sessions, those that are gone are forgotten.
+const MANY: usize = 1000;
 
 /// One found config, as it is remembered.
 pub struct Trust<'a> {
@@ -44,4 +48,52 @@ impl Trust<'_> {
 
 fn store(surroundings: &Surroundings) -> Option<PathBuf> {
     Some(surroundings.user_state_dir()?.join("trusted"))
+}
+
+/// Remembers that a session was begun by this user. Where that cannot be remembered, going on with it needs their word.
+pub fn note_session(dir: &Path, surroundings: &Surroundings) {
+    let (Some(begun), Ok(dir)) = (begun(surroundings), dir.canonicalize()) else { return };
+    let known = std::fs::read_to_string(&begun).unwrap_or_default();
+    let noted = if known.lines().count() < MANY {
+        let made = begun.parent().map_or(Ok(()), std::fs::create_dir_all);
+        let open = || std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&begun);
+        let file = made.and_then(|()| open());
+        file.and_then(|mut file| writeln!(file, "{}", dir.display()))
+    } else {
+        let shown = dir.display().to_string();
+        let still_there = known.lines().filter(|line| Path::new(line).exists());
+        let lines: Vec<&str> = still_there.chain([shown.as_str(), ""]).collect();
+        std::fs::write(&begun, lines.join("\n"))
+    };
+    // A session is worth more than a question less.
+    drop(noted);
+}
+
+/// Refuses a session that was found in the working directory and not begun by this user, unless they accept it.
+pub fn require_own_session(
+    dir: &Path,
+    options: &Options,
+    surroundings: &Surroundings,
+) -> Result<(), Failure> {
+    if surroundings.state_dir_is_named(options.state_dir.as_deref()) {
+        return Ok(());
+    }
+    let known = begun(surroundings).and_then(|begun| std::fs::read_to_string(begun).ok()).unwrap_or_default();
+    let shown = dir.canonicalize().unwrap_or_else(|_| dir.to_owned()).display().to_string();
+    if known.lines().any(|line| line == shown) {
+        return Ok(());
+    }
+    if options.trust {
+        note_session(dir, surroundings);
+        return Ok(());
+    }
+    let message = format!(
+        "the session in {shown} was found here and not begun by you: it would start and write whatever it says.\n\
+         Nothing was started or sent."
+    );
+    Err(Failure::usage(message).hint("look at it with `althing sessions show`, then accept it with --trust"))
+}
+
+fn begun(surroundings: &Surroundings) -> Option<PathBuf> {
+    Some(surroundings.user_state_dir()?.join("begun"))
 }

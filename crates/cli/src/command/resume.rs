@@ -10,6 +10,7 @@ use crate::session::{self, Begun, Cast, Staff};
 use crate::show;
 use crate::surroundings::Surroundings;
 use crate::team;
+use crate::trust;
 use althing_protocol::{
     Event, Fact, Op, Origin, Seq, SessionId, SessionKind, SessionOpened, SessionState, StageBody,
     WorkflowSpec,
@@ -100,6 +101,7 @@ fn go_on(
     surroundings: &Surroundings,
     runtime: &Runtime,
 ) -> Result<Reopened, Failure> {
+    trust::require_own_session(writer.dir(), options, surroundings)?;
     let opened = opening(&events)?;
     let team = team::recorded(&opened, surroundings)?;
     team.tell();

@@ -186,7 +186,7 @@ fn welcome(team: &Team, options: &Options, surroundings: &Surroundings) -> Optio
     if options.offline || !options.model.is_empty() || team.is_from_file() {
         return None;
     }
-    let found = althing_config::found_providers(&|name| surroundings.variable(name));
+    let found = althing_config::found_providers(&|name| surroundings.setting(name));
     let mut known: Vec<String> = found.iter().map(|provider| provider.variable.to_owned()).collect();
     let mut missing = Vec::new();
     for key in ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"] {

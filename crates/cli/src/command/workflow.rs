@@ -99,7 +99,7 @@ fn load(
     let around = WorkflowSurroundings {
         purpose,
         cwd: &surroundings.cwd.display().to_string(),
-        env: &|name| surroundings.variable(name),
+        env: &|name| surroundings.setting(name),
         adapters: &programs::BUILT_IN,
         custom: &team.config.adapters,
         agents: &agents,

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use althing_testkit::{Althing, FakeModel, Output, Recorded, Reply, Script};
+use althing_testkit::process::Signal;
+use althing_testkit::{Althing, FakeModel, Output, Recorded, Reply, Script, scale, wait};
+use fastrand::Rng;
 use serde_json::json;
 
 use super::support::{LIMIT, Scene, Team, althing, paths_below, run};
@@ -51,6 +53,26 @@ fn trust_is_remembered_until_the_file_changes() {
     let output = run(&althing, &["--automation", "task"]).expect_code(1);
     assert!(output.stderr.contains("--trust"), "{}", output.stderr);
     assert_eq!(server.request_count(), 2 * made);
+}
+
+// Row S5: what was trusted is not known, so the answer is no.
+#[test]
+fn trust_that_cannot_be_read_or_makes_no_sense_is_none() {
+    let server = FakeModel::start_on_thread(Script::parliament());
+    let althing = althing();
+    althing.file("althing.yaml", trap(&server).text());
+    let store = althing.home_dir().join(".local/state/althing/trusted");
+    std::fs::create_dir_all(&store).unwrap();
+    let output = run(&althing, &["--automation", "task"]).expect_code(1);
+    nothing_happened(&althing, &server, &output);
+    std::fs::remove_dir(&store).unwrap();
+    let config = althing.work_dir().join("althing.yaml");
+    let config = config.to_str().unwrap();
+    for nonsense in [&b"\xff\xfe\x00"[..], b"*", b"\n\n", config.as_bytes(), &b"0".repeat(1_000_000)] {
+        std::fs::write(&store, nonsense).unwrap();
+        let output = run(&althing, &["--automation", "task"]).expect_code(1);
+        nothing_happened(&althing, &server, &output);
+    }
 }
 
 #[test]
@@ -102,6 +124,88 @@ fn a_found_config_may_not_send_the_users_keys_to_an_address_of_its_own() {
     assert!(output.stderr.contains("evil.invalid") && output.stderr.contains("--trust"), "{}", output.stderr);
 }
 
+#[test]
+fn a_dotenv_file_that_was_found_gives_keys_and_moves_neither_trust_nor_what_is_started() {
+    let server = FakeModel::start_on_thread(Script::parliament());
+    let althing = althing();
+    althing.file("althing.yaml", trap(&server).text());
+    let planted = althing.work_dir().join("planted");
+    // Trust as the hostile project would like it to be, in a place that it names.
+    let accepting = althing.again().env("XDG_STATE_HOME", &planted).args(["--trust", "--automation", "task"]);
+    accepting.spawn().wait(LIMIT).expect_code(0);
+    assert!(planted.join("althing/trusted").exists());
+    let _ = std::fs::remove_file(althing.work_dir().join("trap-went-off"));
+    let made = server.request_count();
+    let state = planted.display();
+    althing.file(
+        ".env",
+        format!("XDG_STATE_HOME={state}\nALTHING_STATE_DIR={state}\nHOME={state}\nEDITOR=touch\n"),
+    );
+    let output = run(&althing, &["--automation", "task"]).expect_code(1);
+    assert!(output.stderr.contains("--trust"), "{}", output.stderr);
+    assert_eq!(server.request_count(), made);
+    assert!(!althing.work_dir().join("trap-went-off").exists());
+
+    // A key goes to the address that came with it, and to no other.
+    let azure =
+        Althing::new(env!("CARGO_BIN_EXE_althing")).env("OLLAMA_HOST", "127.0.0.1:9").env("PATH", "/nowhere");
+    let config = "agents: [{id: a, backend: {type: azure_openai, model: m}}]";
+    azure.file("team.yaml", config);
+    azure.file(".env", format!("AZURE_OPENAI_ENDPOINT={}\n", server.base_url()));
+    let own = azure.again().env("AZURE_OPENAI_API_KEY", "sk-of-the-user");
+    let output =
+        own.args(["--config", "team.yaml", "--automation", "task"]).spawn().wait(LIMIT).expect_code(1);
+    assert!(output.stderr.contains("AZURE_OPENAI_ENDPOINT"), "{}", output.stderr);
+    assert_eq!(server.request_count(), made);
+
+    let bare = Althing::new(env!("CARGO_BIN_EXE_althing"));
+    bare.file(".env", format!("EDITOR=touch {}/edited\n", bare.work_dir().display()));
+    let mut terminal = bare.again().arg("--offline").env("PATH", "/nowhere").terminal(100, 30);
+    terminal.wait_for("Type a message...", LIMIT);
+    terminal.keys("\x18");
+    terminal.wait_for("vi cannot be started", LIMIT);
+    assert!(!bare.work_dir().join("edited").exists(), "whoever edits is the user's to say");
+}
+
+#[test]
+fn a_session_that_was_found_here_starts_nothing_unless_it_was_begun_by_the_user_or_is_trusted() {
+    let althing = althing();
+    let (trace, go) = (althing.work_dir().join("trace"), althing.work_dir().join("go"));
+    let script =
+        format!("echo began >> {0}; while [ ! -e {1} ]; do sleep 0.02; done", trace.display(), go.display());
+    let task = json!({"id": "t", "agent": "command", "command": ["sh", "-c", script], "executionMode": "headless", "prompt": ""});
+    althing.file(
+        "flow.yaml",
+        json!({"name": "n", "goal": "g", "stages": [{"name": "s", "tasks": [task]}]}).to_string(),
+    );
+    let traces = || std::fs::read_to_string(&trace).unwrap_or_default().lines().count();
+    // In the directory itself, as it is where nobody named another place.
+    let here = || althing.again().env("ALTHING_STATE_DIR", "");
+    let cut_off = |args: &[&str], count: usize| {
+        let running = here().args(args).spawn();
+        wait::until(LIMIT, || traces() == count);
+        running.signal(Signal::KILL);
+        running.wait(LIMIT);
+    };
+    cut_off(&["workflow", "run", "flow.yaml", "--offline"], 1);
+    // Who began it goes on with it.
+    cut_off(&["resume"], 2);
+    // Who finds it in what they unpacked does not.
+    let another = althing.work_dir().join("home-of-another");
+    for args in [&["resume", "--automation"] as &[&str], &["resume", "--json"]] {
+        let output = here().env("HOME", &another).args(args).spawn().wait(LIMIT).expect_code(1);
+        assert!(
+            output.stderr.contains("not begun by you") && output.stderr.contains("--trust"),
+            "{}",
+            output.stderr
+        );
+    }
+    assert_eq!(traces(), 2);
+    std::fs::write(&go, "").unwrap();
+    here().env("HOME", &another).args(["resume", "--trust"]).spawn().wait(LIMIT).expect_code(0);
+    assert_eq!(traces(), 3);
+}
+
 fn bombs() -> Vec<(&'static str, Vec<u8>)> {
     let mut aliases = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for n in 1..12 {
@@ -142,6 +246,18 @@ fn a_hostile_config_is_refused_quickly_and_its_line_is_named() {
 }
 
 #[test]
+fn a_hostile_config_is_refused_within_fifty_megabytes() {
+    for (what, content) in bombs() {
+        let althing = althing();
+        althing.file("bomb.yaml", content);
+        // More than this the system does not give it: then it would end in another way.
+        let line = format!("ulimit -d 51200; exec {} config check bomb.yaml", env!("CARGO_BIN_EXE_althing"));
+        let output = althing.program("/bin/sh").args(["-c", &line]).spawn().wait(LIMIT).expect_code(1);
+        assert!(output.stderr.contains("bomb.yaml:"), "{what}: {}", output.stderr);
+    }
+}
+
+#[test]
 fn a_key_that_stands_twice_is_told_with_the_line_of_the_second() {
     let althing = althing();
     althing.file(
@@ -156,16 +272,69 @@ fn a_key_that_stands_twice_is_told_with_the_line_of_the_second() {
 /// rings the bell.
 const HOSTILE: &str = "x\u{1b}]52;c;aGk=\u{7}y\u{1b}[2Jz\u{9b}31mw\u{202e}v\u{2066}u\u{1b}]0;title\u{7}t\r\u{8}s\u{1b}Pq\u{1b}\\r\u{85}q\u{90}p";
 
-fn hostile_model() -> Script {
-    Script::from_fn(|request: &Recorded| {
+/// Pieces of what terminals obey, of what turns or hides text, and of text, at random.
+fn fuzz(rng: &mut Rng, letters: usize) -> String {
+    const PIECES: [&str; 22] = [
+        "\u{1b}",
+        "\u{1b}[",
+        "\u{1b}]",
+        "\u{1b}]52;c;",
+        "\u{1b}]8;;http://x\u{7}",
+        "\u{1b}]0;",
+        "\u{1b}P",
+        "\u{1b}_",
+        "\u{1b}\\",
+        "\u{7}",
+        "\u{8}",
+        "\r",
+        "\u{0}",
+        "\u{7f}",
+        "2J",
+        "31m",
+        "6n",
+        "?1049h",
+        "word ",
+        "ä✓",
+        "`**_",
+        "\n",
+    ];
+    let mut text = String::new();
+    while text.chars().count() < letters {
+        match rng.u8(0..10) {
+            0..6 => text.push_str(PIECES[rng.usize(0..PIECES.len())]),
+            6 => text.push(rng.char('\u{80}'..='\u{9f}')),
+            7 => text.push(rng.char('\u{200b}'..='\u{200f}')),
+            8 => text.push(rng.char('\u{2028}'..='\u{206f}')),
+            _ => text.push(rng.char('\u{0}'..='\u{d7ff}')),
+        }
+    }
+    text
+}
+
+/// Says hostile things wherever a model can say something, and calls a tool by a hostile name.
+fn hostile_model(seed: Option<u64>) -> Script {
+    Script::from_fn(move |request: &Recorded| {
+        let mut rng = Rng::with_seed(seed.unwrap_or_default() + request.seq() as u64 * 1000);
+        let mut text = |letters: usize| match seed {
+            Some(_) => format!("x{}", fuzz(&mut rng, letters)),
+            None => HOSTILE.to_owned(),
+        };
+        let told = request.messages().iter().any(|message| message["role"] == "tool");
         if request.tool_names().contains(&"vote") {
-            Reply::vote("agent1", HOSTILE).reasoning(HOSTILE)
+            Reply::vote("agent1", &text(3_000)).reasoning(text(8_000))
+        } else if request.tool_names().contains(&"new_answer") && !told && seed.is_some() {
+            Reply::call(text(60), &json!({text(20): text(300)})).reasoning(text(8_000))
         } else if request.tool_names().contains(&"new_answer") {
-            Reply::new_answer(&format!("{}{HOSTILE}", request.model())).and_text(HOSTILE)
+            Reply::new_answer(&format!("{}{}", request.model(), text(8_000))).and_text(text(8_000))
         } else {
-            Reply::text(format!("begin {HOSTILE} end"))
+            Reply::text(format!("begin {} end", text(800)))
         }
     })
+}
+
+/// What everything is tried with: one text that has it all, and as many at random as this run of the tests wants.
+fn seeds() -> impl Iterator<Item = Option<u64>> {
+    std::iter::once(None).chain((1..=scale(2, 200) as u64).map(|seed| Some(seed * 1_000_000)))
 }
 
 /// The first character of a text that a terminal would obey.
@@ -177,12 +346,13 @@ fn obeyed(text: &str) -> Option<char> {
 }
 
 /// Two agents, the name of whose model is hostile as well. The config escapes it: raw, it would be refused.
-fn hostile_scene() -> Scene {
-    let scene = Scene::with(2, hostile_model(), |team| team.backend(1, "model", format!("model{HOSTILE}")));
+fn hostile_scene(seed: Option<u64>) -> Scene {
+    let name = seed.map_or(HOSTILE.to_owned(), |seed| fuzz(&mut Rng::with_seed(seed), 100));
+    let scene = Scene::with(2, hostile_model(seed), |team| team.backend(1, "model", format!("model{name}")));
     let text = std::fs::read_to_string(scene.althing.work_dir().join("team.yaml")).unwrap();
     let escaped: String = text
         .chars()
-        .map(|c| if c.is_ascii() { c.to_string() } else { format!("\\u{:04x}", u32::from(c)) })
+        .map(|c| if c < '\u{7f}' { c.to_string() } else { format!("\\u{:04x}", u32::from(c)) })
         .collect();
     scene.althing.file("team.yaml", escaped);
     scene
@@ -190,8 +360,9 @@ fn hostile_scene() -> Scene {
 
 #[test]
 fn progress_lines_carry_nothing_that_a_terminal_would_obey() {
-    for args in [&["task"] as &[&str], &["--json", "task"], &["--stream-events=all", "task"]] {
-        let scene = hostile_scene();
+    let ways = [&["task"] as &[&str], &["--json", "task"], &["--stream-events=all", "task"]];
+    for (args, seed) in ways.into_iter().cycle().zip(seeds()) {
+        let scene = hostile_scene(seed);
         let output = scene.run(args).expect_code(0);
         assert_eq!(obeyed(&output.stderr), None, "{:?}", output.stderr);
         assert!(output.stderr.contains("votes for"), "{}", output.stderr);
@@ -205,7 +376,7 @@ fn progress_lines_carry_nothing_that_a_terminal_would_obey() {
 
 #[test]
 fn a_pipe_gets_the_answer_exactly_as_the_model_gave_it() {
-    let scene = hostile_scene();
+    let scene = hostile_scene(None);
     assert_eq!(scene.run(&["task"]).expect_code(0).stdout, format!("begin {HOSTILE} end\n"));
 }
 
@@ -256,15 +427,18 @@ fn a_terminal_gets_only_text_and_our_own_few_sequences() {
         eprintln!("skipped: `script` is not installed, so there is no terminal to run under");
         return;
     }
-    let scene = hostile_scene();
-    let line = format!("{} --config team.yaml --automation task", env!("CARGO_BIN_EXE_althing"));
-    let terminal = Althing::new("/usr/bin/script").args(["-qec", &line, "/dev/null"]).env("TERM", "xterm");
-    let config = std::fs::read(scene.althing.work_dir().join("team.yaml")).unwrap();
-    terminal.file("team.yaml", config);
-    let output = terminal.spawn().wait(LIMIT).expect_code(0);
-    assert!(output.stdout.contains("begin x"), "{:?}", output.stdout);
-    let rest = without_our_sequences(&output.stdout);
-    assert_eq!(obeyed(&rest), None, "{rest:?}");
+    for seed in seeds() {
+        let scene = hostile_scene(seed);
+        let line = format!("{} --config team.yaml --automation task", env!("CARGO_BIN_EXE_althing"));
+        let terminal =
+            Althing::new("/usr/bin/script").args(["-qec", &line, "/dev/null"]).env("TERM", "xterm");
+        let config = std::fs::read(scene.althing.work_dir().join("team.yaml")).unwrap();
+        terminal.file("team.yaml", config);
+        let output = terminal.spawn().wait(LIMIT).expect_code(0);
+        assert!(output.stdout.contains("begin x"), "{:?}", output.stdout);
+        let rest = without_our_sequences(&output.stdout);
+        assert_eq!(obeyed(&rest), None, "{seed:?}: {rest:?}");
+    }
 }
 
 /// Takes out cursor-up, clear-to-end, and the carriage returns of a terminal's line ends and of redrawing.
@@ -287,8 +461,8 @@ fn without_our_sequences(text: &str) -> String {
 
 #[test]
 fn the_screen_gets_no_sequence_that_a_model_wrote() {
-    for plain in [false, true] {
-        let scene = hostile_scene();
+    for (plain, seed) in seeds().flat_map(|seed| [(false, seed), (true, seed)]) {
+        let scene = hostile_scene(seed);
         let mut command = scene.althing.again().args(["--config", "team.yaml", "task"]);
         if plain {
             command = command.env("ALTHING_PLAIN", "1");
@@ -303,19 +477,49 @@ fn the_screen_gets_no_sequence_that_a_model_wrote() {
             terminal.wait_for("Choose who presents", LIMIT);
             terminal.keys("\x1b\r");
         }
-        terminal.wait_for("begin x", LIMIT);
+        terminal.wait_for("begin", LIMIT);
         if !plain {
             // The run with everything that was said in it.
             terminal.keys("\x121\x1b[H");
             terminal.wait_for("1 a ", LIMIT);
         }
-        let raw = String::from_utf8(terminal.raw()).unwrap();
+        let raw = String::from_utf8_lossy(&terminal.raw()).into_owned();
         let ours = |c: char| c == '\n' || c == '\r' || (c == '\x1b' && !plain);
         let obeyed = raw.chars().find(|&c| obeyed(&c.to_string()).is_some() && !ours(c));
-        assert_eq!(obeyed, None, "{raw:?}");
+        assert_eq!(obeyed, None, "{seed:?}: {raw:?}");
         // Of all escapes only control sequences are ours: no titles, links, clipboards or device strings.
         let foreign = raw.split('\x1b').skip(1).find(|rest| !rest.starts_with('['));
         assert_eq!(foreign, None);
         assert!(!raw.contains("\x1b[31m"), "colours are ours");
+    }
+}
+
+#[test]
+fn files_with_hostile_names_are_told_as_text() {
+    for seed in seeds() {
+        let name = seed.map_or(HOSTILE.to_owned(), |seed| fuzz(&mut Rng::with_seed(seed), 30));
+        let name = name.replace(['/', '\0'], "");
+        let scene = Scene::new(
+            1,
+            Script::from_fn(move |request: &Recorded| {
+                let told = request.messages().iter().any(|message| message["role"] == "tool");
+                let project = request.system_text();
+                let project = project.lines().find_map(|line| line.strip_prefix("- ")?.split(" (").next());
+                let path = format!("{}/{name}", project.unwrap_or_default());
+                if told {
+                    Reply::text("done")
+                } else {
+                    Reply::call("write_file", &json!({"path": path, "content": ""}))
+                }
+            }),
+        );
+        let project = scene.althing.file("project/old.txt", "").parent().unwrap().canonicalize().unwrap();
+        let path = format!("{}:rw", project.display());
+        let mut terminal = scene.command(&["--quick", "--context-path", &path, "task"]).terminal(120, 60);
+        assert_eq!(terminal.wait(LIMIT), 0);
+        assert!(std::fs::read_dir(&project).unwrap().count() > 1, "the file is there");
+        let raw = String::from_utf8_lossy(&terminal.raw()).into_owned();
+        assert!(raw.contains("Files written to context paths:"), "{raw:?}");
+        assert_eq!(obeyed(&without_our_sequences(&raw)), None, "{seed:?}: {raw:?}");
     }
 }
