@@ -11,6 +11,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests read files and the environment, and measure time")]
 
 mod suite {
+    mod approvals;
     mod attacks;
     mod calls;
     mod clients;

@@ -26,7 +26,7 @@ impl Client {
         self.running.write_stdin(format!("{message}\n"));
     }
 
-    fn call(&mut self, method: &str, params: &Value) -> Value {
+    pub fn call(&mut self, method: &str, params: &Value) -> Value {
         let id = self.next;
         self.next += 1;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));

@@ -7,6 +7,7 @@ use althing_testkit::collector::{Answer, Collector};
 use althing_testkit::{Action, Althing, FakeModel, Output, Recorded, Reply, Script};
 use serde_json::{Value, json};
 
+use super::mcp::Client;
 use super::support::{LIMIT, Team, althing, files_below, paths_below, run};
 
 /// Variables of the environment, each with its canary. The last has characters that JSON escapes.
@@ -145,6 +146,45 @@ fn secrets_that_a_model_repeats_reach_neither_a_file_nor_the_terminal() {
     assert_eq!(sent[0].header("authorization"), Some(format!("Bearer {}", IN_CONFIG[1]).as_str()));
     let sent = server.requests_of("model-a");
     assert_eq!(sent[0].header("authorization"), Some("Bearer canary-08-used-as-a-key"));
+}
+
+#[test]
+fn a_client_over_mcp_is_told_no_secret_that_a_model_repeats() {
+    let server = FakeModel::start_on_thread(parrots());
+    let althing = surrounded(&server);
+    let mut client = Client::start(&althing, &["--config", "team.yaml"]);
+    let launched = client.tool("launch_run", &json!({"task": format!("Repeat {}", parrot())}));
+    let run = launched["structuredContent"]["run_id"].as_str().expect("a run").to_owned();
+    for (tool, arguments) in [
+        ("run_status", json!({"run_id": run})),
+        ("run_result", json!({"run_id": run})),
+        ("list_runs", json!({})),
+    ] {
+        assert_ne!(client.tool(tool, &arguments)["isError"], true);
+    }
+    let resources = client.call("resources/list", &json!({}));
+    for resource in resources["result"]["resources"].as_array().into_iter().flatten() {
+        client.call("resources/read", &json!({"uri": resource["uri"]}));
+    }
+    client.running.close_stdin();
+    silent_everywhere(&client.running.wait(LIMIT), &althing.state_dir());
+}
+
+#[test]
+fn a_panic_that_has_a_secret_in_its_words_is_told_without_it() {
+    let server = FakeModel::start_on_thread(Script::parliament());
+    for (place, code) in [("fact:4", 2), ("session:1", 2)] {
+        let althing = surrounded(&server);
+        let command = althing.again().env("ALTHING_TEST_PANIC", format!("{place}:{}", parrot()));
+        let output = command.args(["--config", "team.yaml", "--automation", "task"]).spawn().wait(LIMIT);
+        let output = output.expect_code(code);
+        assert!(
+            output.stderr.contains("a mishap in the") && output.stderr.contains("[secret]"),
+            "{}",
+            output.stderr
+        );
+        silent_everywhere(&output, &althing.state_dir());
+    }
 }
 
 #[test]
@@ -304,12 +344,12 @@ fn state_in_a_project_keeps_itself_out_of_version_control() {
 /// What a program prints is kept, without what nobody may read there.
 fn a_printed_secret_is_kept_nowhere(mode: &str) {
     let althing = ENVIRONMENT[..7].iter().fold(althing(), |althing, (name, value)| althing.env(name, value));
-    // Whole, in two writes, and among much that is none. A program has a secret where its task gives it one.
+    // Whole, in two writes, at every column, and among much that is none. A program has a secret where its task gives it one.
     let given = json!({"OPENAI_API_KEY": "${OPENAI_API_KEY}", "DEPLOY_TOKEN": "${DEPLOY_TOKEN}"});
     let (front, back) = ENVIRONMENT[0].1.split_at(9);
     let print = format!(
         "echo \"key: $OPENAI_API_KEY.\"; printf %s '{front}'; sleep 0.3; echo '{back}, too'; printenv; \
-         seq 1 20000; printf %s \"the end: $DEPLOY_TOKEN\""
+         for n in $(seq 1 230); do printf \"%0${{n}}d$OPENAI_API_KEY\\n\" 0; done; seq 1 20000; printf %s \"the end: $DEPLOY_TOKEN\""
     );
     let task = json!({"id": "leak", "agent": "command", "command": ["sh", "-c", print], "executionMode": mode, "prompt": "", "env": given});
     let flow = json!({"name": "leak", "goal": "g", "stages": [{"name": "s", "tasks": [task]}]});
@@ -318,6 +358,12 @@ fn a_printed_secret_is_kept_nowhere(mode: &str) {
     let output = run(&althing, &args).expect_code(0);
     silent_everywhere(&output, &althing.state_dir());
     let kept = files_below(&althing.state_dir());
+    // Nor in two pieces, above and below each other.
+    for text in kept.iter().map(|(_, bytes)| bytes.as_slice()).chain([output.stdout.as_bytes()]) {
+        let joined =
+            String::from_utf8_lossy(text).replace("\\r", "").replace("\\n", "").replace(['\r', '\n'], "");
+        silent("a text without its line ends", joined.as_bytes());
+    }
     let raw = kept.iter().find(|(path, _)| path.ends_with("output.raw")).expect("the output is kept");
     let raw = String::from_utf8_lossy(&raw.1).replace('\r', "");
     assert!(raw.starts_with("key: [secret].\n[secret], too\n"), "{}", &raw[..200]);

@@ -10,6 +10,11 @@ use std::time::{Duration, Instant};
 /// How long a condition may take to come true: long enough for a busy machine.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
+/// How large a repeated test is: its size for every change, or for the night.
+pub fn scale(usual: usize, nightly: usize) -> usize {
+    if std::env::var("ALTHING_TEST_SCALE").is_ok_and(|scale| scale == "nightly") { nightly } else { usual }
+}
+
 /// The path of the fake server's script.
 pub fn script() -> String {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fake_server.py").display().to_string()

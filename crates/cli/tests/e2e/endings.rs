@@ -1,0 +1,321 @@
+//! However and whenever it ends, with programs at work: killed workflows go on without repeating what is finished (row
+//! D2), nobody that we started is left (A4), and what was cancelled starts nothing more and keeps what it has (A6).
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use althing_testkit::process::{Signal, newest_session};
+use althing_testkit::{Action, Althing, Parliament, Recorded, Reply, Running, Script, scale, wait};
+use fastrand::Rng;
+use serde_json::{Value, json};
+
+use super::support::{LIMIT, Scene, althing, ensure, in_parallel, items, of_type, run};
+
+const SEED: u64 = 20_261_116;
+/// How soon everyone below us is gone when we are.
+const GONE: Duration = Duration::from_secs(2);
+/// How soon a cancelled task has ended everything.
+const CANCELLED: Duration = Duration::from_secs(5);
+
+/// So long does nobody sleep, so that a process can be told by it.
+fn mark(rng: &mut Rng) -> String {
+    format!("{}.{:06}", 1_000 + std::process::id() % 1_000, rng.u32(0..1_000_000))
+}
+
+/// The processes whose command line has these words.
+fn processes_with(words: &str) -> Vec<u32> {
+    let pids = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let has = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).replace('\0', " ").contains(words)
+    };
+    pids.filter(has).collect()
+}
+
+/// A shell script that notes its beginning and its end, and meanwhile has children: a plain one, one in a session of
+/// its own, a grandchild whose parent is gone, and one that ignores polite requests.
+fn noting(diary: &Path, name: &str, mark: &str, work: &str) -> Value {
+    let script = format!(
+        "echo start {name} >> {diary}; sleep {mark} & setsid sleep {mark} & (setsid sh -c 'sleep {mark} & true' &); \
+         sh -c 'trap \"\" TERM HUP INT; sleep {mark}' & echo at work; {work}; echo end {name} >> {diary}",
+        diary = diary.display()
+    );
+    json!({"id": name, "agent": "command", "command": ["sh", "-c", script], "executionMode": "headless", "prompt": ""})
+}
+
+/// Two stages of two tasks each, which take a moment; the last of them may never end by itself.
+fn two_stages(althing: &Althing, mark: &str, ends: bool, rng: &mut Rng) -> PathBuf {
+    let diary = althing.work_dir().join("diary");
+    let mut moment = || format!("sleep 0.0{}", rng.u32(1..=6));
+    let last = if ends { moment() } else { format!("sleep {mark}") };
+    let mut task = |name: &str| noting(&diary, name, mark, &moment());
+    let stages = json!([
+        {"name": "one", "tasks": [task("a"), task("b")]},
+        {"name": "two", "tasks": [task("c"), noting(&diary, "d", mark, &last)]},
+    ]);
+    let flow = json!({"name": "release", "goal": "Ship", "stages": stages});
+    althing.file("flow.yaml", flow.to_string());
+    diary
+}
+
+fn begun(diary: &Path, task: &str) -> usize {
+    let text = std::fs::read_to_string(diary).unwrap_or_default();
+    text.lines().filter(|line| *line == format!("start {task}")).count()
+}
+
+/// The statuses that a task of the workflow went through.
+fn statuses(events: &[Value], task: &str) -> Vec<String> {
+    let changes = of_type(events, "status_changed").into_iter().filter(|event| event["task"] == *task);
+    changes.filter_map(|event| Some(event["data"]["status"].as_str()?.to_owned())).collect()
+}
+
+/// Waits for a moment of the run that is told by what has happened, not by a clock; at the latest for the end of `c`.
+fn wait_for_moment(althing: &Althing, diary: &Path, running: &Running, rng: &mut Rng) -> String {
+    let (facts, lines) = (rng.usize(2..=40), rng.usize(1..=7));
+    let by_diary = rng.bool();
+    let noted = || std::fs::read_to_string(diary).unwrap_or_default().lines().count();
+    let reached = || if by_diary { noted() >= lines } else { facts_of(althing) >= facts || noted() >= 7 };
+    wait::until(LIMIT, || !running.is_running() || reached());
+    if by_diary { format!("after {lines} lines of the diary") } else { format!("after {facts} facts") }
+}
+
+/// How many facts the newest log has.
+fn facts_of(althing: &Althing) -> usize {
+    let log = newest_session(&althing.state_dir()).map(|session| session.join("events.jsonl"));
+    let log = log.and_then(|log| std::fs::read(log).ok()).unwrap_or_default();
+    log.split(|byte| *byte == b'\n').count() - 1
+}
+
+fn nobody_left(mark: &str, within: Duration) -> Result<(), String> {
+    let gone = wait::holds_within(within, || processes_with(mark).is_empty());
+    ensure(gone, || format!("left after {within:?}: {:?}", processes_with(mark)))
+}
+
+/// One workflow, killed once or more and resumed.
+fn killed(round: usize) -> Result<(), String> {
+    let rng = &mut Rng::with_seed(SEED + round as u64);
+    let (althing, mark) = (althing(), mark(rng));
+    let diary = two_stages(&althing, &mark, true, rng);
+    let kills = 1 + usize::from(rng.u8(0..4) == 0);
+    let mut running = althing.again().args(["workflow", "run", "flow.yaml", "--offline", "--json"]).spawn();
+    let mut finished: Vec<(&str, usize)> = Vec::new();
+    let mut when = Vec::new();
+    for _ in 0..kills {
+        when.push(wait_for_moment(&althing, &diary, &running, rng));
+        running.signal(Signal::KILL);
+        running.wait(LIMIT);
+        nobody_left(&mark, GONE)?;
+        if newest_session(&althing.state_dir()).is_none_or(|session| !session.join("events.jsonl").exists()) {
+            return Ok(());
+        }
+        let events = althing.events();
+        let done = |task: &&str| statuses(&events, &format!("w1.{task}")).contains(&"DONE".to_owned());
+        finished
+            .extend(["a", "b", "c", "d"].into_iter().filter(done).map(|task| (task, begun(&diary, task))));
+        let started = Instant::now();
+        running = althing.again().args(["resume", "--json"]).spawn();
+        running.wait_for_stderr(|_| true, GONE);
+        ensure(started.elapsed() <= GONE, || format!("first sign of life after {:?}", started.elapsed()))?;
+    }
+    let output = running.wait(LIMIT);
+    let complain =
+        |what: String| format!("round {round}, killed {when:?}: {what}\n{}{}", output.stdout, output.stderr);
+    ensure(output.code == Some(0), || complain(format!("exit {:?}", output.code)))?;
+    let events = althing.events();
+    for task in ["a", "b", "c", "d"] {
+        let status = statuses(&events, &format!("w1.{task}"));
+        ensure(status.last().is_some_and(|last| last == "DONE"), || complain(format!("{task}: {status:?}")))?;
+        ensure(status.iter().filter(|one| *one == "DONE").count() == 1, || {
+            complain(format!("{task}: {status:?}"))
+        })?;
+        let starts = begun(&diary, task);
+        ensure((1..=1 + kills).contains(&starts), || complain(format!("{task} began {starts} times")))?;
+    }
+    for (task, starts) in finished {
+        ensure(begun(&diary, task) == starts, || complain(format!("{task} was finished and began again")))?;
+    }
+    let stages: Vec<u64> = of_type(&events, "phase_changed")
+        .iter()
+        .filter_map(|event| event["data"]["phase"]["stage"].as_u64())
+        .collect();
+    ensure(stages.is_sorted(), || complain(format!("the stage went back: {stages:?}")))?;
+    ensure(events.iter().zip(1u64..).all(|(event, n)| event["seq"] == n), || {
+        complain("a gap in the log".into())
+    })?;
+    nobody_left(&mark, GONE)
+}
+
+#[test]
+fn a_killed_workflow_always_goes_on_and_repeats_no_finished_task() {
+    in_parallel(3, 0..scale(12, 1000), killed);
+}
+
+/// How we may end while a program is at work.
+#[derive(Clone, Copy, Debug)]
+enum Ending {
+    Quit,
+    Panic,
+    Signal(Signal),
+}
+
+fn ended(how: Ending, round: usize) -> Result<(), String> {
+    let rng = &mut Rng::with_seed(SEED + 7_777 + round as u64);
+    let (althing, mark) = (althing(), mark(rng));
+    let diary = althing.work_dir().join("diary");
+    let task = noting(&diary, "a", &mark, &format!("sleep {mark}"));
+    let stages = json!([{"name": "one", "tasks": [task]}]);
+    althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
+    let command = althing.again().args(["workflow", "run", "flow.yaml", "--offline"]);
+    // Five that sleep, and the shells of two of them.
+    let all_there = || wait::until(LIMIT, || processes_with(&format!("sleep {mark}")).len() >= 7);
+    match how {
+        Ending::Quit => {
+            let mut terminal = command.terminal(100, 30);
+            all_there();
+            terminal.keys("\x04");
+            terminal.wait(LIMIT);
+        }
+        Ending::Panic => {
+            let command = command.arg("--take-ops").env("ALTHING_TEST_PANIC", "op");
+            let running = command.open_stdin().spawn();
+            all_there();
+            running.write_stdin("{\"op\": \"resume\"}\n");
+            let output = running.wait(LIMIT);
+            ensure(output.stderr.contains("a mishap"), || format!("no panic: {}", output.stderr))?;
+        }
+        Ending::Signal(signal) => {
+            let running = command.spawn();
+            all_there();
+            running.signal(signal);
+            running.wait(LIMIT);
+        }
+    }
+    nobody_left(&mark, GONE).map_err(|what| format!("{how:?}, round {round}: {what}"))
+}
+
+#[test]
+fn nobody_is_left_however_the_program_ends() {
+    let signals = [Signal::TERM, Signal::HUP, Signal::KILL].map(Ending::Signal);
+    let all: Vec<(Ending, usize)> = [Ending::Quit, Ending::Panic]
+        .into_iter()
+        .chain(signals)
+        .flat_map(|how| (0..scale(2, 200)).map(move |round| (how, round)))
+        .collect();
+    in_parallel(3, all, |(how, round)| ended(how, round));
+}
+
+/// What must hold of a log after the moment of its cancelling.
+fn nothing_begins_after_the_cancel(events: &[Value]) -> Result<(), String> {
+    let at = events
+        .iter()
+        .position(|event| event["type"] == "op_accepted" && event["data"]["op"]["op"] == "cancel");
+    let after = &events[at.ok_or("the cancel is not in the log")?..];
+    for kind in ["attempt_started", "task_created", "interaction_opened"] {
+        ensure(of_type(after, kind).is_empty(), || format!("{kind} after the cancel"))?;
+    }
+    ensure(of_type(after, "session_closed").len() == 1, || "the session is not closed".into())
+}
+
+fn cancelled_workflow(round: usize) -> Result<(), String> {
+    let rng = &mut Rng::with_seed(SEED + 33_333 + round as u64);
+    let (althing, mark) = (althing(), mark(rng));
+    let diary = two_stages(&althing, &mark, false, rng);
+    let args = ["workflow", "run", "flow.yaml", "--offline", "--json", "--take-ops"];
+    let running = althing.again().args(args).open_stdin().spawn();
+    let when = wait_for_moment(&althing, &diary, &running, rng);
+    running.write_stdin("{\"op\": \"cancel\", \"task\": \"w1\"}\n");
+    let output = running.wait(LIMIT);
+    let complain =
+        |what: String| format!("round {round}, cancelled {when}: {what}\n{}{}", output.stdout, output.stderr);
+    nobody_left(&mark, CANCELLED).map_err(complain)?;
+    let events = althing.events();
+    ensure(output.code == Some(4), || complain(format!("exit {:?}", output.code)))?;
+    nothing_begins_after_the_cancel(&events).map_err(complain)?;
+    let report: Value = serde_json::from_str(&output.stdout).map_err(|error| complain(error.to_string()))?;
+    ensure(report["status"] == "CANCELLED", || complain("the report says otherwise".into()))?;
+    let tasks = report["stages"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .flat_map(|stage| stage["tasks"].as_array().unwrap());
+    for task in tasks {
+        let id = task["id"].as_str().unwrap();
+        let kept =
+            task["status"] != "DONE" || task["output"].as_str().is_some_and(|text| text.contains("at work"));
+        ensure(kept, || complain(format!("{id}: what it gave is lost: {task}")))?;
+        ensure(task["status"] != "RUNNING", || complain(format!("{id} still runs: {task}")))?;
+    }
+    // It is over: going on with it starts nothing.
+    let begun = std::fs::read_to_string(&diary).unwrap_or_default();
+    run(&althing, &["resume", &newest(&althing)]);
+    ensure(std::fs::read_to_string(&diary).unwrap_or_default() == begun, || {
+        complain("a resume began it again".into())
+    })
+}
+
+fn newest(althing: &Althing) -> String {
+    newest_session(&althing.state_dir()).unwrap().file_name().unwrap().to_string_lossy().into_owned()
+}
+
+#[test]
+fn a_workflow_cancelled_at_any_moment_ends_everyone_starts_nothing_more_and_keeps_what_it_has() {
+    in_parallel(3, 0..scale(10, 500), cancelled_workflow);
+}
+
+fn presents(request: &Recorded) -> bool {
+    !request.tool_names().iter().any(|tool| ["new_answer", "vote"].contains(tool))
+}
+
+/// Three agents that first run a command with children, then answer and vote.
+fn cancelled_run(round: usize) -> Result<(), String> {
+    let rng = &mut Rng::with_seed(SEED + 55_555 + round as u64);
+    let mark = mark(rng);
+    let command = format!("sleep {mark} & setsid sleep {mark} & sleep 0.0{}", rng.u32(1..=6));
+    let script = Script::from_fn(move |request: &Recorded| {
+        let has_tool = request.tool_names().contains(&"run_command");
+        let ran = request.messages().iter().any(|message| message["role"] == "tool");
+        let reply = if has_tool && !ran {
+            Reply::call("run_command", &json!({ "command": command }))
+        } else {
+            Parliament::default().reply(request)
+        };
+        // It never ends by itself.
+        let moment = Duration::from_millis(3 + (request.seq() as u64 * 7) % 11);
+        Action::after(if presents(request) { LIMIT } else { moment }, reply)
+    });
+    let scene = Scene::with(3, script, |team| {
+        team.every_backend("enable_mcp_command_line", true).every_backend("cwd", "here")
+    });
+    let running = scene.command(&["--json", "--take-ops", "task"]).open_stdin().spawn();
+    let facts = rng.usize(2..=70);
+    let presented = || scene.server.requests().iter().any(presents);
+    wait::until(LIMIT, || facts_of(&scene.althing) >= facts || presented());
+    let asked = Instant::now();
+    running.write_stdin("{\"op\": \"cancel\", \"task\": \"r1\"}\n");
+    let output = running.wait(LIMIT);
+    let took = asked.elapsed();
+    let requests = scene.server.request_count();
+    let complain = |what: String| {
+        format!("round {round}, cancelled after {facts} facts: {what}\n{}{}", output.stdout, output.stderr)
+    };
+    nobody_left(&mark, CANCELLED).map_err(complain)?;
+    ensure(output.code == Some(4), || complain(format!("exit {:?}", output.code)))?;
+    ensure(took < CANCELLED + GONE, || complain(format!("it took {took:?}")))?;
+    let events = scene.althing.events();
+    nothing_begins_after_the_cancel(&events).map_err(complain)?;
+    let result: Value = serde_json::from_str(&output.stdout).map_err(|error| complain(error.to_string()))?;
+    ensure(result["status"] == "cancelled", || complain("the result says otherwise".into()))?;
+    // What was answered by then is in the log, and in the result.
+    let answers = items(&events, "answer").len() as u64;
+    let agents = result["coordination_summary"]["agents"].as_array().cloned().unwrap_or_default();
+    let told: u64 = agents.iter().filter_map(|agent| agent["answers"].as_u64()).sum();
+    ensure(told == answers, || complain(format!("{answers} answers in the log, {told} in the result")))?;
+    run(&scene.althing, &["resume", &newest(&scene.althing)]);
+    ensure(scene.server.request_count() == requests, || complain("a model was asked afterwards".into()))
+}
+
+#[test]
+fn a_run_cancelled_at_any_moment_ends_everyone_asks_nobody_more_and_keeps_what_it_has() {
+    in_parallel(3, 0..scale(10, 500), cancelled_run);
+}
