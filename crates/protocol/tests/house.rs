@@ -78,6 +78,70 @@ fn no_crate_depends_on_a_sibling() {
     }
 }
 
+/// Whether one of the ways that a licence expression offers is among those allowed.
+fn any_of<'a>(words: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>, allowed: &[&str]) -> bool {
+    let mut fine = all_of(words, allowed);
+    while words.next_if_eq(&"OR").is_some() {
+        fine |= all_of(words, allowed);
+    }
+    fine
+}
+
+fn all_of<'a>(words: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>, allowed: &[&str]) -> bool {
+    let mut fine = true;
+    loop {
+        fine &= if words.next_if_eq(&"(").is_some() {
+            let inside = any_of(&mut *words, allowed);
+            words.next_if_eq(&")").is_some() && inside
+        } else {
+            words.next().is_some_and(|licence| allowed.contains(&licence))
+        };
+        // An exception allows more than the licence does.
+        if words.next_if_eq(&"WITH").is_some() {
+            words.next();
+        }
+        if words.next_if_eq(&"AND").is_none() {
+            return fine;
+        }
+    }
+}
+
+/// What `cargo deny` checks too, with the known holes; this much needs no network and no other program.
+#[test]
+fn everything_we_depend_on_is_licensed_and_comes_from_where_deny_toml_says() {
+    let rules = std::fs::read_to_string(root().join("deny.toml")).unwrap();
+    let list = rules.split("\nallow = [").nth(1).unwrap().split(']').next().unwrap();
+    let allowed: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
+    let banned: Vec<&str> =
+        rules.split("{ name = \"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert!(allowed.contains(&"MIT") && banned.contains(&"openssl"), "{allowed:?} {banned:?}");
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--offline",
+            "--filter-platform",
+            "x86_64-unknown-linux-gnu",
+        ])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    assert!(packages.len() > 100, "everything is looked at");
+    for package in packages {
+        let name = package["name"].as_str().unwrap();
+        assert!(!banned.contains(&name), "{name} is banned");
+        let Some(source) = package["source"].as_str() else { continue };
+        assert_eq!(source, "registry+https://github.com/rust-lang/crates.io-index", "{name}");
+        let licence = package["license"].as_str().unwrap_or_default();
+        let spaced = licence.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
+        let mut words = spaced.split_whitespace().peekable();
+        assert!(any_of(&mut words, &allowed) && words.next().is_none(), "{name}: {licence}");
+    }
+}
+
 fn sources(dir: &Path, found: &mut BTreeSet<PathBuf>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -109,23 +173,50 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
 }
 
-#[test]
-fn every_promise_names_tests_that_exist() {
+/// The tests that a text names.
+fn tests_in(text: &str) -> Vec<&str> {
+    let is_test =
+        |word: &&str| word.len() > 20 && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    quoted(text).filter(is_test).collect()
+}
+
+/// All our code, to look for tests in.
+fn code() -> String {
     let mut files = BTreeSet::new();
     sources(&root().join("crates"), &mut files);
-    let code: String = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
-    let promises = std::fs::read_to_string(root().join("docs/promises.md")).unwrap();
+    files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect()
+}
+
+fn all_exist(page: &str, tests: &[&str], code: &str) {
+    for test in tests {
+        assert!(code.contains(&format!("fn {test}(")), "{page} names `{test}`, which does not exist");
+    }
+}
+
+#[test]
+fn every_promise_names_tests_that_exist() {
+    let (page, code) = ("docs/promises.md", code());
+    let promises = std::fs::read_to_string(root().join(page)).unwrap();
     for promise in promises.split("\n**").skip(1) {
-        let is_test =
-            |word: &&str| word.len() > 20 && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        let tests: Vec<&str> = quoted(promise).filter(is_test).collect();
+        let tests = tests_in(promise);
         assert!(!tests.is_empty(), "nothing holds this promise: {promise}");
-        for test in tests {
-            assert!(
-                code.contains(&format!("fn {test}(")),
-                "docs/promises.md names `{test}`, which does not exist"
-            );
-        }
+        all_exist(page, &tests, &code);
+    }
+}
+
+#[test]
+fn every_danger_has_its_row_and_names_tests_that_exist() {
+    let (page, code) = ("docs/reliability.md", code());
+    let text = std::fs::read_to_string(root().join(page)).unwrap();
+    let dangers = [('D', 9), ('A', 8), ('S', 15)];
+    for danger in dangers.into_iter().flat_map(|(kind, last)| (1..=last).map(move |n| format!("{kind}{n}"))) {
+        let row = text.lines().find(|line| line.starts_with(&format!("| {danger} |")));
+        let row = row.unwrap_or_else(|| panic!("{page} has no row for {danger}"));
+        assert_eq!(row.split('|').count(), 7, "{danger} has another number of columns");
+        let tests = tests_in(row);
+        // The long life is a script's.
+        assert!(!tests.is_empty() || danger == "D9", "nothing tries {danger}");
+        all_exist(page, &tests, &code);
     }
 }
 
