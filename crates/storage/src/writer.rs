@@ -9,7 +9,7 @@ use crate::log::Log;
 use crate::names::task_file;
 use crate::reader::LogIndex;
 use crate::saver::Saver;
-use althing_protocol::{Checkpoint, Event, Journal, JournalError, JournalReader, Seq, TaskId};
+use althing_protocol::{Checkpoint, Event, Journal, JournalError, JournalReader, TaskId};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -49,11 +49,6 @@ impl SessionWriter {
     /// Where the files of a task are kept.
     pub fn task_dir(&self, task: &TaskId) -> PathBuf {
         self.dir.join("tasks").join(task.as_str())
-    }
-
-    /// The last event that is durable; 0 before the first.
-    pub fn last_seq(&self) -> Seq {
-        self.log.last()
     }
 
     /// Writes the last checkpoint and lets go of the lock. Dropping does the same and keeps quiet about errors; the

@@ -44,11 +44,6 @@ impl Editor {
         self.text.is_empty()
     }
 
-    /// Whether it is a single line.
-    pub fn is_single_line(&self) -> bool {
-        !self.text.contains('\n')
-    }
-
     /// The text up to the cursor.
     pub fn before(&self) -> &str {
         self.text.get(..self.cursor).unwrap_or_default()

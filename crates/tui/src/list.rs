@@ -157,17 +157,6 @@ impl Scroll {
         self.pending = 0;
     }
 
-    /// Whether the end is in view.
-    pub fn is_at_end(&self) -> bool {
-        self.top.is_none()
-    }
-
-    /// Goes to an item.
-    pub fn go_to(&mut self, item: usize) {
-        self.top = Some((item, 0));
-        self.pending = 0;
-    }
-
     /// Selects an item and brings it into view.
     pub fn select(&mut self, item: usize) {
         self.selected = Some(item);

@@ -145,11 +145,6 @@ impl Coordination {
         self.state.result.as_ref()
     }
 
-    /// Whether a shutdown has stopped it for now.
-    pub fn is_halted(&self) -> bool {
-        self.state.halted
-    }
-
     /// What the run is to do and with whom.
     pub fn spec(&self) -> &RunSpec {
         &self.state.spec

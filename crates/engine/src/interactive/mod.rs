@@ -126,11 +126,6 @@ impl InteractiveSession {
         &self.modes
     }
 
-    /// Whether a shutdown has stopped it for now.
-    pub fn is_halted(&self) -> bool {
-        self.halted
-    }
-
     /// The messages that wait for their turn: the facts that accepted them, and what they say.
     pub fn queued(&self) -> impl Iterator<Item = (Seq, &str)> {
         self.queue.iter().map(|message| (message.seq, message.text.as_str()))

@@ -141,11 +141,6 @@ impl WorkflowExecutor {
         self.status.is_final()
     }
 
-    /// Whether a task belongs to it.
-    pub fn owns(&self, task: &TaskId) -> bool {
-        *task == self.task || self.tasks.contains_key(task)
-    }
-
     /// What a program's attempt runs, and the conversation of its own that it goes on with.
     pub fn program(&self, key: &ProgramKey) -> Option<(&ProgramSpec, Option<&str>)> {
         let leaf = self.tasks.get(&key.task)?;
