@@ -8,17 +8,10 @@ import asyncio
 import json
 import sys
 
-import httpx2
-from mcp import Client, StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
+from mcp import Client
 
-
-def transport():
-    if sys.argv[1] == "stdio":
-        return StdioServerParameters(command=sys.argv[2], args=sys.argv[3:])
-    url, token = sys.argv[2:4]
-    headers = {"Authorization": f"Bearer {token}"}
-    return streamable_http_client(url, http_client=httpx2.AsyncClient(headers=headers, timeout=30))
+sys.dont_write_bytecode = True  # Nothing is left among the sources.
+from transport import transport
 
 
 async def use(mode):

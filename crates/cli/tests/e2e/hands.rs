@@ -31,6 +31,17 @@ fn project(scene: &Scene) -> std::path::PathBuf {
     project.canonicalize().unwrap()
 }
 
+/// An agent that writes this to a file of the project; the project, and the option that opens it for writing.
+fn writer(file: &'static str, text: &'static str) -> (Scene, std::path::PathBuf, String) {
+    let script = Script::from_fn(move |request| {
+        once(request, "write_file", &write(&project_of(request).join(file), text))
+    });
+    let scene = Scene::new(1, script);
+    let project = project(&scene);
+    let path = format!("{}:rw", project.display());
+    (scene, project, path)
+}
+
 /// What the tools said in answer to a request's calls.
 fn told(request: &Recorded) -> String {
     let texts = request.messages().iter().filter(|message| message["role"] == "tool");
@@ -84,15 +95,7 @@ fn only_the_presenter_can_write_to_a_writable_context_path_and_what_it_wrote_is_
 // spec: modes/context-path-write-access-in-quick-mode/single-agent-with-refinement-off-and-write-context-paths
 #[test]
 fn a_quick_single_agent_writes_while_it_works_and_makes_no_further_call() {
-    let scene = Scene::new(
-        1,
-        Script::from_fn(|request| {
-            let project = project_of(request);
-            once(request, "write_file", &write(&project.join("direct.txt"), "now\n"))
-        }),
-    );
-    let project = project(&scene);
-    let path = format!("{}:rw", project.display());
+    let (scene, project, path) = writer("direct.txt", "now\n");
     let output = scene.run(&["--quick", "--context-path", &path, "task"]).expect_code(0);
     assert_eq!(std::fs::read_to_string(project.join("direct.txt")).unwrap(), "now\n");
     assert_eq!(scene.server.request_count(), 2, "the tool call and the answer, no presentation");
@@ -144,15 +147,7 @@ fn a_run_that_wrote_nothing_says_nothing_of_it_and_one_with_read_only_paths_cann
 
 #[test]
 fn what_a_run_changed_is_seen_and_undone_on_the_screen() {
-    let scene = Scene::new(
-        1,
-        Script::from_fn(|request| {
-            let project = project_of(request);
-            once(request, "write_file", &write(&project.join("old.txt"), "changed by the run\n"))
-        }),
-    );
-    let project = project(&scene);
-    let path = format!("{}:rw", project.display());
+    let (scene, project, path) = writer("old.txt", "changed by the run\n");
     let command = scene.althing.again().args(["--config", "team.yaml", "--quick", "--context-path", &path]);
     let mut terminal = command.arg("task").terminal(120, 40);
     let screen = terminal.wait_for("Files written to context paths:", LIMIT);
@@ -170,15 +165,7 @@ fn what_a_run_changed_is_seen_and_undone_on_the_screen() {
 
 #[test]
 fn what_a_run_changed_can_be_undone_and_not_over_somebody_elses_change() {
-    let scene = Scene::new(
-        1,
-        Script::from_fn(|request| {
-            let project = project_of(request);
-            once(request, "write_file", &write(&project.join("old.txt"), "changed by the run\n"))
-        }),
-    );
-    let project = project(&scene);
-    let path = format!("{}:rw", project.display());
+    let (scene, project, path) = writer("old.txt", "changed by the run\n");
     scene.run(&["--quick", "--context-path", &path, "task"]).expect_code(0);
     let session = scene.session().file_name().unwrap().to_string_lossy().into_owned();
     let file = project.join("old.txt");

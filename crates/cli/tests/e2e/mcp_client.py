@@ -7,18 +7,13 @@ Prints one JSON object with what it saw.
 import asyncio
 import json
 import sys
+from pathlib import Path
 
-import httpx2
-from mcp import Client, StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
+from mcp import Client
 
-
-def transport():
-    if sys.argv[1] == "stdio":
-        return StdioServerParameters(command=sys.argv[2], args=sys.argv[3:])
-    url, token = sys.argv[2:4]
-    headers = {"Authorization": f"Bearer {token}"}
-    return streamable_http_client(url, http_client=httpx2.AsyncClient(headers=headers, timeout=60))
+sys.dont_write_bytecode = True  # Nothing is left among the sources.
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "mcp" / "tests"))
+from transport import transport
 
 
 async def main():
