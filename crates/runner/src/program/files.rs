@@ -7,9 +7,16 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Files that were made, with what was there before.
+/// Files that were made, and whether something was there before. That waits beside them meanwhile, under another name: it
+/// may be the user's own, and a process that is killed puts nothing back. The next start does.
 #[derive(Debug, Default)]
-pub(crate) struct MadeFiles(Vec<(PathBuf, Option<Vec<u8>>)>);
+pub(crate) struct MadeFiles(Vec<(PathBuf, Before)>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    Nothing,
+    Aside,
+}
 
 impl MadeFiles {
     /// Makes them. Settings in JSON that are there already are added to.
@@ -25,18 +32,23 @@ impl MadeFiles {
         if let Some(parent) = file.path.parent() {
             std::fs::create_dir_all(parent)?;
         }
-        let before = match file.path.symlink_metadata() {
-            Ok(data) if data.is_file() => Some(std::fs::read(&file.path)?),
+        let aside = aside(&file.path);
+        if aside.symlink_metadata().is_ok() {
+            // Left by a process that was killed.
+            std::fs::rename(&aside, &file.path)?;
+        }
+        let (text, before) = match file.path.symlink_metadata() {
+            Ok(data) if data.is_file() => {
+                let text = added(&std::fs::read(&file.path)?, &file.text)?;
+                std::fs::rename(&file.path, &aside)?;
+                (text, Before::Aside)
+            }
             Ok(_) => return Err(io::Error::other("it is not a file")),
-            Err(_) => None,
+            Err(_) => (file.text.clone(), Before::Nothing),
         };
-        let text = match &before {
-            Some(before) => added(before, &file.text)?,
-            None => file.text.clone(),
-        };
-        write(&file.path, text.as_bytes())?;
+        // Noted before it is written: what is half made is unmade, too.
         self.0.push((file.path.clone(), before));
-        Ok(())
+        write(&file.path, text.as_bytes())
     }
 }
 
@@ -44,8 +56,8 @@ impl Drop for MadeFiles {
     fn drop(&mut self) {
         for (path, before) in self.0.drain(..).rev() {
             let _ = match before {
-                Some(before) => write(&path, &before),
-                None => std::fs::remove_file(&path),
+                Before::Aside => std::fs::rename(aside(&path), &path),
+                Before::Nothing => std::fs::remove_file(&path),
             };
             // Only if it is empty, so only if we made it or nobody misses it.
             let _ = path.parent().map(std::fs::remove_dir);
@@ -53,9 +65,15 @@ impl Drop for MadeFiles {
     }
 }
 
-/// As a new file in place of the old, so that nothing is written through a link.
+/// Where what was there waits.
+fn aside(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".before-althing");
+    path.with_file_name(name)
+}
+
+/// As a new file, so that nothing is written through a link.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let _ = std::fs::remove_file(path);
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(bytes)
 }
 
@@ -97,6 +115,20 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&new).unwrap(), "rule");
         drop(made);
         assert_eq!(std::fs::read_to_string(&old).unwrap(), r#"{"theme":"dark","servers":{"x":1}}"#);
+        assert_eq!(std::fs::read_dir(dir.path().join("a")).unwrap().count(), 1);
         assert!(!dir.path().join("b").exists());
+    }
+
+    #[test]
+    fn what_a_killed_process_did_not_put_back_the_next_one_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("settings.json");
+        let own = "{ \"theme\": \"dark\" } // the user's own words";
+        std::fs::write(&path, own).unwrap();
+        let files = [MadeFile { path: path.clone(), text: r#"{"servers":{"y":2}}"#.to_owned() }];
+        std::mem::forget(MadeFiles::make(&files).unwrap());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), r#"{"servers":{"y":2}}"#);
+        drop(MadeFiles::make(&files).unwrap());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), own);
     }
 }
