@@ -239,12 +239,12 @@ pub enum Command {
         #[command(subcommand)]
         action: WorkflowAction,
     },
-    /// Put back the context-path files that a run changed, or only show what it changed
+    /// Put back the files that a run changed in context paths, or a conversation's agent in its project
     Undo {
-        /// Which run: `<session>.<run>`, or a session for its last run
+        /// Which run: `<session>.<run>`, `<session>.c1` for the agent itself, or a session for what changed files last
         #[arg(value_name = "RUN")]
         run: String,
-        /// Show what the run changed as a diff, and change nothing
+        /// Show what was changed as a diff, and change nothing
         #[arg(long)]
         diff: bool,
     },

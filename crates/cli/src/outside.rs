@@ -142,8 +142,11 @@ impl Outside for Machine {
         Ok(file.display().to_string())
     }
 
-    fn undo(&self, run: &TaskId) -> Result<String, String> {
-        let report = althing_storage::undo(&self.run_dir(run)).map_err(|error| error.to_string())?;
+    fn undo(&self, run: Option<&TaskId>) -> Result<String, String> {
+        let session = self.state_dir.join("sessions").join(self.session.as_str());
+        let last = || althing_storage::last_changed(&session).ok_or("nothing in this session changed a file");
+        let run = run.cloned().map_or_else(last, Ok)?;
+        let report = althing_storage::undo(&self.run_dir(&run)).map_err(|error| error.to_string())?;
         let count = report.restored.len() + report.removed.len();
         Ok(format!("{} put back", crate::show::count(count as u64, "file")))
     }

@@ -48,7 +48,7 @@ pub use checkpoint::{CheckpointFold, rebuild_checkpoint};
 pub use confine::{Below, ConfinedDir, read_below};
 pub use context::{
     Content, ContextSnapshot, Reviewed, UndoError, UndoLimits, UndoReach, UndoReport, WRITES_FILE, footer,
-    keep_list, review, undo,
+    keep_list, last_changed, review, undo,
 };
 pub use disk::{Disk, DiskFile, DiskLock, Kind, Lock, OpenMode};
 pub use error::StorageError;

@@ -328,7 +328,7 @@ impl Loop {
                     Err(reason) => self.app.notify(reason),
                 },
                 Effect::Undo(run) => {
-                    let done = self.aside(move |outside| outside.undo(&run)).await?;
+                    let done = self.aside(move |outside| outside.undo(run.as_ref())).await?;
                     self.app.notify(done.unwrap_or_else(|reason| reason));
                 }
                 Effect::Bell => {

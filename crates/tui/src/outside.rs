@@ -67,8 +67,8 @@ pub trait Outside: Send + Sync {
         Err("a config cannot be written here".into())
     }
 
-    /// Puts back the files that a run changed. Gives what was done, for people.
-    fn undo(&self, _run: &TaskId) -> Result<String, String> {
+    /// Puts back the files that a run changed; without one, those that were changed last in this session. Gives what was done, for people.
+    fn undo(&self, _run: Option<&TaskId>) -> Result<String, String> {
         Err("undo is not available here: use `althing undo`".into())
     }
 

@@ -250,7 +250,7 @@ fn carry_out(engine: &Arc<dyn Engine>, app: &mut App, effects: Vec<Effect>) -> i
                     print("The session has ended: nothing more can be asked of it.")?;
                 }
             }
-            Effect::Undo(run) => print(&app.outside.undo(&run).unwrap_or_else(|reason| reason))?,
+            Effect::Undo(run) => print(&app.outside.undo(run.as_ref()).unwrap_or_else(|reason| reason))?,
             Effect::WriteConfig => print(&app.outside.write_config().unwrap_or_else(|reason| reason))?,
             Effect::Leave(exit) => return Ok(Some(exit)),
             Effect::Copy(_)

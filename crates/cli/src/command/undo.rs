@@ -19,11 +19,13 @@ pub fn run(
         Failure::usage(format!("there are no sessions in {}", dir.display()))
             .hint("--state-dir names another place")
     })?;
-    let (session, task) = run.split_once('.').unwrap_or((run, "r1"));
+    let (session, task) = run.split_once('.').map_or((run, None), |(session, task)| (session, Some(task)));
     let session = SessionId::new(session);
     // Says so in words if there is no such session.
     state.read(&session)?;
-    let run_dir = state.session_dir(&session).join("tasks").join(TaskId::from(task).as_str());
+    let task = task.map(TaskId::from).or_else(|| althing_storage::last_changed(&state.session_dir(&session)));
+    let task = task.ok_or_else(|| Failure::usage(format!("nothing in session {session} changed a file")))?;
+    let run_dir = state.session_dir(&session).join("tasks").join(task.as_str());
     if only_show {
         return review(&run_dir);
     }

@@ -51,7 +51,7 @@ impl Places {
             context: context.clone(),
             state_dir: Some(self.state_dir.clone()),
         };
-        let files = FileHost::open(&policy, ToolSet::All).map_err(|error| error.to_string())?;
+        let files = FileHost::undoable(&policy, ToolSet::All, dir).map_err(|error| error.to_string())?;
         let files = Arc::new(files);
         let mut hosts: Vec<Arc<dyn ToolHost>> = Vec::new();
         // A program reads and writes files by itself.

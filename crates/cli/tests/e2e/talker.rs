@@ -65,6 +65,32 @@ fn the_agent_looks_at_the_project_and_edits_a_file_of_it() {
     assert_eq!(file("notes/new.md"), "blue it is\n", "{told:?}");
 }
 
+#[test]
+fn what_the_agent_changed_is_reviewed_and_undone_and_nothing_else_is() {
+    let scene = scene(
+        |_| {
+            vec![
+                ("edit_file", json!({"path": "src/paint.txt", "old": "red", "new": "blue"})),
+                ("write_file", json!({"path": "notes/new.md", "content": "blue it is\n"})),
+            ]
+        },
+        &json!({}),
+    );
+    let paint = scene.althing.file("src/paint.txt", "colour: red\n");
+    chat(&scene, &[]).expect_code(0);
+    let mine = scene.althing.file("notes/mine.md", "a person's\n");
+    let session = scene.session_id();
+    let undo = |args: &[&str]| scene.althing.again().args(["undo"]).args(args).spawn().wait(LIMIT);
+    let shown = undo(&[&session, "--diff"]).expect_code(0).stdout;
+    assert!(shown.contains("-colour: red\n+colour: blue\n") && shown.contains("+blue it is\n"), "{shown}");
+    let undone = undo(&[&format!("{session}.c1")]).expect_code(0).stdout;
+    assert!(undone.contains("2 files put back"), "{undone}");
+    assert_eq!(std::fs::read_to_string(&paint).unwrap(), "colour: red\n");
+    assert!(mine.exists() && !mine.with_file_name("new.md").exists());
+    let again = undo(&[&session]).expect_code(1).stderr;
+    assert!(again.contains("undone already"), "{again}");
+}
+
 // spec: interactive/interactive-agent-system-prompt/no-coordination-tools
 #[test]
 fn the_agent_cannot_leave_the_project_nor_touch_what_nobody_writes_there() {

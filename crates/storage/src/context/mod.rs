@@ -1,5 +1,6 @@
 //! The run's context paths: what was there, what a run changed, and how to put it back.
 
+mod diary;
 mod footer;
 mod ledger;
 mod preimages;
@@ -9,6 +10,7 @@ mod state;
 mod turn;
 mod undo;
 
+pub(crate) use diary::Diary;
 pub use footer::{WRITES_FILE, footer, keep_list};
 pub(crate) use ledger::Ledger;
 pub use preimages::{UndoLimits, UndoReach};
@@ -16,4 +18,4 @@ pub use review::{Content, Reviewed, review};
 pub use snapshot::ContextSnapshot;
 pub(crate) use state::digest;
 pub(crate) use turn::Turn;
-pub use undo::{UndoError, UndoReport, undo};
+pub use undo::{UndoError, UndoReport, last_changed, undo};

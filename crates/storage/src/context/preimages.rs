@@ -139,6 +139,14 @@ impl Preimages {
         Some((dir, kind))
     }
 
+    /// Forgets the pre-image of one file, if there is one.
+    pub(crate) fn forget(&self, root: usize, path: &Path) -> io::Result<()> {
+        match self.find(root, path) {
+            Some((dir, _)) => dir.remove_tree(split(path).1),
+            None => Ok(()),
+        }
+    }
+
     /// Keeps the pre-image of one file, durably, unless there is one.
     pub(crate) fn keep_one(&self, root: usize, path: &Path, from: &ConfinedDir) -> io::Result<()> {
         if self.find(root, path).is_some() {

@@ -59,6 +59,13 @@ impl Tracked {
         self.entries.get(at)
     }
 
+    /// Takes one more entry in, in its place; one that is there already stays.
+    pub(crate) fn note(&mut self, entry: Entry) {
+        if let Err(at) = self.entries.binary_search_by(|known| by_bytes(&known.path, &entry.path)) {
+            self.entries.insert(at, entry);
+        }
+    }
+
     /// A path as it is told.
     pub(crate) fn tell(&self, path: &Path) -> String {
         let shown = text_path(&self.shown);
@@ -96,8 +103,8 @@ impl Tracked {
 }
 
 impl ContextSnapshot {
-    /// Looks at every file in those of the context paths that are writable. Paths that are not there are left out.
-    pub fn take(paths: &[ContextPath], state_dir: Option<&Path>) -> Result<Self, StorageError> {
+    /// The writable ones of the context paths, with nothing in them. Paths that are not there are left out.
+    pub(crate) fn unlooked(paths: &[ContextPath]) -> Self {
         let mut roots = Vec::new();
         for (number, path) in paths.iter().enumerate().filter(|(_, path)| path.writable) {
             let shown = Path::new(&path.path);
@@ -105,8 +112,13 @@ impl ContextSnapshot {
                 roots.push(Tracked::empty(number, shown, &real));
             }
         }
+        Self { roots, state: None }
+    }
+
+    /// Looks at every file in those of the context paths that are writable. Paths that are not there are left out.
+    pub fn take(paths: &[ContextPath], state_dir: Option<&Path>) -> Result<Self, StorageError> {
         let state = state_dir.and_then(|dir| std::fs::canonicalize(dir).ok()).map(|dir| path_text(&dir));
-        let mut snapshot = Self { roots, state };
+        let mut snapshot = Self { state, ..Self::unlooked(paths) };
         let entries = snapshot.look()?;
         for (root, entries) in snapshot.roots.iter_mut().zip(entries) {
             root.entries = entries;

@@ -7,11 +7,11 @@
 use super::preimages::Preimages;
 use super::snapshot::{ContextSnapshot, Tracked};
 use super::state::{After, State, digest};
-use crate::confine::{ConfinedDir, Kind};
+use crate::confine::{ConfinedDir, Kind, is_change};
 use crate::error::StorageError;
 use crate::manifest::{path_text, text_path};
 use crate::workspace::{keep_time, split};
-use althing_protocol::FileChange;
+use althing_protocol::{FileChange, TaskId};
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -120,8 +120,40 @@ pub fn undo(run_dir: &Path) -> Result<UndoReport, UndoError> {
         put_back(&preimages, step)?;
         report.restored.push(step.path());
     }
+    settle(&steps)?;
     preimages.write("undone", &true)?;
     Ok(report)
+}
+
+/// Makes what was put back durable: only then it is done.
+fn settle(steps: &[Step<'_>]) -> Result<(), StorageError> {
+    let mut dirs = BTreeSet::new();
+    for step in steps.iter().filter(|step| dirs.insert((step.after.root, split(&step.after.path).0))) {
+        let dir = step.root.open().and_then(|root| root.enter(split(&step.after.path).0));
+        match dir {
+            Ok(dir) => {
+                dir.readable().and_then(|dir| Ok(rustix::fs::fsync(dir)?)).map_err(step.io("make durable"))?
+            }
+            // It was the run's, and went with its last file.
+            Err(error) if is_change(&error) => {}
+            Err(error) => return Err(step.io("reach")(error)),
+        }
+    }
+    Ok(())
+}
+
+/// The task of a session that changed files last, of those that are not undone where there are any; None where none did.
+pub fn last_changed(session_dir: &Path) -> Option<TaskId> {
+    let tasks = std::fs::read_dir(session_dir.join("tasks")).ok()?;
+    let changed = tasks.filter_map(Result::ok).filter_map(|task| {
+        let preimages = Preimages::of(&task.path());
+        let after = preimages.read::<Vec<After>>("after").ok()??;
+        let at = std::fs::metadata(preimages.dir.join("after")).and_then(|data| data.modified()).ok()?;
+        let undone = preimages.read::<bool>("undone").ok()?.is_some();
+        let name = task.file_name().into_string().ok()?;
+        (!after.is_empty()).then_some((!undone, at, name))
+    });
+    changed.max().map(|(.., name)| TaskId::from(name.as_str()))
 }
 
 /// What is to be done; refused if a file is not what the run left.

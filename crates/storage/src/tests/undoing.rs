@@ -2,7 +2,8 @@
 
 use super::places::{Setting, call, put};
 use super::yard::{tree, write};
-use crate::{Content, UndoError, UndoReach, review, undo};
+use crate::{Content, FileHost, FilePolicy, ToolSet, UndoError, UndoReach, last_changed, review, undo};
+use althing_protocol::ContextAccess;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::fs;
@@ -202,4 +203,73 @@ async fn an_interrupted_beginning_is_begun_again() {
     place.close_context().await.unwrap();
     undo(&setting.run).unwrap();
     assert_eq!(setting.text("project/b.txt"), "b before\n");
+}
+
+/// The file tools of whoever is talked to, in a project where people work too.
+fn talker(setting: &Setting) -> FileHost {
+    let dir = setting.base.join("project/.althing/sessions/s/tasks/chat");
+    fs::create_dir_all(dir.join("workspace")).unwrap();
+    let policy = FilePolicy {
+        workspace: dir.join("workspace"),
+        context: setting.spec.context_paths.clone(),
+        state_dir: Some(setting.base.join("project/.althing")),
+        ..FilePolicy::default()
+    };
+    FileHost::undoable(&policy, ToolSet::All, &dir).unwrap()
+}
+
+fn does(host: &FileHost, tool: &str, arguments: &serde_json::Value) {
+    host.now(tool, &arguments.to_string(), ContextAccess::Writable).unwrap();
+}
+
+#[test]
+fn what_the_agent_that_is_talked_to_changed_is_put_back_and_what_people_changed_stays() {
+    let setting = Setting::writable();
+    let at = |path: &str| setting.base.join("project").join(path);
+    let (session, chat) = (setting.base.join("project/.althing/sessions/s"), "tasks/chat");
+    fs::create_dir(at("empty")).unwrap();
+    let host = talker(&setting);
+    assert_eq!(last_changed(&session), None);
+    let write_to = |host: &FileHost, path: &str, text: &str| {
+        does(host, "write_file", &json!({"path": setting.at(path), "content": text}));
+    };
+    write_to(&host, "project/src/a.txt", "by the agent");
+    write_to(&host, "project/empty/made/new.txt", "by the agent");
+    does(&host, "delete_file", &json!({"path": setting.at("project/b.txt")}));
+    fs::write(at("by-a-person.txt"), "mine").unwrap();
+    // A second process goes on where the first stopped.
+    let host = talker(&setting);
+    write_to(&host, "project/src/a.txt", "by the agent again");
+    assert_eq!(last_changed(&session), Some("chat".into()));
+    let changed: Vec<String> =
+        review(&session.join(chat)).unwrap().into_iter().map(|reviewed| reviewed.write.path).collect();
+    assert_eq!(
+        changed,
+        ["b.txt", "empty/made/new.txt", "src/a.txt"].map(|path| at(path).display().to_string())
+    );
+    let report = undo(&session.join(chat)).unwrap();
+    assert_eq!((report.restored.len(), report.removed.len()), (2, 1));
+    assert_eq!(fs::read_to_string(at("src/a.txt")).unwrap(), "a before\n");
+    assert_eq!(fs::read_to_string(at("b.txt")).unwrap(), "b before\n");
+    assert_eq!(fs::read_to_string(at("by-a-person.txt")).unwrap(), "mine");
+    assert!(at("empty").is_dir() && !at("empty/made").exists());
+    // What comes after an undo is undone by the next one, to what a person left meanwhile.
+    write_to(&host, "project/b.txt", "by the agent");
+    fs::write(at("b.txt"), "by a person").unwrap();
+    write_to(&host, "project/b.txt", "by the agent once more");
+    undo(&session.join(chat)).unwrap();
+    assert_eq!(fs::read_to_string(at("b.txt")).unwrap(), "by a person");
+    assert!(matches!(undo(&session.join(chat)), Err(UndoError::Done { .. })));
+}
+
+#[test]
+fn a_change_of_a_person_after_the_agents_is_not_undone() {
+    let setting = Setting::writable();
+    let file = setting.base.join("project/b.txt");
+    let host = talker(&setting);
+    does(&host, "edit_file", &json!({"path": file, "old": "before", "new": "after"}));
+    fs::write(&file, "by a person").unwrap();
+    let undone = undo(&setting.base.join("project/.althing/sessions/s/tasks/chat"));
+    assert!(matches!(undone, Err(UndoError::Changed { paths }) if paths == [file.display().to_string()]));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "by a person");
 }

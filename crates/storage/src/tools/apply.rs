@@ -40,6 +40,9 @@ pub(crate) fn apply_patch(job: &Job<'_>, args: &Args) -> Result<String, Refusal>
         job.about_to_change(&plan.spot)?;
     }
     commit(&plans)?;
+    for plan in &plans {
+        job.changed(&plan.spot)?;
+    }
     let told = plans.iter().map(|plan| plan.told.as_str()).filter(|told| !told.is_empty());
     Ok(told.collect::<Vec<_>>().join("\n"))
 }

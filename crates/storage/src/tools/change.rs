@@ -59,6 +59,7 @@ pub(crate) fn delete_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal>
     job.go_on()?;
     job.about_to_change(&spot)?;
     spot.dir.remove_file(name(&spot)?).map_err(Refusal::io("delete", &spot.shown))?;
+    job.changed(&spot)?;
     Ok(format!("Deleted {}.", spot.shown))
 }
 
@@ -85,10 +86,12 @@ fn put(job: &Job<'_>, spot: &Spot<'_>, bytes: &[u8]) -> Result<(), Refusal> {
     let failed = |e| Refusal::io("write", &spot.shown)(e);
     let name = name(spot)?;
     if spot.root.only.is_some() {
-        return in_place(&spot.dir, name, bytes).map_err(failed);
+        in_place(&spot.dir, name, bytes).map_err(failed)?;
+    } else {
+        let (dir, _) = make_missing(spot).map_err(failed)?;
+        dir.replace(name, bytes, spot.found.map(|found| found.mode)).map_err(failed)?;
     }
-    let (dir, _) = make_missing(spot).map_err(failed)?;
-    dir.replace(name, bytes, spot.found.map(|found| found.mode)).map_err(failed)
+    job.changed(spot)
 }
 
 /// Makes the directories that are missing on the way; says how many.

@@ -4,9 +4,11 @@ use super::args::Args;
 use super::job::{Job, Witness};
 use super::{apply, change, list, read, search, specs};
 use crate::access::{FilePolicy, Grants, LastLink, Refusal};
+use crate::context::Diary;
 use crate::error::StorageError;
 use crate::guidance::{Document, beginning};
 use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -47,10 +49,14 @@ impl Drop for GiveUp {
 }
 
 impl FileHost {
-    /// A host under a policy. Its changes to context paths leave no pre-images: [`crate::LocalPlace`] has a host whose
-    /// changes can be undone.
+    /// A host under a policy. Its changes to context paths leave no pre-images.
     pub fn open(policy: &FilePolicy, set: ToolSet) -> Result<Self, StorageError> {
         Self::watched(policy, set, None)
+    }
+
+    /// A host whose changes to context paths can be undone: what an undo needs of them is kept in `dir`.
+    pub fn undoable(policy: &FilePolicy, set: ToolSet, dir: &Path) -> Result<Self, StorageError> {
+        Self::watched(policy, set, Some(Arc::new(Diary::of(dir, &policy.context))))
     }
 
     pub(crate) fn watched(

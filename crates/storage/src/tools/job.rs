@@ -11,9 +11,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The largest file that is taken in whole, to be edited or written.
 pub(crate) const FILE_CAP: u64 = 8 << 20;
 
-/// Told before a file in a context path is changed, so that the change can be undone. An error means no.
+/// Told before a file in a context path is changed, so that the change can be undone, and after it was.
 pub(crate) trait Witness: Send + Sync {
+    /// An error means no.
     fn before_change(&self, spot: &Spot<'_>) -> Result<(), Refusal>;
+
+    /// An error is told; the change stays.
+    fn after_change(&self, spot: &Spot<'_>) -> Result<(), Refusal> {
+        let _ = spot;
+        Ok(())
+    }
 }
 
 pub(crate) struct Job<'a> {
@@ -98,10 +105,17 @@ impl<'a> Job<'a> {
 
     /// Tells the witness; to be called directly before the first change.
     pub(crate) fn about_to_change(&self, spot: &Spot<'_>) -> Result<(), Refusal> {
-        match (spot.root.ground, self.witness) {
-            (Ground::Context(_), Some(witness)) => witness.before_change(spot),
-            (Ground::Context(_) | Ground::Workspace | Ground::View, _) => Ok(()),
-        }
+        self.witness_of(spot).map_or(Ok(()), |witness| witness.before_change(spot))
+    }
+
+    /// Tells the witness; to be called when the change is in place.
+    pub(crate) fn changed(&self, spot: &Spot<'_>) -> Result<(), Refusal> {
+        self.witness_of(spot).map_or(Ok(()), |witness| witness.after_change(spot))
+    }
+
+    /// Whoever watches over changes there.
+    fn witness_of(&self, spot: &Spot<'_>) -> Option<&'a dyn Witness> {
+        self.witness.filter(|_| matches!(spot.root.ground, Ground::Context(_)))
     }
 }
 

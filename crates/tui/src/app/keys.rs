@@ -261,7 +261,7 @@ impl App {
                 }
             }
             KeyCode::Char('x') if run.is_live() => self.submit(Op::Cancel { task: id }),
-            KeyCode::Char('u') if run.result.is_some() => self.effects.push(Effect::Undo(id)),
+            KeyCode::Char('u') if run.result.is_some() => self.effects.push(Effect::Undo(Some(id))),
             KeyCode::Char('a') => self.open_question(),
             KeyCode::Enter => self.open_moment(),
             KeyCode::Char('c') => {

@@ -47,7 +47,7 @@ pub enum Effect {
     /// Write a starter config.
     WriteConfig,
     /// Put back what a run changed.
-    Undo(TaskId),
+    Undo(Option<TaskId>),
     /// Ring.
     Bell,
     /// Stop for now, as Ctrl+Z does.

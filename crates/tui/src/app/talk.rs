@@ -311,7 +311,7 @@ impl App {
                     let run = run.clone();
                     match key.code {
                         KeyCode::Char('d') => self.run_diff(&run),
-                        _ => self.effects.push(Effect::Undo(run)),
+                        _ => self.effects.push(Effect::Undo(Some(run))),
                     }
                 }
             }

@@ -111,7 +111,7 @@ fn commands_ask_for_what_they_say() {
     screen.say("/cancel");
     assert_eq!(screen.ops.last(), Some(&Op::Cancel { task: "r2".into() }));
     screen.say("/undo");
-    assert_eq!(screen.effects.last(), Some(&Effect::Undo("r2".into())));
+    assert_eq!(screen.effects.last(), Some(&Effect::Undo(None)));
     screen.say("/copy");
     assert!(matches!(screen.effects.last(), Some(Effect::Copy(text)) if text.contains("plan with 3 phases")));
     screen.say("/sessions");

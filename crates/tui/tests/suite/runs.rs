@@ -154,7 +154,7 @@ fn undo_is_one_key_at_the_final_answer() {
     screen.control('r');
     assert!(screen.shows("f final answer"));
     screen.press(KeyCode::Char('u'));
-    assert_eq!(screen.effects.last(), Some(&Effect::Undo("r1".into())));
+    assert_eq!(screen.effects.last(), Some(&Effect::Undo(Some("r1".into()))));
 }
 
 #[test]
