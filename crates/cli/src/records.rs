@@ -7,7 +7,7 @@ use althing_protocol::{
     Event, Fact, Item, PlanProgress, PlanRef, PlanRun, PlanStatus, PlanTask, RunResult, RunSpec, RunStatus,
     SessionId, TaskId, TaskSpec, Timestamp, Verdict,
 };
-use althing_storage::{Delivered, PlanError, PlanLock, PlanStore, Progress, ProjectError, StoredPlan};
+use althing_storage::{Delivered, PlanError, PlanLock, PlanStore, ProjectError, StoredPlan};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -115,17 +115,11 @@ impl Records {
 
     fn progressed(&self, plan: &PlanRef, progress: &PlanProgress) -> Result<(), PlanError> {
         let mut plan = PlanStore::of(&self.state_dir).load(&plan.path)?;
-        let status = match progress.status {
-            PlanStatus::Pending => Progress::Pending,
-            PlanStatus::InProgress => Progress::InProgress,
-            PlanStatus::Completed => Progress::Completed,
-            PlanStatus::Failed => Progress::Failed,
-        };
         let known = plan.progress(&progress.task);
-        if known.status == status && known.note == progress.note {
+        if known.status == progress.status && known.note == progress.note {
             return Ok(());
         }
-        plan.set(&progress.task, status, progress.note.clone())
+        plan.set(&progress.task, progress.status, progress.note.clone())
     }
 
     fn tell_of(&self, delivered: &Delivered, project: &Project) {
@@ -163,26 +157,16 @@ fn ended(project: &Project, result: &RunResult) -> Result<Delivered, ProjectErro
 
 /// A kept plan as a run carries it out.
 pub fn plan_run(plan: &StoredPlan) -> PlanRun {
-    let task = |task: &althing_storage::PlanTask| PlanTask {
-        id: task.id.clone(),
-        description: task.description.clone(),
-        depends_on: task.depends_on.clone(),
-        verification: task.verification.clone(),
-    };
-    let progress = |task: &althing_storage::PlanTask| {
+    let progress = |task: &PlanTask| {
         let known = plan.progress(&task.id);
-        let status = match known.status {
-            Progress::Pending => return None,
-            Progress::InProgress => PlanStatus::InProgress,
-            Progress::Completed => PlanStatus::Completed,
-            Progress::Failed => PlanStatus::Failed,
-        };
-        Some(PlanProgress { task: task.id.clone(), status, note: known.note })
+        let begun = known.status != PlanStatus::Pending;
+        begun.then(|| PlanProgress { task: task.id.clone(), status: known.status, note: known.note })
     };
     let tasks = &plan.plan().tasks;
     PlanRun {
         plan: plan.reference(),
-        tasks: tasks.iter().map(task).collect(),
+        tasks: tasks.clone(),
         progress: tasks.iter().filter_map(progress).collect(),
+        additions: plan.additions().map(str::to_owned),
     }
 }

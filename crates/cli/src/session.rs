@@ -22,7 +22,7 @@ use althing_protocol::{
 };
 use althing_runner::adapter::Adapters;
 use althing_runner::{AcceptedByUser, CliBackend, CliMember, Confinement, Starter};
-use althing_storage::{Keeper, SessionSummary, SessionWriter};
+use althing_storage::{Keeper, PlanError, SessionSummary, SessionWriter};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -313,12 +313,14 @@ fn plans(state_dir: PathBuf) -> KeepPlan {
 /// Reads plans that are to be carried out, as they are now.
 fn open_plan(state_dir: PathBuf) -> OpenPlan {
     Box::new(move |plan| {
-        let store = althing_storage::PlanStore::of(&state_dir);
-        let mut plan = store.load(&plan.path).map_err(|error| error.to_string())?;
-        if !plan.is_approved() {
-            plan.approve(None).map_err(|error| error.to_string())?;
+        let (store, failed) =
+            (althing_storage::PlanStore::of(&state_dir), |error: PlanError| error.to_string());
+        let mut stored = store.load(&plan.plan.path).map_err(failed)?;
+        if !stored.is_approved() || plan.additions.is_some() {
+            let additions = plan.additions.clone().or_else(|| stored.additions().map(str::to_owned));
+            stored.approve(additions).map_err(failed)?;
         }
-        Ok(plan_run(&plan))
+        Ok(plan_run(&stored))
     })
 }
 

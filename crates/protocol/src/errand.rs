@@ -34,6 +34,9 @@ pub struct PlanRun {
     /// How far they were when the run began: those that are not named had not begun.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub progress: Vec<PlanProgress>,
+    /// What was said when it was approved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub additions: Option<String>,
 }
 
 /// A task of a plan.
@@ -65,6 +68,16 @@ pub enum PlanStatus {
     Completed,
     /// It could not be done.
     Failed,
+}
+
+impl PlanStatus {
+    /// All of them, with the words that tools and files use.
+    pub const WORDS: [(&'static str, Self); 4] = [
+        ("pending", Self::Pending),
+        ("in_progress", Self::InProgress),
+        ("completed", Self::Completed),
+        ("failed", Self::Failed),
+    ];
 }
 
 /// How far a task of a plan is.

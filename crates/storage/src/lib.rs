@@ -59,8 +59,7 @@ pub use mask_stream::MaskedStream;
 pub use names::new_session_id;
 pub use place::{LocalPlace, PlaceOptions};
 pub use plans::{
-    MOST_TASKS, Plan, PlanError, PlanLock, PlanProblem, PlanStore, PlanTask, Progress, StoredPlan,
-    TaskProgress, plan_in,
+    MOST_TASKS, Plan, PlanError, PlanLock, PlanProblem, PlanStore, StoredPlan, TaskProgress, plan_in,
 };
 pub use project::{
     Delivered, DescribedPath, PathKind, ProjectEntry, ProjectError, ProjectHost, ProjectLock,

@@ -135,6 +135,9 @@ fn a_plan_is_made_shown_approved_with_a_remark_and_carried_out() {
     assert!(context.contains("also write a manual page"), "{context}");
     let tasks = runs[1]["data"]["spec"]["plan"]["tasks"].as_array().unwrap();
     assert!(tasks.iter().any(|task| task["id"] == "first-version"), "{tasks:?}");
+    let kept = plans[0].as_ref().unwrap().path().join("plan.json");
+    let kept: serde_json::Value = serde_json::from_slice(&std::fs::read(kept).unwrap()).unwrap();
+    assert_eq!((&kept["additions"], &kept["approved"]), (&"also write a manual page".into(), &true.into()));
 }
 
 #[test]

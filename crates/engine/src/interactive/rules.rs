@@ -249,7 +249,11 @@ impl InteractiveSession {
                 let mut launch = (**planned).clone();
                 launch.context = instructions.as_ref().map(|words| format!("The user adds: {words}"));
                 let team = &self.spec.team;
-                self.within_budget(launch::execution_of(team, &launch, plan, Consent::Person, self.lot())?)
+                let mut launch = launch::execution_of(team, &launch, plan, Consent::Person, self.lot())?;
+                if let Some(plan) = &mut launch.spec.plan {
+                    plan.additions.clone_from(instructions);
+                }
+                self.within_budget(launch)
             }
             _ => self.resolve(&Self::direct_launch(turn), &self.choice(turn), Consent::Person)?,
         };

@@ -122,7 +122,7 @@ pub fn execution_of(
     let mut context = launch.context.take().map(|context| context + "\n\n").unwrap_or_default();
     let steps = plan.final_answer.as_deref().unwrap_or_default();
     let carried = plan.plan.clone().zip(plan::plan_in(steps));
-    let carried = carried.map(|(plan, tasks)| PlanRun { plan, tasks, progress: Vec::new() });
+    let carried = carried.map(|(plan, tasks)| PlanRun { plan, tasks, progress: Vec::new(), additions: None });
     if let Some(carried) = &carried {
         let _ =
             write!(context, "The plan was made by run {}; it is kept in {}.", plan.run_id, carried.plan.path);

@@ -33,9 +33,9 @@ use std::time::Duration;
 pub type Backends = HashMap<AgentId, Arc<dyn Backend>>;
 /// Keeps the plan in a planning run's result, and says where it is; or why there is none.
 pub type KeepPlan = Box<dyn Fn(&RunResult) -> Result<PlanRef, String> + Send>;
-/// The plan that a run is to carry out, as it is on disk now: people may have changed it since it was made. The error says
-/// why it cannot be had.
-pub type OpenPlan = Box<dyn Fn(&PlanRef) -> Result<PlanRun, String> + Send>;
+/// The plan that a run is to carry out, as it is on disk now, approved: people may have changed it since it was made. The
+/// error says why it cannot be had.
+pub type OpenPlan = Box<dyn Fn(&PlanRun) -> Result<PlanRun, String> + Send>;
 /// Told of every fact once it is on disk, before it is shown and before anything is begun because of it.
 pub type Observer = Box<dyn FnMut(&Event) + Send>;
 /// Takes secrets out of what is written or shown.

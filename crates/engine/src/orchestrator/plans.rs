@@ -29,7 +29,7 @@ impl Session {
     pub(super) fn open_plan(&self, fact: &mut Fact) -> Option<Notice> {
         let Fact::TaskCreated { spec: TaskSpec::Run(spec), .. } = fact else { return None };
         let (plan, open) = (spec.plan.as_mut()?, self.parts.open_plan.as_ref()?);
-        match open(&plan.plan) {
+        match open(plan) {
             Ok(opened) => {
                 *plan = opened;
                 None

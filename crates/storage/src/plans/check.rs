@@ -1,6 +1,6 @@
 //! Whether a plan makes sense; everything that is wrong with it, at once.
 
-use super::plan::PlanTask;
+use althing_protocol::PlanTask;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The longest name of a task.

@@ -14,7 +14,7 @@ pub(crate) use check::problems;
 pub use parse::plan_in;
 pub(crate) use parse::task_of;
 pub(crate) use plan::ready;
-pub use plan::{MOST_TASKS, Plan, PlanTask, Progress, TaskProgress};
+pub use plan::{MOST_TASKS, Plan, TaskProgress};
 pub(crate) use show::list as show_list;
 pub use store::{PlanLock, PlanStore, StoredPlan};
 

@@ -4,7 +4,8 @@
 //! `success_criteria`, verification as a list or under `metadata`) are understood; what is not there is not made up.
 
 use super::PlanError;
-use super::plan::{Plan, PlanTask};
+use super::plan::Plan;
+use althing_protocol::PlanTask;
 use serde_json::Value;
 
 /// The longest answer in which a plan is looked for.

@@ -2,6 +2,7 @@
 
 use super::check;
 use super::{PlanError, PlanProblem};
+use althing_protocol::{PlanStatus, PlanTask};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -15,56 +16,11 @@ pub struct Plan {
     pub tasks: Vec<PlanTask>,
 }
 
-/// One task of a plan.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlanTask {
-    /// Its name in the plan.
-    pub id: String,
-    /// What to do.
-    pub description: String,
-    /// The tasks that must be done before it.
-    #[serde(default)]
-    pub depends_on: Vec<String>,
-    /// How one sees that it is done.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub verification: Option<String>,
-}
-
-/// Where a task stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Progress {
-    /// Nobody has begun it.
-    #[default]
-    Pending,
-    /// Somebody works on it.
-    InProgress,
-    /// It is done.
-    Completed,
-    /// It could not be done.
-    Failed,
-}
-
-impl Progress {
-    /// All of them, with the words that tools and files use.
-    pub const WORDS: [(&'static str, Self); 4] = [
-        ("pending", Self::Pending),
-        ("in_progress", Self::InProgress),
-        ("completed", Self::Completed),
-        ("failed", Self::Failed),
-    ];
-
-    /// The word for it.
-    pub fn word(self) -> &'static str {
-        Self::WORDS.iter().find(|(_, progress)| *progress == self).map_or("pending", |(word, _)| word)
-    }
-}
-
 /// How far a task is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskProgress {
     /// Where it stands.
-    pub status: Progress,
+    pub status: PlanStatus,
     /// What there is to say about it: a result, a reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -96,9 +52,9 @@ impl Plan {
 /// The tasks that can begin now: not begun, and all that they need is done.
 pub(crate) fn ready<'a>(tasks: &'a [PlanTask], stand: &Stand) -> Vec<&'a PlanTask> {
     let at = |id: &str| stand.get(id).map(|task| task.status).unwrap_or_default();
-    let done = |id: &String| at(id) == Progress::Completed;
+    let done = |id: &String| at(id) == PlanStatus::Completed;
     tasks
         .iter()
-        .filter(|task| at(&task.id) == Progress::Pending && task.depends_on.iter().all(done))
+        .filter(|task| at(&task.id) == PlanStatus::Pending && task.depends_on.iter().all(done))
         .collect()
 }

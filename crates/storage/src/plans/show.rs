@@ -1,6 +1,7 @@
 //! A plan for people.
 
-use super::plan::{PlanTask, Progress, Stand};
+use super::plan::Stand;
+use althing_protocol::{PlanStatus, PlanTask};
 use std::fmt::Write;
 
 /// The plan as Markdown, with a box per task.
@@ -20,10 +21,10 @@ pub(crate) fn list(tasks: &[PlanTask], stand: &Stand) -> String {
     for task in tasks {
         let progress = stand.get(&task.id).cloned().unwrap_or_default();
         let mark = match progress.status {
-            Progress::Pending => ' ',
-            Progress::InProgress => '~',
-            Progress::Completed => 'x',
-            Progress::Failed => '!',
+            PlanStatus::Pending => ' ',
+            PlanStatus::InProgress => '~',
+            PlanStatus::Completed => 'x',
+            PlanStatus::Failed => '!',
         };
         let _ = write!(text, "- [{mark}] **{}**: {}", task.id, one_line(&task.description));
         if !task.depends_on.is_empty() {

@@ -3,14 +3,14 @@
 //! Every file is replaced whole. `plan.json` may be edited by hand between planning and execution: it is checked again
 //! whenever it is read.
 
-use super::plan::{self, Plan, PlanTask, Progress, Stand, TaskProgress};
+use super::plan::{self, Plan, Stand, TaskProgress};
 use super::{PlanError, parse, show};
 use crate::disk::{Disk, DiskLock, Lock};
 use crate::error::StorageError;
 use crate::files::{Durability, create_dirs, replace};
 use crate::names::{is_plain, new_session_id};
 use crate::real::RealDisk;
-use althing_protocol::{PlanRef, Timestamp};
+use althing_protocol::{PlanRef, PlanStatus, PlanTask, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io;
@@ -168,7 +168,7 @@ impl StoredPlan {
 
     /// How many tasks are done, of how many.
     pub fn done(&self) -> (usize, usize) {
-        let is_done = |task: &&PlanTask| self.progress(&task.id).status == Progress::Completed;
+        let is_done = |task: &&PlanTask| self.progress(&task.id).status == PlanStatus::Completed;
         (self.plan.tasks.iter().filter(is_done).count(), self.plan.tasks.len())
     }
 
@@ -194,7 +194,7 @@ impl StoredPlan {
     }
 
     /// Says how far a task is; durable when it returns.
-    pub fn set(&mut self, task: &str, status: Progress, note: Option<String>) -> Result<(), PlanError> {
+    pub fn set(&mut self, task: &str, status: PlanStatus, note: Option<String>) -> Result<(), PlanError> {
         if self.plan.task(task).is_none() {
             return Err(PlanError::NoSuchTask { task: task.to_owned() });
         }
@@ -204,7 +204,7 @@ impl StoredPlan {
 
     /// What was under way when nobody is left to do it begins anew.
     pub fn take_back_unfinished(&mut self) -> Result<(), PlanError> {
-        let under_way = |task: &TaskProgress| task.status == Progress::InProgress;
+        let under_way = |task: &TaskProgress| task.status == PlanStatus::InProgress;
         if !self.stand.values().any(under_way) {
             return Ok(());
         }

@@ -8,10 +8,12 @@ mod specs;
 use crate::access::Refusal;
 use crate::confine::ConfinedDir;
 use crate::error::StorageError;
-use crate::plans::{PlanTask, Progress, TaskProgress};
+use crate::plans::TaskProgress;
 use crate::plans::{problems, ready, show_list, task_of};
 use crate::tools::Args;
-use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
+use althing_protocol::{
+    BoxFuture, ContextAccess, PlanStatus, PlanTask, ToolCall, ToolHost, ToolOutcome, ToolSpec,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -126,7 +128,7 @@ fn told(list: &List) -> String {
     let tasks: Vec<PlanTask> = list.tasks.iter().map(|entry| entry.task.clone()).collect();
     let stand: BTreeMap<String, TaskProgress> =
         list.tasks.iter().map(|entry| (entry.task.id.clone(), entry.progress.clone())).collect();
-    let done = list.tasks.iter().filter(|entry| entry.progress.status == Progress::Completed).count();
+    let done = list.tasks.iter().filter(|entry| entry.progress.status == PlanStatus::Completed).count();
     let next: Vec<&str> = ready(&tasks, &stand).into_iter().map(|task| task.id.as_str()).collect();
     let next = if next.is_empty() { "none".to_owned() } else { next.join(", ") };
     format!("{done} of {} done. Can begin now: {next}.\n{}", tasks.len(), show_list(&tasks, &stand))
@@ -181,20 +183,20 @@ fn named<'a>(list: &'a mut List, args: &Args) -> Result<&'a mut Entry, Refusal> 
 
 fn update(list: &mut List, args: &Args) -> Result<(), Refusal> {
     let word = args.text("status")?;
-    let words = Progress::WORDS;
+    let words = PlanStatus::WORDS;
     let Some((_, status)) = words.iter().find(|(known, _)| *known == word) else {
         let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
         return Err(wrong("status", format!("must be one of {}", all.join(", "))));
     };
     let note = args.maybe_text("note")?.map(str::to_owned);
     let entry = named(list, args)?;
-    if *status == Progress::Completed || *status == Progress::InProgress {
+    if *status == PlanStatus::Completed || *status == PlanStatus::InProgress {
         let needs = entry.task.depends_on.clone();
         let id = entry.task.id.clone();
         let open = list
             .tasks
             .iter()
-            .find(|other| needs.contains(&other.task.id) && other.progress.status != Progress::Completed);
+            .find(|other| needs.contains(&other.task.id) && other.progress.status != PlanStatus::Completed);
         if let Some(open) = open {
             let why = format!("`{id}` depends on `{}`, which is not completed", open.task.id);
             return Err(wrong("status", why));

@@ -1,7 +1,6 @@
 //! What the tools for the task list are called, what they take, and what a model is told of them.
 
-use crate::plans::Progress;
-use althing_protocol::ToolSpec;
+use althing_protocol::{PlanStatus, ToolSpec};
 use serde_json::{Map, Value, json};
 
 pub(super) const CREATE: &str = "create_task_plan";
@@ -67,7 +66,7 @@ pub(super) fn all(most: usize) -> Vec<ToolSpec> {
 }
 
 fn schema(argument: &str, most: usize) -> Value {
-    let words: Vec<&str> = Progress::WORDS.iter().map(|(word, _)| *word).collect();
+    let words: Vec<&str> = PlanStatus::WORDS.iter().map(|(word, _)| *word).collect();
     match argument {
         "tasks" => json!({
             "type": "array", "minItems": 1, "maxItems": most,

@@ -2,8 +2,8 @@
 
 use super::yard::temp;
 use crate::plans::ready;
-use crate::{Plan, PlanError, PlanProblem, PlanStore, PlanTask, Progress, TaskProgress, plan_in};
-use althing_protocol::Timestamp;
+use crate::{Plan, PlanError, PlanProblem, PlanStore, TaskProgress, plan_in};
+use althing_protocol::{PlanStatus, PlanTask, Timestamp};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -106,7 +106,7 @@ proptest! {
         let mut stand = BTreeMap::new();
         while let Some(next) = ready(&tasks, &stand).first().map(|task| (*task).clone()) {
             prop_assert!(next.depends_on.iter().all(|id| stand.contains_key(id)));
-            let done = TaskProgress { status: Progress::Completed, note: None };
+            let done = TaskProgress { status: PlanStatus::Completed, note: None };
             prop_assert!(stand.insert(next.id.clone(), done).is_none(), "twice");
         }
         prop_assert_eq!(stand.len(), tasks.len());
@@ -150,7 +150,7 @@ fn a_plan_is_kept_for_programs_and_people_and_found_by_id_directory_and_as_the_l
     }
     assert!(!second.is_approved());
     second.approve(Some("Use tabs.".into())).unwrap();
-    second.set("a", Progress::Completed, Some("in 3 files".into())).unwrap();
+    second.set("a", PlanStatus::Completed, Some("in 3 files".into())).unwrap();
     let text = fs::read_to_string(second.dir().join("plan.md")).unwrap();
     assert_eq!(
         text,
@@ -169,9 +169,9 @@ fn progress_outlives_the_process_and_what_was_under_way_begins_anew() {
     let dir = temp();
     let store = PlanStore::of(dir.path());
     let mut plan = store.create("goal", chain(), AT, 1).unwrap();
-    plan.set("a", Progress::Completed, None).unwrap();
-    plan.set("b", Progress::InProgress, None).unwrap();
-    assert!(matches!(plan.set("x", Progress::Failed, None), Err(PlanError::NoSuchTask { .. })));
+    plan.set("a", PlanStatus::Completed, None).unwrap();
+    plan.set("b", PlanStatus::InProgress, None).unwrap();
+    assert!(matches!(plan.set("x", PlanStatus::Failed, None), Err(PlanError::NoSuchTask { .. })));
     let lock = plan.lock().unwrap();
     let mut again = store.load("latest").unwrap();
     assert!(again.ready().is_empty(), "somebody works on it");
@@ -191,8 +191,8 @@ fn an_edited_plan_is_checked_again_keeps_what_was_done_and_needs_approval_again(
     let store = PlanStore::of(dir.path());
     let mut plan = store.create("goal", chain(), AT, 1).unwrap();
     plan.approve(None).unwrap();
-    plan.set("a", Progress::Completed, None).unwrap();
-    plan.set("b", Progress::Completed, None).unwrap();
+    plan.set("a", PlanStatus::Completed, None).unwrap();
+    plan.set("b", PlanStatus::Completed, None).unwrap();
     let refused = plan.edit(Plan { tasks: vec![task("a", &["b"])] }).unwrap_err();
     assert!(refused.to_string().contains("`b`"), "{refused}");
     plan.edit(Plan { tasks: vec![task("a", &[]), task("d", &["a"])] }).unwrap();

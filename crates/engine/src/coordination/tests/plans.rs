@@ -18,6 +18,7 @@ fn executing() -> RunSpec {
     let done =
         PlanProgress { task: "read".into(), status: PlanStatus::Completed, note: Some("read it".into()) };
     let plan = PlanRun {
+        additions: None,
         plan: PlanRef { id: "p1".into(), path: "/plans/p1".into() },
         tasks: vec![task("read", &[]), task("write", &["read"])],
         progress: vec![done],
