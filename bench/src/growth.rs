@@ -65,7 +65,7 @@ fn beyond(fixed: f64, points: Vec<(usize, f64)>) -> Vec<(usize, f64)> {
 /// Runs of more and more agents. Where each only answers, all of it is linear. Where each judges the answers of all, the
 /// requests themselves grow with the square; the bare client that sends the same bytes says how much that is.
 fn agents(programs: &Programs, rounds: usize) {
-    const TEAMS: [usize; 5] = [16, 32, 64, 128, 256];
+    const TEAMS: [usize; 5] = [32, 64, 128, 256, 512];
     let dir = TempDir::new().unwrap();
     let server = Server::start(programs, 8, None);
     let cpu = |agents: usize, extra: &str| {
