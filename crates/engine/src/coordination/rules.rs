@@ -226,7 +226,10 @@ impl Coordination {
     }
 
     fn begin(&self) -> Vec<Consequence> {
-        let missing = (0..).zip(&self.state.seats).filter(|(_, state)| state.status.is_none());
+        // They are created in their order: where the last one is there, all are.
+        let all_there = self.state.seats.last().is_none_or(|last| last.status.is_some());
+        let seats = if all_there { &[] } else { self.state.seats.as_slice() };
+        let missing = (0..).zip(seats).filter(|(_, state)| state.status.is_none());
         let mut facts: Vec<Consequence> = missing
             .map(|(seat, state)| {
                 let (id, agent) = (self.work(seat), state.member.id.clone());

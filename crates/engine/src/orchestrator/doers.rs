@@ -55,7 +55,7 @@ pub(super) struct Doers {
     feed: Feed,
     inbox: Sender<Input>,
     mask: Arc<dyn Mask>,
-    under_way: HashMap<DoerKey, AbortHandle>,
+    under_way: HashMap<TaskId, HashMap<Job, AbortHandle>>,
 }
 
 impl Doers {
@@ -64,19 +64,32 @@ impl Doers {
     }
 
     pub(super) fn has(&self, key: &DoerKey) -> bool {
-        self.under_way.contains_key(key)
+        self.does(&key.owner, &key.job)
+    }
+
+    fn does(&self, owner: &TaskId, job: &Job) -> bool {
+        self.under_way.get(owner).is_some_and(|jobs| jobs.contains_key(job))
+    }
+
+    /// Whether what is under way for an owner is exactly these calls. Cheap: with hundreds of agents it is asked after
+    /// every reply.
+    pub(super) fn are_just(&self, owner: &TaskId, wanted: &[Job]) -> bool {
+        let all_there = wanted.iter().all(|job| matches!(job, Job::Call(_)) && self.does(owner, job));
+        // Calls differ in their seats, so that counting them is enough.
+        all_there && self.under_way.get(owner).map_or(0, HashMap::len) == wanted.len()
     }
 
     /// Takes note that something ended; false if it was not under way any more.
     pub(super) fn finished(&mut self, key: &DoerKey) -> bool {
-        self.under_way.remove(key).is_some()
+        self.under_way.get_mut(&key.owner).is_some_and(|jobs| jobs.remove(&key.job).is_some())
     }
 
     /// Stops what its owner does not want any more.
     pub(super) fn keep_only(&mut self, owner: &TaskId, wanted: &[Job]) {
+        let Some(jobs) = self.under_way.get_mut(owner) else { return };
         let wanted: HashSet<&Job> = wanted.iter().collect();
-        self.under_way.retain(|key, doer| {
-            let keep = key.owner != *owner || wanted.contains(&key.job);
+        jobs.retain(|job, doer| {
+            let keep = wanted.contains(job);
             if !keep {
                 doer.abort();
             }
@@ -85,7 +98,7 @@ impl Doers {
     }
 
     pub(super) fn stop_all(&mut self) {
-        for (_, doer) in self.under_way.drain() {
+        for doer in self.under_way.drain().flat_map(|(_, jobs)| jobs.into_values()) {
             doer.abort();
         }
     }
@@ -93,7 +106,7 @@ impl Doers {
     fn spawn(&mut self, key: DoerKey, broken: Done, doing: impl Future<Output = Done> + Send + 'static) {
         let report = Report { inbox: self.inbox.clone(), key: key.clone(), done: Some(broken) };
         let doer = self.runtime.spawn(async move { report.send(doing.await) });
-        self.under_way.insert(key, doer.abort_handle());
+        self.under_way.entry(key.owner).or_default().insert(key.job, doer.abort_handle());
     }
 
     /// Starts a model call.

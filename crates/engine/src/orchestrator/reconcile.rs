@@ -43,6 +43,9 @@ impl Session {
 
     fn make_so(&mut self, owner: &TaskId, jobs: Vec<Job>, timers: Vec<(Timer, Millis)>) {
         self.timers.want(owner, timers, self.parts.clock.now());
+        if self.doers.are_just(owner, &jobs) {
+            return;
+        }
         self.doers.keep_only(owner, &jobs);
         for job in jobs {
             let key = DoerKey { owner: owner.clone(), job };
