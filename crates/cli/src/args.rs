@@ -121,8 +121,7 @@ pub struct Options {
     #[arg(long, global = true)]
     pub unconfined: bool,
 
-    /// Tell an OpenTelemetry collector what happens, over OTLP/HTTP, such as <http://localhost:4318>; without this nothing is
-    /// told
+    /// Tell an OpenTelemetry collector what happens, over OTLP/HTTP (its port is 4318 as a rule); without this nothing is told
     #[arg(long, global = true, value_name = "URL")]
     pub otlp: Option<String>,
 

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use althing_protocol::{
-    AttemptOutcome, BackendErrorKind, Event, Fact, Item, Purpose, Reply, Seq, TaskId, ToolCall, Usage,
+    AttemptOutcome, BackendErrorKind, Event, Fact, Item, Purpose, Reply, Seq, SubagentOf, TaskId, TaskSpec,
+    ToolCall, Usage, Verdict,
 };
 use althing_telemetry::Content;
 use althing_testkit::collector::Told;
@@ -252,4 +253,47 @@ fn a_turn_that_was_cut_off_goes_on_in_the_same_trace() {
     let traces: Vec<&str> = told.iter().map(|span| span.trace.as_str()).collect();
     assert!(traces[0] == traces[1] && traces[1] == traces[2] && traces[2] != traces[3], "{traces:?}");
     assert_eq!((told[0].failed, told[2].failed), (true, false));
+}
+
+#[test]
+fn a_run_that_an_agent_asked_for_is_below_the_call_with_which_it_did() {
+    let mut events: Vec<Event> = recorded(RUN).into_iter().take(12).collect();
+    let Fact::TaskCreated { spec: TaskSpec::Run(spec), .. } = &events[1].fact else { panic!("it is a run") };
+    let mut errand = spec.clone();
+    let (seq, at, work) = (events[11].seq, events[11].at, TaskId::from("r1.a1"));
+    errand.subagent_of = Some(SubagentOf {
+        work: work.clone(),
+        attempt: 1,
+        step: 1,
+        call: "t1".into(),
+        nth: 1,
+        background: false,
+        workspace: None,
+    });
+    let call = ToolCall { id: "t1".into(), name: "spawn_subagents".into(), arguments: "{}".into() };
+    let reply = Reply { tool_calls: vec![call], ..Reply::default() };
+    let Some(Event { fact: finished, .. }) =
+        recorded(RUN).into_iter().find(|event| matches!(event.fact, Fact::Decided(Verdict::Finished { .. })))
+    else {
+        panic!("it ends")
+    };
+    let sub = TaskId::from("r1.s1");
+    let result = Item::ToolResult { call: "t1".into(), content: "x".into(), is_error: false };
+    let facts = [
+        (work.clone(), Fact::ItemAdded { attempt: 1, item: Item::Reply(reply) }),
+        (
+            sub.clone(),
+            Fact::TaskCreated { id: sub.clone(), parent: Some(work.clone()), spec: TaskSpec::Run(errand) },
+        ),
+        (sub, finished),
+        (work.clone(), Fact::ItemAdded { attempt: 1, item: result }),
+        (work, ended(AttemptOutcome::Answered)),
+    ];
+    for (n, (task, fact)) in (1..).zip(facts) {
+        events.push(Event { seq: Seq(seq.0 + n), at, task: Some(task), cause: None, fact });
+    }
+    let told = told(&events, Content::LeftOut);
+    let (call, run) = (named(&told, "execute_tool spawn_subagents"), named(&told, "invoke_workflow run"));
+    assert_eq!((run.parent.as_ref(), &run.trace), (Some(&call.id), &call.trace));
+    assert_eq!(call.parent.as_ref(), Some(&named(&told, "invoke_agent one").id));
 }
