@@ -148,7 +148,9 @@ fn read(state: &SessionManager, run: &str, place: RunPlace, path: &str) -> Resul
     let events = events(state, run).ok_or_else(unknown)?;
     let (view, (session, task)) = (view(run, &events).ok_or_else(unknown)?, split(run).ok_or_else(unknown)?);
     let root = match place {
-        RunPlace::Log => state.session_dir(&SessionId::new(session)).join("tasks").join(task),
+        RunPlace::Log => {
+            althing_storage::task_dir(&state.session_dir(&SessionId::new(session)), &TaskId::from(task))
+        }
         RunPlace::Workspace => {
             let path = finished(&events, task).and_then(|result| result.workspace_path);
             PathBuf::from(path.ok_or_else(|| format!("run {} has no workspace to read", view.run_id))?)

@@ -62,7 +62,7 @@ pub struct Follower<'a> {
     /// The workflow, where the session is one.
     workflow: Option<WorkflowExecutor>,
     log_dir: PathBuf,
-    signals: StopSignals,
+    signals: &'a mut StopSignals,
     /// Ops on stdin, where they are taken.
     ops: Option<UnboundedReceiver<String>>,
     /// Why events could not be written to stdout.
@@ -75,7 +75,7 @@ impl<'a> Follower<'a> {
         session: SessionId,
         options: &Options,
         surroundings: &'a Surroundings,
-        signals: StopSignals,
+        signals: &'a mut StopSignals,
     ) -> Self {
         let output = match options.stream_events {
             Some(StreamEvents::All) => Output::Everything,
@@ -89,8 +89,8 @@ impl<'a> Follower<'a> {
             Some(dir) => format!("althing resume {session} --state-dir {}", dir.display()),
             None => format!("althing resume {session}"),
         };
-        let log_dir =
-            surroundings.state_dir(options.state_dir.as_deref()).join("sessions").join(session.as_str());
+        let state_dir = surroundings.state_dir(options.state_dir.as_deref());
+        let log_dir = althing_storage::session_dir(&state_dir, &session);
         let output_file = options.output_file.as_ref().map(|file| surroundings.cwd.join(file));
         Self {
             session,

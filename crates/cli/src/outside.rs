@@ -2,6 +2,7 @@
 
 use crate::surroundings::{Surroundings, SystemClock};
 use althing_protocol::{Clock, PlanRef, SessionId, SessionKind, SessionState, TaskId, Timestamp};
+use althing_storage::{session_dir, task_dir};
 use althing_tui::{Outside, ProjectEntry, SessionEntry};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -26,7 +27,7 @@ impl Machine {
     }
 
     fn run_dir(&self, run: &TaskId) -> PathBuf {
-        self.state_dir.join("sessions").join(self.session.as_str()).join("tasks").join(run.as_str())
+        task_dir(&session_dir(&self.state_dir, &self.session), run)
     }
 
     fn remembered(&self) -> Option<PathBuf> {
@@ -143,7 +144,7 @@ impl Outside for Machine {
     }
 
     fn undo(&self, run: Option<&TaskId>) -> Result<String, String> {
-        let session = self.state_dir.join("sessions").join(self.session.as_str());
+        let session = session_dir(&self.state_dir, &self.session);
         let last = || althing_storage::last_changed(&session).ok_or("nothing in this session changed a file");
         let run = run.cloned().map_or_else(last, Ok)?;
         let report = althing_storage::undo(&self.run_dir(&run)).map_err(|error| error.to_string())?;

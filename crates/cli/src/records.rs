@@ -7,7 +7,9 @@ use althing_protocol::{
     Event, Fact, Item, PlanProgress, PlanRef, PlanRun, PlanStatus, PlanTask, RunResult, RunSpec, RunStatus,
     SessionId, TaskId, TaskSpec, Timestamp, Verdict,
 };
-use althing_storage::{Delivered, PlanError, PlanLock, PlanStore, ProjectError, StoredPlan};
+use althing_storage::{
+    Delivered, PlanError, PlanLock, PlanStore, ProjectError, StoredPlan, session_dir, task_dir,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -102,8 +104,7 @@ impl Records {
         }
         let Some(project) = &self.project else { return };
         let id = format!("{}.{run}", self.session);
-        let log_dir =
-            self.state_dir.join("sessions").join(self.session.as_str()).join("tasks").join(run.as_str());
+        let log_dir = task_dir(&session_dir(&self.state_dir, &self.session), run);
         let begun = match project.workspace.description(&id) {
             Ok(Some(_)) => Ok(()),
             _ => project.workspace.begin_run(&id, &spec.task, spec.modes, &log_dir.display().to_string(), at),

@@ -366,7 +366,7 @@ pub fn open(
         mask: secrets::session_mask(),
         task_dir: Box::new(move |task: &TaskId| {
             crate::mishap::may_happen("session");
-            dir.join("tasks").join(task.as_str()).display().to_string()
+            althing_storage::task_dir(&dir, task).display().to_string()
         }),
         runtime: runtime.clone(),
         disk_patience: DISK_PATIENCE,

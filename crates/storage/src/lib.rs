@@ -56,8 +56,8 @@ pub use guidance::{Document, Memory, Notes, Skill, Skills, find_skills, project_
 pub use keeper::Keeper;
 pub use mask::Masker;
 pub use mask_stream::MaskedStream;
-pub use names::new_session_id;
-pub use place::{LocalPlace, PlaceOptions};
+pub use names::{new_session_id, session_dir, task_dir};
+pub use place::{LocalPlace, PlaceOptions, aside};
 pub use plans::{
     MOST_TASKS, Plan, PlanError, PlanLock, PlanProblem, PlanStore, StoredPlan, TaskProgress, plan_in,
 };

@@ -6,6 +6,11 @@ use crate::error::StorageError;
 use althing_protocol::{SessionId, TaskId, Timestamp};
 use std::path::{Path, PathBuf};
 
+/// Below a state directory: its sessions.
+pub(crate) const SESSIONS: &str = "sessions";
+/// Below a session's directory: its tasks.
+pub(crate) const TASKS: &str = "tasks";
+
 /// A new session's id: `20261115-095612-7f3a`. Ids of later sessions sort behind those of earlier ones.
 ///
 /// `entropy` tells sessions of the same second apart; a collision shows as [`StorageError::Exists`].
@@ -44,6 +49,16 @@ pub(crate) fn check_id(id: &SessionId) -> Result<(), StorageError> {
     if is_plain(id.as_str()) { Ok(()) } else { Err(StorageError::InvalidId { id: id.to_string() }) }
 }
 
+/// Where a session's files are, below its state directory.
+pub fn session_dir(state: &Path, id: &SessionId) -> PathBuf {
+    state.join(SESSIONS).join(id.as_str())
+}
+
+/// Where a task's files are, below its session's directory.
+pub fn task_dir(session: &Path, task: &TaskId) -> PathBuf {
+    session.join(TASKS).join(task.as_str())
+}
+
 /// Where a file of a task goes, split into its directory and its name. The name may carry one subdirectory.
 pub(crate) fn task_file(dir: &Path, task: &TaskId, name: &str) -> Result<(PathBuf, String), StorageError> {
     let invalid = || StorageError::InvalidName { name: format!("{task}/{name}") };
@@ -54,7 +69,7 @@ pub(crate) fn task_file(dir: &Path, task: &TaskId, name: &str) -> Result<(PathBu
     if !is_plain(task.as_str()) || !is_plain(file) || !below.is_none_or(is_plain) {
         return Err(invalid());
     }
-    let mut dir = dir.join("tasks").join(task.as_str());
+    let mut dir = task_dir(dir, task);
     dir.extend(below);
     Ok((dir, file.to_owned()))
 }

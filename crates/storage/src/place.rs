@@ -155,7 +155,7 @@ impl LocalPlace {
 }
 
 /// Runs what waits for the disk where waiting is no harm.
-async fn aside<T: Send + 'static>(
+pub async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StorageError> + Send + 'static,
 ) -> Result<T, String> {
     match tokio::task::spawn_blocking(work).await {

@@ -8,7 +8,7 @@ use crate::disk::{Disk, DiskLock, Kind, Lock, OpenMode};
 use crate::error::StorageError;
 use crate::files::{Durability, create_dirs, parent, remove_tree, replace, sync_dir};
 use crate::log::Log;
-use crate::names::check_id;
+use crate::names::{SESSIONS, check_id, session_dir};
 use crate::reader::LogIndex;
 use crate::real::RealDisk;
 use crate::saver;
@@ -92,11 +92,11 @@ impl SessionManager {
 
     /// The directory of a session.
     pub fn session_dir(&self, id: &SessionId) -> PathBuf {
-        self.root().join(id.as_str())
+        session_dir(&self.state, id)
     }
 
     pub(crate) fn root(&self) -> PathBuf {
-        self.state.join("sessions")
+        self.state.join(SESSIONS)
     }
 
     /// Makes a new session and takes its lock. It is durable with its first event, like everything in it.

@@ -6,7 +6,7 @@ use crate::disk::{Disk, DiskLock};
 use crate::error::StorageError;
 use crate::files::{Durability, create_dirs, replace};
 use crate::log::Log;
-use crate::names::task_file;
+use crate::names::{task_dir, task_file};
 use crate::reader::LogIndex;
 use crate::saver::Saver;
 use althing_protocol::{Checkpoint, Event, Journal, JournalError, JournalReader, TaskId};
@@ -48,7 +48,7 @@ impl SessionWriter {
 
     /// Where the files of a task are kept.
     pub fn task_dir(&self, task: &TaskId) -> PathBuf {
-        self.dir.join("tasks").join(task.as_str())
+        task_dir(&self.dir, task)
     }
 
     /// Writes the last checkpoint and lets go of the lock. Dropping does the same and keeps quiet about errors; the

@@ -49,8 +49,8 @@ pub fn run(options: &Options, id: Option<&str>, surroundings: &Surroundings) -> 
         return super::chat::run(&options, Approve::Ask, surroundings);
     }
     let runtime = session::runtime()?;
-    let signals = session::signals(&runtime)?;
-    let mut follower = Follower::new(id.clone(), options, surroundings, signals);
+    let mut signals = session::signals(&runtime)?;
+    let mut follower = Follower::new(id.clone(), options, surroundings, &mut signals);
     let opened = open(&state, &id)?;
     if is_closed(&opened.events) {
         show::say(&format!("session {id} is complete; this is its result"));

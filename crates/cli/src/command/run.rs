@@ -50,17 +50,16 @@ pub fn run(options: &Options, task: Option<&str>, surroundings: &Surroundings) -
     let context_paths = with_project(context_paths, project.as_deref());
     let stage = Stage { options, team: &team, context_paths, project, surroundings, runtime: &runtime };
     if options.plan_and_execute {
-        let Followed { exit, result } = stage.run(&task, None, true, signals)?;
+        let Followed { exit, result } = stage.run(&task, None, true, &mut signals)?;
         let kept = result.and_then(|result| result.plan).filter(|_| exit == Exit::Answered);
         let Some(kept) = kept else {
             return Err(Failure::usage("there is no plan that could be carried out").exit(exit));
         };
         show::say(&format!("plan kept in {}", kept.path));
         let plan = kept_plan(&kept.path, options, surroundings)?;
-        let signals = session::signals(&runtime)?;
-        return Ok(stage.run(&task, Some(&plan), false, signals)?.exit);
+        return Ok(stage.run(&task, Some(&plan), false, &mut signals)?.exit);
     }
-    let Followed { exit, result } = stage.run(&task, plan.as_ref(), options.plan, signals)?;
+    let Followed { exit, result } = stage.run(&task, plan.as_ref(), options.plan, &mut signals)?;
     if let Some(plan) = result.and_then(|result| result.plan).filter(|_| options.plan) {
         show::say(&format!("plan kept in {}; carry it out with --execute-plan {}", plan.path, plan.id));
     }
@@ -98,7 +97,7 @@ impl Stage<'_> {
         task: &str,
         plan: Option<&StoredPlan>,
         planning: bool,
-        signals: StopSignals,
+        signals: &mut StopSignals,
     ) -> Result<Followed, Failure> {
         let cast = session::cast(self.team, Some(&self.context_paths), self.options, self.surroundings)?;
         announce(self.team, &cast.members);

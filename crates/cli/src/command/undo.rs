@@ -25,7 +25,7 @@ pub fn run(
     state.read(&session)?;
     let task = task.map(TaskId::from).or_else(|| althing_storage::last_changed(&state.session_dir(&session)));
     let task = task.ok_or_else(|| Failure::usage(format!("nothing in session {session} changed a file")))?;
-    let run_dir = state.session_dir(&session).join("tasks").join(task.as_str());
+    let run_dir = althing_storage::task_dir(&state.session_dir(&session), &task);
     if only_show {
         return review(&run_dir);
     }

@@ -25,7 +25,7 @@ pub fn run(options: &Options, action: WorkflowAction, surroundings: &Surrounding
 
 fn start(options: &Options, file: &Path, surroundings: &Surroundings) -> Result<Exit, Failure> {
     let runtime = session::runtime()?;
-    let signals = session::signals(&runtime)?;
+    let mut signals = session::signals(&runtime)?;
     let mut team = team::assemble(options, surroundings)?;
     Choice::without_task(options, &team)?.narrow_to_run(&mut team);
     let path = surroundings.cwd.join(file);
@@ -55,7 +55,7 @@ fn start(options: &Options, file: &Path, surroundings: &Surroundings) -> Result<
     let hold = on_screen.then(show::hold);
     let programs = programs::assemble(adapters, options, surroundings);
     let begun = runtime.block_on(session::begin(new, &team, cast, Some(programs), options, surroundings))?;
-    let follower = Follower::new(begun.id.clone(), options, surroundings, signals);
+    let follower = Follower::new(begun.id.clone(), options, surroundings, &mut signals);
     if let Some(hold) = hold {
         return super::tui::watch(begun, hold, follower, options, surroundings, &runtime);
     }

@@ -18,8 +18,8 @@ use althing_protocol::{
 };
 use althing_runner::{CommandHost, Confinement, Container, Containers};
 use althing_storage::{
-    LocalPlace, Memory, PlaceOptions, Skills, StorageError, TaskHost, ToolSet, UndoLimits, UndoReach,
-    find_skills, is_reading_tool, project_instructions,
+    LocalPlace, Memory, PlaceOptions, Skills, TaskHost, ToolSet, UndoLimits, UndoReach, aside, find_skills,
+    is_reading_tool, project_instructions,
 };
 use hosts::{Files, PlanFirst};
 use std::os::unix::fs::DirBuilderExt;
@@ -78,7 +78,7 @@ impl Places {
         }
         let notes = match &project {
             Some(project) => project.workspace.notes_dir(),
-            None => state_dir.join("sessions").join(session.as_str()).join("memory"),
+            None => althing_storage::session_dir(&state_dir, &session).join("memory"),
         };
         Self {
             session,
@@ -399,16 +399,6 @@ impl Place {
             Some(container) => container.recreate(access).await.map_err(|error| error.to_string()),
             None => Ok(()),
         }
-    }
-}
-
-/// Runs what waits for the disk where waiting is no harm.
-async fn aside<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, StorageError> + Send + 'static,
-) -> Result<T, String> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.map_err(|error| error.to_string()),
-        Err(error) => Err(format!("the work on files broke: {error}")),
     }
 }
 

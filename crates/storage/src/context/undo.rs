@@ -10,6 +10,7 @@ use super::state::{After, State, digest};
 use crate::confine::{ConfinedDir, Kind, is_change};
 use crate::error::StorageError;
 use crate::manifest::{path_text, text_path};
+use crate::names::TASKS;
 use crate::workspace::{keep_time, split};
 use althing_protocol::{FileChange, TaskId};
 use std::collections::BTreeSet;
@@ -144,7 +145,7 @@ fn settle(steps: &[Step<'_>]) -> Result<(), StorageError> {
 
 /// The task of a session that changed files last, of those that are not undone where there are any; None where none did.
 pub fn last_changed(session_dir: &Path) -> Option<TaskId> {
-    let tasks = std::fs::read_dir(session_dir.join("tasks")).ok()?;
+    let tasks = std::fs::read_dir(session_dir.join(TASKS)).ok()?;
     let changed = tasks.filter_map(Result::ok).filter_map(|task| {
         let preimages = Preimages::of(&task.path());
         let after = preimages.read::<Vec<After>>("after").ok()??;
