@@ -81,6 +81,8 @@ struct Seen {
     rest_ms: Vec<f64>,
     calls: Vec<f64>,
     sent_kb: Vec<f64>,
+    /// Runs that gave no answer.
+    unanswered: usize,
 }
 
 impl Seen {
@@ -119,6 +121,12 @@ fn beside(programs: &Programs, massgen: &Path, agents: usize, chunks: usize, rou
         format!("sent {}", middle(&ours.sent_kb, &theirs.sent_kb, "kB")),
     ];
     note(&what, got.join("; "));
+    if ours.unanswered + theirs.unanswered > 0 {
+        note(
+            &format!("{what}: runs without an answer"),
+            format!("{} / {}", ours.unanswered, theirs.unanswered),
+        );
+    }
 }
 
 /// Each model answers once, whatever it is shown, and votes from then on.
@@ -135,7 +143,7 @@ fn script(answered: &Arc<Mutex<HashSet<String>>>, chunks: usize) -> Script {
     })
 }
 
-/// One run in directories of its own; its answer must be there, whatever its exit status says.
+/// One run in directories of its own; whether its answer is there, its exit status does not say.
 fn once(program: &Path, server: &FakeModel, agents: usize, seen: &mut Seen) {
     let dir = TempDir::new().unwrap();
     let file = config(dir.path(), agents, &server.base_url());
@@ -148,11 +156,12 @@ fn once(program: &Path, server: &FakeModel, agents: usize, seen: &mut Seen) {
     let mut args = vec![home.as_str(), "OPENAI_API_KEY=unused", &program_text, "--config", &file];
     args.extend(["--automation", "--output-file", &answer_text, "What is 2+2?"]);
     seen.taken.push(measure(Path::new("env"), &args, dir.path()));
-    let text = std::fs::read_to_string(&answer).unwrap_or_default();
-    assert!(text.contains("Final answer of model-"), "{} gave no answer: {text}", program.display());
+    // Where there is one agent, MassGen hands its answer on as it is.
+    let text = std::fs::read_to_string(&answer).unwrap_or_default().to_lowercase();
+    seen.unanswered += usize::from(!text.contains("answer of model-"));
     let requests = server.requests().split_off(before);
     let ms = |from: Instant, to: Instant| to.saturating_duration_since(from).as_secs_f64() * 1e3;
-    let first = requests[0].arrived();
+    let Some(first) = requests.first().map(Recorded::arrived) else { return };
     let last = requests.iter().filter_map(Recorded::ended).max().unwrap_or(first);
     seen.first_ms.push(ms(began, first));
     seen.rest_ms.push(ms(first, last));
