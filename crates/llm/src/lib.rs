@@ -8,9 +8,12 @@ mod calls;
 mod chat;
 mod draft;
 mod error;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod gemini;
 mod history;
 mod http;
+mod intake;
 mod keepsake;
 pub mod limits;
 mod local;

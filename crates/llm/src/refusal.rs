@@ -7,7 +7,7 @@ use crate::limits::{ERROR_BODY_BYTES, ERROR_BODY_TIME, MAX_RETRIES};
 use crate::retry::asked_wait;
 use crate::transport::read_body;
 use althing_protocol::BackendErrorKind as Kind;
-use reqwest::Response;
+use reqwest::{Response, StatusCode};
 use serde_json::Value;
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
@@ -18,7 +18,12 @@ pub(crate) async fn read(response: Response, deadline: Instant) -> Failure {
     let after = asked_wait(response.headers(), now());
     let by = (Instant::now() + ERROR_BODY_TIME).min(deadline);
     let body = read_body(response, ERROR_BODY_BYTES, by).await.unwrap_or_default();
-    let body = String::from_utf8_lossy(&body);
+    judge(status, after, &body)
+}
+
+/// The failure that a status and a body are; `after` is the wait that the headers ask for.
+pub(crate) fn judge(status: StatusCode, after: Option<Duration>, body: &[u8]) -> Failure {
+    let body = String::from_utf8_lossy(body);
     let after = after.or_else(|| retry_delay(&body));
     let said = provider_message(&body);
     let reason = status.canonical_reason().map(|reason| format!(" {reason}")).unwrap_or_default();

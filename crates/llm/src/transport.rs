@@ -5,9 +5,9 @@
 
 use crate::draft::Ended;
 use crate::error::Failure;
+use crate::intake::Intake;
 use crate::limits::{self, Limits};
 use crate::refusal;
-use crate::sse::{SseItem, SseReader};
 use crate::wire::{Finished, Reader, Words};
 use althing_protocol::{BackendErrorKind, DeltaSink};
 use reqwest::header::CONTENT_TYPE;
@@ -74,26 +74,22 @@ impl Attempt<'_> {
     async fn stream<R: Reader>(
         &self,
         mut response: Response,
-        mut reply: R,
+        reply: R,
         on_delta: &mut DeltaSink<'_>,
     ) -> Result<Finished, Failure> {
-        let mut reader = SseReader::default();
-        let ended = self.read_events(&mut response, &mut reader, &mut reply, on_delta).await;
-        if reply.is_done() {
+        let mut intake = Intake::new(reply);
+        let ended = self.read_events(&mut response, &mut intake, on_delta).await;
+        if intake.is_done() {
             // The connection can only be used again once its body is read to the end.
             let _ = timeout_at(Instant::now() + limits::DRAIN, response.chunk()).await;
-        } else if let Some(rest) = reader.finish() {
-            // A torn event is not understood, and then the reply is judged without it.
-            let _ = reply.event(&rest, on_delta);
         }
-        reply.end(ended, self.input_estimate)
+        intake.end(ended, on_delta, self.input_estimate)
     }
 
     async fn read_events<R: Reader>(
         &self,
         response: &mut Response,
-        reader: &mut SseReader,
-        reply: &mut R,
+        intake: &mut Intake<R>,
         on_delta: &mut DeltaSink<'_>,
     ) -> Ended {
         let mut watch = Watch::new(self.limits.idle, self.deadline);
@@ -118,20 +114,14 @@ impl Attempt<'_> {
                 Ok(None) => return Ended::Whole,
                 Err(error) => return Ended::Broken(transport_failure(&error, self.limits)),
             };
-            let fed = reader.feed(&bytes, |item| {
-                watch.moved = true;
-                match item {
-                    SseItem::Data(data) => reply.event(data, on_delta),
-                    SseItem::Comment => Ok(()),
-                }
-            });
-            if let Err(failure) = fed {
-                return Ended::Broken(failure);
+            match intake.take(&bytes, on_delta) {
+                Ok(moved) => watch.moved |= moved,
+                Err(failure) => return Ended::Broken(failure),
             }
-            if reply.is_done() {
+            if intake.is_done() {
                 return Ended::Whole;
             }
-            if watch.finished.is_none() && reply.is_finished() {
+            if watch.finished.is_none() && intake.is_finished() {
                 let now = Instant::now();
                 watch.finished = Some(now);
                 alarm.as_mut().reset(watch.next_look(now));

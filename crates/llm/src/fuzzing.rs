@@ -1,0 +1,108 @@
+//! What fuzzing needs of the inside: any bytes, cut anywhere, read as a stream of any wire.
+//!
+//! Behind the feature `fuzzing`; never part of the product.
+
+use crate::draft::Ended;
+use crate::error::Failure;
+use crate::intake::Intake;
+use crate::providers::{self, Api};
+use crate::wire::{Finished, Reader as _, Wire};
+use crate::{chat, gemini, messages, refusal, responses};
+use althing_protocol::{BackendConfig, BackendErrorKind, Delta, DeltaSink, Reply};
+use reqwest::StatusCode;
+
+/// What came of some bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Heard {
+    /// What was shown while it streamed.
+    pub deltas: Vec<String>,
+    /// The reply, or why there is none.
+    pub end: Result<Reply, (BackendErrorKind, String)>,
+}
+
+/// Reads a streamed reply that comes in these pieces. None for a backend type that is not spoken to over HTTP.
+pub fn streamed(kind: &str, pieces: &[&[u8]]) -> Option<Heard> {
+    match wire(kind)? {
+        Any::Chat(wire) => Some(stream(&wire, pieces)),
+        Any::Responses(wire) => Some(stream(&wire, pieces)),
+        Any::Messages(wire) => Some(stream(&wire, pieces)),
+        Any::Gemini(wire) => Some(stream(&wire, pieces)),
+    }
+}
+
+/// Reads a reply that comes in one piece, from a server that does not stream.
+pub fn whole(kind: &str, body: &[u8]) -> Option<Heard> {
+    match wire(kind)? {
+        Any::Chat(wire) => Some(one(&wire, body)),
+        Any::Responses(wire) => Some(one(&wire, body)),
+        Any::Messages(wire) => Some(one(&wire, body)),
+        Any::Gemini(wire) => Some(one(&wire, body)),
+    }
+}
+
+/// Reads the body of a refusal.
+pub fn refused(status: u16, body: &[u8]) -> Option<(BackendErrorKind, String)> {
+    let failure = refusal::judge(StatusCode::from_u16(status).ok()?, None, body);
+    Some((failure.kind, failure.what))
+}
+
+enum Any {
+    Chat(chat::Chat),
+    Responses(responses::Responses),
+    Messages(messages::Messages),
+    Gemini(gemini::Gemini),
+}
+
+fn wire(kind: &str) -> Option<Any> {
+    let provider = providers::provider(kind)?;
+    let config = BackendConfig {
+        kind: kind.to_owned(),
+        model: Some("model".to_owned()),
+        base_url: Some("http://127.0.0.1".to_owned()),
+        api_key: None,
+        headers: Vec::new(),
+        params: serde_json::Map::new(),
+    };
+    Some(match provider.api {
+        Api::Chat | Api::AzureChat => Any::Chat(chat::Chat::new(&config, provider).ok()?.0),
+        Api::Responses => Any::Responses(responses::Responses::new(&config, provider).ok()?.0),
+        Api::Messages => Any::Messages(messages::Messages::new(&config, provider).ok()?.0),
+        Api::Gemini => Any::Gemini(gemini::Gemini::new(&config, provider).ok()?.0),
+    })
+}
+
+/// The same steps as those of a real attempt, without the network.
+fn stream<W: Wire>(wire: &W, pieces: &[&[u8]]) -> Heard {
+    let mut intake = Intake::new(wire.reader());
+    heard(|on_delta| {
+        let mut ended = Ended::Whole;
+        for piece in pieces {
+            if let Err(failure) = intake.take(piece, on_delta) {
+                ended = Ended::Broken(failure);
+                break;
+            }
+            if intake.is_done() {
+                break;
+            }
+        }
+        intake.end(ended, on_delta, 0)
+    })
+}
+
+fn one<W: Wire>(wire: &W, body: &[u8]) -> Heard {
+    let mut reader = wire.reader();
+    heard(|on_delta| {
+        let ended = match reader.event(body, on_delta) {
+            Ok(()) => Ended::Whole,
+            Err(failure) => Ended::Broken(failure),
+        };
+        reader.end(ended, 0)
+    })
+}
+
+fn heard(read: impl FnOnce(&mut DeltaSink<'_>) -> Result<Finished, Failure>) -> Heard {
+    let mut deltas = Vec::new();
+    let mut show = |delta: Delta<'_>| deltas.push(format!("{delta:?}"));
+    let end = read(&mut (&mut show as DeltaSink<'_>));
+    Heard { deltas, end: end.map(|finished| finished.reply).map_err(|failure| (failure.kind, failure.what)) }
+}
