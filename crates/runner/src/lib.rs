@@ -42,3 +42,5 @@ pub use lists::CommandLists;
 pub use policy::{CommandPolicy, ContextMount, Environment, Limits, PolicyError, Reach};
 pub use program::{CliBackend, CliMember, ProgramLimits, ProgramRunner, Starter};
 pub use terminal::PatternTable;
+#[cfg(feature = "fuzzing")]
+pub use terminal::{Drawn, Readers};

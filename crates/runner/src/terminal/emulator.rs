@@ -14,6 +14,9 @@ use std::num::NonZeroU16;
 pub(crate) struct Emulator {
     parser: vt100::Parser<Listener>,
     strokes: Strokes,
+    /// The beginning of a character whose rest has not come yet. The parser is never given half of one: where the other
+    /// half comes with more, it loses what stands behind it (vte 0.15).
+    cut: Vec<u8>,
 }
 
 /// A row of the screen as text.
@@ -46,15 +49,27 @@ impl Emulator {
         let (rows, cols) = nonzero(size);
         // What leaves the screen is kept by the transcript, as text.
         let parser = vt100::Parser::new_with_callbacks(rows, cols, 0, Listener::default());
-        Self { parser, strokes: Strokes::default() }
+        Self { parser, strokes: Strokes::default(), cut: Vec::new() }
     }
 
     /// Takes in what the program wrote.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> Fed {
-        self.strokes.look(bytes);
-        self.parser.process(bytes);
+        if self.cut.is_empty() {
+            self.draw(bytes);
+        } else {
+            let mut joined = std::mem::take(&mut self.cut);
+            joined.extend_from_slice(bytes);
+            self.draw(&joined);
+        }
         let listener = self.parser.callbacks_mut();
         Fed { left: std::mem::take(&mut listener.left), answers: std::mem::take(&mut listener.answers) }
+    }
+
+    fn draw(&mut self, bytes: &[u8]) {
+        let (whole, cut) = bytes.split_at(bytes.len() - unfinished(bytes));
+        self.cut.extend_from_slice(cut);
+        self.strokes.look(whole);
+        self.parser.process(whole);
     }
 
     /// Whether a line break at the bottom moves the whole main screen up, so that what leaves it is never seen again.
@@ -128,6 +143,21 @@ impl Emulator {
     }
 }
 
+/// How many bytes at the end are the beginning of a character.
+fn unfinished(bytes: &[u8]) -> usize {
+    for (n, byte) in (1..=3).zip(bytes.iter().rev()) {
+        let whole = match byte {
+            0x80..=0xbf => continue,
+            0xc2..=0xdf => 2,
+            0xe0..=0xef => 3,
+            0xf0..=0xf4 => 4,
+            _ => 1,
+        };
+        return if n < whole { n } else { 0 };
+    }
+    0
+}
+
 fn nonzero(size: Size) -> (NonZeroU16, NonZeroU16) {
     let at_least_one = |count: u16| NonZeroU16::new(count).unwrap_or(NonZeroU16::MIN);
     (at_least_one(size.rows), at_least_one(size.cols))
@@ -158,5 +188,26 @@ fn color(color: vt100::Color) -> ScreenColor {
         vt100::Color::Default => ScreenColor::Default,
         vt100::Color::Idx(index) => ScreenColor::Indexed(index),
         vt100::Color::Rgb(red, green, blue) => ScreenColor::Rgb(red, green, blue),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_that_ends_inside_a_letter_loses_none_of_those_behind_it() {
+        let text = "e\u{301}H\u{301}é\x1b[1m日本語👩x\u{9b}2Cy".as_bytes();
+        let mut whole = Emulator::new(Size { cols: 40, rows: 2 });
+        whole.feed(text);
+        for first in 1..text.len() {
+            for second in first..text.len() {
+                let mut cut = Emulator::new(Size { cols: 40, rows: 2 });
+                for piece in [&text[..first], &text[first..second], &text[second..]] {
+                    cut.feed(piece);
+                }
+                assert_eq!(cut.snapshot(), whole.snapshot(), "cut at {first} and {second}");
+            }
+        }
     }
 }

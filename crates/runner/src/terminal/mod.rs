@@ -3,6 +3,8 @@
 //! Nothing a program writes reaches our own terminal: it goes into a model of a screen, and out as reports. Dropping a
 //! run's future ends the program; its terminal is then gone for those who look at it, too.
 
+#[cfg(feature = "fuzzing")]
+mod drawn;
 mod emulator;
 mod keeper;
 mod limits;
@@ -20,6 +22,8 @@ mod strokes;
 mod tests;
 mod transcript;
 
+#[cfg(feature = "fuzzing")]
+pub use drawn::{Drawn, Readers};
 pub use patterns::PatternTable;
 
 use crate::adapter::TerminalTraits;

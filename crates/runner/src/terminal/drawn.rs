@@ -1,0 +1,78 @@
+//! What fuzzing needs of the inside: a terminal that any bytes can be written to, without a program behind it.
+//!
+//! Behind the feature `fuzzing`; never part of the product.
+
+use super::model::Model;
+use super::patterns::PatternTable;
+use super::pty::Size;
+use super::reader::{Reader, Sight};
+use althing_protocol::Screen;
+
+/// A terminal without its program.
+pub struct Drawn(Model);
+
+impl std::fmt::Debug for Drawn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Drawn").finish_non_exhaustive()
+    }
+}
+
+impl Drawn {
+    /// A terminal of this size, or the nearest that works.
+    pub fn new(cols: u16, rows: u16) -> Self {
+        Self(Model::new(Size::sane(cols, rows)))
+    }
+
+    /// Takes in what a program wrote; gives the lines that it finished, and what is typed back to it.
+    pub fn feed(&mut self, bytes: &[u8]) -> (String, Vec<u8>) {
+        let taken = self.0.feed(bytes);
+        (taken.clean, taken.answers)
+    }
+
+    /// Changes its size; gives the lines that left by it.
+    pub fn resize(&mut self, cols: u16, rows: u16) -> String {
+        self.0.resize(Size::sane(cols, rows))
+    }
+
+    /// What is on it once the program rests: lines that were not told yet.
+    pub fn at_rest(&mut self) -> String {
+        self.0.transcript.at_rest(&self.0.emulator)
+    }
+
+    /// The lines that are kept of what it said.
+    pub fn history(&self) -> Vec<String> {
+        self.0.transcript.lines().map(str::to_owned).collect()
+    }
+
+    /// The screen as those who attach get it.
+    pub fn screen(&self) -> Screen {
+        self.0.emulator.snapshot()
+    }
+
+    /// The screen as text.
+    pub fn text(&self) -> String {
+        self.0.text()
+    }
+
+    /// What it asks a person, as these read it.
+    pub fn asks(&self, readers: &Readers) -> Vec<String> {
+        let sights = readers.0.iter().map(|reader| reader.read(&self.0));
+        let questions = sights.filter_map(|sight| match sight {
+            Sight::Asks(question) => Some(question.text),
+            Sight::Ready | Sight::Busy | Sight::Unknown => None,
+        });
+        questions.collect()
+    }
+}
+
+/// What reads the screens of the programs that we know.
+#[derive(Debug)]
+pub struct Readers(Vec<Reader>);
+
+impl Readers {
+    /// By the built-in patterns of these programs. The error says which pattern is none.
+    pub fn built_in(programs: &[&str]) -> Result<Self, String> {
+        let table = PatternTable::built_in();
+        programs.iter().map(|program| Reader::new(&table.traits(program))).collect::<Result<_, _>>().map(Self)
+    }
+}
