@@ -49,6 +49,7 @@ mod screen;
 mod secrets;
 mod sessions_commands;
 mod signals;
+mod soak;
 mod subagents;
 mod support;
 mod talker;
