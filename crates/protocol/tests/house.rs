@@ -47,6 +47,21 @@ fn allowed() -> BTreeMap<&'static str, (&'static [&'static str], &'static [&'sta
             ),
         ),
         (
+            "althing-fuzzing",
+            (
+                &[
+                    "althing-protocol",
+                    "althing-llm",
+                    "althing-storage",
+                    "althing-config",
+                    "althing-runner",
+                    "althing-mcp",
+                    "althing-tui",
+                ],
+                &[],
+            ),
+        ),
+        (
             "althing-bench",
             (&["althing-testkit", "althing-storage", "althing-runner", "althing-protocol"], &[]),
         ),

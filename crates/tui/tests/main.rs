@@ -12,6 +12,7 @@
     reason = "tests measure how long a frame takes, and read their own memory"
 )]
 
+mod foreign;
 mod script;
 
 mod suite {

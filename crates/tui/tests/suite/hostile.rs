@@ -1,6 +1,7 @@
 //! Nothing that others write can act on the terminal: what reaches it is rendered by a real backend and looked at byte by byte.
 
 use super::support::{Machine, options};
+use crate::foreign::{foreign, written};
 use crate::script::{self, Script};
 use althing_protocol::{
     AnswerLabel, Candidate, ChatState, DeltaKind, Fact, InteractionKind, Item, Modes, Notice, NoticeLevel,
@@ -8,9 +9,6 @@ use althing_protocol::{
 };
 use althing_tui::App;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
-use ratatui::backend::CrosstermBackend;
-use ratatui::layout::Rect;
-use ratatui::{Terminal, TerminalOptions, Viewport};
 use std::sync::Arc;
 
 /// A small generator: the same seed gives the same bytes.
@@ -79,59 +77,6 @@ impl Dice {
         }
         text
     }
-}
-
-/// What of the bytes is not ours: only cursor moves, colours and the cursor's visibility are.
-fn foreign(bytes: &[u8]) -> Option<String> {
-    let text = std::str::from_utf8(bytes).expect("what is written is UTF-8");
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
-        if c == '\x1b' {
-            let mut sequence = String::from("\\e");
-            if chars.next() != Some('[') {
-                return Some("an escape that is no control sequence".into());
-            }
-            let last = loop {
-                match chars.next() {
-                    Some(c @ ('0'..='9' | ';' | ':' | '?')) => sequence.push(c),
-                    Some(last) => break last,
-                    None => return Some("an unfinished sequence".into()),
-                }
-            };
-            let ours = match last {
-                'm' => !sequence.contains('?'),
-                'H' => true,
-                'h' | 'l' => sequence == "\\e?25",
-                _ => false,
-            };
-            if !ours {
-                return Some(format!("{sequence}{last}"));
-            }
-            continue;
-        }
-        let bidi = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}');
-        let invisible =
-            matches!(c, '\u{200b}'..='\u{200d}' | '\u{2060}' | '\u{feff}' | '\u{e0000}'..='\u{e0fff}');
-        if c.is_control() || bidi || invisible {
-            return Some(format!("U+{:04X}", u32::from(c)));
-        }
-    }
-    None
-}
-
-/// Draws a screen through a real backend and gives the bytes that reach the terminal.
-fn bytes(app: &mut App, width: u16, height: u16) -> Vec<u8> {
-    let mut written = Vec::new();
-    let area = Rect::new(0, 0, width, height);
-    let viewport = TerminalOptions { viewport: Viewport::Fixed(area) };
-    let mut terminal = Terminal::with_options(CrosstermBackend::new(&mut written), viewport).unwrap();
-    terminal
-        .draw(|frame| {
-            app.draw(frame.buffer_mut());
-        })
-        .unwrap();
-    drop(terminal);
-    written
 }
 
 /// A session in which every text that others can write is hostile.
@@ -263,9 +208,9 @@ fn a_hundred_thousand_hostile_texts_reach_the_terminal_as_text() {
         // Small enough to be quick, each text still in view in one of the screens.
         let (width, height) = (60 + (round % 50) as u16, 16 + (round % 9) as u16);
         let check = |app: &mut App, what: &str| {
-            let written = bytes(app, width, height);
-            if let Some(found) = foreign(&written) {
-                panic!("round {round}, {what}: {found} in {:?}", String::from_utf8_lossy(&written));
+            let bytes = written(app, width, height);
+            if let Some(found) = foreign(&bytes) {
+                panic!("round {round}, {what}: {found} in {:?}", String::from_utf8_lossy(&bytes));
             }
         };
         check(&mut app, "conversation");
@@ -308,7 +253,7 @@ fn a_hostile_program_screen_is_drawn_and_not_obeyed() {
         app.apply(item);
     }
     app.sync();
-    bytes(&mut app, 80, 24);
+    written(&mut app, 80, 24);
     press(&mut app, KeyCode::Char('t'), KeyModifiers::CONTROL);
     press(&mut app, KeyCode::Down, KeyModifiers::NONE);
     press(&mut app, KeyCode::Enter, KeyModifiers::NONE);
@@ -323,9 +268,9 @@ fn a_hostile_program_screen_is_drawn_and_not_obeyed() {
             title: dice.text(),
             ..ProgramScreen::default()
         }));
-        let written = bytes(&mut app, 80, 24);
-        assert_eq!(foreign(&written), None);
-        assert!(String::from_utf8_lossy(&written).contains("attached to"), "the last line is ours");
+        let bytes = written(&mut app, 80, 24);
+        assert_eq!(foreign(&bytes), None);
+        assert!(String::from_utf8_lossy(&bytes).contains("attached to"), "the last line is ours");
     }
 }
 

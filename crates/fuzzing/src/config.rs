@@ -1,0 +1,72 @@
+//! Configs, workflows and `.env` files that strangers wrote: a report whose places exist, the same every time.
+
+use althing_config::{
+    Landed, Purpose, Report, Source, Style, WorkflowSurroundings, check_in, load_workflow, parse_dotenv,
+    redact,
+};
+
+/// Problems that are kept of each kind, and the one that says how many were not.
+const MOST_PROBLEMS: usize = 201;
+/// Longest part of a line that is quoted.
+const LONGEST_QUOTE: usize = 160;
+
+pub(crate) fn check(bytes: &[u8]) {
+    let text = &*String::from_utf8_lossy(bytes);
+    for purpose in [Purpose::Check, Purpose::Run] {
+        let report = |landed| check_in(Source { name: "x.yaml", text }, &env, purpose, landed);
+        let found = report(Landed::NOW);
+        assert_eq!(found.is_valid(), found.config.is_some());
+        held(text, &found);
+        let again = report(Landed::NOW);
+        assert_eq!((&again.errors, &again.warnings), (&found.errors, &found.warnings));
+        assert_eq!(
+            again.config.map(|loaded| format!("{:?}", loaded.config)),
+            found.config.map(|loaded| format!("{:?}", loaded.config))
+        );
+    }
+    let surroundings = WorkflowSurroundings {
+        purpose: Purpose::Check,
+        cwd: "/home/me",
+        env: &env,
+        adapters: &["claude", "codex", "gemini", "opencode"],
+        custom: &[],
+        agents: &[],
+    };
+    let (workflow, report) = load_workflow(Source { name: "x.yaml", text }, &surroundings);
+    assert_eq!(report.is_valid(), workflow.is_some());
+    held(text, &report);
+
+    let redacted = redact(text);
+    assert_eq!(redact(&redacted), redacted, "what is redacted is redacted once more");
+    for (name, value) in parse_dotenv(text) {
+        assert!(!name.is_empty() && name.len() + value.len() <= text.len(), "{name:?}");
+    }
+}
+
+fn env(name: &str) -> Option<String> {
+    match name {
+        "X" => Some("x".to_owned()),
+        "OPENAI_API_KEY" => Some("sk-0123456789abcdef".to_owned()),
+        _ => None,
+    }
+}
+
+fn held(text: &str, report: &Report) {
+    let lines: Vec<&str> = text.split('\n').collect();
+    assert!(report.errors.len() <= MOST_PROBLEMS && report.warnings.len() <= MOST_PROBLEMS);
+    for one in report.errors.iter().chain(&report.warnings) {
+        assert!((1..=lines.len() + 1).contains(&one.line), "line {} of {}", one.line, lines.len());
+        let line = lines.get(one.line - 1).copied().unwrap_or_default();
+        assert!((1..=line.chars().count() + 1).contains(&one.column), "{one:?}");
+        let quoted = one.source_line.chars().count();
+        assert!(one.caret >= 1 && one.caret <= quoted + 1 && one.width >= 1, "{one:?}");
+        assert!(quoted <= LONGEST_QUOTE + 8, "{one:?}");
+        assert!(!one.message.is_empty() && !one.source_line.contains('\n'), "{one:?}");
+        let acts = |c: char| c.is_control() && c != '\t';
+        assert!(!one.source_line.contains(acts), "{one:?}");
+    }
+    let _ = report.to_json();
+    let _ = report.render(Style::Plain);
+    let coloured = report.render(Style::Colour);
+    assert!(report.is_valid() || !coloured.is_empty());
+}

@@ -1,0 +1,62 @@
+//! What must hold for any bytes at every place where bytes come from others: one check for each place.
+//!
+//! A check panics where something does not hold. The tests replay every seed and every crasher of the past through them
+//! (`tests/seeds.rs`, on stable, in seconds); `scripts/fuzz` lets libFuzzer look for new ones (`fuzz/`, on nightly). Never
+//! part of the product.
+#![expect(clippy::disallowed_methods, reason = "the file tools are tried in a directory of their own")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a check fails by panicking"
+)]
+
+mod ansi;
+mod config;
+mod cut;
+mod files;
+mod log;
+mod mcp;
+mod screen;
+mod terminal;
+mod wires;
+
+// What an engine would say, and what may reach a terminal: the same as the screen's own tests use.
+#[path = "../../tui/tests/foreign/mod.rs"]
+mod foreign;
+#[path = "../../tui/tests/script/mod.rs"]
+#[allow(
+    missing_docs,
+    missing_debug_implementations,
+    clippy::needless_pass_by_value,
+    reason = "a script of tests"
+)]
+mod script;
+
+/// One place where bytes come from others.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its name, and that of its corpus.
+    pub name: &'static str,
+    /// Panics where something does not hold for these bytes.
+    pub check: fn(&[u8]),
+}
+
+/// Every target.
+pub const TARGETS: &[Target] = &[
+    Target { name: "ansi", check: ansi::check },
+    Target { name: "config", check: config::check },
+    Target { name: "files", check: files::check },
+    Target { name: "log", check: log::check },
+    Target { name: "mcp", check: mcp::check },
+    Target { name: "screen", check: screen::check },
+    Target { name: "terminal", check: terminal::check },
+    Target { name: "wires", check: wires::check },
+];
+
+/// Checks these bytes at the place of that name.
+pub fn check(name: &str, bytes: &[u8]) {
+    let target = TARGETS.iter().find(|target| target.name == name);
+    (target.unwrap_or_else(|| panic!("there is no target {name}")).check)(bytes);
+}

@@ -1,0 +1,130 @@
+//! What programs write to the terminals that they are in: the emulator draws it, and of that only letters, colours and
+//! moves of our own reach the terminal of whoever attaches.
+
+use crate::cut::{choice, pieces};
+use crate::foreign::{foreign, written};
+use crate::script::Script;
+use althing_protocol::{Screen, Timestamp};
+use althing_runner::{Drawn, Readers};
+use althing_tui::{App, Outside, TuiOptions};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+use regex::bytes::Regex;
+use std::cell::RefCell;
+use std::sync::{Arc, LazyLock};
+
+/// All that a program is ever told about its terminal; no word of its own comes back to it.
+static ANSWERS: LazyLock<Regex> = LazyLock::new(|| {
+    let answers = [
+        r"\x1b\[\?62;22c",
+        r"\x1b\[>1;10;0c",
+        r"\x1bP>\|althing\([0-9.]+\)\x1b\\",
+        r"\x1b\[0n",
+        r"\x1b\[\??[0-9]+;[0-9]+R",
+        r"\x1b\[\?997;1n",
+        r"\x1b\[\?[0-9]+;[012]\$y",
+        r"\x1b\[8;[0-9]+;[0-9]+t",
+        r"\x1b\]1[01];rgb:[0-9a-f/]+\x1b\\",
+        r"\x1b\]7501;\?\x1b\\",
+    ];
+    Regex::new(&format!("^(?:{})*$", answers.join("|"))).expect("a pattern")
+});
+/// Answers that nobody reads are not kept beyond this, of one read.
+const MOST_ANSWERS: usize = 8 * 1024;
+
+/// The machine that the screen asks for nothing.
+pub(crate) struct Nowhere;
+
+impl Outside for Nowhere {
+    fn now(&self) -> Timestamp {
+        crate::script::START
+    }
+}
+
+thread_local! {
+    static READERS: Readers =
+        Readers::built_in(&["claude", "codex", "gemini", "opencode"]).expect("built-in patterns are patterns");
+    /// A screen that is attached to a program; it shows what it is given.
+    static ATTACHED: RefCell<App> = RefCell::new(attached());
+}
+
+pub(crate) fn check(bytes: &[u8]) {
+    let (how, bytes) = choice(bytes);
+    let mut whole = Drawn::new(80, 24);
+    let (_, answers) = whole.feed(bytes);
+    let screen = held(&whole);
+    assert!(ANSWERS.is_match(&answers), "{:?}", String::from_utf8_lossy(&answers));
+
+    let mut cut = Drawn::new(80, 24);
+    let in_pieces: Vec<u8> = pieces(bytes, how).iter().flat_map(|piece| cut.feed(piece).1).collect();
+    assert_eq!(held(&cut), screen, "cut another way it is drawn in another way");
+    if in_pieces.len() < MOST_ANSWERS {
+        assert_eq!(in_pieces, answers);
+    }
+
+    // Sizes change under the program's hands.
+    let mut sized = Drawn::new(u16::from(how), 3);
+    for (n, piece) in (0..).zip(pieces(bytes, how.max(8))) {
+        let (clean, _) = sized.feed(piece);
+        only_letters(&clean);
+        only_letters(&sized.resize(1 + u16::from(how) * n % 97, n % 31));
+    }
+    only_letters(&sized.at_rest());
+    held(&sized);
+    for line in sized.history() {
+        assert!(!line.contains('\n'));
+        only_letters(&line);
+    }
+    show(&screen);
+}
+
+/// What is on a screen is letters; gives it.
+fn held(drawn: &Drawn) -> Screen {
+    let screen = drawn.screen();
+    assert!(screen.cursor.is_none_or(|(col, row)| col < screen.cols && usize::from(row) < screen.rows.len()));
+    for cell in screen.rows.iter().flatten() {
+        only_letters(&cell.text);
+        assert!(!cell.text.contains('\n'));
+    }
+    only_letters(&screen.title);
+    assert!(screen.title.chars().count() <= 200);
+    only_letters(&drawn.text());
+    READERS.with(|readers| drawn.asks(readers).iter().for_each(|question| only_letters(question)));
+    screen
+}
+
+fn only_letters(text: &str) {
+    let acts = |c: char| {
+        (c.is_control() && c != '\n') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    assert!(!text.contains(acts), "{text:?}");
+}
+
+/// Draws it for whoever attaches, and looks at every byte that reaches the outer terminal.
+fn show(screen: &Screen) {
+    ATTACHED.with_borrow_mut(|app| {
+        app.show_attached(Some(screen.clone()));
+        let bytes = written(app, 80, 24);
+        assert_eq!(foreign(&bytes), None, "{:?}", String::from_utf8_lossy(&bytes));
+        assert!(String::from_utf8_lossy(&bytes).contains("attached to"), "the last line is ours");
+    });
+}
+
+fn attached() -> App {
+    let mut script = Script::default();
+    script.workflow();
+    let mut app = App::new(TuiOptions::default(), Arc::new(Nowhere));
+    for item in &script.items {
+        app.apply(item);
+    }
+    app.sync();
+    written(&mut app, 80, 24);
+    for (code, modifiers) in [
+        (KeyCode::Char('t'), KeyModifiers::CONTROL),
+        (KeyCode::Down, KeyModifiers::NONE),
+        (KeyCode::Enter, KeyModifiers::NONE),
+    ] {
+        app.handle(&Event::Key(KeyEvent::new(code, modifiers)), Timestamp(0));
+    }
+    assert!(app.attached_task().is_some(), "it is attached");
+    app
+}

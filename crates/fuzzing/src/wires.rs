@@ -1,0 +1,49 @@
+//! What model servers send: streams of every wire, replies in one piece, refusals.
+//!
+//! The first letter names the wire (`c`hat completions, as Ollama speaks them too, `r`esponses, `m`essages, `g`emini), the
+//! second decides where the network cuts.
+
+use crate::cut::{choice, pieces};
+use althing_llm::fuzzing::{Heard, refused, streamed, whole};
+
+/// The largest reply that is taken: the limit of the product.
+const MOST_TEXT: usize = 4 * 1024 * 1024;
+
+pub(crate) fn check(bytes: &[u8]) {
+    let (wire, rest) = choice(bytes);
+    let (how, body) = choice(rest);
+    let kind = match wire {
+        b'r' => "openai",
+        b'm' => "claude",
+        b'g' => "gemini",
+        _ => "ollama",
+    };
+    let heard = streamed(kind, &[body]).expect("a wire");
+    bounded(&heard, body);
+    assert_eq!(
+        streamed(kind, &pieces(body, how)).as_ref(),
+        Some(&heard),
+        "cut another way it means something else"
+    );
+    bounded(&whole(kind, body).expect("a wire"), body);
+    for status in [400, 404, 429, 500] {
+        let (_, what) = refused(status, body).expect("a status");
+        assert!(!what.is_empty() && what.len() <= body.len() * 4 + 200, "{what}");
+    }
+}
+
+fn bounded(heard: &Heard, body: &[u8]) {
+    match &heard.end {
+        Ok(reply) => {
+            let said = reply.text.len() + reply.reasoning.len();
+            assert!(said <= MOST_TEXT.min(body.len() * 4), "{said} bytes of text from {}", body.len());
+            assert!(said > 0 || !reply.tool_calls.is_empty(), "an empty reply is none");
+            let mut ids: Vec<&str> = reply.tool_calls.iter().map(|call| call.id.as_str()).collect();
+            assert!(reply.tool_calls.iter().all(|call| !call.name.is_empty() && !call.id.is_empty()));
+            ids.sort_unstable();
+            ids.dedup();
+            assert_eq!(ids.len(), reply.tool_calls.len(), "two calls of one id");
+        }
+        Err((_, what)) => assert!(!what.is_empty()),
+    }
+}
