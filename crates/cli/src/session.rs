@@ -28,8 +28,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
 
-/// How long agents' programs and containers may take to end.
-pub const CLOSING: Duration = Duration::from_secs(2);
+/// How long agents' programs and containers may take to end. Mostly it is a moment, but a daemon on a busy machine takes its
+/// time, and a container that is left behind is worse than a slow exit.
+pub const CLOSING: Duration = Duration::from_secs(10);
 /// How long a disk that takes nothing is waited for.
 const DISK_PATIENCE: Duration = Duration::from_secs(60);
 
