@@ -2,7 +2,7 @@
 # Installs what the runner's tests, and those of the papers' commands (jq), need and this machine lacks; safe to run again. Needs root and Debian's packages.
 set -eu
 missing=
-for pair in bwrap:bubblewrap dockerd:docker.io busybox:busybox-static jq:jq; do
+for pair in bwrap:bubblewrap dockerd:docker.io busybox:busybox-static jq:jq ps:procps; do
   program=${pair%%:*} package=${pair#*:}
   if command -v "$program" >/dev/null 2>&1; then
     echo "setup: $program is here"
