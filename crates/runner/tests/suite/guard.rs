@@ -20,8 +20,9 @@ fn killed_with(signal: Signal, kind: &str) {
     }
     let mark = unique_seconds();
     let dir = tempfile::tempdir().unwrap();
-    let mut parent = Command::new(HELPER)
-        .args(["run", kind])
+    // Whoever started the tests may ignore signals (`nohup`), and that is inherited.
+    let mut parent = Command::new("env")
+        .args(["--default-signal=HUP,TERM", HELPER, "run", kind])
         .arg(dir.path())
         .arg(family(&mark))
         .stdout(Stdio::null())
