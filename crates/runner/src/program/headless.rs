@@ -210,10 +210,13 @@ impl Run<'_> {
                 ready = self.out.from.readable(), if self.out.open => {
                     ready?;
                     self.take_in(Stream::Out, &mut buffer, on)?;
+                    // One that floods is always ready: everyone else is looked at between two of its reads.
+                    tokio::task::yield_now().await;
                 }
                 ready = self.err.from.readable(), if self.err.open => {
                     ready?;
                     self.take_in(Stream::Err, &mut buffer, on)?;
+                    tokio::task::yield_now().await;
                 }
                 () = sleep_until(self.heard_at + PATIENCE), if holds => self.show_begun_lines(on),
             }
