@@ -149,29 +149,28 @@ fn fight(number_of_fighters: usize, rounds: usize) {
         fighters.children.push(spawn(number, home.path(), &say));
         fighters.dead.push(false);
     }
-    let mut taken = Vec::new();
+    let mut slowest = Duration::ZERO;
     let (mut holder, _) = fighters.next_holder();
     for round in 0..rounds {
         fighters.watch(holder, round);
         // SIGKILL, while it writes.
         fighters.children[holder].kill().unwrap();
         fighters.dead[holder] = true;
-        let killed = Instant::now();
         fighters.children[holder].wait().unwrap();
+        // Only the lock is timed: starting whoever fights in the dead one's place takes its own time.
+        let dead = Instant::now();
+        holder = fighters.next_holder().0;
+        slowest = slowest.max(dead.elapsed());
         let number = fighters.children.len();
         fighters.children.push(spawn(number, home.path(), &say));
         fighters.dead.push(false);
-        holder = fighters.next_holder().0;
-        taken.push(killed.elapsed());
     }
-    // A machine that is busy with others may keep one or two of many waiting; the lock does not.
-    taken.sort();
-    assert!(taken[rounds * 9 / 10] < Duration::from_secs(1), "a dead owner's lock took {taken:?}");
+    assert!(slowest < Duration::from_secs(1), "a dead owner's lock took {slowest:?}");
     let acknowledged = fighters.last_acknowledged;
     drop(fighters);
     let events = sessions.open(&id()).unwrap().events;
     assert!(events.len() as u64 >= acknowledged, "{} events, {acknowledged} acknowledged", events.len());
     let numbers: Vec<_> = events.iter().map(|e| e.seq).collect();
     assert_eq!(numbers, (1..=events.len() as u64).map(Seq).collect::<Vec<_>>());
-    println!("{} events by {} processes, slowest hand-over {:?}", events.len(), rounds + 1, taken.last());
+    println!("{} events by {} processes, slowest hand-over {slowest:?}", events.len(), rounds + 1);
 }
