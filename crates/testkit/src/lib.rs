@@ -35,6 +35,7 @@
     reason = "a test kit fails by panicking"
 )]
 
+mod bombs;
 pub mod collector;
 pub mod docker;
 mod fault;
@@ -53,6 +54,7 @@ pub mod terminal;
 pub mod wait;
 mod wire;
 
+pub use bombs::config_bombs;
 pub use fault::{BadArguments, Case, Expectation, Fault, Moment, RetryAfter, UTF8_SAMPLE};
 pub use gate::Gate;
 pub use policy::Parliament;

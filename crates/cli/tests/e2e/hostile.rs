@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use althing_testkit::process::Signal;
-use althing_testkit::{Althing, FakeModel, Output, Recorded, Reply, Script, scale, wait};
+use althing_testkit::{Althing, FakeModel, Output, Recorded, Reply, Script, config_bombs, scale, wait};
 use fastrand::Rng;
 use serde_json::json;
 
@@ -207,23 +207,11 @@ fn a_session_that_was_found_here_starts_nothing_unless_it_was_begun_by_the_user_
 }
 
 fn bombs() -> Vec<(&'static str, Vec<u8>)> {
-    let mut aliases = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
-    for n in 1..12 {
-        let before = format!("*a{}", n - 1);
-        aliases = format!("{aliases}a{n}: &a{n} [{}]\n", vec![before; 10].join(", "));
-    }
-    aliases.push_str("agents: *a11\n");
-    let deep = format!("agents: {}1{}\n", "[".repeat(20_000), "]".repeat(20_000));
-    let large = format!("agents:\n{}", "  - {id: a, backend: {type: offline}}\n".repeat(280_000));
     let doubled = "agents: [{id: a, backend: {type: offline}}]\norchestrator: {}\norchestrator: {}\n";
     let nul = b"agents:\n  - id: a\0b\n    backend: {type: offline}\n".to_vec();
-    vec![
-        ("an alias bomb", aliases.into_bytes()),
-        ("deep nesting", deep.into_bytes()),
-        ("ten megabytes", large.into_bytes()),
-        ("a key twice", doubled.into()),
-        ("a NUL", nul),
-    ]
+    let mut bombs = config_bombs();
+    bombs.extend([("a key twice", doubled.into()), ("a NUL", nul)]);
+    bombs
 }
 
 #[test]
