@@ -133,7 +133,7 @@ pub struct Options {
     #[arg(long, global = true, value_name = "LEVEL")]
     pub log_level: Option<LogLevel>,
 
-    /// Accept a config or a session that was found here and would start programs; remembered
+    /// Accept a config or session that was found in this directory; remembered
     #[arg(long, global = true)]
     pub trust: bool,
 }

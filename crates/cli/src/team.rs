@@ -73,10 +73,14 @@ fn file_of(source: &str) -> Option<&Path> {
     path.is_absolute().then_some(path)
 }
 
-/// Who named the config decides whether it is trusted.
+/// Where a config file comes from decides whether it is trusted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
+    /// The user named it on the command line.
     Named,
+    /// It lies in the user's own config directory.
+    Own,
+    /// It was found in the working directory, where anybody may have put it.
     Found,
 }
 
@@ -96,9 +100,10 @@ pub fn assemble(options: &Options, surroundings: &Surroundings) -> Result<Team, 
         return from_file(&surroundings.cwd.join(path), Origin::Named, options, surroundings);
     }
     let here = ["althing.yaml", ".althing/config.yaml"].map(|name| surroundings.cwd.join(name));
-    let users = surroundings.config_dir().map(|dir| dir.join("config.yaml"));
-    match here.into_iter().chain(users).find(|path| path.is_file()) {
-        Some(path) => from_file(&path, Origin::Found, options, surroundings),
+    let here = here.into_iter().map(|path| (path, Origin::Found));
+    let own = surroundings.config_dir().map(|dir| (dir.join("config.yaml"), Origin::Own));
+    match here.chain(own).find(|(path, _)| path.is_file()) {
+        Some((path, origin)) => from_file(&path, origin, options, surroundings),
         None => from_environment(surroundings),
     }
 }
@@ -165,7 +170,7 @@ fn from_file(
         require_trust(path, &text, &risks, options, surroundings)?;
     }
     let redacted = althing_config::redact(&text);
-    let using = (origin == Origin::Found).then(|| format!("using {name}"));
+    let using = (origin != Origin::Named).then(|| format!("using {name}"));
     Ok(Team {
         config,
         source: name,
@@ -260,17 +265,7 @@ fn usable(report: Report) -> Result<Usable, Failure> {
         let what = if count == 1 { "one error".to_owned() } else { format!("{count} errors") };
         return Err(Failure::usage(format!("{} has {what}; nothing was started", report.file)));
     };
-    let starts = loaded
-        .starts_processes()
-        .iter()
-        .map(|start| format!("{}: would start {}", start.location, start.what));
-    let sends = loaded.sends_secrets_elsewhere().iter();
-    let sends = sends.map(|send| format!("{}: would send a secret of yours to {}", send.location, send.to));
-    let reaches = loaded.reaches_paths().iter().map(|reach| {
-        let what = if reach.writable { "write to" } else { "read" };
-        format!("{}: would {what} {}", reach.location, reach.path)
-    });
-    let risks = starts.chain(sends).chain(reaches).collect();
+    let risks = loaded.needs_trust().iter().map(|need| format!("{}: {}", need.location, need.what)).collect();
     let plain = loaded.plain_progress();
     let mut config = loaded.config;
     config.rules.plan_first |= config.planning.is_some();

@@ -51,7 +51,7 @@ pub use schema::{schema, workflow_schema};
 pub use secrets::redact;
 pub use starter::{Found, FoundOllama, FoundProvider, found_programs, found_providers, starter};
 pub use substitute::{WORKSPACE_PLACEHOLDER, fill_variables};
-pub use trust::{ReachesPath, SendsSecret, StartsProcess};
+pub use trust::NeedsTrust;
 pub use workflow::{
     TaskBody, WorkflowAgent, WorkflowFile, WorkflowStage, WorkflowSurroundings, WorkflowTask, load_workflow,
     workflow_agents,
@@ -116,10 +116,8 @@ pub fn check_in(
         sink.error(span, &path, problem);
     }
     // Before substitution: what a person is asked to trust names variables, not what they hold.
-    let processes = trust::find(&parsed.root);
+    let needs_trust = trust::find(&parsed.root);
     let adapters = workflow::adapters::resolve(&parsed.root);
-    let sends = trust::find_sent_elsewhere(&parsed.root, env);
-    let reaches = trust::find_reached(&parsed.root);
     let substituted = substitute::substitute(&mut parsed.root, env);
     let root = &parsed.root;
     if substituted.too_much {
@@ -152,7 +150,7 @@ pub fn check_in(
         let sent = sent.chain(to_servers.map(|(_, value)| value));
         seen.extend(sent.map(|secret| secret.reveal().to_owned()));
         let plain_progress = resolve::plain_progress(root, landed);
-        report.config = Some(Loaded { config, plain_progress, processes, sends, reaches });
+        report.config = Some(Loaded { config, plain_progress, needs_trust });
     }
     report.secrets = worth_masking(&seen);
     report

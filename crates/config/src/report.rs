@@ -4,7 +4,7 @@ use althing_protocol::{Config, Secret};
 use serde_json::{Value, json};
 
 use crate::diagnostic::Diagnostic;
-use crate::trust::{ReachesPath, SendsSecret, StartsProcess};
+use crate::trust::NeedsTrust;
 
 /// What reading a config came to.
 #[derive(Clone, Debug)]
@@ -28,28 +28,14 @@ pub struct Loaded {
     /// The settings.
     pub config: Config,
     pub(crate) plain_progress: bool,
-    pub(crate) processes: Vec<StartsProcess>,
-    pub(crate) sends: Vec<SendsSecret>,
-    pub(crate) reaches: Vec<ReachesPath>,
+    pub(crate) needs_trust: Vec<NeedsTrust>,
 }
 
 impl Loaded {
-    /// What this config would start on this machine; a config that was found rather than named needs the user's trust
-    /// if this is not empty.
-    pub fn starts_processes(&self) -> &[StartsProcess] {
-        &self.processes
-    }
-
-    /// Where this config would send keys, or what variables hold, other than to the keys' own providers or to this
-    /// machine; for a config that was found, a reason to ask as well.
-    pub fn sends_secrets_elsewhere(&self) -> &[SendsSecret] {
-        &self.sends
-    }
-
-    /// Context paths that this config would have written to, or that may lie outside the directory it was found in; for
-    /// a config that was found, a reason to ask as well.
-    pub fn reaches_paths(&self) -> &[ReachesPath] {
-        &self.reaches
+    /// What the user must accept before this config is used, if it was found in the working directory rather than named:
+    /// whatever is not the name of an agent, a prompt or a mode.
+    pub fn needs_trust(&self) -> &[NeedsTrust] {
+        &self.needs_trust
     }
 
     /// Whether the config asks for plain progress instead of the full screen (`ui.display_type: simple`).

@@ -1,156 +1,193 @@
-//! What a config must be trusted for: the programs that it would start here, the keys that it would send elsewhere, and
-//! the files that it would open to its agents.
+//! Lists what the user must accept before a config that was found in the working directory is used.
 //!
-//! It only tells; asking for trust is the caller's. It counts what a config asks for, whether or not Althing acts
-//! on it yet: a directory of strangers must be trusted for what its config says, not for what today's version does.
+//! Before trust a found config may name agents, prompts and modes, and nothing else: the rows of the key table that are
+//! marked `before_trust`. Every other key that is set needs trust, and so does every `${VARIABLE}`, because a stranger's
+//! config could otherwise send any secret of the environment to any server. The list is an allow-list, so a new key needs
+//! trust until somebody decides otherwise. Asking for trust is the caller's job.
 
-use crate::abilities;
 use crate::backends::{self, Reach};
-use crate::hands::{self, ServerAt};
-use crate::keys::DEFAULT_IMAGE;
-use crate::rules;
+use crate::hands::{self, paths};
+use crate::keys::{DEFAULT_IMAGE, Key, Kind, ROOT, Section};
 use crate::secrets;
-use crate::substitute::Lookup;
-use crate::tree::Node;
+use crate::substitute::{Piece, pieces};
+use crate::tree::{Node, Value};
+use crate::values::has_shape;
+use crate::walk::join;
 
-/// One part of a config that would start a program.
+/// Most entries that are listed; a config that needs more is described well enough by these.
+const MOST_LISTED: usize = 100;
+
+/// One part of a config that acts only after the user has trusted the config.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StartsProcess {
+pub struct NeedsTrust {
     /// Dotted path of the key.
     pub location: String,
-    /// What would be started, in a few words.
+    /// What this part would do, as the rest of a sentence: "would start …".
     pub what: String,
 }
 
-/// One context path that a config would have written to, or that may lie outside its own directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReachesPath {
-    /// Dotted path of the entry.
-    pub location: String,
-    /// The path, as written.
-    pub path: String,
-    /// Whether it would be written to.
-    pub writable: bool,
-}
-
-/// One backend or MCP server that would send a secret of this machine to an address of the config's choosing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SendsSecret {
-    /// Dotted path of the address.
-    pub location: String,
-    /// The host that would get it.
-    pub to: String,
-}
-
-/// Every part of a document that would start a program. The document must not have been substituted: what is shown to a
-/// person names variables, not what they hold.
-pub(crate) fn find(root: &Node) -> Vec<StartsProcess> {
+/// Everything in a document that needs trust, in the order of the file. The document must not have been substituted: a
+/// person is shown the names of variables, not their values.
+pub(crate) fn find(root: &Node) -> Vec<NeedsTrust> {
     let mut found = Vec::new();
-    if root.get("hooks").is_some() {
-        found
-            .push(StartsProcess { location: "hooks".to_owned(), what: "hooks around tool calls".to_owned() });
-    }
-    for backend in rules::backends(root) {
-        in_backend(backend.node, &backend.path, &mut found);
-    }
+    section(&ROOT, root, "", &mut found);
+    found.truncate(MOST_LISTED);
     found
 }
 
-/// Backends that would send a key, or what a variable holds, to an address that the config chose: a stranger's config
-/// could have the user's keys sent to itself. The document must not have been substituted.
-pub(crate) fn find_sent_elsewhere(root: &Node, env: Lookup<'_>) -> Vec<SendsSecret> {
-    let mut found = Vec::new();
-    for backend in rules::backends(root) {
-        for server in hands::servers(backend.node, &backend.path) {
-            found.extend(sent_to_server(&server));
-        }
-        let Some(kind) = backend.node.get("type").and_then(Node::as_text).and_then(backends::backend_type)
-        else {
-            continue;
-        };
-        let owner = rules::key_owner(backend.node, kind);
-        let Some(url) = rules::own_address(backend.node, owner).filter(|url| !backends::is_loopback(url))
-        else {
-            continue;
-        };
-        let uses_variables =
-            ["api_key", "extra_headers", "default_headers", "extra_body", "base_url", "azure_endpoint"]
-                .iter()
-                .filter_map(|key| backend.node.get(key))
-                .any(has_variable);
-        let has_key =
-            backend.node.get("api_key").is_none() && rules::api_key(backend.node, kind, env).is_some();
-        if uses_variables || has_key {
-            let to = backends::host_of(url).unwrap_or(url).to_owned();
-            found.push(SendsSecret { location: format!("{}.base_url", backend.path), to });
+fn section(section: &'static Section, node: &Node, path: &str, found: &mut Vec<NeedsTrust>) {
+    for entry in node.entries() {
+        let path = join(path, &entry.key);
+        match section.key(&entry.key) {
+            Some(key) if key.before_trust => value(key.kind, &entry.value, &path, found),
+            Some(key) => guarded(key, &entry.value, node, &path, found),
+            // An unknown key is reported elsewhere, but some sections are passed on whole.
+            None => used_variables(&entry.value, &path, found),
         }
     }
-    found
 }
 
-/// What variables hold and a server at an address of the config's choosing would get.
-fn sent_to_server(server: &ServerAt<'_>) -> Option<SendsSecret> {
-    let url = server.node.get("url")?.as_text().filter(|url| !backends::is_loopback(url))?;
-    let uses_variables = ["url", "headers"].iter().filter_map(|key| server.node.get(key)).any(has_variable);
-    let to = backends::host_of(url).unwrap_or(url).to_owned();
-    uses_variables.then(|| SendsSecret { location: format!("{}.url", server.path), to })
-}
-
-fn has_variable(node: &Node) -> bool {
-    node.to_json().to_string().contains("${")
-}
-
-/// Context paths that need the user's word when the config was found. The document must not have been substituted.
-pub(crate) fn find_reached(root: &Node) -> Vec<ReachesPath> {
-    let reached = hands::paths::all(root).into_iter().filter_map(|at| {
-        let path = at.path()?;
-        let writable = at.is_writable();
-        (writable || leaves(path)).then(|| ReachesPath {
-            location: at.location,
-            path: path.to_owned(),
-            writable,
-        })
-    });
-    let skills = abilities::skills_directory(root).filter(|node| node.as_text().is_some_and(leaves));
-    let skills = skills.and_then(|node| {
-        let path = node.as_text()?.to_owned();
-        Some(ReachesPath { location: "skills_directory".to_owned(), path, writable: false })
-    });
-    reached.chain(skills).collect()
-}
-
-/// Whether a path may lead out of the directory that it counts from.
-fn leaves(path: &str) -> bool {
-    path.starts_with(['/', '~', '\\'])
-        || path.contains("${")
-        || path.split(['/', '\\']).any(|part| part == ".." || part.ends_with(':'))
-}
-
-fn in_backend(node: &Node, path: &str, found: &mut Vec<StartsProcess>) {
-    let mut add =
-        |key: &str, what: String| found.push(StartsProcess { location: format!("{path}.{key}"), what });
-    let kind = node.get("type").and_then(Node::as_text).and_then(backends::backend_type);
-    if let Some(kind) = kind.filter(|kind| kind.reach == Reach::Program) {
-        add("type", format!("the program behind {}", kind.title));
+/// A value that a found config may set before trust, as long as nothing in it needs trust.
+fn value(kind: Kind, node: &Node, path: &str, found: &mut Vec<NeedsTrust>) {
+    match kind {
+        Kind::Section(inner) if matches!(node.value, Value::Map(_)) => section(inner, node, path, found),
+        Kind::List(item) if matches!(node.value, Value::List(_)) => {
+            for (index, node) in node.items().iter().enumerate() {
+                value(*item, node, &format!("{path}[{index}]"), found);
+            }
+        }
+        Kind::Either(kinds) if kinds.iter().any(|kind| has_shape(*kind, node)) => {
+            for kind in kinds.iter().filter(|kind| has_shape(**kind, node)).take(1) {
+                value(*kind, node, path, found);
+            }
+        }
+        Kind::BackendType => {
+            let backend = node.as_text().and_then(backends::backend_type);
+            if let Some(backend) = backend.filter(|backend| backend.reach == Reach::Program) {
+                add(path, format!("would start the program behind {}", backend.title), found);
+            }
+            used_variables(node, path, found);
+        }
+        _ => used_variables(node, path, found),
     }
-    if node.get("hooks").is_some() {
-        add("hooks", "hooks around tool calls".to_owned());
+}
+
+/// A key that needs trust whatever it holds, unless it is switched off.
+fn guarded(key: &Key, node: &Node, parent: &Node, path: &str, found: &mut Vec<NeedsTrust>) {
+    if is_nothing(node) {
+        return;
     }
-    if node.get("enable_mcp_command_line").and_then(Node::as_bool) == Some(true) {
-        let image = node.get("command_line_docker_image").and_then(Node::as_text).unwrap_or(DEFAULT_IMAGE);
-        let place = if hands::resolve::is_docker(node) {
-            format!(", in a container of `{}`", shown(image))
-        } else {
-            String::new()
-        };
-        add("enable_mcp_command_line", format!("commands of the agent's choosing{place}"));
+    match key.name {
+        "hooks" => add(path, "would start hooks around tool calls".to_owned(), found),
+        "enable_mcp_command_line" => {
+            let image =
+                parent.get("command_line_docker_image").and_then(Node::as_text).unwrap_or(DEFAULT_IMAGE);
+            let place = if hands::resolve::is_docker(parent) {
+                format!(", in a container of `{}`", shown(image))
+            } else {
+                String::new()
+            };
+            add(path, format!("would start commands of the agent's choosing{place}"), found);
+        }
+        "mcp_servers" => {
+            let base = path.strip_suffix(".mcp_servers").unwrap_or_default();
+            for server in hands::servers(parent, base) {
+                if server.node.get("command").is_some() {
+                    let command = shown(&server.command().join(" "));
+                    let what = format!("would start the MCP server `{command}`");
+                    add(&format!("{}.command", server.path), what, found);
+                }
+                if let Some(url) = server.node.get("url").and_then(Node::as_text) {
+                    let what = format!("would connect to the MCP server at {}", host(url));
+                    add(&format!("{}.url", server.path), what, found);
+                }
+            }
+        }
+        "context_paths" => {
+            for (index, entry) in node.items().iter().enumerate() {
+                let Some(named) = paths::path_of(entry) else { continue };
+                let act = if paths::is_writable(entry) { "write to" } else { "read" };
+                add(&format!("{path}[{index}]"), format!("would {act} {}", shown(named)), found);
+            }
+        }
+        "skills_directory" | "cwd" | "agent_temporary_workspace" | "snapshot_storage" => {
+            add(path, format!("names the path {}", shown(&hands::scalar(node).unwrap_or_default())), found);
+        }
+        "interactive_mode" => {
+            let is_on = node.get("enabled").and_then(Node::as_bool) != Some(false);
+            if is_on {
+                let what = "would let the agent that you talk to read and change files in this directory";
+                add(path, what.to_owned(), found);
+            }
+            // Its own backend may name endpoints and programs, and is described key by key.
+            if let (Kind::Section(inner), true) = (key.kind, is_on) {
+                section_below(inner, node, path, found);
+            }
+        }
+        _ if matches!(key.kind, Kind::Url) => {
+            let address = node.as_text().unwrap_or_default();
+            add(path, format!("would send your tasks, files and key to {}", host(address)), found);
+        }
+        _ => add(path, format!("sets `{}`", key.name), found),
     }
-    for server in hands::servers(node, path) {
-        if server.node.get("command").is_some() {
-            let what = format!("the MCP server `{}`", shown(&server.command().join(" ")));
-            found.push(StartsProcess { location: format!("{}.command", server.path), what });
+    used_variables(node, path, found);
+}
+
+/// The keys of a section that already needs trust as a whole: only what is worth naming besides.
+fn section_below(inner: &'static Section, node: &Node, path: &str, found: &mut Vec<NeedsTrust>) {
+    for entry in node.entries() {
+        if let Some(Key { kind: Kind::Section(backend), name: "backend", .. }) = inner.key(&entry.key) {
+            section(backend, &entry.value, &join(path, &entry.key), found);
         }
     }
+}
+
+/// Every variable that is filled in somewhere in a value.
+fn used_variables(node: &Node, path: &str, found: &mut Vec<NeedsTrust>) {
+    let mut names: Vec<&str> = Vec::new();
+    let mut todo = vec![node];
+    while let Some(node) = todo.pop() {
+        match &node.value {
+            Value::Text(text) => {
+                names.extend(pieces(&text.content).into_iter().filter_map(|piece| match piece {
+                    Piece::Variable { name, .. } => Some(name),
+                    Piece::Text(_) => None,
+                }))
+            }
+            Value::List(items) => todo.extend(items),
+            Value::Map(entries) => todo.extend(entries.iter().map(|entry| &entry.value)),
+            Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Number(_) => {}
+        }
+    }
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let what = format!("would fill in your variable `{}`", shown(name));
+        if !found.iter().any(|known| known.what == what && known.location.starts_with(path)) {
+            add(path, what, found);
+        }
+    }
+}
+
+/// Whether a key that needs trust is switched off or left empty.
+fn is_nothing(node: &Node) -> bool {
+    match &node.value {
+        Value::Null | Value::Bool(false) => true,
+        Value::List(items) => items.is_empty(),
+        Value::Map(_) | Value::Text(_) | Value::Bool(true) | Value::Integer(_) | Value::Number(_) => {
+            node.as_bool() == Some(false)
+        }
+    }
+}
+
+fn add(location: &str, what: String, found: &mut Vec<NeedsTrust>) {
+    if found.len() < MOST_LISTED {
+        found.push(NeedsTrust { location: location.to_owned(), what });
+    }
+}
+
+fn host(url: &str) -> String {
+    shown(backends::host_of(url).unwrap_or(url))
 }
 
 /// A text for a question, short and without secrets.

@@ -100,12 +100,10 @@ pub fn init(file: &Path, force: bool, surroundings: &Surroundings) -> Result<Str
         options.write(true).create_new(true)
     };
     options.open(file).and_then(|mut file| file.write_all(text.as_bytes())).map_err(failed)?;
-    if !found.programs.is_empty() {
-        // It starts programs, and was written because the user said so: finding it later is no surprise. Where that
-        // cannot be remembered, it is asked for then.
-        let path = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-        let _ = Trust { path: &path, digest: &team::digest(&text) }.give(surroundings);
-    }
+    // The user asked for this file, so finding it later is no surprise. If the trust cannot be remembered now, it is
+    // asked for then.
+    let path = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let _ = Trust { path: &path, digest: &team::digest(&text) }.give(surroundings);
     let what = match found.len() {
         0 => "three agents of the offline model".to_owned(),
         1 => "one agent".to_owned(),

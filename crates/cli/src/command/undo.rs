@@ -4,6 +4,7 @@ use crate::args::Options;
 use crate::exit::{Exit, Failure};
 use crate::show::{self, clean_line, count, diff};
 use crate::surroundings::Surroundings;
+use crate::trust;
 use althing_protocol::{SessionId, TaskId};
 use std::io::Write;
 use std::path::Path;
@@ -23,6 +24,8 @@ pub fn run(
     let session = SessionId::new(session);
     // Says so in words if there is no such session.
     state.read(&session)?;
+    // Undoing writes to the paths that the session names, wherever they are.
+    trust::require_own_session(&state.session_dir(&session), options, surroundings)?;
     let task = task.map(TaskId::from).or_else(|| althing_storage::last_changed(&state.session_dir(&session)));
     let task = task.ok_or_else(|| Failure::usage(format!("nothing in session {session} changed a file")))?;
     let run_dir = althing_storage::task_dir(&state.session_dir(&session), &task);

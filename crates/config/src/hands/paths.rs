@@ -37,21 +37,21 @@ pub(crate) fn all<'a>(root: &'a Node) -> Vec<PathAt<'a>> {
     found
 }
 
+/// The path that an entry names, as written.
+pub(crate) fn path_of(entry: &Node) -> Option<&str> {
+    path_node(entry).and_then(Node::as_text)
+}
+
+fn path_node(entry: &Node) -> Option<&Node> {
+    if entry.as_text().is_some() { Some(entry) } else { entry.get("path") }
+}
+
+/// Whether the path that an entry names may be written to.
+pub(crate) fn is_writable(entry: &Node) -> bool {
+    entry.get("permission").and_then(Node::as_text) == Some("write")
+}
+
 impl<'a> PathAt<'a> {
-    fn path_node(&self) -> Option<&'a Node> {
-        if self.node.as_text().is_some() { Some(self.node) } else { self.node.get("path") }
-    }
-
-    /// The path as written.
-    pub(crate) fn path(&self) -> Option<&'a str> {
-        self.path_node().and_then(Node::as_text)
-    }
-
-    /// Whether it may be written to.
-    pub(crate) fn is_writable(&self) -> bool {
-        self.node.get("permission").and_then(Node::as_text) == Some("write")
-    }
-
     fn protected(&self) -> &'a [Node] {
         self.node.get("protected_paths").map(Node::items).unwrap_or_default()
     }
@@ -62,7 +62,7 @@ pub(crate) fn check(root: &Node, landed: Landed, sink: &mut Sink<'_>) {
     let is_blank = |node: &Node| node.as_text().is_some_and(|path| path.trim().is_empty());
     let mut told = rules::agents(root).len() < 2 || !landed.has(Part::Hands);
     for path in all(root) {
-        if let Some(node) = path.path_node().filter(|node| is_blank(node)) {
+        if let Some(node) = path_node(path.node).filter(|node| is_blank(node)) {
             let problem = Problem::new("a context path is blank");
             sink.error(
                 node.span,
@@ -94,13 +94,13 @@ pub(crate) fn resolve(root: &Node) -> Vec<ContextPath> {
     let mut places: HashMap<&str, usize> = HashMap::new();
     let mut protected: HashSet<(usize, &str)> = HashSet::new();
     for at in all(root) {
-        let Some(path) = at.path() else { continue };
+        let Some(path) = path_of(at.node) else { continue };
         let place = *places.entry(plain(path)).or_insert(paths.len());
         if place == paths.len() {
             paths.push(ContextPath { path: path.to_owned(), writable: false, protected: Vec::new() });
         }
         let Some(known) = paths.get_mut(place) else { continue };
-        known.writable |= at.is_writable();
+        known.writable |= is_writable(at.node);
         let new =
             at.protected().iter().filter_map(Node::as_text).filter(|one| protected.insert((place, one)));
         known.protected.extend(new.map(str::to_owned));

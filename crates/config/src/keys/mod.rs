@@ -54,6 +54,9 @@ pub(crate) struct Key {
     pub(crate) off: Option<&'static str>,
     /// Whether the value goes on to the model's client as it stands (`BackendConfig::params`).
     pub(crate) passed_on: bool,
+    /// Whether the key may act in a config that was found in the working directory, before the user trusts that config.
+    /// A new key needs trust unless its row says otherwise.
+    pub(crate) before_trust: bool,
 }
 
 /// Whether Althing acts on a key.
@@ -195,6 +198,7 @@ const fn key(name: &'static str, kind: Kind, about: &'static str) -> Key {
         required: false,
         off: None,
         passed_on: false,
+        before_trust: false,
     }
 }
 
@@ -246,6 +250,12 @@ impl Key {
 
     const fn required(self) -> Self {
         Self { required: true, ..self }
+    }
+
+    /// Acts in a found config without trust: it names an agent, a prompt or a mode, and no endpoint, variable, tool, path
+    /// or program.
+    const fn before_trust(self) -> Self {
+        Self { before_trust: true, ..self }
     }
 
     const fn off(self, off: &'static str) -> Self {

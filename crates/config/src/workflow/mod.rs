@@ -22,7 +22,7 @@ use crate::keys::WORKFLOW;
 use crate::landed::Landed;
 use crate::tree::{Node, Value};
 use crate::walk::Walk;
-use crate::{Purpose, Report, Source, StartsProcess};
+use crate::{NeedsTrust, Purpose, Report, Source};
 use crate::{backends, limits, parse, secrets, substitute, worth_masking};
 
 /// The adapter of the user's own commands.
@@ -88,7 +88,7 @@ pub struct WorkflowFile {
     pub stages: Vec<WorkflowStage>,
     /// The adapters that it describes itself. They come before the config's of the same name.
     pub adapters: Vec<CustomAdapter>,
-    processes: Vec<StartsProcess>,
+    processes: Vec<NeedsTrust>,
 }
 
 /// One stage.
@@ -131,7 +131,7 @@ pub enum TaskBody {
 
 impl WorkflowFile {
     /// What it would start on this machine.
-    pub fn starts_processes(&self) -> &[StartsProcess] {
+    pub fn starts_processes(&self) -> &[NeedsTrust] {
         &self.processes
     }
 

@@ -8,7 +8,7 @@ use althing_protocol::{ExecutionMode, OnInterrupt, ProgramSpec};
 
 use super::{COMMAND, Document, TaskAt, TaskBody, Who, WorkflowFile, WorkflowStage, WorkflowTask};
 use super::{adapters, runs, tasks};
-use crate::StartsProcess;
+use crate::NeedsTrust;
 use crate::hands::texts;
 use crate::resolve::{flag, seconds, text};
 use crate::trust::shown;
@@ -93,7 +93,7 @@ fn on_interrupt(word: &str) -> Option<OnInterrupt> {
 }
 
 /// The programs that the tasks are, for a person who is asked to trust the file.
-fn processes(stages: &[WorkflowStage]) -> Vec<StartsProcess> {
+fn processes(stages: &[WorkflowStage]) -> Vec<NeedsTrust> {
     let mut found = Vec::new();
     for (number, stage) in stages.iter().enumerate() {
         for (index, task) in stage.tasks.iter().enumerate() {
@@ -104,7 +104,7 @@ fn processes(stages: &[WorkflowStage]) -> Vec<StartsProcess> {
                 format!("the agent `{}`", spec.adapter)
             };
             let location = format!("stages[{number}].tasks[{index}]");
-            found.push(StartsProcess { location, what });
+            found.push(NeedsTrust { location, what });
         }
     }
     found

@@ -36,17 +36,6 @@ fn skills_have_a_directory_of_massgens_unless_one_is_named() {
 }
 
 #[test]
-fn skills_from_elsewhere_need_the_users_word_in_a_config_that_was_found() {
-    let reached = |directory: &str| {
-        let text = format!(
-            "orchestrator: {{coordination: {{use_skills: true, skills_directory: '{directory}'}}}}\n"
-        );
-        loaded_by_all(&with(&text)).reaches_paths().len()
-    };
-    assert_eq!((reached("skills"), reached("/opt/skills"), reached("../skills")), (0, 1, 1));
-}
-
-#[test]
 fn task_lists_memories_and_planning_are_switched_on() {
     let config = coordinated(
         "{enable_agent_task_planning: true, max_tasks_per_plan: 30, task_planning_filesystem_mode: true, enable_memory_filesystem_mode: true, enable_planning_mode: true, planning_mode_instruction: only think}",

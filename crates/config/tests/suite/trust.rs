@@ -1,26 +1,135 @@
-//! Which configs would start programs.
+//! What a config that was found in the working directory may do before the user trusts it: an allow-list.
 
-use althing_config::{Purpose, Source, StartsProcess, check};
+use althing_config::{Purpose, Source, check};
 
 use super::support::{backend, checked, env, with};
 
-fn started(text: &str) -> Vec<StartsProcess> {
-    checked(text).config.expect("settings").starts_processes().to_vec()
+/// What of a config needs trust, as "location: what".
+fn needs(text: &str) -> Vec<String> {
+    let config = checked(text).config.expect("settings");
+    config.needs_trust().iter().map(|need| format!("{}: {}", need.location, need.what)).collect()
+}
+
+/// The same for a config with one agent on this backend.
+fn backend_needs(flow: &str) -> Vec<String> {
+    needs(&backend(flow))
+}
+
+const NOTHING: [&str; 0] = [];
+
+#[test]
+fn agents_prompts_and_modes_need_no_trust() {
+    let text = "\
+agents:
+  - id: a
+    system_message: You are careful. Costs are in $.
+    backend: {type: openai, model: gpt-5, temperature: 0.5, max_tokens: 100, reasoning: {effort: high}, text: {verbosity: low}, stop: [x]}
+  - id: b
+    voting_sensitivity: strict
+    backend: {type: claude, model: m, max_retries: 2, request_timeout_seconds: 5, enable_mcp_command_line: false, mcp_servers: [], hooks: null}
+orchestrator:
+  final_answer_strategy: synthesize
+  skip_voting: false
+  interactive_mode: {enabled: false, backend: {type: openai, base_url: 'https://elsewhere.test'}}
+  coordination: {enable_planning_mode: true, planning_mode_instruction: only think, enable_subagents: false}
+timeout_settings: {orchestrator_timeout_seconds: 5}
+ui: {display_type: simple}
+";
+    assert_eq!(needs(text), NOTHING);
+    assert_eq!(backend_needs("{type: offline, model: 'literal $${HOME}'}"), NOTHING);
 }
 
 #[test]
-fn a_config_of_models_starts_nothing() {
-    assert_eq!(started(&with("orchestrator: {interactive_mode: {backend: {type: openai}}}\n")), []);
+fn a_variable_needs_trust_wherever_it_stands() {
+    let told = |place: &str| format!("{place}: would fill in your variable `SECRET`");
+    for flow in [
+        "model: '${SECRET}'",
+        "user: '${SECRET}'",
+        "metadata: {a: '${SECRET}'}",
+        "safety_identifier: 'x-${SECRET}'",
+        "prompt_cache_key: '${SECRET:-none}'",
+        "api_key: '${SECRET}'",
+        "extra_body: {deep: ['${SECRET}']}",
+        "stop: ['${SECRET}']",
+        "reasoning_effort: '${SECRET}'",
+        "reasoning: {summary: '${SECRET}'}",
+        "response_format: {x: '${SECRET}'}",
+        "thinking: {x: '${SECRET}'}",
+        "chat_template_kwargs: {x: '${SECRET}'}",
+        "provider: {x: '${SECRET}'}",
+        "models: ['${SECRET}']",
+        "route: '${SECRET}'",
+        "service_tier: '${SECRET}'",
+        "search_parameters: {x: '${SECRET}'}",
+        "verbosity: '${SECRET}'",
+        "betas: ['${SECRET}']",
+        "extra_headers: {x: '${SECRET}'}",
+    ] {
+        let found = backend_needs(&format!("{{type: openai, {flow}}}"));
+        assert!(found.iter().any(|need| need.contains("your variable `SECRET`")), "{flow}: {found:?}");
+        let chat =
+            with(&format!("orchestrator: {{interactive_mode: {{backend: {{type: openai, {flow}}}}}}}\n"));
+        let found = needs(&chat);
+        assert!(found.iter().any(|need| need.contains("your variable `SECRET`")), "{flow}: {found:?}");
+    }
     assert_eq!(
-        started(
-            "agents: [{id: a, backend: {type: offline, mcp_servers: [{name: web, type: streamable-http, url: 'https://h/mcp'}], hooks: null}}]"
-        ),
-        []
+        needs("agents: [{id: a, system_message: 'Tell ${SECRET}', backend: {type: offline}}]"),
+        [told("agents[0].system_message")]
     );
 }
 
 #[test]
-fn servers_hooks_commands_and_programs_are_told_with_their_places() {
+fn no_key_of_a_backend_fills_in_a_variable_without_trust() {
+    let schema = althing_config::schema();
+    let keys = schema["$defs"]["backend"]["properties"].as_object().expect("the keys of a backend");
+    assert!(keys.len() > 100, "{}", keys.len());
+    for key in keys.keys().filter(|key| *key != "type") {
+        for value in ["'${SECRET}'", "['${SECRET}']", "{x: '${SECRET}'}"] {
+            let report = checked(&backend(&format!("{{type: openai, {key}: {value}}}")));
+            // A value of the wrong shape is refused anyway.
+            let Some(config) = report.config else { continue };
+            let found = config.needs_trust();
+            assert!(found.iter().any(|need| need.what.contains("`SECRET`")), "{key}: {value}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn an_address_needs_trust_whatever_it_reaches() {
+    for (address, host) in [
+        ("https://elsewhere.test/v1", "elsewhere.test"),
+        ("http://127.0.0.1:9/v1", "127.0.0.1"),
+        ("http://0.0.0.0:9/v1", "0.0.0.0"),
+        ("http://localhost/v1", "localhost"),
+        ("https://api.openai.com/v1", "api.openai.com"),
+    ] {
+        for kind in ["openai", "chatcompletion, model: m", "claude", "gemini", "ollama, model: m"] {
+            let told = format!("agents[0].backend.base_url: would send your tasks, files and key to {host}");
+            assert_eq!(backend_needs(&format!("{{type: {kind}, base_url: '{address}'}}")), [told]);
+        }
+    }
+    assert_eq!(
+        backend_needs("{type: azure_openai, model: m, azure_endpoint: 'https://evil.openai.azure.com'}"),
+        ["agents[0].backend.azure_endpoint: would send your tasks, files and key to evil.openai.azure.com"]
+    );
+}
+
+#[test]
+fn tools_for_the_agent_that_one_talks_to_need_trust() {
+    let told = "orchestrator.interactive_mode: would let the agent that you talk to read and change files in this directory";
+    assert_eq!(needs(&with("orchestrator: {interactive_mode: {}}\n")), [told]);
+    assert_eq!(
+        needs(&with("orchestrator: {interactive_mode: {backend: {type: codex, base_url: 'http://h/v1'}}}\n")),
+        [
+            told,
+            "orchestrator.interactive_mode.backend.type: would start the program behind Codex",
+            "orchestrator.interactive_mode.backend.base_url: would send your tasks, files and key to h",
+        ]
+    );
+}
+
+#[test]
+fn programs_servers_and_commands_need_trust_and_are_named() {
     let text = "\
 agents:
   - id: a
@@ -29,7 +138,7 @@ agents:
       enable_mcp_command_line: true
       mcp_servers:
         - {name: one, command: npx, args: [-y, server]}
-        - {name: two, url: 'https://h/mcp'}
+        - {name: two, url: 'https://h/mcp', headers: {A: '${TOKEN}'}}
   - id: b
     backend:
       type: offline
@@ -37,113 +146,82 @@ agents:
       mcp_servers:
         three: {command: [uvx, three]}
 hooks: {PostToolUse: [{handler: log.py}]}
-orchestrator:
-  interactive_mode: {backend: {type: codex}}
+adapters: {mine: {program: run}}
 ";
-    let found = started(text);
-    let told: Vec<(&str, &str)> =
-        found.iter().map(|one| (one.location.as_str(), one.what.as_str())).collect();
     assert_eq!(
-        told,
+        needs(text),
         [
-            ("hooks", "hooks around tool calls"),
-            ("agents[0].backend.type", "the program behind Claude Code"),
-            ("agents[0].backend.enable_mcp_command_line", "commands of the agent's choosing"),
-            ("agents[0].backend.mcp_servers[0].command", "the MCP server `npx -y server`"),
-            ("agents[1].backend.hooks", "hooks around tool calls"),
-            ("agents[1].backend.mcp_servers.three.command", "the MCP server `uvx three`"),
-            ("orchestrator.interactive_mode.backend.type", "the program behind Codex"),
+            "agents[0].backend.type: would start the program behind Claude Code",
+            "agents[0].backend.enable_mcp_command_line: would start commands of the agent's choosing",
+            "agents[0].backend.mcp_servers[0].command: would start the MCP server `npx -y server`",
+            "agents[0].backend.mcp_servers[1].url: would connect to the MCP server at h",
+            "agents[0].backend.mcp_servers: would fill in your variable `TOKEN`",
+            "agents[1].backend.hooks: would start hooks around tool calls",
+            "agents[1].backend.mcp_servers.three.command: would start the MCP server `uvx three`",
+            "hooks: would start hooks around tool calls",
+            "adapters: sets `adapters`",
         ]
     );
 }
 
 #[test]
-fn a_command_line_is_told_without_its_secrets() {
+fn a_command_line_is_shown_without_its_secrets() {
     let text = "agents: [{id: a, backend: {type: offline, mcp_servers: [{name: n, command: srv, args: ['--api-key=canary-5f3a', '${HOME}', sk-canary0123456789abcd]}]}}]";
     let lookup = env(&[("HOME", "canary-home")]);
     let report = check(Source { name: "team.yaml", text }, &lookup, Purpose::Check);
-    assert_eq!(
-        report.config.expect("settings").starts_processes()[0].what,
-        "the MCP server `srv --api-key=…`"
-    );
+    let config = report.config.expect("settings");
+    assert_eq!(config.needs_trust()[0].what, "would start the MCP server `srv --api-key=…`");
+    assert!(!format!("{:?}", config.needs_trust()).contains("canary"), "{:?}", config.needs_trust());
 }
 
 #[test]
-fn keys_that_would_go_to_an_address_of_the_configs_choosing_are_told() {
-    let variables = [("OPENAI_API_KEY", "canary-openai"), ("GITHUB_TOKEN", "canary-github")];
-    let sends = |flow: &str| {
-        let report =
-            check(Source { name: "team.yaml", text: &backend(flow) }, &env(&variables), Purpose::Check);
-        let loaded = report.config.expect("settings");
-        loaded
-            .sends_secrets_elsewhere()
-            .iter()
-            .map(|one| (one.location.clone(), one.to.clone()))
-            .collect::<Vec<_>>()
-    };
-    let told = vec![("agents[0].backend.base_url".to_owned(), "example.test".to_owned())];
-    assert_eq!(sends("{type: openai, base_url: 'https://example.test/v1'}"), told);
-    assert_eq!(
-        sends(
-            "{type: chatcompletion, model: m, base_url: 'https://example.test', api_key: '${GITHUB_TOKEN}'}"
-        ),
-        told
-    );
-    assert_eq!(
-        sends(
-            "{type: chatcompletion, model: m, base_url: 'https://example.test', extra_body: {a: ['${GITHUB_TOKEN}']}}"
-        ),
-        told
-    );
-    assert_eq!(sends("{type: openai}"), []);
-    assert_eq!(sends("{type: openai, base_url: 'https://api.openai.com/v1'}"), []);
-    assert_eq!(sends("{type: openai, base_url: 'http://127.0.0.1:9/v1'}"), []);
-    assert_eq!(sends("{type: chatcompletion, model: m, base_url: 'https://example.test'}"), []);
-}
-
-#[test]
-fn a_container_is_told_with_its_image() {
-    let found = started(&backend(
+fn a_container_is_shown_with_its_image() {
+    let found = backend_needs(
         "{type: offline, enable_mcp_command_line: true, command_line_execution_mode: docker, command_line_docker_image: 'evil:v1'}",
-    ));
-    assert_eq!(found[0].what, "commands of the agent's choosing, in a container of `evil:v1`");
-    let found =
-        started(&backend("{type: offline, enable_mcp_command_line: true, command_line_docker_image: x}"));
-    assert_eq!(found[0].what, "commands of the agent's choosing");
-}
-
-#[test]
-fn what_variables_hold_and_a_server_elsewhere_would_get_is_told() {
-    let sends = |server: &str| {
-        let text = backend(&format!("{{type: offline, mcp_servers: {{s: {server}}}}}"));
-        let loaded = checked(&text).config.expect("settings");
-        loaded
-            .sends_secrets_elsewhere()
-            .iter()
-            .map(|one| (one.location.clone(), one.to.clone()))
-            .collect::<Vec<_>>()
-    };
-    let told = vec![("agents[0].backend.mcp_servers.s.url".to_owned(), "example.test".to_owned())];
-    assert_eq!(
-        sends("{url: 'https://example.test/mcp', headers: {Authorization: 'Bearer ${GITHUB_TOKEN}'}}"),
-        told
     );
-    assert_eq!(sends("{url: 'https://example.test/mcp?key=${GITHUB_TOKEN}'}"), told);
-    assert_eq!(sends("{url: 'https://example.test/mcp'}"), []);
-    assert_eq!(sends("{url: 'http://localhost:1/mcp', headers: {A: '${GITHUB_TOKEN}'}}"), []);
+    let told = "agents[0].backend.enable_mcp_command_line: would start commands of the agent's choosing";
+    assert_eq!(found[0], format!("{told}, in a container of `evil:v1`"));
+    let found = backend_needs("{type: offline, enable_mcp_command_line: true, command_line_docker_image: x}");
+    assert_eq!(found[0], told);
 }
 
 #[test]
-fn paths_that_leave_the_directory_or_are_written_are_told() {
-    let reached = |list: &str| {
-        let loaded =
-            checked(&with(&format!("orchestrator: {{context_paths: {list}}}\n"))).config.expect("settings");
-        loaded.reaches_paths().iter().map(|one| (one.path.clone(), one.writable)).collect::<Vec<_>>()
-    };
-    assert_eq!(reached("[docs, ./src/lib.rs, .hidden, 'a..b']"), []);
-    let outside = ["/etc", "~/.ssh", "../other", "a/../../b", "${HOME}", "C:\\x"];
-    for path in outside {
-        assert_eq!(reached(&format!("['{path}']")), [(path.to_owned(), false)], "{path}");
+fn every_path_needs_trust() {
+    for path in ["docs", "./src/lib.rs", "/etc", "~/.ssh", "../other", "C:\\x"] {
+        assert_eq!(
+            needs(&with(&format!("orchestrator: {{context_paths: ['{path}']}}\n"))),
+            [format!("orchestrator.context_paths[0]: would read {path}")]
+        );
     }
-    assert_eq!(reached("[{path: docs, permission: write}]"), [("docs".to_owned(), true)]);
+    assert_eq!(
+        needs(&with("orchestrator: {context_paths: [{path: docs, permission: write}]}\n")),
+        ["orchestrator.context_paths[0]: would write to docs"]
+    );
+    assert_eq!(backend_needs("{type: offline, cwd: work}"), ["agents[0].backend.cwd: names the path work"]);
+    assert_eq!(
+        needs(&with("orchestrator: {coordination: {use_skills: true, skills_directory: mine}}\n")),
+        [
+            "orchestrator.coordination.use_skills: sets `use_skills`",
+            "orchestrator.coordination.skills_directory: names the path mine",
+        ]
+    );
+}
+
+#[test]
+fn what_changes_costs_storage_or_tools_needs_trust() {
+    for (flow, key) in [
+        ("enable_web_search: true", "enable_web_search"),
+        ("store: true", "store"),
+        ("service_tier: priority", "service_tier"),
+        ("extra_body: {a: b}", "extra_body"),
+        ("extra_headers: {a: b}", "extra_headers"),
+        ("tool_choice: x", "tool_choice"),
+    ] {
+        let told = format!("agents[0].backend.{key}: sets `{key}`");
+        assert_eq!(backend_needs(&format!("{{type: openai, {flow}}}")), [told]);
+    }
+    assert_eq!(
+        needs(&with("prices: {m: {input_per_million: 0, output_per_million: 0}}\n")),
+        ["prices: sets `prices`"]
+    );
 }

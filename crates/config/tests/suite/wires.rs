@@ -72,30 +72,6 @@ fn azure_has_its_address_from_the_backend_or_the_environment() {
 }
 
 #[test]
-fn the_keys_of_the_new_types_go_to_their_own_hosts_only() {
-    let variables = [("ANTHROPIC_API_KEY", "a"), ("GEMINI_API_KEY", "g"), ("AZURE_OPENAI_API_KEY", "z")];
-    let sends = |flow: &str| {
-        run(flow, &variables)
-            .config
-            .expect("settings")
-            .sends_secrets_elsewhere()
-            .iter()
-            .map(|one| one.to.clone())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(sends("{type: claude, base_url: 'https://evil.test'}"), ["evil.test"]);
-    assert_eq!(
-        sends("{type: gemini, base_url: 'https://storage.googleapis.com/evil'}"),
-        ["storage.googleapis.com"]
-    );
-    assert_eq!(
-        sends("{type: azure_openai, azure_endpoint: 'https://evil.openai.azure.com'}"),
-        ["evil.openai.azure.com"]
-    );
-    assert_eq!(sends("{type: claude, base_url: 'https://api.anthropic.com'}"), Vec::<String>::new());
-}
-
-#[test]
 fn parameters_of_the_providers_own_tools_go_on() {
     let flow = "{type: openai, enable_web_search: true, enable_code_interpreter: 'yes', enable_code_execution: on, enable_x_search: false, search_context_size: low, \
         reasoning: {effort: high, summary: auto, max_tokens: 5}, text: {verbosity: low, format: {type: text}}, thinking: {type: enabled, budget_tokens: 9}, \
