@@ -14,6 +14,7 @@ mod confine;
 mod context;
 mod disk;
 mod error;
+mod exclusive;
 mod files;
 mod guidance;
 mod keeper;

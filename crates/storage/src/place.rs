@@ -4,11 +4,13 @@
 use crate::access::FilePolicy;
 use crate::context::{Ledger, Turn, UndoLimits, UndoReach};
 use crate::error::StorageError;
+use crate::exclusive;
 use crate::tools::{FileHost, ToolSet, Witness};
 use crate::workspace::Workspace;
 use althing_protocol::{AnswerLabel, FileWrite, RunSpec};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::task::JoinError;
 
 /// What a place is made of besides the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +36,7 @@ pub struct LocalPlace {
     policy: FilePolicy,
     notices: Mutex<Vec<String>>,
     /// While the context paths are open: nobody else writes to them.
-    turn: Mutex<Option<Turn>>,
+    turn: Arc<Mutex<Option<Turn>>>,
 }
 
 impl LocalPlace {
@@ -70,7 +72,7 @@ impl LocalPlace {
             ledger,
             policy,
             notices: Mutex::new(notices),
-            turn: Mutex::default(),
+            turn: Arc::default(),
         })
     }
 
@@ -107,19 +109,19 @@ impl LocalPlace {
     /// Keeps the workspace as it is now.
     pub async fn keep(&self, label: AnswerLabel) -> Result<(), String> {
         let workspace = self.workspace.clone();
-        aside(move || workspace.keep(label).map(drop)).await
+        self.alone(move || workspace.keep(label).map(drop)).await
     }
 
     /// Lets the agent see what was kept with these answers, in place of what it saw before.
     pub async fn show(&self, labels: Vec<AnswerLabel>) -> Result<(), String> {
         let workspace = self.workspace.clone();
-        aside(move || workspace.show(&labels)).await
+        self.alone(move || workspace.show(&labels)).await
     }
 
     /// Copies what is in another directory into the workspace, under this name.
     pub async fn take(&self, from: &str, name: &str) -> Result<(), String> {
         let (workspace, from, name) = (self.workspace.clone(), PathBuf::from(from), PathBuf::from(name));
-        aside(move || workspace.take(&from, &name)).await
+        self.alone(move || workspace.take(&from, &name)).await
     }
 
     /// Waits until nobody else writes to the writable context paths, remembers them as they are, and opens them to the
@@ -130,14 +132,29 @@ impl LocalPlace {
         }
         let writable = self.policy.context.iter().filter(|path| path.writable);
         let writable: Vec<PathBuf> = writable.map(|path| PathBuf::from(&path.path)).collect();
-        let has_it = self.turn.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let turn = match has_it {
-            Some(turn) => turn,
-            None => Turn::take(&writable).await.map_err(|error| error.to_string())?,
+        // In this order, as in `close_context`: the agent's own operations, the paths, the run's pre-images.
+        let own = exclusive::claim(self.workspace.path()).await;
+        let held = Arc::clone(&self.turn);
+        let is_held = held.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        let turn = if is_held {
+            None
+        } else {
+            Some(Turn::take(&writable).await.map_err(|error| error.to_string())?)
         };
+        let preimages = exclusive::claim(&self.ledger.preimages_dir()).await;
         let ledger = Arc::clone(&self.ledger);
-        let notice = aside(move || ledger.open()).await?;
-        *self.turn.lock().unwrap_or_else(PoisonError::into_inner) = Some(turn);
+        let opened = own.run(move || {
+            // If this call is cancelled, the paths stay locked for as long as this thread reads them.
+            let _preimages = preimages;
+            let opened = ledger.open();
+            let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+            match &opened {
+                Ok(_) => *held = held.take().or(turn),
+                Err(_) => drop(held.take()),
+            }
+            opened
+        });
+        let notice = told(opened.await)?;
         self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(notice);
         Ok(())
     }
@@ -147,18 +164,38 @@ impl LocalPlace {
         if self.ledger.is_empty() {
             return Ok(Vec::new());
         }
-        let ledger = Arc::clone(&self.ledger);
-        let writes = aside(move || ledger.close()).await;
-        drop(self.turn.lock().unwrap_or_else(PoisonError::into_inner).take());
-        writes
+        let own = exclusive::claim(self.workspace.path()).await;
+        let preimages = exclusive::claim(&self.ledger.preimages_dir()).await;
+        let (ledger, held) = (Arc::clone(&self.ledger), Arc::clone(&self.turn));
+        let closed = own.run(move || {
+            let _preimages = preimages;
+            let writes = ledger.close();
+            // Even if this call was cancelled: others wait for the paths.
+            drop(held.lock().unwrap_or_else(PoisonError::into_inner).take());
+            writes
+        });
+        told(closed.await)
+    }
+
+    /// Runs an operation on this agent's files after every earlier one, changes by its file tools included.
+    async fn alone<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, StorageError> + Send + 'static,
+    ) -> Result<T, String> {
+        told(exclusive::alone(self.workspace.path(), work).await)
     }
 }
 
-/// Runs what waits for the disk where waiting is no harm.
+/// Runs what waits for the disk where waiting is no harm. Only for operations that may run beside each other: one whose
+/// caller went away runs on.
 pub async fn aside<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StorageError> + Send + 'static,
 ) -> Result<T, String> {
-    match tokio::task::spawn_blocking(work).await {
+    told(tokio::task::spawn_blocking(work).await)
+}
+
+fn told<T>(done: Result<Result<T, StorageError>, JoinError>) -> Result<T, String> {
+    match done {
         Ok(done) => done.map_err(|e| e.to_string()),
         Err(e) => Err(format!("the work on files broke: {e}")),
     }

@@ -84,6 +84,11 @@ impl Ledger {
         Ok(writes)
     }
 
+    /// Where the run's pre-images are kept.
+    pub(crate) fn preimages_dir(&self) -> PathBuf {
+        self.preimages.dir.clone()
+    }
+
     /// Whether there is anything to open.
     pub(crate) fn is_empty(&self) -> bool {
         !self.paths.iter().any(|path| path.writable)

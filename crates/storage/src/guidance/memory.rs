@@ -13,6 +13,7 @@ use crate::real::RealDisk;
 use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 const MEMORY: &str = "memory";
 const SHORT: &str = "short_term";
@@ -24,6 +25,9 @@ const MOST_BYTES: usize = 64 * 1024;
 const TOLD: usize = 16 * 1024;
 /// How much is told of what a long-term note is about.
 const ABOUT: usize = 200;
+
+/// Notes are saved one at a time: of two that delete what the other has just copied, neither would be right.
+static SAVING: Mutex<()> = Mutex::new(());
 
 /// The notes of one agent, in its workspace and in the store.
 #[derive(Clone, Debug)]
@@ -66,6 +70,7 @@ impl Memory {
     /// Takes the notes back to the store, those that are gone too.
     pub fn save(&self) -> Result<(), StorageError> {
         let failed = |e| StorageError::io("keep the notes in", &self.store)(e);
+        let _one = SAVING.lock().unwrap_or_else(PoisonError::into_inner);
         for kind in [SHORT, LONG] {
             let below = Path::new(MEMORY).join(kind);
             let from = ConfinedDir::open(&self.workspace).and_then(|root| root.enter(&below));

@@ -2,6 +2,7 @@
 
 use super::{DescribedPath, PathKind, ProjectError, ProjectWorkspace};
 use crate::access::Refusal;
+use crate::exclusive;
 use crate::tools::Args;
 use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
 use serde_json::json;
@@ -145,7 +146,8 @@ impl ToolHost for ProjectHost {
     fn call<'a>(&'a self, call: &'a ToolCall, _access: ContextAccess) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(async move {
             let (project, call) = (self.project.clone(), call.clone());
-            match tokio::task::spawn_blocking(move || run(&project, &call)).await {
+            let dir = project.dir().to_owned();
+            match exclusive::alone(&dir, move || run(&project, &call)).await {
                 Ok(Ok(content)) => ToolOutcome { content, is_error: false },
                 Ok(Err(content)) => ToolOutcome { content, is_error: true },
                 Err(e) => ToolOutcome { content: format!("the tool broke: {e}"), is_error: true },

@@ -8,6 +8,7 @@ mod specs;
 use crate::access::Refusal;
 use crate::confine::ConfinedDir;
 use crate::error::StorageError;
+use crate::exclusive;
 use crate::plans::TaskProgress;
 use crate::plans::{problems, ready, show_list, task_of};
 use crate::tools::Args;
@@ -19,8 +20,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::{self, Read};
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The directory of the list, and its name in there.
 const DIR: &str = "tasks";
@@ -37,8 +38,8 @@ struct Inner {
     /// The workspace, or another directory where the list is nobody else's matter.
     root: ConfinedDir,
     most: usize,
-    /// Calls come one after another: each is a read and a write.
-    at_work: Mutex<()>,
+    /// The list's file. Calls run one at a time under its lock: each is a read and a write.
+    file: PathBuf,
 }
 
 /// One task with where it stands, as in the file.
@@ -64,7 +65,7 @@ impl TaskHost {
     pub fn open(root: &Path, most: u32) -> Result<Self, StorageError> {
         let dir = ConfinedDir::open(root).map_err(StorageError::io("open the directory", root))?;
         let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
-        Ok(Self { inner: Arc::new(Inner { root: dir, most, at_work: Mutex::new(()) }) })
+        Ok(Self { inner: Arc::new(Inner { root: dir, most, file: root.join(DIR).join(FILE) }) })
     }
 }
 
@@ -73,7 +74,6 @@ impl Inner {
         let Some(spec) = specs::find(&call.name) else {
             return Err(wrong("(tool)", "there is no such tool"));
         };
-        let _one = self.at_work.lock().unwrap_or_else(PoisonError::into_inner);
         let text = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
         let args = Args::parse(text, &spec.arguments())?;
         if call.name == specs::CREATE {
@@ -237,7 +237,8 @@ impl ToolHost for TaskHost {
     fn call<'a>(&'a self, call: &'a ToolCall, _access: ContextAccess) -> BoxFuture<'a, ToolOutcome> {
         Box::pin(async move {
             let (inner, call) = (Arc::clone(&self.inner), call.clone());
-            match tokio::task::spawn_blocking(move || inner.run(&call)).await {
+            let file = inner.file.clone();
+            match exclusive::alone(&file, move || inner.run(&call)).await {
                 Ok(Ok(content)) => ToolOutcome { content, is_error: false },
                 Ok(Err(refusal)) => ToolOutcome { content: refusal.to_string(), is_error: true },
                 Err(e) => ToolOutcome { content: format!("the tool broke: {e}"), is_error: true },

@@ -2,6 +2,7 @@
 //!
 //! This file holds what the tests share: a session to store, and how large the tests are.
 
+mod cancelled;
 mod changes;
 mod checkpoints;
 mod confinement;

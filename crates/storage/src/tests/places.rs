@@ -41,7 +41,7 @@ impl Setting {
             task: "t".into(),
             context: None,
             history: Vec::new(),
-            members: vec![member("gem"), member("gpt")],
+            members: vec![member("gem"), member("gpt"), member("sol")],
             context_paths: paths(&base),
             modes: Modes::default(),
             rules: RunRules::default(),

@@ -6,11 +6,12 @@ use super::{apply, change, list, read, search, specs};
 use crate::access::{FilePolicy, Grants, LastLink, Refusal};
 use crate::context::Diary;
 use crate::error::StorageError;
+use crate::exclusive;
 use crate::guidance::{Document, beginning};
 use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// Which of the tools an agent has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +36,8 @@ pub struct FileHost {
 struct Inner {
     grants: Grants,
     witness: Option<Arc<dyn Witness>>,
-    /// Changes of one agent come one after another: an edit is a read and a write.
-    changing: Mutex<()>,
+    /// Changes of one agent run one at a time under this path's lock: an edit is a read and a write.
+    workspace: PathBuf,
 }
 
 /// Sets the flag when the call's future goes away, so that the thread at work gives up at its next step.
@@ -65,7 +66,8 @@ impl FileHost {
         witness: Option<Arc<dyn Witness>>,
     ) -> Result<Self, StorageError> {
         let grants = Grants::open(policy)?;
-        Ok(Self { inner: Arc::new(Inner { grants, witness, changing: Mutex::new(()) }), set })
+        let workspace = policy.workspace.clone();
+        Ok(Self { inner: Arc::new(Inner { grants, witness, workspace }), set })
     }
 
     /// Context paths that were not there when the host was made, and are therefore not given.
@@ -100,7 +102,6 @@ impl Inner {
         };
         let args = Args::parse(&call.arguments, spec.arguments)?;
         let job = Job { grants: &self.grants, access, cancelled, witness: self.witness.as_deref() };
-        let _one = spec.changes.then(|| self.changing.lock().unwrap_or_else(PoisonError::into_inner));
         job.go_on()?;
         match spec.name {
             "read_file" => read::read_file(&job, &args),
@@ -129,7 +130,13 @@ impl ToolHost for FileHost {
             let (inner, call) = (Arc::clone(&self.inner), call.clone());
             let cancelled = Arc::new(AtomicBool::new(false));
             let _give_up = GiveUp(Arc::clone(&cancelled));
-            let done = tokio::task::spawn_blocking(move || inner.run(&call, access, &cancelled)).await;
+            let (workspace, changes) = (inner.workspace.clone(), !is_reading_tool(&call.name));
+            let work = move || inner.run(&call, access, &cancelled);
+            let done = if changes {
+                exclusive::alone(&workspace, work).await
+            } else {
+                tokio::task::spawn_blocking(work).await
+            };
             match done {
                 Ok(Ok(content)) => ToolOutcome { content, is_error: false },
                 Ok(Err(refusal)) => ToolOutcome { content: refusal.to_string(), is_error: true },

@@ -1,0 +1,156 @@
+//! Runs blocking file operations one at a time per path.
+//!
+//! A blocking operation cannot be cancelled: when its future is dropped, its thread keeps running. So the thread, not the
+//! future, holds the path's lock, and the next operation on the path starts only after the thread has finished. A caller
+//! that is cancelled while it waits for the lock leaves the queue, and its operation never starts.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+use tokio::task::JoinError;
+
+/// The lock of every path that is in use. Process-wide: two objects may stand for the same directory.
+static LOCKS: LazyLock<Mutex<HashMap<PathBuf, Weak<AsyncMutex<()>>>>> = LazyLock::new(Mutex::default);
+
+/// The right to be the only operation on a path, until it is dropped.
+pub(crate) struct Claim {
+    lock: OwnedMutexGuard<()>,
+    #[cfg(test)]
+    gate: Option<Arc<hold::Gate>>,
+}
+
+/// Waits until no other operation works on the path. Waiters are served in the order in which they came.
+pub(crate) async fn claim(path: &Path) -> Claim {
+    let lock = {
+        let mut locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = locks.get(path).and_then(Weak::upgrade);
+        known.unwrap_or_else(|| {
+            locks.retain(|_, lock| lock.strong_count() > 0);
+            let lock = Arc::new(AsyncMutex::new(()));
+            locks.insert(path.to_owned(), Arc::downgrade(&lock));
+            lock
+        })
+    };
+    let lock = lock.lock_owned().await;
+    Claim {
+        lock,
+        #[cfg(test)]
+        gate: hold::gate_of(path),
+    }
+}
+
+impl Claim {
+    /// Runs `work` on a blocking thread, which gives the claim up when it has finished.
+    pub(crate) async fn run<T: Send + 'static>(
+        self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, JoinError> {
+        let run = move || {
+            let _lock = self.lock;
+            #[cfg(test)]
+            let _inside = self.gate.map(hold::Gate::pass);
+            work()
+        };
+        tokio::task::spawn_blocking(run).await
+    }
+}
+
+/// Runs `work` on a blocking thread while no other operation works on the path.
+pub(crate) async fn alone<T: Send + 'static>(
+    path: &Path,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, JoinError> {
+    claim(path).await.run(work).await
+}
+
+/// Lets a test hold up the operations on a path, and see how many work on it at the same time.
+#[cfg(test)]
+pub(crate) mod hold {
+    use super::{Arc, HashMap, LOCKS, LazyLock, Mutex, Path, PathBuf, Weak};
+    use std::sync::Condvar;
+
+    static GATES: LazyLock<Mutex<HashMap<PathBuf, Arc<Gate>>>> = LazyLock::new(Mutex::default);
+
+    #[derive(Default)]
+    pub(crate) struct Gate {
+        state: Mutex<State>,
+        changed: Condvar,
+    }
+
+    #[derive(Default)]
+    struct State {
+        open: bool,
+        began: usize,
+        inside: usize,
+        most: usize,
+    }
+
+    /// Opens the gate when it is dropped, so that a test that fails does not hang.
+    pub(crate) struct Keeper(Arc<Gate>);
+
+    impl std::ops::Deref for Keeper {
+        type Target = Gate;
+
+        fn deref(&self) -> &Gate {
+            &self.0
+        }
+    }
+
+    impl Drop for Keeper {
+        fn drop(&mut self) {
+            self.0.open();
+        }
+    }
+
+    /// An operation that has passed the gate; dropped when the operation ends.
+    pub(crate) struct Inside(Arc<Gate>);
+
+    impl Gate {
+        /// Every operation on the path waits at this gate until it is opened.
+        pub(crate) fn close(path: &Path) -> Keeper {
+            let gate = Arc::new(Self::default());
+            GATES.lock().unwrap().insert(path.to_owned(), gate.clone());
+            Keeper(gate)
+        }
+
+        pub(crate) fn open(&self) {
+            self.state.lock().unwrap().open = true;
+            self.changed.notify_all();
+        }
+
+        /// How many operations have begun since the gate was made.
+        pub(crate) fn began(&self) -> usize {
+            self.state.lock().unwrap().began
+        }
+
+        /// How many operations at most were at work at the same time.
+        pub(crate) fn most_at_once(&self) -> usize {
+            self.state.lock().unwrap().most
+        }
+
+        pub(super) fn pass(self: Arc<Self>) -> Inside {
+            let mut state = self.state.lock().unwrap();
+            state.began += 1;
+            state.inside += 1;
+            state.most = state.most.max(state.inside);
+            drop(self.changed.wait_while(state, |state| !state.open).unwrap());
+            Inside(self)
+        }
+    }
+
+    impl Drop for Inside {
+        fn drop(&mut self) {
+            self.0.state.lock().unwrap().inside -= 1;
+        }
+    }
+
+    pub(super) fn gate_of(path: &Path) -> Option<Arc<Gate>> {
+        GATES.lock().unwrap().get(path).cloned()
+    }
+
+    /// How many operations hold the path's lock or wait for it.
+    pub(crate) fn interested(path: &Path) -> usize {
+        LOCKS.lock().unwrap().get(path).map_or(0, Weak::strong_count)
+    }
+}

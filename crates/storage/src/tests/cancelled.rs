@@ -1,0 +1,209 @@
+//! A file operation whose caller went away still runs to its end. The next operation on the same files must not meet it.
+
+use super::places::{Setting, put};
+use super::scale;
+use super::yard::{tree, write};
+use crate::exclusive::hold::{Gate, interested};
+use crate::{LocalPlace, ProjectHost, ProjectWorkspace, TaskHost};
+use althing_protocol::{AnswerLabel, BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome};
+use serde_json::{Value, json};
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn label(agent: u32, nth: u32) -> AnswerLabel {
+    AnswerLabel { agent, nth }
+}
+
+/// Starts an operation and stops it some steps later, like a model call that newer answers overtake.
+async fn start_and_cancel<T: Send + 'static>(
+    operation: impl Future<Output = T> + Send + 'static,
+    steps: u32,
+) {
+    let started = tokio::spawn(operation);
+    for _ in 0..steps {
+        tokio::task::yield_now().await;
+    }
+    started.abort();
+    let _ = started.await;
+}
+
+fn fill_workspace(place: &LocalPlace, files: usize, text: &str) {
+    for n in 0..files {
+        write(&Path::new(place.path()).join(format!("d{}/{n}.txt", n % 9)), text);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cancelled_operations_at_random_moments_spoil_nothing_that_follows() {
+    let setting = Setting::writable();
+    let others = [setting.place(0), setting.place(1)];
+    for (agent, other) in (1..).zip(&others) {
+        for nth in 1..=3 {
+            fill_workspace(other, 100, &format!("agent {agent} answer {nth}"));
+            other.keep(label(agent, nth)).await.unwrap();
+        }
+    }
+    let judge = Arc::new(setting.place(2));
+    fill_workspace(&judge, 50, "the judge's own");
+    let own = tree(Path::new(judge.path()));
+    for round in 0..scale(25, 1000) as u32 {
+        let (newest, answer) = (label(1, 1 + round % 3), label(3, 1 + round));
+        let moment = fastrand::u32(0..2000);
+        let (at, shown) = (judge.clone(), vec![label(1, 1 + (round + 1) % 3), label(2, 1 + round % 3)]);
+        start_and_cancel(async move { at.show(shown).await }, moment).await;
+        judge.show(vec![newest, label(2, 3)]).await.unwrap();
+        let seen = tree(Path::new(&judge.view_of(1)));
+        assert_eq!(seen.len(), 100, "round {round}");
+        let wanted = format!("agent 1 answer {}", newest.nth);
+        assert!(seen.values().all(|text| *text == wanted), "round {round}: not {wanted}");
+
+        let at = judge.clone();
+        start_and_cancel(async move { at.keep(answer).await }, moment).await;
+        judge.keep(answer).await.unwrap();
+        let kept = setting.run.join("snapshots").join(answer.to_string()).canonicalize().unwrap();
+        assert_eq!(tree(&kept), own, "round {round}");
+
+        let (at, from) = (judge.clone(), kept.to_str().unwrap().to_owned());
+        let again = from.clone();
+        start_and_cancel(async move { at.take(&from, "taken").await }, moment).await;
+        judge.take(&again, "taken").await.unwrap();
+        assert_eq!(tree(&Path::new(judge.path()).join("taken")), own, "round {round}");
+        assert!(!put(&judge, "taken/more.txt", "more").await.is_error);
+        crate::ConfinedDir::open(Path::new(judge.path())).unwrap().remove_tree("taken".as_ref()).unwrap();
+    }
+}
+
+/// Waits for a condition.
+async fn until(what: &str, condition: impl Fn() -> bool) {
+    let wait = async {
+        while !condition() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), wait).await.unwrap_or_else(|_| panic!("never: {what}"));
+}
+
+/// An operation that can be started again and again, and the path whose lock it takes.
+struct Operation {
+    name: &'static str,
+    path: PathBuf,
+    start: Box<dyn Fn() -> BoxFuture<'static, Result<(), String>>>,
+}
+
+fn on_place<F>(
+    name: &'static str,
+    place: &Arc<LocalPlace>,
+    start: impl Fn(Arc<LocalPlace>) -> F + 'static,
+) -> Operation
+where
+    F: Future<Output = Result<(), String>> + Send + 'static,
+{
+    let (path, place) = (PathBuf::from(place.path()), place.clone());
+    Operation { name, path, start: Box::new(move || Box::pin(start(place.clone()))) }
+}
+
+fn judged(outcome: ToolOutcome) -> Result<(), String> {
+    if outcome.is_error { Err(outcome.content) } else { Ok(()) }
+}
+
+fn on_host(host: impl ToolHost + 'static, path: &Path, tool: &'static str, arguments: Value) -> Operation {
+    let host = Arc::new(host);
+    let start = move || {
+        let call = ToolCall { id: "c".into(), name: tool.into(), arguments: arguments.to_string() };
+        let host = host.clone();
+        let run = async move { judged(host.call(&call, ContextAccess::Writable).await) };
+        Box::pin(run) as BoxFuture<'static, _>
+    };
+    Operation { name: tool, path: path.to_owned(), start: Box::new(start) }
+}
+
+/// Every kind of blocking operation on files that a cancelled call can leave behind.
+fn operations(setting: &Setting, place: &Arc<LocalPlace>) -> Vec<Operation> {
+    let from = setting.at("project/src");
+    let project = ProjectWorkspace::open(&setting.base.join("kept project")).unwrap();
+    let project_dir = project.dir().to_owned();
+    let tasks = TaskHost::open(Path::new(place.path()), 10).unwrap();
+    let list = Path::new(place.path()).join("tasks/plan.json");
+    vec![
+        on_place("keep", place, |place| async move { place.keep(label(1, 1)).await }),
+        on_place("show", place, |place| async move { place.show(vec![label(2, 1)]).await }),
+        on_place("take", place, move |place| {
+            let from = from.clone();
+            async move { place.take(&from, "taken").await }
+        }),
+        on_place("open_context", place, |place| async move { place.open_context().await }),
+        on_place("write_file", place, |place| async move { judged(put(&place, "a.txt", "text").await) }),
+        on_place("close_context", place, |place| async move { place.close_context().await.map(drop) }),
+        on_host(tasks, &list, "create_task_plan", json!({"tasks": ["one", "two"]})),
+        on_host(
+            ProjectHost::new(project),
+            &project_dir,
+            "describe_path",
+            json!({"path": ".", "description": "it"}),
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn an_operation_waits_for_the_cancelled_one_before_it() {
+    let setting = Setting::writable();
+    let (place, other) = (Arc::new(setting.place(0)), setting.place(1));
+    fill_workspace(&place, 20, "mine");
+    fill_workspace(&other, 20, "the other's");
+    other.keep(label(2, 1)).await.unwrap();
+    for Operation { name, path, start } in operations(&setting, &place) {
+        let gate = Gate::close(&path);
+        let first = tokio::spawn(start());
+        until("the first operation begins", || gate.began() == 1).await;
+        first.abort();
+        assert!(first.await.unwrap_err().is_cancelled(), "{name}");
+        let cancelled_in_the_queue = tokio::spawn(start());
+        until("a second one waits", || gate.began() == 2 || interested(&path) == 2).await;
+        cancelled_in_the_queue.abort();
+        assert!(cancelled_in_the_queue.await.unwrap_err().is_cancelled(), "{name}");
+        let next = tokio::spawn(start());
+        until("the next one waits", || gate.began() == 3 || interested(&path) == 2).await;
+        assert_eq!(gate.began(), 1, "{name} began while the cancelled one was at work");
+        gate.open();
+        next.await.unwrap().unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!((gate.began(), gate.most_at_once()), (2, 1), "{name}: began in all, and at once");
+    }
+    assert_eq!(tree(Path::new(&place.view_of(2))).len(), 20);
+    assert_eq!(tree(&Path::new(place.path()).join("taken")).len(), 1);
+}
+
+#[tokio::test]
+async fn context_paths_stay_locked_while_a_cancelled_opening_still_reads_them() {
+    let setting = Setting::writable();
+    let (place, other) = (Arc::new(setting.place(0)), Arc::new(setting.place(1)));
+    let is_locked = || {
+        let project = File::open(setting.base.join("project")).unwrap();
+        matches!(project.try_lock(), Err(TryLockError::WouldBlock))
+    };
+    let gate = Gate::close(Path::new(place.path()));
+    let at = place.clone();
+    let opening = tokio::spawn(async move { at.open_context().await });
+    until("the opening begins", || gate.began() == 1).await;
+    opening.abort();
+    let _ = opening.await;
+    assert!(is_locked(), "another session could write while the pre-images are copied");
+    gate.open();
+    place.open_context().await.unwrap();
+    assert!(!put(&place, &setting.at("project/b.txt"), "b after\n").await.is_error);
+
+    let gate = Gate::close(Path::new(place.path()));
+    let at = place.clone();
+    let closing = tokio::spawn(async move { at.close_context().await });
+    until("the closing begins", || gate.began() == 1).await;
+    closing.abort();
+    let _ = closing.await;
+    gate.open();
+    // The next presenter gets the paths, although the closing of the first one was cancelled.
+    other.open_context().await.unwrap();
+    assert!(is_locked());
+    let writes = other.close_context().await.unwrap();
+    assert_eq!(writes.len(), 1, "{writes:?}");
+    assert!(!is_locked());
+}
