@@ -54,6 +54,7 @@ mod subagents;
 mod support;
 mod talker;
 mod telemetry;
+mod typing;
 mod upgrade;
 mod visible;
 mod watched;

@@ -54,14 +54,20 @@ impl Items for Talk<'_> {
     fn version(&self, at: usize) -> Option<u64> {
         let entry = self.model.entries.get(at)?;
         let pinned = u64::from(entry.pinned);
-        match &entry.body {
-            Body::User { queued, .. } => Some(2 + pinned + 4 * u64::from(*queued && self.waits())),
-            Body::Agent { .. } | Body::Notice { .. } | Body::Compacted { .. } => Some(2 + pinned),
-            Body::Tool { result, .. } => Some(2 + u64::from(result.is_some())),
-            Body::Run(id) => self.model.runs.get(id).filter(|run| !run.is_live()).map(|_| 1),
-            Body::Final(_) => Some(1),
-            Body::Program(_) => None,
-        }
+        let mut call_id = "";
+        let looks = match &entry.body {
+            Body::User { queued, .. } => 2 + pinned + 4 * u64::from(*queued && self.waits()),
+            Body::Agent { .. } | Body::Notice { .. } | Body::Compacted { .. } => 2 + pinned,
+            Body::Tool { result, call, .. } => {
+                call_id = call;
+                2 + u64::from(result.is_some())
+            }
+            Body::Run(id) => self.model.runs.get(id).filter(|run| !run.is_live()).map(|_| 1)?,
+            Body::Final(_) => 1,
+            Body::Program(_) => return None,
+        };
+        // A queued message that is taken back moves every later entry up: the version says which entry it is, too.
+        Some(super::space(&[&entry.seq.to_string(), &looks.to_string(), call_id]))
     }
 
     fn layout(&self, at: usize, width: usize) -> Vec<Line> {

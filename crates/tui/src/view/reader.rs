@@ -16,8 +16,15 @@ impl Items for Parts<'_> {
         self.0.parts().len()
     }
 
-    fn version(&self, _: usize) -> Option<u64> {
-        Some(1)
+    /// Different texts have different versions: a layout that was kept for another text is never shown for this one.
+    fn version(&self, at: usize) -> Option<u64> {
+        let part = self.0.parts().get(at).map_or("", String::as_str);
+        let kind = match &self.0.text {
+            ReaderText::Markdown(_) => "markdown",
+            ReaderText::Plain(_) => "plain",
+            ReaderText::Diff(_) => "diff",
+        };
+        Some(super::space(&[kind, part]))
     }
 
     fn layout(&self, at: usize, width: usize) -> Vec<Line> {
@@ -52,8 +59,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     canvas.line(area.x, area.y, area.width, &spread(&left, &Line::default(), area.width.into()));
     canvas.rule(area, area.y + 1);
     let body = Rect { y: area.y + 2, height: area.height.saturating_sub(4), ..area };
-    let depth = "reader".to_owned() + &reader.title + &reader.parts().len().to_string();
-    let space = super::space(&[&depth]);
+    let space = super::space(&["reader"]);
     let mut scroll = std::mem::take(&mut reader.scroll);
     list::draw(canvas, body, space, &Parts(reader), &mut scroll, &mut app.layouts);
     reader.scroll = scroll;

@@ -199,3 +199,38 @@ fn the_offline_model_is_called_what_it_is() {
     assert!(screen.rows()[0].contains("offline"));
     assert!(screen.shows("● Althing (offline, not an AI)"));
 }
+
+#[test]
+fn a_message_that_is_opened_shows_its_own_text_whatever_was_opened_before() {
+    let mut script = Script::default();
+    script.chat(true);
+    for n in 1..=3 {
+        script.says(&format!("question {n}"));
+        script.turn(n);
+        script.replies(n, &format!("reply {n}"));
+        script.turn_ends(n);
+    }
+    let mut screen = Screen::showing(&script, 80, 24);
+    screen.press(KeyCode::Tab);
+    for text in ["reply 3", "question 3", "reply 2", "question 2", "reply 1", "question 1"] {
+        screen.press(KeyCode::Enter);
+        assert!(screen.shows("‹ esc") && screen.shows(text), "{text}:\n{}", screen.text());
+        screen.press(KeyCode::Esc);
+        screen.press(KeyCode::Up);
+    }
+}
+
+#[test]
+fn taking_back_a_queued_message_leaves_the_later_ones_as_they_were() {
+    let mut script = script::conversation();
+    let first = script.says("the first that waits");
+    script.says("the second that waits");
+    let mut screen = Screen::showing(&script, 100, 40);
+    assert!(screen.shows("the first that waits") && screen.shows("the second that waits"));
+    script.items.clear();
+    let op = Op::Unqueue { message: Seq(first) };
+    script.fact(Some("c1"), Fact::OpAccepted { op, by: Origin::User });
+    screen.feed(&script.items);
+    assert!(!screen.shows("the first that waits"), "{}", screen.text());
+    assert!(screen.shows("the second that waits"), "{}", screen.text());
+}

@@ -191,3 +191,20 @@ fn a_plan_is_told_in_words_and_its_json_left_to_programs() {
     }
     assert!(!screen.shows("\"tasks\""), "{}", screen.text());
 }
+
+#[test]
+fn a_moment_of_a_timeline_that_is_opened_shows_its_own_text() {
+    let mut script = run();
+    for (attempt, text) in [(3, "the first remark"), (4, "the second remark")] {
+        let reply = althing_protocol::Reply { text: text.into(), ..Default::default() };
+        script.item("r1", 1, attempt, Item::Reply(reply));
+    }
+    let mut screen = Screen::showing(&script, 100, 40);
+    screen.control('r');
+    for text in ["the second remark", "the first remark"] {
+        screen.press(KeyCode::Up);
+        screen.press(KeyCode::Enter);
+        assert!(screen.shows("‹ esc   text") && screen.shows(text), "{text}:\n{}", screen.text());
+        screen.press(KeyCode::Esc);
+    }
+}
