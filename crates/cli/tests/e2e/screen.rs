@@ -145,7 +145,7 @@ fn a_first_start_writes_a_config_where_that_is_asked_for_and_goes_on_with_it() {
     let althing = bare();
     let mut terminal = althing.again().terminal(100, 30);
     terminal.wait_for("write a config here first", LIMIT);
-    terminal.keys("c");
+    terminal.keys("\x1b[B\x1b[B\r");
     terminal.wait_for("using /", LIMIT);
     assert!(althing.work_dir().join("althing.yaml").is_file());
     terminal.keys("/config\r");

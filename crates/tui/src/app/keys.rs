@@ -8,6 +8,23 @@ use crate::outside::TuiExit;
 use althing_protocol::{ChatState, Op, TaskId};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+/// What can be chosen on the first screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WelcomeChoice {
+    Start,
+    Offline,
+    Config,
+    Help,
+}
+
+/// The choices of the first screen, as they are listed.
+pub(crate) const WELCOME_CHOICES: &[(WelcomeChoice, &str)] = &[
+    (WelcomeChoice::Start, "start with what was found"),
+    (WelcomeChoice::Offline, "try it with the offline model (not an AI, no network)"),
+    (WelcomeChoice::Config, "write a config here first"),
+    (WelcomeChoice::Help, "what is this"),
+];
+
 /// A pause in typing this long means that a question may have the keys.
 const TYPING_PAUSE_MS: u64 = 800;
 
@@ -134,16 +151,27 @@ impl App {
         }
     }
 
+    /// A key of the first screen, while the input is empty. Only keys that write nothing: letters go to the input.
     fn welcome_key(&mut self, key: KeyEvent) -> bool {
         match key.code {
-            KeyCode::Enter => self.welcome = None,
-            KeyCode::Char('o') => self.leave(TuiExit::UseOffline),
-            KeyCode::Char('c') if key.modifiers.is_empty() => self.effects.push(Effect::WriteConfig),
-            KeyCode::Char('?') => self.modal = Some(Modal::Help),
+            KeyCode::Up => self.welcome_choice = self.welcome_choice.saturating_sub(1),
+            KeyCode::Down => self.welcome_choice = (self.welcome_choice + 1).min(WELCOME_CHOICES.len() - 1),
+            KeyCode::Enter if !wants_newline(key) => self.take_welcome(self.welcome_choice),
             KeyCode::Esc => self.welcome = None,
             _ => return false,
         }
         true
+    }
+
+    /// Does what a choice of the first screen says.
+    pub(crate) fn take_welcome(&mut self, choice: usize) {
+        self.welcome_choice = choice;
+        match WELCOME_CHOICES.get(choice).map(|(choice, _)| choice) {
+            Some(WelcomeChoice::Offline) => self.leave(TuiExit::UseOffline),
+            Some(WelcomeChoice::Config) => self.effects.push(Effect::WriteConfig),
+            Some(WelcomeChoice::Help) => self.modal = Some(Modal::Help),
+            Some(WelcomeChoice::Start) | None => self.welcome = None,
+        }
     }
 
     pub(crate) fn page(&self) -> isize {

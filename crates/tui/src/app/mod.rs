@@ -12,6 +12,7 @@ mod talk;
 mod tasks;
 
 pub use command::COMMANDS;
+pub(crate) use keys::WELCOME_CHOICES;
 pub use modal::{Field, Modal, Picker};
 pub use screen::{Reader, ReaderText, RunScreen, Screen};
 
@@ -77,6 +78,8 @@ pub enum Target {
     Tasks,
     /// The input.
     Input,
+    /// A choice of the first screen, by its place in the list.
+    Welcome(usize),
 }
 
 /// A word of the mode bar.
@@ -133,6 +136,8 @@ pub struct App {
     pub size: Rect,
     /// What is shown on the first start.
     pub welcome: Option<Welcome>,
+    /// The marked choice of the first start, by its place in `WELCOME_CHOICES`.
+    pub(crate) welcome_choice: usize,
     /// Layouts of what is in view.
     pub layouts: Layouts,
     pub(crate) outside: Arc<dyn Outside>,
@@ -189,6 +194,7 @@ impl App {
             now: outside.now(),
             size: Rect::default(),
             welcome: options.welcome.clone(),
+            welcome_choice: 0,
             layouts: Layouts::default(),
             targets: Vec::new(),
             history: outside.history(),

@@ -78,6 +78,7 @@ impl App {
             Target::Back => self.back(),
             Target::Tasks => self.toggle_tasks(),
             Target::Input => self.stop_browsing(),
+            Target::Welcome(choice) => self.take_welcome(*choice),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The first start: what was found, and what to do with it.
 
-use crate::app::{App, Target};
+use crate::app::{App, Target, WELCOME_CHOICES};
 use crate::line;
 use crate::paint::Canvas;
 use crate::theme::Tone;
@@ -35,20 +35,15 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
         }
     }
     y += 1;
-    let choices = [
-        ('\n', "enter", "start with what was found"),
-        ('o', "o", "try it with the offline model (not an AI, no network)"),
-        ('c', "c", "write a config here first"),
-        ('?', "?", "what is this"),
-    ];
-    for (key, word, about) in choices {
-        put(canvas, y, Tone::AccentBold, 3, word);
-        put(canvas, y, Tone::Plain, 13, about);
+    for (at, (_, about)) in WELCOME_CHOICES.iter().enumerate() {
+        let chosen = at == app.welcome_choice;
+        put(canvas, y, Tone::AccentBold, 3, if chosen { "›" } else { " " });
+        put(canvas, y, if chosen { Tone::Bold } else { Tone::Plain }, 5, about);
         if y < area.bottom() {
-            app.targets.push((Rect { y, height: 1, ..area }, Target::Key(key)));
+            app.targets.push((Rect { y, height: 1, ..area }, Target::Welcome(at)));
         }
         y += 1;
     }
     y += 1;
-    put(canvas, y, Tone::Dim, 3, "Or just type what you want done.");
+    put(canvas, y, Tone::Dim, 3, "↑↓ choose · enter take it · or just type what you want done");
 }

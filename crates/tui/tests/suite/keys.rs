@@ -172,21 +172,37 @@ fn the_first_message_is_sent_at_once() {
 }
 
 #[test]
-fn the_welcome_gives_way_to_the_first_letter_or_choice() {
+fn the_choices_of_the_first_screen_are_taken_by_arrows_and_clicks() {
     let welcome = || TuiOptions { welcome: Some(Welcome::default()), ..options() };
-    let mut screen = Screen::with(welcome(), 80, 24);
-    assert!(screen.shows("Welcome to Althing"));
-    screen.press(KeyCode::Char('o'));
-    assert_eq!(screen.effects, [Effect::Leave(TuiExit::UseOffline)]);
+    let chosen = |steps: usize| {
+        let mut screen = Screen::with(welcome(), 80, 24);
+        assert!(screen.shows("Welcome to Althing") && screen.shows("› start with what was found"));
+        (0..steps).for_each(|_| screen.press(KeyCode::Down));
+        screen.press(KeyCode::Enter);
+        screen
+    };
+    let screen = chosen(0);
+    assert!(!screen.shows("Welcome to Althing") && screen.ops.is_empty() && screen.effects.is_empty());
+    assert_eq!(chosen(1).effects, [Effect::Leave(TuiExit::UseOffline)]);
+    assert_eq!(chosen(2).effects, [Effect::WriteConfig]);
+    assert!(chosen(3).shows("Help"));
     let mut screen = Screen::with(welcome(), 80, 24);
     screen.click("write a config here first");
     assert_eq!(screen.effects, [Effect::WriteConfig]);
-    let mut screen = Screen::with(welcome(), 80, 24);
-    screen.press(KeyCode::Enter);
-    assert!(!screen.shows("Welcome to Althing") && screen.ops.is_empty());
-    let mut screen = Screen::with(welcome(), 80, 24);
-    screen.say("build it");
-    assert_eq!(texts(&screen), ["build it"]);
+}
+
+#[test]
+fn every_letter_on_the_first_screen_goes_into_the_input() {
+    let welcome = || TuiOptions { welcome: Some(Welcome::default()), ..options() };
+    let letters = (' '..='~').filter(|letter| !matches!(letter, ' ' | '/' | '@'));
+    for letter in letters.chain(['é', '日']) {
+        let mut screen = Screen::with(welcome(), 80, 24);
+        screen.write(&format!("{letter}ompare"));
+        assert_eq!(screen.app.input.text(), format!("{letter}ompare"));
+        assert!(screen.effects.is_empty(), "{letter}: {:?}", screen.effects);
+        screen.press(KeyCode::Enter);
+        assert_eq!(texts(&screen), [format!("{letter}ompare")]);
+    }
 }
 
 #[test]
