@@ -49,6 +49,7 @@ pub fn run(options: &Options, approve: Approve, surroundings: &Surroundings) -> 
         unheard: 0,
         sent: 0,
         asked: None,
+        asked_by: Seq(0),
         answered: false,
         failed: false,
         leaving: false,
@@ -98,6 +99,8 @@ struct Chat {
     sent: usize,
     /// What waits for an answer of the user's.
     asked: Option<Interaction>,
+    /// The fact that opened it.
+    asked_by: Seq,
     /// Whether it was answered, and only its closing is still to come.
     answered: bool,
     /// Whether the last turn came to nothing.
@@ -237,6 +240,7 @@ impl Chat {
                 if !matches!(interaction.kind, InteractionKind::WinnerOverride { .. }) =>
             {
                 self.asked = Some(interaction.clone());
+                self.asked_by = event.seq;
                 self.answered = false;
             }
             Fact::InteractionClosed { id, .. } => {
@@ -263,7 +267,7 @@ impl Chat {
                 let word = if notice.level == NoticeLevel::Info { "note" } else { "warning" };
                 show::say(&format!("{word}: {}", notice.text));
                 // An answer that was not taken is asked for again.
-                if std::mem::take(&mut self.answered) {
+                if event.cause == Some(self.asked_by) && std::mem::take(&mut self.answered) {
                     self.consider();
                 }
             }

@@ -2,11 +2,92 @@
 //! cannot be taken back before it was asked about.
 
 use althing_testkit::process::wait_for_event;
+use althing_testkit::{Althing, Terminal};
+use serde_json::Value;
 
-use super::support::{LIMIT, althing, bare};
+use super::support::{LIMIT, althing, bare, of_type};
 
+const TASK: &str = "Compare three ways to cache HTTP responses";
+const RIGHT: &str = "\x1b[C";
 const UP: &str = "\x1b[A";
 const DOWN: &str = "\x1b[B";
+
+/// A conversation with the offline model whose agent proposes a run.
+fn proposed(althing: &Althing, cols: u16) -> Terminal {
+    let mut terminal = althing.again().arg("--offline").terminal(cols, 50);
+    terminal.wait_for("Type a message...", LIMIT);
+    terminal.keys(TASK).keys("\r");
+    terminal.wait_for("Cancel esc", LIMIT);
+    terminal
+}
+
+fn runs(althing: &Althing) -> Vec<Value> {
+    let events = althing.events();
+    let created = of_type(&events, "task_created").into_iter();
+    created.map(|event| event["data"]["spec"].clone()).filter(|spec| spec["kind"] == "run").collect()
+}
+
+/// The line of the screen that holds a text.
+#[track_caller]
+fn line(terminal: &Terminal, text: &str) -> String {
+    let screen = terminal.screen();
+    let found = screen.lines().find(|line| line.contains(text));
+    found.unwrap_or_else(|| panic!("no `{text}`:\n{screen}")).to_owned()
+}
+
+fn members(run: &Value) -> Vec<String> {
+    let members = run["members"].as_array().unwrap().iter();
+    members.map(|member| member["id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn single_in_the_approval_box_names_the_agent_and_that_agent_works() {
+    let althing = althing();
+    let mut terminal = proposed(&althing, 100);
+    terminal.keys("m");
+    terminal.wait_for("Single: ‹one› two three", LIMIT);
+    assert!(line(&terminal, "Agents ").contains("one") && !line(&terminal, "Agents ").contains("two"));
+    terminal.keys("m");
+    terminal.wait_for("Single: one ‹two› three", LIMIT);
+    terminal.keys(RIGHT);
+    terminal.wait_for("Single: one two ‹three›", LIMIT);
+    let agents = line(&terminal, "Agents ");
+    assert!(agents.contains("three") && !agents.contains("one"), "{agents}");
+    terminal.keys("\r");
+    terminal.wait_for("Complete ✓", LIMIT);
+    let runs = runs(&althing);
+    assert_eq!(runs.len(), 1);
+    assert_eq!(
+        (members(&runs[0]), &runs[0]["modes"]["agent_mode"]),
+        (vec!["three".into()], &"single".into())
+    );
+    terminal.wait_for("Status: Idle", LIMIT);
+}
+
+#[test]
+fn a_refused_answer_opens_the_box_again_with_the_reason_and_nothing_is_stuck() {
+    let althing = althing();
+    let mut terminal = proposed(&althing, 100);
+    terminal.keys("e");
+    terminal.wait_for("tab next field", LIMIT);
+    // A run without a task is refused.
+    terminal.keys("\x05\x15\r");
+    terminal.wait_for("Cancel esc", LIMIT);
+    terminal.keys("\r");
+    let screen = terminal.wait_for("`task` is empty", LIMIT);
+    assert!(screen.contains("Launch this run?"), "{screen}");
+    assert!(runs(&althing).is_empty());
+    // The box takes the next answer like the first.
+    terminal.keys("e");
+    terminal.wait_for("tab next field", LIMIT);
+    terminal.keys("Sort a list\r");
+    terminal.wait_until(LIMIT, "the new task in the box", |screen| {
+        screen.contains("Task      Sort a list") && screen.contains("Cancel esc")
+    });
+    terminal.keys("\r");
+    terminal.wait_for("Run: Sort a list", LIMIT);
+    assert_eq!(runs(&althing)[0]["task"], "Sort a list");
+}
 
 #[test]
 fn a_message_that_is_opened_shows_its_own_text() {

@@ -40,6 +40,8 @@ pub(super) struct Session {
     next_seq: Seq,
     /// Recorded but not yet durable, hence not yet shown and not yet acted on.
     pending: Vec<Arc<Event>>,
+    /// The facts that opened the questions that are open.
+    questions: BTreeMap<InteractionId, Seq>,
     /// What programs are to be told once the facts of it are durable.
     pub(super) to_tell: Vec<Told>,
     opening: Option<SessionOpened>,
@@ -70,6 +72,7 @@ impl Session {
             kept: BTreeSet::new(),
             parents: BTreeMap::new(),
             pending: Vec::new(),
+            questions: BTreeMap::new(),
             to_tell: Vec::new(),
             opening,
             opened_for: None,
@@ -289,8 +292,14 @@ impl Session {
 
     /// Says that something was not taken.
     fn refuse(&mut self, why: &str) {
+        self.refuse_because_of(None, why);
+    }
+
+    /// The same with the fact that it was about. A refused answer names the fact that opened the question, which stays open:
+    /// the front end shows it again.
+    fn refuse_because_of(&mut self, cause: Option<Seq>, why: &str) {
         let text = format!("not taken: {why}");
-        self.record(None, None, Fact::Notice(Notice { level: NoticeLevel::Warning, text, hint: None }));
+        self.record(None, cause, Fact::Notice(Notice { level: NoticeLevel::Warning, text, hint: None }));
     }
 
     /// A run's `TaskCreated` is its acceptance: it holds everything the op did.
@@ -315,7 +324,7 @@ impl Session {
                 self.record_all(facts, Some(cause));
                 self.to_tell.extend(told);
             }
-            Err(why) => self.refuse(&why),
+            Err(why) => self.refuse_because_of(self.questions.get(interaction).copied(), &why),
         }
     }
 
@@ -345,6 +354,12 @@ impl Session {
             }
             Fact::SessionOpened(opened) => self.opened_for.clone_from(&opened.op),
             Fact::SessionClosed {} => self.closed = true,
+            Fact::InteractionOpened(interaction) => {
+                self.questions.insert(interaction.id.clone(), event.seq);
+            }
+            Fact::InteractionClosed { id, .. } => {
+                self.questions.remove(id);
+            }
             _ => {}
         }
         for run in self.runs.values_mut() {

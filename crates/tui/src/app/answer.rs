@@ -2,11 +2,11 @@
 //!
 //! One press answers: Enter takes the default, Esc is the way out.
 
-use super::{App, Effect, Field, Modal, Picker, Reader};
+use super::{App, Effect, Field, Modal, Picker, Reader, approval};
 use crate::model::Agent;
 use crate::outside::TuiExit;
 use crate::theme::Theme;
-use althing_protocol::{AgentMode, Decision};
+use althing_protocol::Decision;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 impl App {
@@ -81,12 +81,9 @@ impl App {
                 *field = Field::Task;
                 editor.set(&edited.task);
             }
-            KeyCode::Char('m') => {
-                edited.agent_mode = Some(match edited.agent_mode.unwrap_or(proposal.modes.agent_mode) {
-                    AgentMode::Multi => AgentMode::Single,
-                    AgentMode::Single => AgentMode::Multi,
-                });
-            }
+            KeyCode::Char('m') => approval::next_mode(proposal, edited, &self.model.team),
+            KeyCode::Left => approval::neighbour(proposal, edited, &self.model.team, -1),
+            KeyCode::Right => approval::neighbour(proposal, edited, &self.model.team, 1),
             KeyCode::Char('r') => {
                 edited.refinement = Some(!edited.refinement.unwrap_or(proposal.modes.refinement));
             }

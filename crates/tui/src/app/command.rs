@@ -4,7 +4,7 @@ use super::{App, Effect, Modal, ModeWord, Picker};
 use crate::modes::PlanMode;
 use crate::outside::TuiExit;
 use crate::theme::Theme;
-use althing_protocol::{AgentMode, Op};
+use althing_protocol::{AgentMode, ChatState, Op, TaskId};
 
 /// Every command, with a word about it.
 pub const COMMANDS: &[(&str, &str)] = &[
@@ -12,7 +12,7 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("/agents", "who takes part"),
     ("/tasks", "every task, and what waits for you"),
     ("/run", "open the newest run"),
-    ("/cancel", "stop the run, keep what it has"),
+    ("/cancel", "stop the run, or what the agent is at"),
     ("/plan", "plan first, or not"),
     ("/multi", "several agents"),
     ("/single", "one agent: /single NAME"),
@@ -95,6 +95,8 @@ impl App {
     fn cancel_live(&mut self) {
         match self.model.live_run().map(|run| run.id.clone()) {
             Some(task) => self.submit(Op::Cancel { task }),
+            // The agent's turn goes on without a run: while it talks, and while it waits for an approval.
+            None if self.model.state != ChatState::Idle => self.submit(Op::Cancel { task: TaskId::chat() }),
             None => self.toast = Some("nothing is running".into()),
         }
     }

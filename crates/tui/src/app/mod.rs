@@ -3,6 +3,7 @@
 //! Pure: a key gives effects, and only the event loop carries them out. No I/O, no clock.
 
 mod answer;
+pub(crate) mod approval;
 mod command;
 mod keys;
 mod modal;
@@ -151,6 +152,8 @@ pub struct App {
     pub(crate) typed: Timestamp,
     /// Questions that the user set aside.
     pub(crate) dismissed: Vec<InteractionId>,
+    /// The box that was answered last, as it was then: a refused answer opens it again.
+    pub(crate) answered: Option<Modal>,
     /// How many tasks waited when the bell last rang.
     pub(crate) rung: usize,
     /// The attached program's screen.
@@ -202,6 +205,7 @@ impl App {
             leaving: false,
             typed: Timestamp(0),
             dismissed: Vec::new(),
+            answered: None,
             rung: 0,
             attached: None,
             told: 0,
@@ -240,6 +244,7 @@ impl App {
             self.modes.adopt(&self.adopted);
         }
         self.modes.follow(&self.model);
+        self.reopen_refused();
         self.sync_modal();
         let waiting = self.model.waiting();
         if waiting > self.rung && self.options.bell {

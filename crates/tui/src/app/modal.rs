@@ -66,6 +66,8 @@ pub enum Modal {
         field: Field,
         /// What is written in it.
         editor: Editor,
+        /// Why the answer before was not taken.
+        problem: Option<String>,
     },
     /// May this plan be carried out?
     Plan {
@@ -165,6 +167,7 @@ impl Modal {
                 proposal,
                 field: Field::Buttons,
                 editor: Editor::default(),
+                problem: None,
             },
             InteractionKind::PlanApproval { plan, preview } => Self::Plan {
                 id,
@@ -219,8 +222,30 @@ impl App {
     pub(crate) fn answer(&mut self, decision: Decision) {
         let Some(interaction) = self.modal.as_ref().and_then(Modal::question).cloned() else { return };
         self.dismissed.push(interaction.clone());
-        self.modal = None;
+        self.answered = self.modal.take();
         self.submit(Op::Answer { interaction, decision });
+    }
+
+    /// Opens a box again whose answer was refused: as the user left it, with the reason.
+    pub(crate) fn reopen_refused(&mut self) {
+        let Some((id, why)) = self.model.refused.take() else { return };
+        let Some(question) = self.model.questions.iter().find(|question| question.interaction.id == id)
+        else {
+            return;
+        };
+        self.dismissed.retain(|dismissed| *dismissed != id);
+        let asks_something_else =
+            self.modal.as_ref().and_then(Modal::question).is_some_and(|other| *other != id);
+        if asks_something_else || self.attached_task().is_some() {
+            return;
+        }
+        let before = self.answered.take().filter(|modal| modal.question() == Some(&id));
+        let mut modal = before.unwrap_or_else(|| Modal::for_question(question));
+        match &mut modal {
+            Modal::Run { problem, .. } => *problem = Some(why),
+            _ => self.toast = Some(why),
+        }
+        self.modal = Some(modal);
     }
 
     /// Opens the choice of who presents.

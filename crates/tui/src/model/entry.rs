@@ -74,6 +74,8 @@ pub struct Question {
     pub task: Option<TaskId>,
     /// Since when.
     pub since: Timestamp,
+    /// The fact that opened it.
+    pub opened: Seq,
 }
 
 impl Question {

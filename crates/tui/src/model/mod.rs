@@ -52,6 +52,8 @@ pub struct Model {
     pub tasks: Vec<Task>,
     /// What is open to the user, oldest first.
     pub questions: Vec<Question>,
+    /// The open question whose answer was refused last, and why.
+    pub refused: Option<(InteractionId, String)>,
     /// What the conversation itself has cost.
     pub talk: Usage,
     /// The disk takes nothing: why, and what to do.
@@ -183,14 +185,22 @@ impl Model {
             Fact::OpAccepted { op, .. } => self.asked(event, op),
             Fact::TaskCreated { id, parent, spec } => self.created(event, id, parent.as_ref(), spec),
             Fact::InteractionOpened(interaction) => {
-                let question =
-                    Question { interaction: interaction.clone(), task: event.task.clone(), since: event.at };
-                self.questions.push(question);
+                self.questions.push(Question {
+                    interaction: interaction.clone(),
+                    task: event.task.clone(),
+                    since: event.at,
+                    opened: event.seq,
+                });
             }
             Fact::InteractionClosed { id, decision } => self.answered(id, decision),
             Fact::Notice(notice) => {
                 let hint = notice.hint.as_ref().map(|hint| format!(" {hint}")).unwrap_or_default();
                 let text = format!("{}{hint}", notice.text);
+                // A notice that names an open question as its cause says why an answer to it was not taken.
+                let refused = self.questions.iter().find(|question| event.cause == Some(question.opened));
+                if let Some(question) = refused {
+                    self.refused = Some((question.interaction.id.clone(), text.clone()));
+                }
                 self.enter(event, Body::Notice { level: notice.level, text });
             }
             Fact::Decided(Verdict::Compacted { summary, tokens, .. }) => {

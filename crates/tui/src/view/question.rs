@@ -3,12 +3,12 @@
 use super::micro_money;
 use super::modal::{boxed, buttons};
 use super::spread;
-use crate::app::{App, Field, Modal, Target};
+use crate::app::{App, Field, Modal, Target, approval};
 use crate::editor::Editor;
 use crate::line::{self, Line};
 use crate::paint::Canvas;
 use crate::theme::Tone;
-use althing_protocol::{AgentMode, AskKind, LaunchRun, Proposal};
+use althing_protocol::{AskKind, LaunchRun, Member, Proposal};
 use ratatui::layout::Rect;
 
 /// The width of the words before the values.
@@ -17,8 +17,8 @@ const LABEL: usize = 10;
 /// Draws a large question.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
     match modal {
-        Modal::Run { proposal, edited, field, editor, .. } => {
-            run(app, canvas, area, (proposal, edited), *field, editor);
+        Modal::Run { proposal, edited, field, editor, problem, .. } => {
+            run(app, canvas, area, (proposal, edited), *field, editor, problem.as_deref());
         }
         Modal::Plan { preview, field, instructions, changes, top, plan, .. } => {
             let title = format!("Plan: {} · {}", plan.id, super::count(preview.len(), "task"));
@@ -97,10 +97,14 @@ fn run(
     (proposal, edited): (&Proposal, &LaunchRun),
     field: Field,
     editor: &Editor,
+    problem: Option<&str>,
 ) {
     let width = usize::from(area.width.saturating_sub(6).min(92));
     let most = usize::from(area.height / 6).max(1);
     let mut lines = Vec::new();
+    if let Some(problem) = problem {
+        lines.extend(line::wrap_text(Tone::Bad, problem, width.max(8)).into_iter().take(3));
+    }
     let mut cursor = None;
     let mut put = |lines: &mut Vec<Line>, label: &str, text: &str, editing: bool| {
         if editing {
@@ -119,14 +123,15 @@ fn run(
     if !context.is_empty() || field == Field::Context {
         put(&mut lines, "Context", context, field == Field::Context);
     }
+    let members = approval::members(proposal, edited, &app.model.team);
     let agents: Vec<String> =
-        proposal.members.iter().map(|member| format!("{} {}", member.id, member.model)).collect();
+        members.iter().map(|member| format!("{} {}", member.id, member.model)).collect();
     lines.extend(value("Agents", &agents.join(" · "), width, 3));
-    lines.extend(value("Modes", &modes(proposal, edited), width, 2));
-    let writes = if proposal.may_write.is_empty() {
-        "nothing outside its workspaces".to_owned()
-    } else {
-        format!("{}, by the presenter after the vote", proposal.may_write.join(", "))
+    lines.extend(value("Modes", &modes(proposal, edited, &app.model.team), width, 2));
+    let writes = match (proposal.may_write.join(", "), members.as_slice()) {
+        (paths, _) if paths.is_empty() => "nothing outside its workspaces".to_owned(),
+        (paths, [alone]) => format!("{paths}, by {}", alone.id),
+        (paths, _) => format!("{paths}, by the presenter after the vote"),
     };
     lines.extend(value("May write", &writes, width, 3));
     let inside = boxed(canvas, area, "Launch this run?", lines.len() + 2);
@@ -146,14 +151,13 @@ fn run(
             y,
             &[("Approve", "⏎", '\n'), ("Edit", "e", 'e'), ("Cancel", "esc", '\x1b')],
         );
-        let hint = "m agents · r refine";
-        canvas.right(
-            inside.right(),
-            y,
-            (hint.len() as u16).min(inside.width.saturating_sub(46)),
-            Tone::Dim,
-            hint,
-        );
+        let hint =
+            if approval::is_single(proposal, edited) && approval::pool(proposal, &app.model.team).len() > 1 {
+                "←→ who · m agents · r refine"
+            } else {
+                "m agents · r refine"
+            };
+        canvas.right(inside.right(), y, inside.width.saturating_sub(46), Tone::Dim, hint);
     } else {
         canvas.text(inside.x, y, inside.width, Tone::Dim, "enter done · alt+enter new line · tab next field");
     }
@@ -163,10 +167,12 @@ fn run(
     }
 }
 
-fn modes(proposal: &Proposal, edited: &LaunchRun) -> String {
-    let single = edited.agent_mode.unwrap_or(proposal.modes.agent_mode) == AgentMode::Single;
+fn modes(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> String {
+    let single = approval::is_single(proposal, edited);
     let refine = edited.refinement.unwrap_or(proposal.modes.refinement);
-    let mut words = vec![if single { "Single" } else { "Multi" }, if refine { "Refine" } else { "Quick" }];
+    let who = who(proposal, edited, team);
+    let mut words =
+        vec![if single { who.as_str() } else { "Multi" }, if refine { "Refine" } else { "Quick" }];
     if proposal.modes.planning {
         words.insert(0, "Plan");
     }
@@ -185,6 +191,24 @@ fn modes(proposal: &Proposal, edited: &LaunchRun) -> String {
         .collect();
     let words = words.join(" · ");
     if chosen.is_empty() { words } else { format!("{words}   ({}: your choice)", chosen.join(", ")) }
+}
+
+/// Single-agent mode with everyone who could work alone, the chosen one marked.
+fn who(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> String {
+    let pool = approval::pool(proposal, team);
+    if pool.len() < 2 {
+        return "Single".into();
+    }
+    let chosen = approval::members(proposal, edited, team);
+    let name = |member: &Member| {
+        if chosen.iter().any(|chosen| chosen.id == member.id) {
+            format!("‹{}›", member.id)
+        } else {
+            member.id.to_string()
+        }
+    };
+    let names: Vec<String> = pool.iter().map(name).collect();
+    format!("Single: {}", names.join(" "))
 }
 
 fn plan_question(

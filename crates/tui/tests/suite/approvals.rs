@@ -1,9 +1,13 @@
 //! Approving, editing and refusing runs and plans.
 
 use super::support::Screen;
-use crate::script::Script;
-use althing_protocol::{AgentMode, Decision, LaunchRun, Op};
+use crate::script::{START, Script, team};
+use althing_protocol::{
+    AgentId, AgentMode, ChatState, Decision, Event, Fact, FeedItem, InteractionKind, LaunchRun, Modes,
+    Notice, NoticeLevel, Op, Proposal, Seq,
+};
 use crossterm::event::KeyCode;
+use std::sync::Arc;
 
 fn asked() -> Screen {
     let mut script = Script::default();
@@ -77,7 +81,7 @@ fn an_edited_run_is_approved_with_what_the_user_wrote() {
     screen.write("; no new crates");
     screen.press(KeyCode::Enter);
     screen.press(KeyCode::Char('m'));
-    assert!(screen.shows("Single · Refine"));
+    assert!(screen.shows("Single: ‹gem› gpt cc · Refine"));
     screen.press(KeyCode::Enter);
     let Decision::Approve { digest, edited: Some(edited), .. } = decision(&screen) else {
         panic!("{:?}", screen.ops)
@@ -87,6 +91,7 @@ fn an_edited_run_is_approved_with_what_the_user_wrote() {
         task: format!("{}, carefully", before.task),
         context: before.context.clone().map(|text| format!("{text}; no new crates")),
         agent_mode: Some(AgentMode::Single),
+        agents: Some(vec!["gem".into()]),
         ..before
     };
     assert_eq!(**edited, expected);
@@ -141,4 +146,127 @@ fn a_plan_is_approved_with_more_instructions() {
     let mut screen = plan();
     screen.press(KeyCode::Esc);
     assert_eq!(*decision(&screen), Decision::Reject { reason: None });
+}
+
+/// A box for a proposal as the engine settles it: with everything said outright.
+fn asked_about(change: impl FnOnce(&mut Proposal)) -> Screen {
+    let mut proposal = Script::proposal();
+    proposal.launch.agent_mode = Some(AgentMode::Multi);
+    proposal.launch.agents = Some(team().into_iter().map(|member| member.id).collect());
+    change(&mut proposal);
+    let mut script = Script::default();
+    script.chat(true);
+    script.state(ChatState::AwaitingApproval);
+    script.asks(Some("c1"), "i-run", InteractionKind::RunApproval { proposal: Box::new(proposal) }, None);
+    Screen::showing(&script, 100, 30)
+}
+
+fn edited(screen: &Screen) -> LaunchRun {
+    match decision(screen) {
+        Decision::Approve { edited: Some(edited), .. } => (**edited).clone(),
+        other => panic!("nothing was edited: {other:?}"),
+    }
+}
+
+fn ids(names: &[&str]) -> Vec<AgentId> {
+    names.iter().map(|name| AgentId::from(*name)).collect()
+}
+
+#[test]
+fn every_agent_can_be_chosen_to_work_alone_and_the_agents_line_follows() {
+    let lines = ["Agents    gem gemini-2.5-flash", "Agents    gpt gpt-5-mini", "Agents    cc Claude Code"];
+    for (steps, (name, line)) in ["gem", "gpt", "cc"].into_iter().zip(lines).enumerate() {
+        for by_arrow in [false, true] {
+            let mut screen = asked_about(|_| {});
+            screen.press(KeyCode::Char('m'));
+            for _ in 0..steps {
+                screen.press(if by_arrow { KeyCode::Right } else { KeyCode::Char('m') });
+            }
+            assert!(screen.shows(&format!("‹{name}›")) && screen.shows(line), "{}", screen.text());
+            assert!(!screen.shows(" · cc") && !screen.shows("gem gemini-2.5-flash ·"), "{}", screen.text());
+            assert!(screen.shows(&format!("./my-app, by {name}")), "{}", screen.text());
+            screen.press(KeyCode::Enter);
+            let edited = edited(&screen);
+            assert_eq!((edited.agent_mode, edited.agents), (Some(AgentMode::Single), Some(ids(&[name]))));
+        }
+    }
+    let mut screen = asked_about(|_| {});
+    screen.press(KeyCode::Char('m'));
+    screen.press(KeyCode::Left);
+    assert!(screen.shows("Single: gem gpt ‹cc›"), "the arrows go round:\n{}", screen.text());
+    screen.press(KeyCode::Char('m'));
+    screen.press(KeyCode::Enter);
+    assert_eq!(*decision(&screen), approved(), "after the last one it is as it was proposed");
+}
+
+#[test]
+fn words_for_an_agent_that_takes_no_part_are_left_out() {
+    let with_words = |proposal: &mut Proposal| {
+        let words = [("gem", "be brief"), ("cc", "be thorough")];
+        proposal.launch.agent_system_prompts =
+            words.into_iter().map(|(id, text)| (id.into(), text.into())).collect();
+    };
+    let mut screen = asked_about(with_words);
+    screen.press(KeyCode::Char('m'));
+    screen.press(KeyCode::Enter);
+    let prompts: Vec<AgentId> = edited(&screen).agent_system_prompts.into_keys().collect();
+    assert_eq!(prompts, ids(&["gem"]));
+    let mut screen = asked_about(with_words);
+    screen.press(KeyCode::Char('m'));
+    screen.press(KeyCode::Right);
+    screen.press(KeyCode::Enter);
+    assert!(edited(&screen).agent_system_prompts.is_empty());
+}
+
+#[test]
+fn a_run_that_was_proposed_for_one_agent_can_be_given_to_another_or_to_the_whole_team() {
+    let single = |proposal: &mut Proposal| {
+        proposal.members.retain(|member| member.id.as_str() == "gpt");
+        proposal.modes = Modes { agent_mode: AgentMode::Single, refinement: false, planning: false };
+        proposal.launch.agent_mode = Some(AgentMode::Single);
+        proposal.launch.agents = Some(ids(&["gpt"]));
+    };
+    let mut screen = asked_about(single);
+    assert!(screen.shows("Single: gem ‹gpt› cc") && screen.shows("Agents    gpt gpt-5-mini"));
+    screen.press(KeyCode::Char('m'));
+    screen.press(KeyCode::Enter);
+    assert_eq!(edited(&screen).agents, Some(ids(&["cc"])));
+    let mut screen = asked_about(single);
+    screen.press(KeyCode::Char('m'));
+    screen.press(KeyCode::Char('m'));
+    assert!(screen.shows("Agents    gem gemini-2.5-flash · gpt gpt-5-mini · cc Claude Code"));
+    screen.press(KeyCode::Enter);
+    assert_eq!((edited(&screen).agent_mode, edited(&screen).agents), (Some(AgentMode::Multi), None));
+}
+
+#[test]
+fn a_refused_answer_opens_the_box_again_as_it_was_left_with_the_reason() {
+    let mut script = Script::default();
+    script.chat(true);
+    script.approval();
+    let opened = script.seq;
+    let mut screen = Screen::showing(&script, 100, 30);
+    screen.press(KeyCode::Char('m'));
+    screen.press(KeyCode::Enter);
+    assert!(!screen.shows("Launch this run?"));
+    let refusal = |cause: u64, text: &str| {
+        let text = format!("not taken: {text}");
+        let fact = Fact::Notice(Notice { level: NoticeLevel::Warning, text, hint: None });
+        FeedItem::Event(Arc::new(Event {
+            seq: Seq(opened + cause),
+            at: START,
+            task: None,
+            cause: (cause > 1).then_some(Seq(opened)),
+            fact,
+        }))
+    };
+    screen.feed(&[refusal(1, "something else")]);
+    assert!(!screen.shows("Launch this run?"), "another notice opens nothing:\n{}", screen.text());
+    screen.feed(&[refusal(2, "this agent is gone")]);
+    assert!(screen.shows("Launch this run?") && screen.shows("not taken: this agent is gone"));
+    assert!(screen.shows("Single: ‹gem› gpt cc"), "what was chosen is kept:\n{}", screen.text());
+    screen.press(KeyCode::Char('m'));
+    screen.press(KeyCode::Enter);
+    assert_eq!(screen.ops.len(), 2, "it can be answered again");
+    assert_eq!(edited(&screen).agents, Some(ids(&["gpt"])));
 }

@@ -2,7 +2,7 @@
 
 use super::support::{Screen, options};
 use crate::script::{self, Script};
-use althing_protocol::{Op, Seq};
+use althing_protocol::{Op, Seq, TaskId};
 use althing_tui::{Effect, Theme, TuiExit, TuiOptions, Welcome};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 
@@ -110,6 +110,12 @@ fn commands_ask_for_what_they_say() {
     assert_eq!(screen.ops.last(), Some(&Op::Compact));
     screen.say("/cancel");
     assert_eq!(screen.ops.last(), Some(&Op::Cancel { task: "r2".into() }));
+    let mut talking = Script::default();
+    talking.chat(true);
+    talking.turn(1);
+    let mut waiting = Screen::showing(&talking, 80, 24);
+    waiting.say("/cancel");
+    assert_eq!(waiting.ops.last(), Some(&Op::Cancel { task: TaskId::chat() }), "without a run, the turn");
     screen.say("/undo");
     assert_eq!(screen.effects.last(), Some(&Effect::Undo(None)));
     screen.say("/copy");

@@ -1,0 +1,76 @@
+//! Who takes part in a run that waits for approval, as the user changes it in the box. What the box shows is what the
+//! approval says, so that exactly these agents start.
+
+use althing_protocol::{AgentId, AgentMode, LaunchRun, Member, Proposal};
+
+/// The agents to choose from: those that were proposed, or the whole team where a single agent was proposed.
+pub fn pool<'a>(proposal: &'a Proposal, team: &'a [Member]) -> &'a [Member] {
+    if proposal.members.len() < 2 && team.len() > 1 { team } else { &proposal.members }
+}
+
+/// Whether one agent works alone.
+pub fn is_single(proposal: &Proposal, edited: &LaunchRun) -> bool {
+    edited.agent_mode.unwrap_or(proposal.modes.agent_mode) == AgentMode::Single
+}
+
+/// The agents that take part as the run stands now.
+pub fn members<'a>(proposal: &'a Proposal, edited: &LaunchRun, team: &'a [Member]) -> Vec<&'a Member> {
+    let everyone = || pool(proposal, team).iter();
+    match &edited.agents {
+        Some(ids) => everyone().filter(|member| ids.contains(&member.id)).collect(),
+        None if edited.agent_mode.is_none() => proposal.members.iter().collect(),
+        None if is_single(proposal, edited) => everyone().take(1).collect(),
+        None => everyone().collect(),
+    }
+}
+
+/// `m`: several agents, then each one alone in turn, then several again.
+pub fn next_mode(proposal: &Proposal, edited: &mut LaunchRun, team: &[Member]) {
+    let everyone = pool(proposal, team);
+    if everyone.len() < 2 {
+        return;
+    }
+    let next = if is_single(proposal, edited) {
+        place(proposal, edited, team).and_then(|at| everyone.get(at + 1))
+    } else {
+        everyone.first()
+    };
+    match next.map(|member| member.id.clone()) {
+        Some(id) => alone(proposal, edited, id),
+        None => together(proposal, edited),
+    }
+}
+
+/// The agent beside the one that works alone, in a circle; nothing where several work.
+pub fn neighbour(proposal: &Proposal, edited: &mut LaunchRun, team: &[Member], step: isize) {
+    let everyone = pool(proposal, team);
+    if !is_single(proposal, edited) || everyone.is_empty() {
+        return;
+    }
+    let at = place(proposal, edited, team).unwrap_or_default();
+    let next = (at + everyone.len()).saturating_add_signed(step) % everyone.len();
+    if let Some(id) = everyone.get(next).map(|member| member.id.clone()) {
+        alone(proposal, edited, id);
+    }
+}
+
+/// The place of the agent that works alone among those to choose from.
+fn place(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> Option<usize> {
+    let chosen = members(proposal, edited, team).first().map(|member| member.id.clone())?;
+    pool(proposal, team).iter().position(|member| member.id == chosen)
+}
+
+fn alone(proposal: &Proposal, edited: &mut LaunchRun, agent: AgentId) {
+    edited.agent_mode = Some(AgentMode::Single);
+    // Words for agents that take no part would be refused.
+    edited.agent_system_prompts.clone_from(&proposal.launch.agent_system_prompts);
+    edited.agent_system_prompts.retain(|id, _| *id == agent);
+    edited.agents = Some(vec![agent]);
+}
+
+fn together(proposal: &Proposal, edited: &mut LaunchRun) {
+    edited.agent_mode = Some(AgentMode::Multi);
+    edited.agent_system_prompts.clone_from(&proposal.launch.agent_system_prompts);
+    // Where a single agent was proposed, several are the whole team.
+    edited.agents = proposal.launch.agents.clone().filter(|agents| agents.len() > 1);
+}
