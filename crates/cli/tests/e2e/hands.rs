@@ -159,6 +159,9 @@ fn what_a_run_changed_is_seen_and_undone_on_the_screen() {
     terminal.keys("\x1b");
     terminal.wait_gone("+changed by the run", LIMIT);
     terminal.keys("u");
+    terminal.wait_for("Undo what this run wrote?", LIMIT);
+    assert_eq!(std::fs::read_to_string(project.join("old.txt")).unwrap(), "changed by the run\n");
+    terminal.keys("y");
     terminal.wait_for("1 file put back", LIMIT);
     assert_eq!(std::fs::read_to_string(project.join("old.txt")).unwrap(), "old\n");
 }

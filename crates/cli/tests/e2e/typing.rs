@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::support::{LIMIT, althing, bare, of_type};
 
 const TASK: &str = "Compare three ways to cache HTTP responses";
+const VOTE: &str = "Press Ctrl+O to override, Enter to continue";
 const RIGHT: &str = "\x1b[C";
 const UP: &str = "\x1b[A";
 const DOWN: &str = "\x1b[B";
@@ -21,10 +22,26 @@ fn proposed(althing: &Althing, cols: u16) -> Terminal {
     terminal
 }
 
+/// The same, with the run approved, voted on and opened.
+fn opened(althing: &Althing, cols: u16) -> Terminal {
+    let mut terminal = proposed(althing, cols);
+    terminal.keys("\r");
+    terminal.wait_for(VOTE, LIMIT);
+    terminal.keys("\x12");
+    terminal.wait_for("‹ esc   Run: Compare", LIMIT);
+    terminal
+}
+
 fn runs(althing: &Althing) -> Vec<Value> {
     let events = althing.events();
     let created = of_type(&events, "task_created").into_iter();
     created.map(|event| event["data"]["spec"].clone()).filter(|spec| spec["kind"] == "run").collect()
+}
+
+/// Whether somebody asked for a task to be cancelled.
+fn cancelled(althing: &Althing) -> bool {
+    let events = althing.events();
+    of_type(&events, "op_accepted").iter().any(|event| event["data"]["op"]["op"] == "cancel")
 }
 
 /// The line of the screen that holds a text.
@@ -87,6 +104,52 @@ fn a_refused_answer_opens_the_box_again_with_the_reason_and_nothing_is_stuck() {
     terminal.keys("\r");
     terminal.wait_for("Run: Sort a list", LIMIT);
     assert_eq!(runs(&althing)[0]["task"], "Sort a list");
+}
+
+#[test]
+fn on_a_wide_screen_letters_go_to_the_visible_input_and_not_to_the_opened_run() {
+    let althing = althing();
+    let mut terminal = opened(&althing, 170);
+    terminal.keys("fix it, undo 1 /x");
+    terminal.wait_for("› fix it, undo 1 /x", LIMIT);
+    assert!(!cancelled(&althing));
+    assert!(terminal.screen().contains("‹ esc   Run: Compare"), "the run is still beside it");
+    terminal.keys("\r");
+    terminal.wait_for("queued, delivered after this run", LIMIT);
+    // Tab gives the keys to the run; then no input is shown.
+    terminal.keys("\t");
+    terminal.wait_gone("Type a message...", LIMIT);
+    terminal.keys("x");
+    terminal.wait_for("Stop this run?", LIMIT);
+    assert!(!cancelled(&althing), "it is asked first");
+    terminal.keys("\x1b");
+    terminal.wait_gone("Stop this run?", LIMIT);
+    terminal.keys("\t");
+    terminal.wait_for("Type a message...", LIMIT);
+    terminal.keys("x");
+    terminal.wait_for("› x", LIMIT);
+    assert!(!cancelled(&althing));
+}
+
+#[test]
+fn cancelling_a_run_is_asked_about_before_it_happens() {
+    let althing = althing();
+    let mut terminal = opened(&althing, 100);
+    terminal.keys("x");
+    terminal.wait_for("Stop this run?", LIMIT);
+    // Neither Enter nor the same key again is a yes.
+    terminal.keys("\r");
+    terminal.wait_gone("Stop this run?", LIMIT);
+    terminal.keys("x");
+    terminal.wait_for("Stop this run?", LIMIT);
+    terminal.keys("x");
+    terminal.wait_gone("Stop this run?", LIMIT);
+    assert!(!cancelled(&althing));
+    terminal.keys("x");
+    terminal.wait_for("Stop this run?", LIMIT);
+    terminal.keys("y");
+    terminal.wait_for("Cancelled", LIMIT);
+    assert!(cancelled(&althing));
 }
 
 #[test]

@@ -86,6 +86,8 @@ fn approve_is_clicked_and_the_run_is_cancelled_at_its_card() {
     terminal.keys("\t");
     terminal.wait_for("enter open · x cancel", LIMIT);
     terminal.keys("x");
+    terminal.wait_for("Stop this run?", LIMIT);
+    terminal.keys("y");
     let screen = terminal.wait_for("Cancelled", LIMIT);
     assert!(line(&screen, "Cancelled").contains("Run: Compare"), "{screen}");
 }

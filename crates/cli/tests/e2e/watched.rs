@@ -181,6 +181,8 @@ fn an_attached_program_reaches_nothing_but_its_own_cells_and_is_left_in_the_midd
         assert!(!raw.windows(foreign.len()).any(|bytes| bytes == foreign), "{foreign:?}");
     }
     terminal.keys("x");
+    terminal.wait_for("Stop this task?", LIMIT);
+    terminal.keys("y");
     terminal.wait_for("cancelled", LIMIT);
     terminal.keys("\x04");
     assert_eq!(terminal.wait(LIMIT), 4);

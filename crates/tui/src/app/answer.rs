@@ -28,6 +28,18 @@ impl App {
                 KeyCode::Esc | KeyCode::Char('c') => self.answer(Decision::Reject { reason: None }),
                 _ => {}
             },
+            Some(Modal::Confirm(deed)) => match key.code {
+                KeyCode::Char('y')
+                    if !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) =>
+                {
+                    let deed = deed.clone();
+                    self.modal = None;
+                    self.carry_out(deed);
+                }
+                // Neither Enter nor the same key again is a yes.
+                KeyCode::Esc | KeyCode::Enter | KeyCode::Char(_) => self.modal = None,
+                _ => {}
+            },
             Some(Modal::Pick { .. }) => self.pick_key(key),
             Some(Modal::Problems | Modal::Cost | Modal::Agents | Modal::Help) => match key.code {
                 KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q') => {

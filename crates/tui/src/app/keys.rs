@@ -2,7 +2,7 @@
 
 use super::answer::wants_newline;
 use super::screen::{diff_answers, moment_text};
-use super::{App, Effect, Modal, Reader, Screen};
+use super::{App, Deed, Effect, Modal, Reader, Screen};
 use crate::editor::{Editor, Motion};
 use crate::outside::TuiExit;
 use althing_protocol::{ChatState, Op, TaskId};
@@ -104,6 +104,7 @@ impl App {
             return;
         }
         match self.screens.last() {
+            Some(Screen::Run(_)) if self.writes() => self.beside_key(key),
             Some(Screen::Run(_)) => self.run_screen_key(key),
             Some(Screen::Reader(_)) => self.reader_key(key),
             Some(Screen::Tasks(_)) => self.tasks_key(key),
@@ -224,8 +225,17 @@ impl App {
         self.toast = Some("copied".into());
     }
 
-    fn run_screen_key(&mut self, key: KeyEvent) {
-        let page = self.page();
+    /// A key of the input while a run stands beside it.
+    fn beside_key(&mut self, key: KeyEvent) {
+        match key.code {
+            KeyCode::Esc if self.completion.is_none() => self.back(),
+            KeyCode::Tab if self.completion.is_none() => self.run_has_keys = true,
+            _ => self.talk_key(key),
+        }
+    }
+
+    pub(crate) fn run_screen_key(&mut self, key: KeyEvent) {
+        let (page, split) = (self.page(), self.is_split());
         let Some(Screen::Run(screen)) = self.screens.last_mut() else { return };
         let Some(run) = self.model.runs.get(&screen.id) else { return };
         let tabs = run.agents.len() + usize::from(run.result.is_some());
@@ -249,6 +259,10 @@ impl App {
         let tab = screen.tab;
         let back_tab = (tab + tabs.saturating_sub(1)) % tabs.max(1);
         match key.code {
+            KeyCode::Tab if split => {
+                self.run_has_keys = false;
+                self.browsing = false;
+            }
             KeyCode::Tab | KeyCode::Right => screen.tab = (tab + 1) % tabs.max(1),
             KeyCode::BackTab | KeyCode::Left => screen.tab = back_tab,
             KeyCode::Char(digit @ '1'..='9') => {
@@ -288,8 +302,8 @@ impl App {
                     None => self.run_diff(&id),
                 }
             }
-            KeyCode::Char('x') if run.is_live() => self.submit(Op::Cancel { task: id }),
-            KeyCode::Char('u') if run.result.is_some() => self.effects.push(Effect::Undo(Some(id))),
+            KeyCode::Char('x') if run.is_live() => self.ask_first(Deed::Cancel(id)),
+            KeyCode::Char('u') if run.result.is_some() => self.ask_first(Deed::Undo(id)),
             KeyCode::Char('a') => self.open_question(),
             KeyCode::Enter => self.open_moment(),
             KeyCode::Char('c') => {

@@ -14,7 +14,7 @@ mod tasks;
 
 pub use command::COMMANDS;
 pub(crate) use keys::WELCOME_CHOICES;
-pub use modal::{Field, Modal, Picker};
+pub use modal::{Deed, Field, Modal, Picker};
 pub use screen::{Reader, ReaderText, RunScreen, Screen};
 
 use crate::editor::Editor;
@@ -129,6 +129,8 @@ pub struct App {
     pub scroll: Scroll,
     /// Whether keys move through the conversation rather than write.
     pub browsing: bool,
+    /// Whether a run that stands beside the conversation has the keys rather than the input.
+    pub(crate) run_has_keys: bool,
     /// A word to the user, until the next key.
     pub toast: Option<String>,
     /// Now.
@@ -193,6 +195,7 @@ impl App {
             completion: None,
             scroll: Scroll::default(),
             browsing: false,
+            run_has_keys: false,
             toast: None,
             now: outside.now(),
             size: Rect::default(),
@@ -296,6 +299,22 @@ impl App {
             || self.model.tasks.iter().any(crate::model::Task::is_program_at_work)
             || self.is_typing()
             || self.model.questions.iter().any(|question| question.interaction.countdown.is_some())
+    }
+
+    /// Whether an opened run stands beside the conversation.
+    pub(crate) fn is_split(&self) -> bool {
+        self.size.width >= view::WIDE
+            && !self.options.workflow
+            && matches!(self.screens.last(), Some(Screen::Run(_)))
+    }
+
+    /// Whether the input has the keys. It is shown exactly then, so letters always go where they are seen.
+    pub(crate) fn writes(&self) -> bool {
+        match self.screens.last() {
+            Some(Screen::Talk) | None => !self.browsing,
+            Some(Screen::Run(_)) => self.is_split() && !self.run_has_keys,
+            Some(Screen::Reader(_) | Screen::Tasks(_) | Screen::Task(..) | Screen::Attached(_)) => false,
+        }
     }
 
     /// The task whose terminal is shown.

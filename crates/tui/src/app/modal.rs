@@ -1,6 +1,6 @@
 //! Questions and pickers that lie on top of everything: when they open and close.
 
-use super::{App, Screen};
+use super::{App, Effect, Screen};
 use crate::editor::Editor;
 use crate::model::Question;
 use crate::outside::{ProjectEntry, SessionEntry};
@@ -22,6 +22,15 @@ pub enum Field {
     Instructions,
     /// What to change about a plan.
     Changes,
+}
+
+/// What cannot be taken back, and is asked about before it is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// Stop a run or a program.
+    Cancel(TaskId),
+    /// Put back the files that a run changed.
+    Undo(TaskId),
 }
 
 /// What a picker offers.
@@ -122,6 +131,8 @@ pub enum Modal {
         /// What it may cost.
         budget: u64,
     },
+    /// Is it really to be done?
+    Confirm(Deed),
     /// Something to pick.
     Pick {
         /// What.
@@ -149,7 +160,12 @@ impl Modal {
             | Self::Program { id, .. }
             | Self::Interrupted { id, .. }
             | Self::Budget { id, .. } => Some(id),
-            Self::Pick { .. } | Self::Problems | Self::Cost | Self::Agents | Self::Help => None,
+            Self::Confirm(_)
+            | Self::Pick { .. }
+            | Self::Problems
+            | Self::Cost
+            | Self::Agents
+            | Self::Help => None,
         }
     }
 
@@ -215,6 +231,22 @@ impl App {
                     && !self.dismissed.contains(&question.interaction.id)
             });
             self.modal = next.map(Modal::for_question);
+        }
+    }
+
+    /// Asks before something is done that cannot be taken back.
+    pub(crate) fn ask_first(&mut self, deed: Deed) {
+        self.modal = Some(Modal::Confirm(deed));
+    }
+
+    /// Does what was asked about.
+    pub(crate) fn carry_out(&mut self, deed: Deed) {
+        match deed {
+            Deed::Cancel(task) if self.model.task(&task).is_some_and(|task| task.status.is_final()) => {
+                self.toast = Some("it has ended already".into());
+            }
+            Deed::Cancel(task) => self.submit(Op::Cancel { task }),
+            Deed::Undo(run) => self.effects.push(Effect::Undo(Some(run))),
         }
     }
 

@@ -72,12 +72,19 @@ impl App {
                     '\x1b' => KeyCode::Esc,
                     key => KeyCode::Char(*key),
                 };
-                self.on_key(press(code));
+                match (&self.modal, self.screens.last()) {
+                    (Some(_), _) => self.modal_key(press(code)),
+                    (None, Some(Screen::Run(_))) => self.run_screen_key(press(code)),
+                    (None, _) => self.on_key(press(code)),
+                }
             }
             Target::Override => self.open_override(),
             Target::Back => self.back(),
             Target::Tasks => self.toggle_tasks(),
-            Target::Input => self.stop_browsing(),
+            Target::Input => {
+                self.run_has_keys = false;
+                self.stop_browsing();
+            }
             Target::Welcome(choice) => self.take_welcome(*choice),
         }
     }

@@ -192,6 +192,11 @@ impl App {
     /// Opens a run.
     pub(crate) fn open_run(&mut self, id: &TaskId) {
         let Some(run) = self.model.runs.get(id) else { return };
+        if matches!(self.screens.last(), Some(Screen::Run(shown)) if shown.id == *id) {
+            return;
+        }
+        // Beside a conversation that was being written to, writing goes on.
+        self.run_has_keys = self.browsing;
         let mut screen = RunScreen::open(run);
         // In single-agent mode the chosen agent's tab is the one to see.
         if let (None, Some(agent)) = (&run.result, &self.modes.selected_agent)

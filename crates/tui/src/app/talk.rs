@@ -1,7 +1,7 @@
 //! Writing and sending messages, and moving through the conversation.
 
 use super::answer::wants_newline;
-use super::{App, Completion, Effect, Modal, ModeWord, Reader, Screen};
+use super::{App, Completion, Deed, Effect, Modal, ModeWord, Reader, Screen};
 use crate::app::command;
 use crate::line;
 use crate::model::Body;
@@ -114,7 +114,8 @@ impl App {
 
     /// How wide the input's text is.
     pub(crate) fn input_width(&self) -> usize {
-        usize::from(self.size.width.saturating_sub(4)).max(2)
+        let width = if self.is_split() { crate::view::beside(self.size.width) } else { self.size.width };
+        usize::from(width.saturating_sub(4)).max(2)
     }
 
     pub(crate) fn on_paste(&mut self, text: &str) {
@@ -311,7 +312,7 @@ impl App {
                     let run = run.clone();
                     match key.code {
                         KeyCode::Char('d') => self.run_diff(&run),
-                        _ => self.effects.push(Effect::Undo(Some(run))),
+                        _ => self.ask_first(Deed::Undo(run)),
                     }
                 }
             }
@@ -398,7 +399,7 @@ impl App {
             Some(Body::Run(id) | Body::Program(id)) => id.clone(),
             _ => return,
         };
-        self.submit(Op::Cancel { task });
+        self.cancel_task(task);
     }
 
     /// The newest words of an agent: what `/copy` takes.

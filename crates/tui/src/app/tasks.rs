@@ -2,7 +2,7 @@
 //!
 //! Where a workflow is shown the panel is home: there is nothing below it to go back to.
 
-use super::{App, Effect, Modal, Screen};
+use super::{App, Deed, Effect, Modal, Screen};
 use crate::attach;
 use crate::model::TaskKind;
 use crate::outside::TuiExit;
@@ -86,12 +86,12 @@ impl App {
         }
     }
 
-    fn cancel_task(&mut self, task: TaskId) {
+    pub(crate) fn cancel_task(&mut self, task: TaskId) {
         let status = self.model.task(&task).map(|task| task.status);
         match status {
             Some(TaskStatus::Pending) => self.toast = Some("it has not begun yet".into()),
             Some(status) if status.is_final() => self.toast = Some("it has ended already".into()),
-            _ => self.submit(Op::Cancel { task }),
+            _ => self.ask_first(Deed::Cancel(task)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The input, always at the bottom, with what completes it.
 
-use crate::app::{App, Screen, Target};
+use crate::app::{App, Target};
 use crate::line;
 use crate::modes::PlanMode;
 use crate::paint::Canvas;
@@ -15,6 +15,9 @@ const MOST_OFFERS: usize = 8;
 
 /// How many rows the input takes.
 pub fn rows(app: &App, area: Rect) -> u16 {
+    if !app.writes() {
+        return 1;
+    }
     let width = usize::from(area.width.saturating_sub(4));
     let most = MOST_ROWS.min(area.height / 3).max(1);
     u16::try_from(app.input.lay(width).rows.len()).unwrap_or(most).clamp(1, most)
@@ -23,18 +26,23 @@ pub fn rows(app: &App, area: Rect) -> u16 {
 /// Draws the input.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let width = usize::from(area.width.saturating_sub(4));
-    canvas.text(area.x + 1, area.y, 1, Tone::AccentBold, "›");
     app.targets.push((area, Target::Input));
-    let focused = !app.browsing && matches!(app.screens.last(), Some(Screen::Talk) | None);
+    // What does not get the keys does not look as if it did.
+    if !app.writes() {
+        let key = if app.is_split() { "tab" } else { "esc" };
+        let draft = if app.input.is_empty() { "" } else { " · what you wrote is kept" };
+        let words = format!("{key} to write a message{draft}");
+        canvas.text(area.x + 3, area.y, area.width.saturating_sub(4), Tone::Dim, &words);
+        return;
+    }
+    canvas.text(area.x + 1, area.y, 1, Tone::AccentBold, "›");
     if app.input.is_empty() {
         let words = match app.modes.plan_mode {
             PlanMode::Plan => "Describe what to plan...",
             PlanMode::Normal | PlanMode::Execute => "Type a message...",
         };
         canvas.text(area.x + 3, area.y, area.width.saturating_sub(4), Tone::Dim, words);
-        if focused {
-            canvas.set_cursor(area.x + 3, area.y);
-        }
+        canvas.set_cursor(area.x + 3, area.y);
     } else {
         let laid = app.input.lay(width);
         let (row, column) = laid.cursor;
@@ -42,9 +50,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
         for (n, text) in laid.rows.iter().skip(first).take(area.height.into()).enumerate() {
             canvas.text(area.x + 3, area.y + n as u16, area.width.saturating_sub(3), Tone::Plain, text);
         }
-        if focused {
-            canvas.set_cursor(area.x + 3 + column as u16, area.y + (row - first) as u16);
-        }
+        canvas.set_cursor(area.x + 3 + column as u16, area.y + (row - first) as u16);
     }
     offers(app, canvas, area);
 }

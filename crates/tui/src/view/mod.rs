@@ -15,7 +15,7 @@ mod tasks;
 mod timeline;
 mod welcome;
 
-use crate::app::{App, Screen};
+use crate::app::{App, Screen, Target};
 use crate::line::{self, Line};
 use crate::paint::Canvas;
 use crate::theme::Tone;
@@ -23,7 +23,12 @@ use althing_protocol::{FileChange, FileWrite, Usage};
 use ratatui::layout::Rect;
 
 /// From this width on, an opened run stands beside the conversation.
-const WIDE: u16 = 150;
+pub(crate) const WIDE: u16 = 150;
+
+/// How wide the conversation is beside an opened run.
+pub(crate) fn beside(width: u16) -> u16 {
+    width * 2 / 5
+}
 
 /// Below this there is no room for anything.
 const LEAST: (u16, u16) = (12, 4);
@@ -39,12 +44,12 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     match top {
         Screen::Talk => talk::draw(app, canvas, area),
         Screen::Run(screen) => {
-            let split = area.width >= WIDE;
-            let left = if split { area.width * 2 / 5 } else { 0 };
+            let split = app.is_split();
+            let left = if split { beside(area.width) } else { 0 };
             if split {
                 talk::draw(app, canvas, Rect { width: left, ..area });
-                canvas.hide_cursor();
-                app.targets.clear();
+                // Of the conversation only the input can be clicked.
+                app.targets.retain(|(_, target)| *target == Target::Input);
                 for y in area.top()..area.bottom() {
                     canvas.text(left, y, 1, Tone::Dim, "│");
                 }

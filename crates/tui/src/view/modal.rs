@@ -18,7 +18,8 @@ const KEYS: &[(&str, &str)] = &[
     ("Shift+Tab", "plan mode"),
     ("Alt+A · Alt+R", "one agent or several · refine or not"),
     ("Alt+1 … 9", "the agent that works alone"),
-    ("Tab", "go through the conversation; complete @path, /command"),
+    ("Tab", "go through the conversation, or into the run beside it"),
+    ("Tab after @ or /", "complete a path or a command"),
     ("Ctrl+R", "open the newest run"),
     ("Ctrl+T", "tasks; Ctrl+] detaches from a program"),
     ("Ctrl+O", "override the vote"),
@@ -40,7 +41,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
         Modal::Run { .. } | Modal::Plan { .. } | Modal::Override { .. } => {
             question::draw(app, canvas, area, &modal)
         }
-        Modal::Program { .. } | Modal::Interrupted { .. } | Modal::Budget { .. } => {
+        Modal::Program { .. } | Modal::Interrupted { .. } | Modal::Budget { .. } | Modal::Confirm(_) => {
             question::draw_small(app, canvas, area, &modal);
         }
         Modal::Pick { picker, chosen } => picker::draw(app, canvas, area, picker, *chosen),

@@ -3,7 +3,7 @@
 use super::micro_money;
 use super::modal::{boxed, buttons};
 use super::spread;
-use crate::app::{App, Field, Modal, Target, approval};
+use crate::app::{App, Deed, Field, Modal, Target, approval};
 use crate::editor::Editor;
 use crate::line::{self, Line};
 use crate::paint::Canvas;
@@ -288,6 +288,30 @@ pub fn draw_small(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Mo
             put_lines(canvas, inside, &lines);
             let bottom = inside.bottom().saturating_sub(1);
             buttons(app, canvas, inside, bottom, &[("Approve", "⏎", '\n'), ("Cancel", "esc", '\x1b')]);
+        }
+        Modal::Confirm(deed) => {
+            let (title, text, choices) = match deed {
+                Deed::Cancel(task) if app.model.runs.contains_key(task) => (
+                    "Stop this run?",
+                    "What its agents have so far is kept.",
+                    [("Keep it", "esc", '\x1b'), ("Stop it", "y", 'y')],
+                ),
+                Deed::Cancel(_) => (
+                    "Stop this task?",
+                    "Its program is ended; what it said so far is kept.",
+                    [("Keep it", "esc", '\x1b'), ("Stop it", "y", 'y')],
+                ),
+                Deed::Undo(_) => (
+                    "Undo what this run wrote?",
+                    "The files that it changed are put back as they were before it.",
+                    [("Leave them", "esc", '\x1b'), ("Put them back", "y", 'y')],
+                ),
+            };
+            let lines = line::wrap_text(Tone::Plain, text, width);
+            let inside = boxed(canvas, area, title, lines.len() + 2);
+            put_lines(canvas, inside, &lines);
+            let bottom = inside.bottom().saturating_sub(1);
+            buttons(app, canvas, inside, bottom, &choices);
         }
         Modal::Interrupted { task, .. } => {
             let name = task.as_ref().and_then(|id| app.model.task(id)).map_or("A task", |task| &task.name);

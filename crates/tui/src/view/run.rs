@@ -55,10 +55,12 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, screen: &RunScre
         canvas.set_cursor(area.x + 3 + line::width(search) as u16, bottom);
         return;
     }
-    let words = if screen.tab == last {
-        "↑↓ scroll · d diff · u undo · c copy"
-    } else {
-        "↑↓ move · enter open · tab next agent · d diff answers · / search"
+    let words = match (app.writes(), app.is_split(), screen.tab == last) {
+        (true, ..) => "tab go into the run · esc close it",
+        (false, false, true) => "↑↓ scroll · d diff · u undo · c copy",
+        (false, true, true) => "↑↓ scroll · d diff · u undo · tab write",
+        (false, false, false) => "↑↓ move · enter open · tab next agent · d diff answers · / search",
+        (false, true, false) => "↑↓ move · enter open · ←→ agent · d diff answers · / search · tab write",
     };
     hints(app, canvas, area, bottom, words);
 }
@@ -73,10 +75,15 @@ fn head(app: &App, canvas: &mut Canvas<'_>, area: Rect, run: &Run) {
     let state = if small { card::elapsed(run, app.now) } else { state };
     let cost = run.usage().cost_usd;
     let cost = if cost > 0.0 && !small { format!(" · {}", money(cost)) } else { String::new() };
-    let cancel = if run.is_live() && !small { "   x cancel " } else { " " };
+    let cancel = match (run.is_live() && !small, app.writes()) {
+        (true, false) => "   x cancel ",
+        (true, true) => "     cancel ",
+        (false, _) => " ",
+    };
     let right = Line::of(Tone::Plain, &format!("{state}{cost}")).with(Tone::Dim, cancel);
     let task = format!("Run: {}", line::first_line(&run.task));
-    let left = Line::of(Tone::Dim, if small { " ‹ " } else { " ‹ esc   " }).with(Tone::Bold, &task);
+    let left = Line::of(Tone::Dim, if small { " ‹ " } else { " ‹ esc   " })
+        .with(if app.writes() { Tone::Plain } else { Tone::Bold }, &task);
     canvas.line(area.x, area.y, area.width, &spread(&left, &right, area.width.into()));
 }
 

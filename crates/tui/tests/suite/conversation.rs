@@ -60,14 +60,14 @@ fn a_run_card_shows_status_agents_rounds_and_time_and_opens_and_cancels() {
 
     screen.click("Run: Execute phase 1 - JWT");
     assert!(screen.shows("‹ esc   Run: Execute phase 1 - JWT"));
-    screen.press(KeyCode::Char('x'));
+    screen.write("xy");
     assert_eq!(screen.ops, [Op::Cancel { task: "r2".into() }]);
     screen.press(KeyCode::Esc);
     assert!(screen.shows("Type a message..."));
 
     screen.press(KeyCode::Tab);
     screen.press(KeyCode::Up);
-    screen.press(KeyCode::Char('x'));
+    screen.write("xy");
     assert_eq!(screen.ops.len(), 2, "and from the card itself");
 }
 

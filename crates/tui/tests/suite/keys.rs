@@ -238,3 +238,72 @@ fn a_recording_cannot_be_asked_for_anything() {
     assert!(screen.ops.is_empty() && screen.shows("this is a recording"));
     assert!(screen.rows()[0].ends_with("Replay"));
 }
+
+/// A conversation with a live run, opened beside it.
+fn beside() -> Screen {
+    let mut screen = Screen::showing(&script::conversation(), 170, 40);
+    screen.control('r');
+    assert!(screen.shows("‹ esc   Run: Execute phase 1") && screen.shows("› Type a message..."));
+    screen
+}
+
+#[test]
+fn beside_an_opened_run_every_letter_goes_to_the_visible_input() {
+    for letter in (' '..='~').filter(|letter| !matches!(letter, '/' | '@')) {
+        let mut screen = beside();
+        screen.write(&format!("{letter}it"));
+        assert_eq!(screen.app.input.text(), format!("{letter}it"));
+        assert!(screen.ops.is_empty() && screen.effects.is_empty(), "{letter}: {:?}", screen.effects);
+        assert!(screen.app.modal.is_none(), "{letter}");
+        assert!(screen.shows("‹ esc   Run: Execute phase 1"), "{letter}");
+    }
+}
+
+#[test]
+fn tab_moves_the_keys_between_the_input_and_the_run_beside_it_and_only_one_looks_as_if_it_had_them() {
+    let mut screen = beside();
+    let cursor = screen.cursor();
+    assert_eq!(cursor.y, 39, "the cursor is in the input");
+    screen.write("half a thought");
+    screen.press(KeyCode::Tab);
+    assert!(
+        !screen.shows("half a thought") && screen.shows("tab to write a message · what you wrote is kept")
+    );
+    screen.press(KeyCode::Char('2'));
+    assert!(screen.shows("gpt · gpt-5-mini"), "a digit chooses an agent now:\n{}", screen.text());
+    screen.press(KeyCode::Tab);
+    screen.write("!");
+    assert!(screen.shows("› half a thought!"));
+    screen.press(KeyCode::Esc);
+    assert!(!screen.shows("‹ esc   Run: Execute phase 1") && screen.shows("› half a thought!"));
+}
+
+#[test]
+fn going_through_the_conversation_shows_no_input() {
+    let mut screen = Screen::showing(&script::conversation(), 100, 30);
+    screen.press(KeyCode::Tab);
+    assert!(!screen.shows("Type a message...") && screen.shows("esc to write a message"));
+    screen.press(KeyCode::Esc);
+    assert!(screen.shows("› Type a message..."));
+}
+
+#[test]
+fn what_cannot_be_taken_back_is_asked_about_and_only_yes_does_it() {
+    for (width, keys) in [(100, 0), (170, 1)] {
+        let mut screen = Screen::showing(&script::conversation(), width, 40);
+        screen.control('r');
+        (0..keys).for_each(|_| screen.press(KeyCode::Tab));
+        for no in [KeyCode::Enter, KeyCode::Esc, KeyCode::Char('x'), KeyCode::Char('n'), KeyCode::Char(' ')] {
+            screen.press(KeyCode::Char('x'));
+            assert!(screen.shows("Stop this run?"), "{}", screen.text());
+            screen.press(no);
+            assert!(!screen.shows("Stop this run?") && screen.ops.is_empty(), "{no:?}");
+        }
+        screen.press(KeyCode::Char('x'));
+        screen.press(KeyCode::Char('y'));
+        assert_eq!(screen.ops, [Op::Cancel { task: "r2".into() }]);
+        screen.click("cancel");
+        screen.click("Stop it");
+        assert_eq!(screen.ops.len(), 2, "the mouse is asked, too");
+    }
+}

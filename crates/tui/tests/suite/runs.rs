@@ -149,11 +149,16 @@ fn cards_say_how_runs_ended() {
 }
 
 #[test]
-fn undo_is_one_key_at_the_final_answer() {
+fn undo_is_one_key_at_the_final_answer_and_is_asked_about() {
     let mut screen = finished(Script::writes(2));
     screen.control('r');
     assert!(screen.shows("f final answer"));
     screen.press(KeyCode::Char('u'));
+    assert!(screen.shows("Undo what this run wrote?") && screen.effects.is_empty());
+    screen.press(KeyCode::Enter);
+    assert!(!screen.shows("Undo what this run wrote?") && screen.effects.is_empty(), "Enter keeps them");
+    screen.press(KeyCode::Char('u'));
+    screen.press(KeyCode::Char('y'));
     assert_eq!(screen.effects.last(), Some(&Effect::Undo(Some("r1".into()))));
 }
 

@@ -25,6 +25,14 @@ fn snapshot_with(name: &str, options: impl Fn() -> TuiOptions, scene: impl Fn(&m
     }
 }
 
+/// Opens the newest run and goes into it, which takes one more key where it stands beside the conversation.
+fn into_run(screen: &mut Screen) {
+    screen.control('r');
+    if screen.buffer().area.width >= 150 {
+        screen.press(KeyCode::Tab);
+    }
+}
+
 fn vote() -> Script {
     let mut script = Script::default();
     script.chat(true);
@@ -75,8 +83,8 @@ fn a_run_opens_into_tabs_a_timeline_and_the_votes() {
         let mut script = vote();
         script.items.truncate(script.items.len() - 3);
         screen.feed(&script.items);
-        screen.control('r');
-        screen.press(KeyCode::Tab);
+        into_run(screen);
+        screen.press(KeyCode::Right);
     });
 }
 
@@ -104,7 +112,7 @@ fn answers_are_compared_line_by_line() {
             "Use pasetors with v4.local tokens; rotate keys weekly.\n\nKeep tests.",
         );
         screen.feed(&script.items);
-        screen.control('r');
+        into_run(screen);
         screen.press(KeyCode::Char('d'));
     });
 }
@@ -113,7 +121,7 @@ fn answers_are_compared_line_by_line() {
 fn a_tool_call_opens_into_its_arguments_and_result() {
     snapshot("tool", |screen| {
         screen.feed(&vote().items);
-        screen.control('r');
+        into_run(screen);
         screen.press(KeyCode::Home);
         screen.press(KeyCode::Char('/'));
         screen.write("jwt::encode");
@@ -279,9 +287,18 @@ fn an_answer_is_read_whole() {
             ```rust\nfn issue(key: &Key) -> Token {\n    Token::v4(key)\n}\n```\n\nSee [the notes](https://paseto.io).";
         script.answers("r1", 1, 2, 4, text);
         screen.feed(&script.items);
-        screen.control('r');
+        into_run(screen);
         screen.press(KeyCode::End);
         screen.press(KeyCode::Enter);
+    });
+}
+
+#[test]
+fn stopping_a_run_is_asked_about() {
+    snapshot("confirm", |screen| {
+        screen.feed(&vote().items);
+        into_run(screen);
+        screen.press(KeyCode::Char('x'));
     });
 }
 

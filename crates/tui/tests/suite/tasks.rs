@@ -96,7 +96,7 @@ fn a_program_without_a_terminal_shows_what_it_said_did_and_put_out() {
     assert!(screen.shows("it has ended already") && screen.ops.is_empty());
     screen.press(KeyCode::Esc);
     screen.press(KeyCode::Down);
-    screen.press(KeyCode::Char('x'));
+    screen.write("xy");
     assert_eq!(screen.ops.last(), Some(&Op::Cancel { task: "w1.ask".into() }));
 }
 
@@ -160,4 +160,16 @@ fn what_waits_in_a_workflow_is_answered_wherever_one_is_in_the_list() {
     assert!(screen.rows()[0].contains("1 waits for you") && screen.shows("›  log"));
     screen.press(KeyCode::Char('a'));
     assert!(screen.shows("ask asks for permission"), "{}", screen.text());
+}
+
+#[test]
+fn stopping_a_task_of_a_workflow_is_asked_about_in_the_panel_and_in_the_task() {
+    let mut screen = waiting();
+    screen.control('t');
+    screen.press(KeyCode::Char('x'));
+    assert!(screen.shows("Stop this task?") && screen.ops.is_empty(), "{}", screen.text());
+    screen.press(KeyCode::Enter);
+    assert!(!screen.shows("Stop this task?") && screen.ops.is_empty());
+    screen.write("xy");
+    assert_eq!(screen.ops, [Op::Cancel { task: "w1.ask".into() }]);
 }
