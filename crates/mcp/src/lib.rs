@@ -11,8 +11,8 @@ mod server;
 mod web;
 
 pub use client::{
-    Launch, Launched, LocalSpawner, McpServers, NoticeKind, Options, Process, ServerNotice, ServerSpec,
-    ServerState, ServerTransport, Spawner, StartError, ToolInfo, allowed_environment,
+    Launch, Launched, McpServers, NoticeKind, Options, Process, ServerNotice, ServerSpec, ServerState,
+    ServerTransport, Spawner, StartError, ToolInfo, allowed_environment,
 };
 pub use endpoint::AgentEndpoints;
 pub use server::{

@@ -20,6 +20,7 @@ mod suite {
     mod eras;
     mod hostile;
     mod http;
+    mod local;
     mod pipe;
     mod processes;
     mod real;

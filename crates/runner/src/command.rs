@@ -7,7 +7,7 @@ use crate::confinement::Confinement;
 use crate::docker::Exec;
 use crate::grants::grants;
 use crate::guarded::{End, Launcher, Time};
-use crate::launch::{Input, Launch, Restrict};
+use crate::launch::{Input, Launch, Restrict, environment};
 use crate::output::Collector;
 use crate::policy::{CommandPolicy, PolicyError, plain};
 use crate::text::{Arguments, is_sandbox_failure, outcome, refused, spec};
@@ -132,7 +132,7 @@ impl CommandHost {
             }
         };
         let home = self.policy.reach.workspace.to_string_lossy();
-        let env = self.policy.env.pairs(&home, &tmp.to_string_lossy());
+        let env = environment(self.policy.env.pairs(&home, &tmp.to_string_lossy()));
         let grace_ms = u64::try_from(time.grace.as_millis()).unwrap_or(u64::MAX);
         let (program, cwd) = (program.to_owned(), cwd.to_owned());
         let spare = matches!(confinement, Confinement::Bubblewrap(_));

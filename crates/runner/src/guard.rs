@@ -39,7 +39,8 @@ pub(crate) fn guard_main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            tell(&Report::Failed { message: error.to_string() });
+            let missing = error.kind() == io::ErrorKind::NotFound;
+            tell(&Report::Failed { message: error.to_string(), missing });
             kill_below(|_, _| ());
             ExitCode::FAILURE
         }

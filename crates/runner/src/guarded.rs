@@ -107,6 +107,13 @@ pub(crate) fn output_pipe() -> io::Result<(pipe::Receiver, OwnedFd)> {
     Ok((pipe::Receiver::from_owned_fd(from.into())?, to.into()))
 }
 
+/// A pipe for a program's input: the end that we write, and the end that the program reads.
+pub(crate) fn input_pipe() -> io::Result<(pipe::Sender, OwnedFd)> {
+    let (from, to) = io::pipe()?;
+    rustix::io::ioctl_fionbio(&to, true)?;
+    Ok((pipe::Sender::from_owned_fd(to.into())?, from.into()))
+}
+
 /// How long a command may run, and how long its output may linger.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Time {
@@ -165,23 +172,56 @@ pub(crate) struct Guarded {
 }
 
 impl Guarded {
+    /// Waits until the command runs, or says why it cannot be run. To be asked once, before its end is.
+    pub(crate) async fn started(&mut self) -> io::Result<()> {
+        match self.report().await? {
+            Report::Started => Ok(()),
+            Report::Failed { message, missing } => Err(self.failed(message, missing)),
+            Report::Exited { .. } => Err(io::Error::other("the guard reports an end before a start")),
+        }
+    }
+
     /// Waits for the command's end: its exit code, or the signal that ended it. May be dropped and asked again.
     pub(crate) async fn exited(&mut self) -> io::Result<(Option<i32>, Option<i32>)> {
         loop {
-            let line = self.reports.next_line().await?;
-            let line = line.ok_or_else(|| io::Error::other("the guard ended without a word"))?;
-            match serde_json::from_str(&line)? {
+            match self.report().await? {
                 Report::Started => {}
-                Report::Failed { message } => {
-                    tracing::warn!(guard = self.guard.id(), why = message, "program could not be started");
-                    return Err(io::Error::other(message));
-                }
+                Report::Failed { message, missing } => return Err(self.failed(message, missing)),
                 Report::Exited { code, signal } => {
                     tracing::info!(guard = self.guard.id(), code, signal, "program ended");
                     return Ok((code, signal));
                 }
             }
         }
+    }
+
+    async fn report(&mut self) -> io::Result<Report> {
+        let line = self.reports.next_line().await?;
+        let line = line.ok_or_else(|| io::Error::other("the guard ended without a word"))?;
+        Ok(serde_json::from_str(&line)?)
+    }
+
+    fn failed(&self, message: String, missing: bool) -> io::Error {
+        tracing::warn!(guard = self.guard.id(), why = message, "program could not be started");
+        let kind = if missing { io::ErrorKind::NotFound } else { io::ErrorKind::Other };
+        io::Error::new(kind, message)
+    }
+
+    /// The process id of the guard.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.guard.id()
+    }
+
+    /// Asks the command and all below it to end, without waiting. A socket that takes no byte belongs to a guard that
+    /// is gone, or was asked before.
+    pub(crate) fn ask_to_end(&self) {
+        let _ = self.control.try_write(&[TERMINATE]);
+    }
+
+    /// Has the guard kill the command and all below it. The command's end is still reported.
+    pub(crate) fn kill(&self) {
+        // It fails only where the guard is gone, and everything below it with it.
+        let _ = rustix::net::shutdown(self.control.as_ref(), rustix::net::Shutdown::Write);
     }
 
     /// Asks the command and all below it to end; they are killed after the launch's grace.

@@ -4,6 +4,7 @@
 //! machine.
 
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
@@ -21,7 +22,7 @@ pub(crate) struct Launch {
     /// Its arguments, without its name.
     pub(crate) args: Vec<String>,
     /// Its whole environment.
-    pub(crate) env: Vec<(String, String)>,
+    pub(crate) env: Vec<(OsString, OsString)>,
     /// Where it starts.
     pub(crate) cwd: PathBuf,
     /// Where its input comes from.
@@ -94,6 +95,8 @@ pub(crate) enum Report {
     Failed {
         /// Why, for people.
         message: String,
+        /// Whether there is no such program (or no interpreter for it, or no such directory to start it in).
+        missing: bool,
     },
     /// The command ended.
     Exited {
@@ -102,6 +105,11 @@ pub(crate) enum Report {
         /// The signal that ended it.
         signal: Option<i32>,
     },
+}
+
+/// Names and values of text as a launch holds them.
+pub(crate) fn environment(pairs: impl IntoIterator<Item = (String, String)>) -> Vec<(OsString, OsString)> {
+    pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
 }
 
 /// A message with its length in front.

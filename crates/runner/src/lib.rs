@@ -22,6 +22,7 @@ mod launch;
 mod lists;
 mod output;
 mod passing;
+mod piped;
 mod policy;
 mod program;
 mod sandbox;
@@ -39,6 +40,7 @@ pub use docker::{Container, ContainerSpec, Containers, DockerError, NetworkMode}
 pub use guarded::Launcher;
 pub use hidden::hidden_main;
 pub use lists::CommandLists;
+pub use piped::{Piped, PipedProcess, PipedProgram};
 pub use policy::{CommandPolicy, ContextMount, Environment, Limits, PolicyError, Reach};
 pub use program::{CliBackend, CliMember, ProgramLimits, ProgramRunner, Starter};
 pub use terminal::PatternTable;

@@ -22,6 +22,7 @@ mod suite {
     mod guard;
     mod headless;
     mod members;
+    mod piped;
     mod policy;
     mod programs;
     mod support;

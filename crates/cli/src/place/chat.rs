@@ -118,8 +118,10 @@ impl Places {
         if !hands.mcp_servers.is_empty() {
             let environment = self.environment.clone();
             let tell = self.tell.clone();
+            let launcher = self.walls.launcher.clone();
+            let outputs = outputs.to_owned();
             let started =
-                servers::start(&hands.mcp_servers, project_dir, environment, outputs.to_owned(), tell).await;
+                servers::start(&hands.mcp_servers, project_dir, launcher, environment, outputs, tell).await;
             self.note(Started::Servers(started.clone()));
             hosts.push(started);
         }

@@ -175,6 +175,7 @@ impl Places {
             let started = servers::start(
                 &hands.mcp_servers,
                 local.path(),
+                self.walls.launcher.clone(),
                 environment,
                 outputs.clone(),
                 self.tell.clone(),

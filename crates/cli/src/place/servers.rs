@@ -1,27 +1,87 @@
-//! An agent's MCP servers, from its config.
+//! An agent's MCP servers, from its config. Each is started under a guard, so that neither it nor anything that it
+//! started outlives Althing.
 
 use super::Tell;
-use althing_mcp::{McpServers, Options, ServerSpec, ServerTransport};
-use althing_protocol::{McpServerConfig, McpTransport, Secret};
+use althing_mcp::{Launch, Launched, McpServers, Options, Process, ServerSpec, ServerTransport, Spawner};
+use althing_protocol::{BoxFuture, McpServerConfig, McpTransport, Secret};
+use althing_runner::{Launcher, PipedProcess, PipedProgram};
 use std::ffi::OsString;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// From TERM to KILL; the client kills a server itself after its own, shorter patience.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Starts an agent's servers. One that does not start is left out, and said.
 pub async fn start(
     configs: &[McpServerConfig],
     workspace: &str,
+    launcher: Launcher,
     environment: Vec<(OsString, OsString)>,
     output_dir: PathBuf,
     tell: Tell,
 ) -> Arc<McpServers> {
-    let mut options = Options::new(environment);
+    let mut options = Options::new(environment, Arc::new(GuardedSpawner { launcher }));
     options.output_dir = Some(output_dir);
     options.on_notice = Some(Arc::new(move |notice| {
         let hint = notice.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
         tell(&format!("{notice}{hint}"));
     }));
     Arc::new(McpServers::start(configs.iter().map(|config| spec(config, workspace)).collect(), options).await)
+}
+
+/// Starts servers under a guard.
+struct GuardedSpawner {
+    launcher: Launcher,
+}
+
+impl Spawner for GuardedSpawner {
+    fn spawn<'a>(&'a self, launch: &'a Launch) -> BoxFuture<'a, io::Result<Launched>> {
+        Box::pin(async move {
+            // The guard works elsewhere, so a relative directory has to be settled here.
+            let here = std::env::current_dir()?;
+            let program = PipedProgram {
+                program: launch.program.clone(),
+                args: launch.args.clone(),
+                env: launch.env.clone(),
+                cwd: launch.cwd.as_ref().map_or_else(|| here.clone(), |cwd| here.join(cwd)),
+                grace: GRACE,
+            };
+            let piped = self.launcher.start_piped(program).await?;
+            Ok(Launched {
+                stdin: Box::new(piped.stdin),
+                stdout: Box::new(piped.stdout),
+                stderr: Box::new(piped.stderr),
+                process: Box::new(GuardedServer(piped.process)),
+            })
+        })
+    }
+}
+
+/// A server under its guard.
+struct GuardedServer(PipedProcess);
+
+impl Process for GuardedServer {
+    fn wait(&mut self) -> BoxFuture<'_, String> {
+        Box::pin(async move {
+            match self.0.exited().await {
+                Ok((Some(code), _)) => format!("exited with status {code}"),
+                Ok((None, Some(signal))) => format!("was ended by signal {signal}"),
+                Ok((None, None)) => "ended".to_owned(),
+                Err(error) => format!("ended in an unknown way ({error})"),
+            }
+        })
+    }
+
+    fn terminate(&mut self) {
+        self.0.terminate();
+    }
+
+    fn kill(&mut self) {
+        self.0.kill();
+    }
 }
 
 fn spec(config: &McpServerConfig, workspace: &str) -> ServerSpec {

@@ -23,7 +23,7 @@ fn mark(rng: &mut Rng) -> String {
 }
 
 /// The processes whose command line has these words.
-fn processes_with(words: &str) -> Vec<u32> {
+pub fn processes_with(words: &str) -> Vec<u32> {
     let pids = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let has = |pid: &u32| {

@@ -47,6 +47,7 @@ mod resume;
 mod runs;
 mod screen;
 mod secrets;
+mod server_endings;
 mod sessions_commands;
 mod signals;
 mod soak;

@@ -5,11 +5,11 @@
 //! `initialize` with an error is asked again, on a fresh connection, in the new way.
 
 use super::admit::LeftOut;
+use super::environment::allowed_environment;
 use super::fate::Fate;
 use super::host::Shared;
 use super::http;
 use super::limits;
-use super::local::allowed_environment;
 use super::log::ServerLog;
 use super::notice::{StartError, quote};
 use super::post::BoundedHttp;

@@ -6,6 +6,7 @@
 mod admit;
 mod catalog;
 mod connection;
+mod environment;
 mod fate;
 mod handshake;
 mod host;
@@ -13,7 +14,6 @@ mod http;
 mod limits;
 mod lines;
 mod listing;
-mod local;
 mod log;
 mod names;
 mod notice;
@@ -28,8 +28,8 @@ mod spec;
 mod stdio;
 mod supervise;
 
+pub use environment::allowed_environment;
 pub use host::{McpServers, ServerState};
-pub use local::{LocalSpawner, allowed_environment};
 pub use notice::{NoticeKind, ServerNotice, StartError};
 pub use options::Options;
 pub use shelf::ToolInfo;

@@ -1,7 +1,6 @@
 //! What one agent's servers share: how processes start, where their words go, how patient we are.
 
 use super::limits;
-use super::local::LocalSpawner;
 use super::notice::ServerNotice;
 use super::spawn::Spawner;
 use std::ffi::OsString;
@@ -44,11 +43,15 @@ pub struct Options {
 }
 
 impl Options {
-    /// The usual settings, with this environment to take the allow-listed variables from.
-    pub fn new(environment: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+    /// The usual settings, with this environment to take the allow-listed variables from. How processes are started has
+    /// no usual setting: the caller sees to it that a server ends when we do.
+    pub fn new(
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+        spawner: Arc<dyn Spawner>,
+    ) -> Self {
         Self {
             environment: environment.into_iter().collect(),
-            spawner: Arc::new(LocalSpawner),
+            spawner,
             http: None,
             stderr: None,
             on_notice: None,

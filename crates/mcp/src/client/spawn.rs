@@ -1,6 +1,5 @@
-//! The port through which a stdio server's process is started, so that it can be started inside a sandbox.
-//!
-//! Only the shape is here; [`LocalSpawner`](super::LocalSpawner) is the plain way to fill it.
+//! The port through which a stdio server's process is started. This crate starts no process itself: `cli` fills the port
+//! with the guard of `runner`, so that a server and everything that it started end when we do.
 
 use althing_protocol::BoxFuture;
 use std::ffi::OsString;

@@ -1,7 +1,8 @@
 //! The children: their environment, their words, and that none stays behind.
 
+use super::local::LocalSpawner;
 use super::support::{call, fake, is_alive, options, started, until};
-use althing_mcp::{Launch, Launched, LocalSpawner, McpServers, ServerTransport, Spawner};
+use althing_mcp::{Launch, Launched, McpServers, ServerTransport, Spawner};
 use althing_protocol::{BoxFuture, Secret};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};

@@ -189,7 +189,7 @@ async fn several_real_servers_start_side_by_side() {
         ServerSpec::stdio("all", "node", vec![everything, "stdio".to_owned()]),
         ServerSpec::stdio("time", time, vec![]),
     ];
-    let mut bare = Options::new(std::env::vars_os());
+    let mut bare = Options::new(std::env::vars_os(), std::sync::Arc::new(super::local::LocalSpawner));
     bare.stderr = None;
     let begin = Instant::now();
     let host = McpServers::start(specs, bare).await;

@@ -1,5 +1,6 @@
 //! What the tests share: the fake server, a recorder of what servers say, and waiting for conditions.
 
+use super::local::LocalSpawner;
 use althing_mcp::{McpServers, NoticeKind, Options, ServerSpec};
 use althing_protocol::{ContextAccess, ToolCall, ToolHost, ToolOutcome};
 use serde_json::Value;
@@ -50,7 +51,7 @@ impl Recorder {
 pub fn options() -> (Options, Recorder) {
     let recorder = Recorder::default();
     let lines = recorder.lines.clone();
-    let mut options = Options::new(std::env::vars_os());
+    let mut options = Options::new(std::env::vars_os(), Arc::new(LocalSpawner));
     options.stderr = Some(Arc::new(move |server, line| {
         lines.lock().unwrap().push((server.to_owned(), line.to_owned()));
     }));

@@ -7,7 +7,7 @@
 use super::raw::RawFile;
 use crate::adapter::{Ending, Exit, Meaning, OutputParser, Stream};
 use crate::clean::Cleaner;
-use crate::guarded::{CHUNK, GUARD_SLACK, Guarded, Launcher, output_pipe};
+use crate::guarded::{CHUNK, GUARD_SLACK, Guarded, Launcher, input_pipe, output_pipe};
 use crate::launch::Launch;
 use althing_protocol::Ask;
 use std::io;
@@ -248,13 +248,6 @@ impl Run<'_> {
             }
         }
     }
-}
-
-/// A pipe for the prompt: the end that we write, and the end that the program reads.
-pub(super) fn input_pipe() -> io::Result<(pipe::Sender, OwnedFd)> {
-    let (from, to) = io::pipe()?;
-    rustix::io::ioctl_fionbio(&to, true)?;
-    Ok((pipe::Sender::from_owned_fd(to.into())?, from.into()))
 }
 
 /// Sends the prompt and closes the pipe.

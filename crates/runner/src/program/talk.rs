@@ -2,11 +2,11 @@
 //!
 //! The same limits hold as for any program on pipes, except that its silence does not count while it waits for a person.
 
-use super::headless::{DRAIN, Done, EndsPolitely, Heard, Pipe, ends, input_pipe};
+use super::headless::{DRAIN, Done, EndsPolitely, Heard, Pipe, ends};
 use super::raw::RawFile;
 use crate::adapter::{Exit, Stream};
 use crate::dialogue::{Dialogue, Turn};
-use crate::guarded::{CHUNK, GUARD_SLACK, Launcher, output_pipe};
+use crate::guarded::{CHUNK, GUARD_SLACK, Launcher, input_pipe, output_pipe};
 use crate::launch::Launch;
 use althing_protocol::TaskId;
 use serde_json::Value;

@@ -176,7 +176,7 @@ pub(super) fn prepare(
             launch.restrict = Some(Restrict::Landlock { grants, network: true });
         }
     }
-    launch.env = env;
+    launch.env = crate::launch::environment(env);
     Ok(Prepared { launch, placeholders })
 }
 

@@ -82,8 +82,8 @@ impl AgentRunner {
     ) -> Result<ProgramEnd, String> {
         let reader = Reader::new(traits)?;
         launch.input = Input::Terminal;
-        launch.env.retain(|(name, _)| !TERMINAL_VARIABLES.contains(&name.as_str()));
-        launch.env.extend(TERMINAL.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        launch.env.retain(|(name, _)| !TERMINAL_VARIABLES.iter().any(|ours| name == ours));
+        launch.env.extend(TERMINAL.map(|(name, value)| (name.into(), value.into())));
         let no_terminal = |error: io::Error| format!("no terminal could be opened: {error}");
         let (terminal, woken) = Terminal::open().map_err(no_terminal)?;
         let other_end = terminal.pty.other_end().map_err(no_terminal)?;

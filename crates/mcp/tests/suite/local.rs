@@ -1,57 +1,13 @@
-//! Starts a server as a plain child process in a group of its own, with an allow-listed environment.
-//!
-//! The one place of this crate that starts processes; it confines nothing, which is what the `Spawner` port is for.
+//! Starts servers for these tests as plain child processes, each in a group of its own. The product starts them under
+//! a guard of `runner`, which this crate may not depend on.
 
-use super::spawn::{Launch, Launched, Process, Spawner};
+use althing_mcp::{Launch, Launched, Process, Spawner};
 use althing_protocol::BoxFuture;
 use rustix::process::{Pid, Signal, kill_process_group};
-use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use tokio::process::{Child, Command};
-
-/// The variables that a server gets of ours: what programs need to find themselves, their files and the network.
-const ALLOWED: &[&str] = &[
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "LANG",
-    "LANGUAGE",
-    "TZ",
-    "TERM",
-    "TMPDIR",
-    "TMP",
-    "TEMP",
-    "XDG_CACHE_HOME",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "XDG_RUNTIME_DIR",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "NODE_EXTRA_CA_CERTS",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "ALL_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "all_proxy",
-];
-
-/// The part of an environment that servers may see.
-pub fn allowed_environment(
-    all: impl IntoIterator<Item = (OsString, OsString)>,
-) -> impl Iterator<Item = (OsString, OsString)> {
-    all.into_iter().filter(|(name, _)| is_allowed(name))
-}
-
-fn is_allowed(name: &OsStr) -> bool {
-    name.to_str().is_some_and(|name| ALLOWED.contains(&name) || name.starts_with("LC_"))
-}
 
 /// Starts servers as plain children.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,7 +30,6 @@ impl Spawner for LocalSpawner {
                 command.current_dir(cwd);
             }
             let mut child = command.spawn()?;
-            tracing::info!(pid = child.id(), program = launch.program, "MCP server started");
             let piped = || io::Error::other("the child has no pipes");
             Ok(Launched {
                 stdin: Box::new(child.stdin.take().ok_or_else(piped)?),
@@ -108,12 +63,10 @@ impl LocalProcess {
 impl Process for LocalProcess {
     fn wait(&mut self) -> BoxFuture<'_, String> {
         Box::pin(async move {
-            let ended = match self.child.wait().await {
+            match self.child.wait().await {
                 Ok(status) => describe(status),
                 Err(error) => format!("ended in an unknown way ({error})"),
-            };
-            tracing::info!(pid = self.group.map(Pid::as_raw_pid), ended, "MCP server ended");
-            ended
+            }
         })
     }
 

@@ -1,0 +1,149 @@
+//! However Althing ends, no MCP server that it started is left, and no process that such a server started.
+
+use std::time::Duration;
+
+use althing_testkit::process::Signal;
+use althing_testkit::{Action, Althing, Gate, Parliament, Recorded, Reply, Script, wait};
+use serde_json::{Value, json};
+
+use super::endings::processes_with;
+use super::support::{LIMIT, Scene, Team, ensure, in_parallel};
+
+/// How soon every process is gone after Althing is.
+const GONE: Duration = Duration::from_secs(3);
+
+/// The children that a server starts before it answers: a plain one, one in a session of its own, a grandchild in a
+/// session of its own whose parent has ended, and one that ignores TERM.
+const SLEEPERS: usize = 4;
+
+/// An MCP server without tools: `python3 server.py MARK MANNER`. A stubborn one ignores TERM and the end of its input;
+/// a polite one ends with its input, and leaves its children behind.
+const SERVER: &str = r#"
+import json, signal, subprocess, sys, time
+mark, manner = sys.argv[1:3]
+if manner == "stubborn":
+    for one in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(one, signal.SIG_IGN)
+def start(*command, **options):
+    null = subprocess.DEVNULL
+    return subprocess.Popen(command, stdin=null, stdout=null, stderr=null, **options)
+start("sleep", mark)
+start("sleep", mark, start_new_session=True)
+start("sh", "-c", "sleep " + mark + " & true", start_new_session=True).wait()
+start("sh", "-c", "trap '' TERM HUP INT; sleep " + mark)
+for line in sys.stdin:
+    ask = json.loads(line)
+    if "id" not in ask: continue
+    if ask["method"] == "initialize":
+        result = {"protocolVersion": ask["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "fake", "version": "1"}}
+    else:
+        result = {"tools": []}
+    print(json.dumps({"jsonrpc": "2.0", "id": ask["id"], "result": result}), flush=True)
+while manner == "stubborn":
+    time.sleep(1)
+"#;
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// An agent of a run.
+    Run,
+    /// The agent of a conversation.
+    Chat,
+    /// An agent of a run that is a task of a workflow.
+    Workflow,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Ending {
+    Normal,
+    Panic,
+    Signal(Signal),
+}
+
+/// Althing in this place, with a server that carries this mark in its command line.
+fn command(place: Place, scene: &Scene, servers: &Value) -> Althing {
+    let base = scene.server.base_url();
+    let team = Team::on(&base, 1);
+    let team = if matches!(place, Place::Chat) {
+        let backend =
+            json!({"type": "chatcompletion", "model": "talker", "base_url": base, "mcp_servers": servers});
+        team.rule("interactive_mode", json!({"backend": backend}))
+    } else {
+        team.every_backend("mcp_servers", servers.clone())
+    };
+    scene.althing.file("team.yaml", team.text());
+    scene.althing.file("server.py", SERVER);
+    let run = json!({"id": "a", "run": {"task": "task"}});
+    let flow = json!({"name": "n", "goal": "g", "stages": [{"name": "one", "tasks": [run]}]});
+    scene.althing.file("flow.yaml", flow.to_string());
+    let args: &[&str] = match place {
+        Place::Run => &["--config", "team.yaml", "--automation", "--take-ops", "task"],
+        Place::Chat => &["chat", "--config", "team.yaml"],
+        Place::Workflow => &["workflow", "run", "flow.yaml", "--config", "team.yaml", "--take-ops"],
+    };
+    scene.althing.again().args(args).open_stdin()
+}
+
+fn nothing_is_left(place: Place, manner: &str, ending: Ending) -> Result<(), String> {
+    let mark = format!("{}.{:06}", 3_000 + std::process::id() % 1_000, fastrand::u32(0..1_000_000));
+    let gate = Gate::before_headers();
+    let held = gate.clone();
+    let scene = Scene::new(
+        1,
+        Script::from_fn(move |request: &Recorded| {
+            let talks = request.model() == "talker";
+            let action =
+                if talks { Reply::text("done").into() } else { Parliament::default().reply(request).into() };
+            let action: Action = action;
+            Action::gated(action, &held)
+        }),
+    );
+    let servers =
+        json!([{"name": "sky", "type": "stdio", "command": "python3", "args": ["server.py", mark, manner]}]);
+    let command = command(place, &scene, &servers);
+    let command = match ending {
+        Ending::Panic => command.env("ALTHING_TEST_PANIC", "op"),
+        Ending::Normal | Ending::Signal(_) => command,
+    };
+    let running = command.spawn();
+    if matches!(place, Place::Chat) {
+        running.write_stdin("Hello\n");
+    }
+    let sleepers = || processes_with(&format!("sleep {mark}")).len();
+    gate.wait_waiting_blocking(1, LIMIT);
+    wait::until(LIMIT, || sleepers() >= SLEEPERS);
+    match ending {
+        Ending::Normal => {
+            gate.release_all();
+            running.close_stdin();
+        }
+        Ending::Panic => running.write_stdin("{\"op\": \"resume\"}\n"),
+        Ending::Signal(signal) => running.signal(signal),
+    }
+    let output = running.wait(LIMIT);
+    let complain =
+        |what: &str| format!("{place:?}, {manner}, {ending:?}: {what}\n{}{}", output.stdout, output.stderr);
+    match ending {
+        Ending::Normal => ensure(output.code == Some(0), || complain("it did not end well"))?,
+        Ending::Panic => ensure(output.stderr.contains("a mishap"), || complain("no panic"))?,
+        Ending::Signal(_) => {}
+    }
+    let gone = wait::holds_within(GONE, || processes_with(&mark).is_empty());
+    ensure(gone, || complain(&format!("left after {GONE:?}: {:?}", processes_with(&mark))))
+}
+
+#[test]
+fn no_mcp_server_and_nothing_that_it_started_outlives_althing() {
+    let mut all = Vec::new();
+    for place in [Place::Run, Place::Chat, Place::Workflow] {
+        for manner in ["stubborn", "polite"] {
+            for ending in [Ending::Normal, Ending::Signal(Signal::KILL), Ending::Signal(Signal::TERM)] {
+                all.push((place, manner, ending));
+            }
+        }
+    }
+    for place in [Place::Run, Place::Workflow] {
+        all.push((place, "stubborn", Ending::Panic));
+    }
+    in_parallel(3, all, |(place, manner, ending)| nothing_is_left(place, manner, ending));
+}
