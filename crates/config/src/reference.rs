@@ -15,7 +15,8 @@ const ABOUT_CONFIGS: &str = "\
 
 A config is YAML, and MassGen's configs are read as they are. Check one with `althing config check FILE`; every problem is
 reported with its line. `${VARIABLE}` stands for what the environment holds, `${VARIABLE:-default}` for that or a default,
-`$${` for `${` itself. For editors: `althing config schema`.
+`$${` for `${` itself. An unknown key is a warning, and an error where it is at most two letters off a known one (one letter, where
+a key has four or fewer). For editors: `althing config schema`.
 ";
 
 const ABOUT_WORKFLOWS: &str = "

@@ -154,8 +154,19 @@ impl<'sink, 'text> Walk<'sink, 'text> {
 
     fn unknown_key(&mut self, section: &'static Section, entry: &Entry, path: &str) {
         let root = self.root;
+        // A key that is not read any more is nothing to propose.
+        let read = section.keys.iter().filter(|key| !matches!(key.status(self.landed), Status::Replaced(_)));
+        let names = read.map(|key| key.name);
+        if let Some(near) = nearest::misspelled(&entry.key, names) {
+            // Ignored, it would leave a setting at its default that was meant to be changed: a model, a limit, a budget.
+            self.sink.push_with(Severity::Error, entry.key_span, path, || {
+                let problem = Problem::new(format!("unknown key `{}`", shown(&entry.key)));
+                problem.hint(format!("did you mean `{near}`?"))
+            });
+            return;
+        }
         self.sink.push_with(Severity::Warning, entry.key_span, path, || {
-            let name: String = entry.key.chars().take(80).flat_map(char::escape_debug).collect();
+            let name = shown(&entry.key);
             let problem = Problem::new(format!("nobody knows the key `{name}` here; it does nothing"));
             if let Some(near) = nearest::nearest(&entry.key, section.keys.iter().map(|key| key.name)) {
                 return problem.hint(format!("did you mean `{near}`?"));
@@ -183,10 +194,14 @@ fn is_off(key: &Key, node: &Node) -> bool {
     }
 }
 
+/// A key as a message shows it: of a key of a megabyte, the beginning.
+fn shown(key: &str) -> String {
+    key.chars().take(80).flat_map(char::escape_debug).collect()
+}
+
 /// `path` with one more key.
 pub(crate) fn join(path: &str, key: &str) -> String {
-    // A path is for people; a key of a megabyte is not.
-    let key: String = key.chars().take(80).flat_map(char::escape_debug).collect();
+    let key = shown(key);
     if path.is_empty() { key } else { format!("{path}.{key}") }
 }
 

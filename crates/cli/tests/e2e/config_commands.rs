@@ -10,7 +10,7 @@ use super::support::{LIMIT, Scene, althing, bare, run};
 const GOOD: &str = "agents: [{id: a, backend: {type: offline}}]\n";
 const WRONG: &str =
     "agents:\n  - id: a\n    backend: {type: opennai}\norchestrator:\n  skip_voting: perhaps\n";
-const ODD: &str = "agents: [{id: a, backend: {type: offline}}]\norchestrator:\n  skip_votting: true\n";
+const ODD: &str = "agents: [{id: a, backend: {type: offline}}]\norchestrator:\n  skip_votes: true\n";
 
 fn with_files() -> Althing {
     let althing = althing();
@@ -52,7 +52,7 @@ fn a_wrong_config_is_told_all_its_errors_with_places_carets_and_advice() {
 }
 
 #[test]
-fn an_unknown_key_is_a_warning_with_the_nearest_one() {
+fn an_unknown_key_that_is_no_misspelling_is_a_warning_with_the_nearest_one() {
     let output = run(&with_files(), &["config", "check", "odd.yaml"]).expect_code(0);
     assert!(
         output.stderr.contains("odd.yaml:3:3") && output.stderr.contains("skip_voting"),
@@ -60,6 +60,46 @@ fn an_unknown_key_is_a_warning_with_the_nearest_one() {
         output.stderr
     );
     assert_eq!(output.stdout, "odd.yaml: ok, 1 warning\n");
+}
+
+#[test]
+fn a_misspelled_key_ends_every_command_before_a_model_is_asked() {
+    let server = FakeModel::start_on_thread(Script::parliament());
+    let backend = |key: &str| {
+        let base = server.base_url();
+        format!("{{type: openai, {key}: gpt-9, base_url: \"{base}\", api_key: k}}")
+    };
+    let agents = |key: &str| format!("agents: [{{id: a, backend: {}}}]\n", backend(key));
+    let own = format!("orchestrator: {{interactive_mode: {{backend: {}}}}}\n", backend("modle"));
+    let flow = |key: &str| {
+        format!(
+            "name: n\ngoal: g\nstages: [{{name: s, tasks: [{{id: t, run: {{task: x, {key}: multi}}}}]}}]\n"
+        )
+    };
+    let althing = althing();
+    althing.file("agent.yaml", agents("modle"));
+    althing.file("talker.yaml", agents("model") + &own);
+    althing.file("good.yaml", agents("model"));
+    althing.file("bad.flow.yaml", flow("agnet_mode"));
+    althing.file("good.flow.yaml", flow("agent_mode"));
+    let check_flow: &[&str] = &["workflow", "check", "bad.flow.yaml", "--config", "good.yaml"];
+    for (args, near) in [
+        (&["--config", "agent.yaml", "--automation", "task"] as &[&str], "`model`"),
+        (&["--config", "agent.yaml", "--json", "task"], "`model`"),
+        (&["config", "check", "agent.yaml"], "`model`"),
+        (&["chat", "--config", "agent.yaml"], "`model`"),
+        (&["chat", "--config", "talker.yaml"], "`model`"),
+        (&["mcp", "--config", "agent.yaml"], "`model`"),
+        (&["workflow", "run", "good.flow.yaml", "--config", "agent.yaml"], "`model`"),
+        (&["workflow", "run", "bad.flow.yaml", "--config", "good.yaml"], "`agent_mode`"),
+        (check_flow, "`agent_mode`"),
+    ] {
+        let output = althing.again().args(args).stdin("Hello\n").spawn().wait(LIMIT);
+        assert_eq!(output.code, Some(1), "{args:?}: {}{}", output.stdout, output.stderr);
+        let hint = format!("did you mean {near}?");
+        assert!(output.stderr.contains(&hint), "{args:?}: {}", output.stderr);
+    }
+    assert_eq!(server.request_count(), 0);
 }
 
 #[test]

@@ -175,11 +175,11 @@ fn a_first_start_says_what_was_found_and_what_is_missing() {
 #[test]
 fn problems_of_a_config_are_shown_first_and_put_away_by_a_key() {
     let althing = bare();
-    let yaml = "agents:\n  - id: a\n    backend: {type: offline, modle: x}\n";
+    let yaml = "agents:\n  - id: a\n    backend: {type: offline}\norchestrator: {skip_votes: true}\n";
     althing.file("team.yaml", yaml);
     let mut terminal = althing.again().args(["--config", "team.yaml"]).terminal(100, 30);
     let screen = terminal.wait_for("Problems of the config", LIMIT);
-    assert!(screen.contains("`modle`") && screen.contains("did you mean `model`?"), "{screen}");
+    assert!(screen.contains("`skip_votes`") && screen.contains("did you mean `skip_voting`?"), "{screen}");
     terminal.keys("\x1b");
     terminal.wait_gone("Problems of the config", LIMIT);
     terminal.keys("hello");

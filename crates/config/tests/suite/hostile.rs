@@ -148,7 +148,7 @@ fn a_nul_and_other_control_characters_are_refused_where_they_stand() {
 fn a_flood_of_unknown_keys_is_cut_short() {
     let mut flood = String::new();
     for n in 0..5_000 {
-        let _ = writeln!(flood, "orchestrater{n}: {n}");
+        let _ = writeln!(flood, "orchestrated-by{n}: {n}");
     }
     let report = refused(&flood);
     assert_eq!(report.warnings.len(), 201);

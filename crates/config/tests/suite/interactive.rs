@@ -95,7 +95,7 @@ fn interactive_mode_may_not_be_a_bare_word_and_unknown_fields_are_named() {
     assert_eq!(
         messages(&checked(&section(" {require_aproval: true}\n"))),
         [
-            "Warning 5:22 orchestrator.interactive_mode.require_aproval | nobody knows the key `require_aproval` here; it does nothing | did you mean `require_approval`?"
+            "Error 5:22 orchestrator.interactive_mode.require_aproval | unknown key `require_aproval` | did you mean `require_approval`?"
         ]
     );
 }

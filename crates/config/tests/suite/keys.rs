@@ -32,19 +32,42 @@ fn a_feature_that_is_switched_off_is_not_missed() {
 }
 
 #[test]
-fn an_unknown_key_gives_a_warning_with_the_nearest_key() {
+fn an_unknown_key_within_two_edits_of_a_known_one_is_an_error() {
+    for (text, expected) in [
+        (
+            backend("{type: offline, modle: x}"),
+            "Error 3:30 agents[0].backend.modle | unknown key `modle` | did you mean `model`?",
+        ),
+        (
+            with("orchestrator:\n  voting_sensitvty: strict\n"),
+            "Error 5:3 orchestrator.voting_sensitvty | unknown key `voting_sensitvty` | did you mean `voting_sensitivity`?",
+        ),
+        (
+            with("timeoutSettings: {}\n"),
+            "Error 4:1 timeoutSettings | unknown key `timeoutSettings` | did you mean `timeout_settings`?",
+        ),
+        (with("uii: {}\n"), "Error 4:1 uii | unknown key `uii` | did you mean `ui`?"),
+    ] {
+        assert_eq!(messages(&checked(&text)), [expected]);
+    }
+}
+
+#[test]
+fn an_unknown_key_further_off_gives_a_warning_with_the_nearest_key() {
     assert_eq!(
-        messages(&checked(&with("orchestrator:\n  voting_sensitvity: strict\n"))),
+        messages(&checked(&with("orchestrator:\n  voting_sensibilities: strict\n"))),
         [
-            "Warning 5:3 orchestrator.voting_sensitvity | nobody knows the key `voting_sensitvity` here; it does nothing | did you mean `voting_sensitivity`?"
+            "Warning 5:3 orchestrator.voting_sensibilities | nobody knows the key `voting_sensibilities` here; it does nothing | did you mean `voting_sensitivity`?"
         ]
     );
-    assert_eq!(
-        messages(&checked(&with("timeoutSettings: {}\n"))),
-        [
-            "Warning 4:1 timeoutSettings | nobody knows the key `timeoutSettings` here; it does nothing | did you mean `timeout_settings`?"
-        ]
-    );
+}
+
+#[test]
+fn a_short_key_of_another_word_and_a_providers_own_parameter_are_no_misspellings() {
+    let keys = "n: 1, tier: t, echo: e, note: x, audio: a, logprobs: 1";
+    let report = checked(&backend(&format!("{{type: offline, {keys}}}")));
+    assert!(report.is_valid(), "{:?}", messages(&report));
+    assert_eq!(report.warnings.len(), 6, "{:?}", messages(&report));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::support::checked;
 
-const TEXT: &str = "agents:\n  - id: a\n    backend:\n      type: opnai\nuii: {}\n";
+const TEXT: &str = "agents:\n  - id: a\n    backend:\n      type: opnai\nui_theme: {}\n";
 
 #[test]
 fn a_problem_is_shown_with_its_place_its_line_a_caret_and_a_suggestion() {
@@ -16,11 +16,11 @@ error: unknown backend type `opnai`
   |             ^^^^^
   = help: did you mean `openai`?
 
-warning: nobody knows the key `uii` here; it does nothing
- --> team.yaml:5:1 (uii)
-5 | uii: {}
-  | ^^^
-  = help: did you mean `ui`?
+warning: nobody knows the key `ui_theme` here; it does nothing
+ --> team.yaml:5:1 (ui_theme)
+5 | ui_theme: {}
+  | ^^^^^^^^
+  = help: remove it, or see `althing config schema` for the keys there are
 ";
     assert_eq!(checked(TEXT).render(Style::Plain), expected);
 }
@@ -54,11 +54,11 @@ fn the_report_for_programs_has_exactly_the_promised_fields() {
                 "suggestion": "did you mean `openai`?"
             }],
             "warnings": [{
-                "message": "nobody knows the key `uii` here; it does nothing",
-                "location": "uii",
+                "message": "nobody knows the key `ui_theme` here; it does nothing",
+                "location": "ui_theme",
                 "line": 5,
                 "column": 1,
-                "suggestion": "did you mean `ui`?"
+                "suggestion": "remove it, or see `althing config schema` for the keys there are"
             }]
         })
     );

@@ -150,6 +150,7 @@ stages:
     assert_eq!(
         problems(text),
         [
+            "Error 1:1 nmae | unknown key `nmae` | did you mean `name`?",
             "Error 5:14 stages[0].tasks[0].id | a task's id has letters, digits, `-` and `_`, at most 64 of them | choose a name such as `review-1`",
             "Error 6:24 stages[0].tasks[1].command | `agent: command` needs `command` | add the program and its arguments: `command: [cargo, test]`",
             "Error 7:14 stages[0].tasks[2].id | two tasks are called `c`; the first is on line 6 | give each task an id of its own",
@@ -162,7 +163,6 @@ stages:
             "Error 13:47 stages[2].tasks[2].executionMode | `writer` is a model: there is no terminal to attach to | use `executionMode: headless`, or an agent's program such as `claude`",
             "Error 14:66 stages[2].tasks[3].env | no environment can hold this variable | a name is not empty and has no `=`",
             "Error 14:80 stages[2].tasks[3].cwd | `~` is not read here | write `${HOME}` instead",
-            "Warning 1:1 nmae | nobody knows the key `nmae` here; it does nothing | did you mean `name`?",
         ]
     );
 }
@@ -237,8 +237,8 @@ adapters:
             "Error 4:19 adapters.tool.program | `program` is blank | name the program to start",
             "Error 4:31 adapters.tool.ready | not a regular expression: unclosed group | put a backslash before a character that stands for itself, such as `\\(`",
             "Error 4:49 adapters.tool.resume_args | `{session}` needs `session`: how the conversation's id is found | add `session: …`, a pattern of the output whose first group is the id",
+            "Error 4:64 adapters.tool.sesion | unknown key `sesion` | did you mean `session`?",
             "Error 5:28 adapters.big.ready | the pattern is too large | repeat less: `x{1000}`, `\\w{200}`",
-            "Warning 4:64 adapters.tool.sesion | nobody knows the key `sesion` here; it does nothing | did you mean `session`?",
         ]
     );
 }
