@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
+use std::fmt::Write;
 
 /// How much of a call's broken arguments the model is shown again.
 const BROKEN_ARGUMENTS_CHARS: usize = 2000;
@@ -32,6 +33,23 @@ pub(crate) fn arguments_object(arguments: &str) -> Map<String, Value> {
     if let Ok(Value::Object(object)) = serde_json::from_str(trimmed) {
         return object;
     }
-    let text: String = trimmed.chars().take(BROKEN_ARGUMENTS_CHARS).collect();
+    let mut text: String = trimmed.chars().take(BROKEN_ARGUMENTS_CHARS).collect();
+    if text.len() < trimmed.len() {
+        let _ =
+            write!(text, " [{} of {} bytes are left out here]", trimmed.len() - text.len(), trimmed.len());
+    }
     Map::from_iter([("invalid_arguments".to_owned(), json!(text))])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::arguments_object;
+
+    #[test]
+    fn broken_arguments_that_are_too_long_say_how_much_of_them_is_left_out() {
+        let shown = arguments_object(&"x".repeat(5000));
+        let text = shown["invalid_arguments"].as_str().unwrap();
+        assert!(text.ends_with("xx [3000 of 5000 bytes are left out here]"), "{text}");
+        assert_eq!(arguments_object("{broken")["invalid_arguments"], "{broken");
+    }
 }

@@ -31,6 +31,7 @@ mod hands;
 mod hostile;
 mod injected;
 mod limits;
+mod long_texts;
 mod manners;
 mod mcp;
 mod mcp_clients;

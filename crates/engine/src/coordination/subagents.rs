@@ -7,6 +7,7 @@
 use super::ruling::Next;
 use super::state::{Attempt, Seat, State};
 use super::{Chore, ChoreKind, Consequence, Coordination};
+use crate::launch::excerpt;
 use crate::tools::{self, PLAN_TASK, SPAWN, SubTask, WAIT};
 use althing_protocol::{
     AgentMode, ContextPath, Fact, Item, Member, Modes, Op, Origin, Purpose, RunLimits, RunResult, RunRules,
@@ -14,7 +15,7 @@ use althing_protocol::{
 };
 use std::fmt::Write;
 
-/// How much of a subagent's answer the agent that asked is told, in characters.
+/// How much of a subagent's answer the agent that asked is told, in bytes.
 const MOST_TOLD: usize = 20_000;
 
 /// A subagent of one of the run's agents.
@@ -36,6 +37,8 @@ pub(crate) struct End {
     status: RunStatus,
     answer: Option<String>,
     error: Option<String>,
+    /// Where its result is kept.
+    log_dir: String,
     /// Its workspace, as long as nothing of it was taken.
     workspace: Option<String>,
     /// What was taken of it is there, or why it is not.
@@ -68,11 +71,9 @@ impl Subagent {
         let name = self.name();
         let _ = writeln!(text, "<{name}: {status}>");
         match (&end.answer, &end.error) {
-            (Some(answer), _) if answer.chars().count() > MOST_TOLD => {
-                let _ = writeln!(text, "{}\n[cut]", answer.chars().take(MOST_TOLD).collect::<String>());
-            }
             (Some(answer), _) => {
-                let _ = writeln!(text, "{answer}");
+                let whole = format!("the whole text is in {}/final_answer.md", end.log_dir);
+                let _ = writeln!(text, "{}", excerpt(answer, MOST_TOLD, &whole));
             }
             (None, error) => {
                 let _ = writeln!(text, "{}", error.as_deref().unwrap_or("no answer"));
@@ -327,6 +328,7 @@ impl End {
             status: result.status,
             answer: result.final_answer.clone(),
             error: result.error.clone(),
+            log_dir: result.log_dir.clone(),
             // Who has no workspace has nowhere to take files to.
             workspace: result.workspace_path.clone().filter(|_| hands),
             taken: None,

@@ -6,7 +6,7 @@
 
 use super::state::{Past, Shortening, Step, Turn};
 use super::{InteractiveSession, tokens};
-use crate::launch::beginning;
+use crate::launch::excerpt;
 use althing_protocol::{Message, ModelRequest, Reply, RunResult, Seq, Verdict};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -91,8 +91,14 @@ impl InteractiveSession {
         self.past.get(..self.older()).unwrap_or_default()
     }
 
+    /// Where the whole of what is shortened can be read, in words.
+    pub(super) fn in_the_log(&self) -> String {
+        format!("the whole text is in the log of session {}", self.session)
+    }
+
     /// The call that sums up.
     pub(super) fn summing_request(&self) -> ModelRequest {
+        let whole = self.in_the_log();
         let mut text = String::new();
         if let Some(earlier) = &self.earlier {
             let _ = write!(text, "<SUMMARY OF WHAT CAME BEFORE>\n{}\n<END OF SUMMARY>\n\n", earlier.summary);
@@ -113,13 +119,13 @@ impl InteractiveSession {
                         writeln!(text, "Assistant: {}{calls}", reply.text)
                     }
                     Step::Result { content, .. } => {
-                        writeln!(text, "Result: {}", beginning(content, RESULT_SHOWN).0)
+                        writeln!(text, "Result: {}", excerpt(content, RESULT_SHOWN, &whole))
                     }
                     Step::Reminder(_) => Ok(()),
                 };
             }
             if past.direct.is_some() || past.cut_short.is_some() {
-                let _ = writeln!(text, "Assistant: {}", beginning(past.answer(), RESULT_SHOWN).0);
+                let _ = writeln!(text, "Assistant: {}", excerpt(past.answer(), RESULT_SHOWN, &whole));
             }
         }
         text.push_str("<END OF CONVERSATION>");
@@ -144,7 +150,7 @@ impl InteractiveSession {
         kept.extend(self.pins.iter().filter(known));
         // A summary that is longer than what it replaces helps nobody.
         let most = usize::try_from(self.threshold()).unwrap_or(usize::MAX).max(400);
-        let (summary, _) = beginning(summary, most);
+        let summary = excerpt(summary, most, &self.in_the_log());
         let markers = self.markers(older, most / 2);
         let before = self.size();
         let up_to = older.last().map_or(Seq(0), |past| past.end);
@@ -214,13 +220,20 @@ impl InteractiveSession {
         let mut seen = BTreeSet::new();
         let mut room = most;
         let mut kept: Vec<String> = Vec::new();
+        let left_out = format!("[older decisions, paths and runs are left out here; {}]", self.in_the_log());
+        let mut is_whole = true;
         for marker in all.into_iter().rev() {
-            if seen.contains(&marker) || marker.len() > room {
+            if marker == left_out || (marker.len() > room && !seen.contains(&marker)) {
+                is_whole = false;
                 continue;
             }
-            room -= marker.len();
-            seen.insert(marker.clone());
-            kept.push(marker);
+            if seen.insert(marker.clone()) {
+                room -= marker.len();
+                kept.push(marker);
+            }
+        }
+        if !is_whole {
+            kept.push(left_out);
         }
         kept.reverse();
         kept
@@ -241,12 +254,9 @@ fn text_of(past: &Past, message: Seq) -> Option<(bool, &str)> {
 fn run_marker(run: &RunResult) -> String {
     let status = serde_json::to_value(run.status).unwrap_or_default();
     let status = status.as_str().unwrap_or_default().to_owned();
-    format!(
-        "run {} ({status}): {} [{}]",
-        run.run_id,
-        beginning(&run.task, 120).0.replace('\n', " "),
-        run.log_dir
-    )
+    let task = run.task.get(..run.task.floor_char_boundary(120)).unwrap_or_default();
+    let more = if task.len() < run.task.len() { "…" } else { "" };
+    format!("run {} ({status}): {}{more} [{}]", run.run_id, task.replace('\n', " "), run.log_dir)
 }
 
 /// The decisions and file paths in a text.

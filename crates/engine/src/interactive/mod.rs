@@ -301,7 +301,7 @@ impl InteractiveSession {
         let direct = result.filter(|_| turn.direct).map(Box::new);
         let past = Past { message, steps: turn.steps, direct, cut_short, end };
         if past.direct.is_some() || past.cut_short.is_some() {
-            self.count_since(&launch::beginning(past.answer(), self.most_of_a_result()).0);
+            self.count_since(&launch::excerpt(past.answer(), self.most_of_a_result(), ""));
         }
         self.past.push(past);
     }

@@ -4,16 +4,17 @@
 use super::compaction::Earlier;
 use super::state::{Child, Launching, Step};
 use super::{InteractiveSession, tokens};
-use crate::launch::{self, LAUNCH_RUN, beginning};
+use crate::launch::{self, LAUNCH_RUN, excerpt};
 use crate::prompt::interactive::{Talk, system_prompt};
 use althing_protocol::{ChatSpec, Desk, Exchange, Message, ModelRequest, Purpose, RunResult, ToolSpec};
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// How much of one earlier answer a run is given, and of all of them together, in bytes.
-const ANSWER_IN_HISTORY: usize = 8 * 1024;
-const HISTORY: usize = 128 * 1024;
+/// How much of the conversation a run is given at most, in tokens, where the config does not say how much a conversation
+/// may hold; and at least, whatever it says. The context of a current model holds more than the first.
+const HISTORY: u64 = 100_000;
+const LEAST_HISTORY: u64 = 4_000;
 
 /// What is the same in every call of a conversation.
 #[derive(Clone, Debug, PartialEq)]
@@ -128,24 +129,66 @@ impl InteractiveSession {
         }
     }
 
-    /// The conversation so far, as a run is given it: the newest of it, where it is too much.
+    /// The conversation so far, as a run is given it: whole, as long as a model's context is likely to hold it. Of a
+    /// longer one the newest exchanges, and before them how much is left out and where it can be read.
     pub(super) fn history(&self) -> Vec<Exchange> {
-        let mut room = HISTORY;
-        let mut history = Vec::new();
+        let threshold = self.spec.agent.as_ref().map_or(HISTORY, |agent| agent.compaction.threshold_tokens);
+        let mut room = threshold.max(LEAST_HISTORY);
+        let earlier = self.earlier.as_ref().map(|earlier| self.summed_up(earlier));
+        room = room.saturating_sub(earlier.as_ref().map_or(0, size));
+        let mut history: Vec<Exchange> = Vec::new();
+        let (mut messages, mut bytes) = (0, 0);
         for past in self.past.iter().rev() {
-            let (user, _) = beginning(&past.message.text, ANSWER_IN_HISTORY);
-            let (assistant, _) = beginning(past.answer(), ANSWER_IN_HISTORY);
-            let Some(left) = room.checked_sub(user.len() + assistant.len()) else { break };
-            room = left;
-            history.push(Exchange { user, assistant });
+            let mut exchange =
+                Exchange { user: past.message.text.clone(), assistant: past.answer().to_owned() };
+            if history.is_empty() && size(&exchange) > room {
+                // Four bytes to a token, and half of them for each side.
+                let most = usize::try_from(room).unwrap_or(usize::MAX).saturating_mul(2);
+                exchange.user = excerpt(&exchange.user, most, &self.in_the_log());
+                exchange.assistant = excerpt(&exchange.assistant, most, &self.in_the_log());
+                history.push(exchange);
+                room = 0;
+            } else if messages == 0 && size(&exchange) <= room {
+                room -= size(&exchange);
+                history.push(exchange);
+            } else {
+                messages += 1;
+                bytes += exchange.user.len() + exchange.assistant.len();
+            }
         }
-        if let Some(earlier) = &self.earlier {
-            let goal = self.goal.as_ref().map(|goal| goal.text.clone()).unwrap_or_default();
-            history.push(Exchange { user: goal, assistant: format!("[summed up] {}", earlier.summary) });
+        if messages > 0 {
+            let what = if messages == 1 {
+                "one older message and its answer".to_owned()
+            } else {
+                format!("{messages} older messages and their answers")
+            };
+            let user = format!("[{what}, {bytes} bytes, are left out here; {}]", self.in_the_log());
+            history.push(Exchange { user, assistant: "[left out as well]".to_owned() });
         }
+        history.extend(earlier);
         history.reverse();
         history
     }
+
+    /// What came before the turns that are still whole, as one exchange.
+    fn summed_up(&self, earlier: &Earlier) -> Exchange {
+        let goal = self.goal.as_ref();
+        let mut assistant =
+            format!("[the conversation from here on, summed up; {}]\n{}", self.in_the_log(), earlier.summary);
+        for kept in earlier.kept.iter().filter(|kept| goal.is_none_or(|goal| goal.seq != kept.seq)) {
+            let who = if kept.by_user { "The user said" } else { "The answer was" };
+            let _ = write!(assistant, "\n{who}, word for word: {}", kept.text);
+        }
+        for marker in &earlier.markers {
+            let _ = write!(assistant, "\n- {marker}");
+        }
+        Exchange { user: goal.map(|goal| goal.text.clone()).unwrap_or_default(), assistant }
+    }
+}
+
+/// The size of an exchange in tokens.
+fn size(exchange: &Exchange) -> u64 {
+    tokens::estimate_message(&exchange.user) + tokens::estimate_message(&exchange.assistant)
 }
 
 /// What was said in a turn. Every call gets a result: providers refuse a conversation in which one has none.
@@ -190,15 +233,13 @@ fn push_steps(messages: &mut Vec<Message>, steps: &[Step], cut_short: Option<&st
 
 /// What the agent is told of a run that a message was by itself.
 fn direct_words(result: &RunResult, most: usize) -> String {
-    let (answer, cut) =
-        beginning(result.final_answer.as_deref().or(result.error.as_deref()).unwrap_or_default(), most);
-    let rest = if cut {
-        format!("\n[cut here; the whole text is in {}/final_answer.md]", result.log_dir)
-    } else {
-        String::new()
+    let (answer, file) = match &result.final_answer {
+        Some(answer) => (answer.as_str(), "final_answer.md"),
+        None => (result.error.as_deref().unwrap_or_default(), "result.json"),
     };
+    let answer = excerpt(answer, most, &format!("the whole text is in {}/{file}", result.log_dir));
     format!(
-        "[This message went to a run directly, without {LAUNCH_RUN}: run {}, {}. Its result:]\n{answer}{rest}",
+        "[This message went to a run directly, without {LAUNCH_RUN}: run {}, {}. Its result:]\n{answer}",
         result.run_id,
         if result.modes.planning { "a plan" } else { "not a plan" }
     )

@@ -236,7 +236,9 @@ impl InteractiveSession {
         let task = turn.message.as_ref().map(|message| message.text.clone()).unwrap_or_default();
         let replan = turn.launching.as_ref().and_then(|launching| launching.replan.as_ref());
         let context = replan.map(|(changes, plan)| {
-            let (before, _) = launch::beginning(plan.final_answer.as_deref().unwrap_or_default(), PLAN_SHOWN);
+            let whole = format!("the whole plan is in {}/final_answer.md", plan.log_dir);
+            let before = plan.final_answer.as_deref().unwrap_or_default();
+            let before = launch::excerpt(before, PLAN_SHOWN, &whole);
             format!("There is a plan already:\n{before}\n\nThe user wants it changed: {changes}")
         });
         LaunchRun { task, context, ..LaunchRun::default() }

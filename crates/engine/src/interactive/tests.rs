@@ -5,4 +5,5 @@
 mod conversation;
 pub(crate) mod harness;
 mod histories;
+mod long_texts;
 mod shortening;

@@ -17,7 +17,7 @@ pub use tool::{LAUNCH_RUN, launch_run_spec};
 
 pub(crate) use arguments::read_text;
 pub(crate) use plan::tasks_in;
-pub(crate) use told::{beginning, told};
+pub(crate) use told::{excerpt, told};
 
 use althing_protocol::{
     AgentMode, ContextPath, LaunchRun, ModeChoice, Modes, PlanRun, Proposal, RunResult, RunSpec, TeamSpec,
@@ -127,11 +127,9 @@ pub fn execution_of(
         let _ =
             write!(context, "The plan was made by run {}; it is kept in {}.", plan.run_id, carried.plan.path);
     } else {
-        let (steps, cut) = beginning(steps, MOST_WORDS / 2);
+        let whole = format!("the whole plan is in {}/final_answer.md", plan.log_dir);
+        let steps = excerpt(steps, MOST_WORDS / 2, &whole);
         let _ = write!(context, "Carry out this plan, made by run {}:\n{steps}", plan.run_id);
-        if cut {
-            let _ = write!(context, "\n[cut here; all of it is in {}/final_answer.md]", plan.log_dir);
-        }
     }
     launch.context = Some(context);
     let mut launch = resolve_launch(team, &launch, &ModeChoice::default(), consent, lot)?;

@@ -1,9 +1,8 @@
-//! A run's result as the one who launched it is told it: whole where that is short, else its beginning and where the
-//! rest is.
+//! A run's result as the one who launched it is told it: whole where that is short, else in excerpts that say how much is
+//! left out and where the whole text is.
 
 use althing_protocol::RunResult;
 use serde_json::{Value, json};
-use std::fmt::Write;
 
 /// The longest reason of a ballot, and the longest task, that is repeated to the agent.
 const ASIDE: usize = 300;
@@ -21,22 +20,15 @@ pub(crate) fn told(result: &RunResult, execution: Option<&RunResult>, most: usiz
 
 fn shortened(result: &RunResult, most: usize) -> Value {
     let mut result = result.clone();
-    (result.task, _) = beginning(&result.task, ASIDE);
-    for ballot in &mut result.coordination_summary.ballots {
-        (ballot.reason, _) = beginning(&ballot.reason, ASIDE);
-    }
     let log_dir = result.log_dir.clone();
+    let in_file = |file: &str| format!("the whole text is in {log_dir}/{file}");
+    result.task = excerpt(&result.task, ASIDE, &in_file("result.json"));
+    for ballot in &mut result.coordination_summary.ballots {
+        ballot.reason = excerpt(&ballot.reason, ASIDE, &in_file("result.json"));
+    }
     for (text, file) in [(&mut result.final_answer, "final_answer.md"), (&mut result.error, "result.json")] {
-        let Some(whole) = text else { continue };
-        let (mut start, cut) = beginning(whole, most);
-        if cut {
-            let shown = start.len();
-            let _ = write!(
-                start,
-                "\n[cut here: {shown} of {} bytes; the whole text is in {log_dir}/{file}]",
-                whole.len()
-            );
-            *whole = start;
+        if let Some(text) = text {
+            *text = excerpt(text, most, &in_file(file));
         }
     }
     // A run may touch thousands of files; their list is beside the log.
@@ -51,11 +43,68 @@ fn shortened(result: &RunResult, most: usize) -> Value {
     value
 }
 
-/// The beginning of a text, cut at a character, and whether anything was cut.
-pub(crate) fn beginning(text: &str, most: usize) -> (String, bool) {
+/// A text whole where it has at most so many bytes. Else its beginning and its end, and between them how many bytes are
+/// left out, under which headings they stand, and where the whole text is, in the words of `whole`.
+pub(crate) fn excerpt(text: &str, most: usize, whole: &str) -> String {
     if text.len() <= most {
-        return (text.to_owned(), false);
+        return text.to_owned();
     }
-    let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
-    (text.get(..end).unwrap_or_default().to_owned(), true)
+    let end = most / 4;
+    let from = text.floor_char_boundary(most - end);
+    let to = text.ceil_char_boundary(text.len() - end).max(from);
+    let part = |range: std::ops::Range<usize>| text.get(range).unwrap_or_default();
+    let (before, left_out, after) = (part(0..from), part(from..to), part(to..text.len()));
+    let mut marker = format!("[{} of {} bytes are left out here; {whole}", left_out.len(), text.len());
+    headings(left_out, most / 8, &mut marker);
+    format!("{before}\n{marker}]\n{after}")
+}
+
+/// Names the headings in a text, as many as there is room for.
+fn headings(text: &str, room: usize, into: &mut String) {
+    let is_heading = |line: &&str| line.starts_with('#') && line.trim_start_matches('#').starts_with(' ');
+    let mut left = room;
+    // The first line may be the rest of one.
+    for (n, heading) in text.lines().skip(1).filter(is_heading).enumerate() {
+        let Some(rest) = left.checked_sub(heading.len() + 1) else {
+            if n > 0 {
+                into.push_str("\n…");
+            }
+            return;
+        };
+        left = rest;
+        into.push_str(if n == 0 { "; left out are these headings:\n" } else { "\n" });
+        into.push_str(heading);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::excerpt;
+
+    #[test]
+    fn a_text_that_fits_is_whole() {
+        assert_eq!(excerpt("äöü", 6, "x"), "äöü");
+    }
+
+    #[test]
+    fn of_a_long_text_the_beginning_the_end_and_the_headings_between_are_told_with_what_is_missing() {
+        let middle = format!("{}\n## Costs\n{}\n", "ä".repeat(500), "b".repeat(500));
+        let text = format!("# Start\n{middle}The end");
+        let told = excerpt(&text, 400, "the whole text is in FILE");
+        assert!(told.starts_with("# Start\nä") && told.ends_with("bb\nThe end"), "{told}");
+        assert!(told.contains("## Costs") && told.contains("the whole text is in FILE"), "{told}");
+        let (before, rest) = told.split_once("\n[").unwrap();
+        let (marker, after) = rest.split_once("]\n").unwrap();
+        let missing = text.len() - before.len() - after.len();
+        assert!(marker.starts_with(&format!("{missing} of {} bytes", text.len())), "{marker}");
+    }
+
+    #[test]
+    fn an_excerpt_is_never_cut_within_a_character_and_never_much_longer_than_asked_for() {
+        let text = "# ä€😀\n".repeat(300);
+        for most in 0..900 {
+            let told = excerpt(&text, most, "x");
+            assert!(told.len() <= most + most / 8 + 100, "{most}: {}", told.len());
+        }
+    }
 }

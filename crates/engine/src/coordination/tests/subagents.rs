@@ -195,3 +195,14 @@ fn a_team_of_subagents_votes_like_any_run() {
     world.subagent_says("r1.s1", 1, text("no, finally"));
     assert!(world.shown_to(0).contains("no, finally"));
 }
+
+#[test]
+fn a_long_answer_of_a_subagent_is_told_in_excerpts_with_the_path_of_the_whole() {
+    let mut world = World::start(&["a", "b"], rules());
+    world.says(0, spawn(&serde_json::json!({"tasks": [{"task": "Write much."}]})));
+    world.subagent_says("r1.s1", 0, text(&format!("begin {} end", "x".repeat(30_000))));
+    let shown = world.shown_to(0);
+    assert!(shown.contains("begin xxx") && shown.contains("xxx end"), "both ends are there");
+    let marker = "of 30010 bytes are left out here; the whole text is in /logs/r1.s1/final_answer.md]";
+    assert!(shown.contains(marker), "{}", shown.len());
+}

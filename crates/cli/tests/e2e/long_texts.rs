@@ -1,0 +1,123 @@
+//! Long texts of a conversation on their way to a model: handed over whole, or shortened with a marker that says how much
+//! is missing and where the whole text is. Looks at the requests that the model server received.
+
+use althing_testkit::{Action, Output, Recorded, Reply, Script};
+use serde_json::{Value, json};
+
+use super::support::{LIMIT, Scene, Team, texts};
+
+const TALKER: &str = "talker";
+
+/// A text of about so many bytes on one line, whose every part can be told from every other.
+fn long(name: &str, bytes: usize) -> String {
+    let words: String =
+        (0..).map(|n| format!("{name}{n} ")).scan(0, |length, word| within(length, word, bytes)).collect();
+    format!("begin-{name} {words}end-{name}")
+}
+
+fn within(length: &mut usize, word: String, most: usize) -> Option<String> {
+    *length += word.len();
+    (*length <= most).then_some(word)
+}
+
+/// Answers with this text, in whichever way it is asked to.
+fn answer(request: &Recorded, text: &str) -> Reply {
+    if request.tool_names().contains(&"new_answer") { Reply::new_answer(text) } else { Reply::text(text) }
+}
+
+fn chat(scene: &Scene, lines: &str, args: &[&str]) -> Output {
+    let command = scene.althing.again().args(["chat", "--config", "team.yaml", "--quick"]).args(args);
+    command.stdin(lines).spawn().wait(LIMIT).expect_code(0)
+}
+
+/// The request of the run whose own message is this.
+fn asked(scene: &Scene, message: &str) -> String {
+    let own = format!("<ORIGINAL MESSAGE>\n{message}\n");
+    let requests = scene.server.requests();
+    requests.iter().map(texts).find(|text| text.contains(&own)).expect("the run asked a model")
+}
+
+#[test]
+fn a_run_that_continues_a_conversation_is_given_every_earlier_message_and_answer_whole() {
+    let reply = long("answer", 40_000);
+    let said = reply.clone();
+    let scene = Scene::new(1, Script::from_fn(move |request: &Recorded| answer(request, &said)));
+    let (first, second) = (long("first", 9_000), long("second", 50_000));
+    chat(&scene, &format!("{first}\n{second}\nAnd now?\n"), &[]);
+    chat(&scene, "And later?\n", &["--continue"]);
+    for question in ["And now?", "And later?"] {
+        let text = asked(&scene, question);
+        for whole in [&first, &second, &reply] {
+            assert!(
+                text.contains(whole.as_str()),
+                "{question}: a text of {} bytes is not whole",
+                whole.len()
+            );
+        }
+        assert!(!text.contains("left out"), "{question}");
+    }
+    assert!(asked(&scene, "And later?").contains("User: And now?"));
+}
+
+#[test]
+fn messages_for_which_there_is_no_room_are_left_out_with_a_marker_that_counts_them() {
+    let reply = long("answer", 60_000);
+    let said = reply.clone();
+    let scene = Scene::new(1, Script::from_fn(move |request: &Recorded| answer(request, &said)));
+    let messages: Vec<String> = (1..=6).map(|n| long(&format!("message{n}x"), 60_000)).collect();
+    chat(&scene, &format!("{}\nAnd now?\n", messages.join("\n")), &[]);
+    let text = asked(&scene, "And now?");
+    let shown: Vec<&String> = messages.iter().filter(|message| text.contains(message.as_str())).collect();
+    assert!(shown.len() >= 3, "{} messages are shown", shown.len());
+    assert!(text.contains(messages[5].as_str()), "the newest is among them");
+    let missing: Vec<&String> = messages.iter().filter(|message| !shown.contains(message)).collect();
+    assert!(missing.len() > 1 && missing.iter().all(|one| !text.contains(&one[..100])), "{}", missing.len());
+    let bytes: usize = missing.iter().map(|one| one.len() + reply.len()).sum();
+    let marker = format!(
+        "[{} older messages and their answers, {bytes} bytes, are left out here; the whole text is in the log of session {}]",
+        missing.len(),
+        scene.session_id()
+    );
+    assert!(text.contains(&marker), "{marker}\n{}", &text[..1000]);
+}
+
+/// An agent to talk to that launches a run, and then says that it is done.
+fn talks(answer_of_the_run: &str) -> Scene {
+    let said = answer_of_the_run.to_owned();
+    let talker = Action::with(|request: &Recorded| {
+        if request.messages().iter().any(|message| message["role"] == "tool") {
+            return Reply::text("done");
+        }
+        Reply::call("launch_run", &json!({"task": "Write it", "agent_mode": "single", "refinement": false}))
+    });
+    let run = Script::from_fn(move |request: &Recorded| answer(request, &said));
+    let scene = Scene::new(1, run.on(TALKER).always(talker));
+    let base = scene.server.base_url();
+    let backend = json!({"type": "chatcompletion", "model": TALKER, "base_url": base});
+    let interactive = json!({"backend": backend, "require_approval": false});
+    scene.althing.file("team.yaml", Team::on(&base, 1).rule("interactive_mode", interactive).text());
+    scene
+}
+
+#[test]
+fn a_long_result_comes_back_to_the_agent_in_excerpts_with_its_headings_and_the_path_of_the_whole() {
+    let body = |name: &str| long(name, 30_000).replace(' ', "\n");
+    let whole = format!("# Summary\n{}\n## Costs\n{}\n## Risks\n{}", body("a"), body("b"), body("c"));
+    let scene = talks(&whole);
+    let command = scene.althing.again().args(["chat", "--config", "team.yaml"]);
+    command.stdin("Have it written\n").spawn().wait(LIMIT).expect_code(0);
+    let requests = scene.server.requests();
+    let last = requests.iter().rfind(|request| request.model() == TALKER).unwrap();
+    let told = last.messages().iter().find(|message| message["role"] == "tool").unwrap()["content"].clone();
+    let result: Value = serde_json::from_str(told.as_str().unwrap()).unwrap();
+    let answer = result["final_answer"].as_str().unwrap();
+    assert!(answer.len() < 20_000, "{}", answer.len());
+    assert!(answer.starts_with("# Summary\nbegin-a\n") && answer.ends_with("end-c"), "{answer}");
+    assert!(answer.contains("\n## Costs\n## Risks]\n"), "{answer}");
+    let (before, rest) = answer.split_once("\n[").unwrap();
+    let (marker, after) = rest.split_once("]\n").unwrap();
+    let missing = whole.len() - before.len() - after.len();
+    let count = format!("{missing} of {} bytes are left out here; the whole text is in ", whole.len());
+    let path = marker.strip_prefix(&count).expect(marker).split(';').next().unwrap();
+    assert_eq!(std::fs::read_to_string(path).unwrap().trim_end(), whole);
+}

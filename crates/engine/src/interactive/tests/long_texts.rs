@@ -1,0 +1,153 @@
+//! Texts that are too long to be handed on whole: each is shortened with a marker that says how much is missing and where
+//! the whole text is.
+
+use super::harness::{World, agent, chat, launches, result};
+use althing_protocol::{
+    ChatSpec, ContextCompaction, Decision, Exchange, Fact, ModeChoice, Op, Reply, RunStatus, TaskId, Verdict,
+};
+use serde_json::json;
+
+const IN_THE_LOG: &str = "the whole text is in the log of session s1";
+
+fn spec(threshold_tokens: u64, preserve_recent: u32) -> ChatSpec {
+    let mut agent = agent();
+    agent.require_approval = false;
+    agent.compaction = ContextCompaction { enabled: true, threshold_tokens, preserve_recent };
+    ChatSpec { agent: Some(agent), ..chat() }
+}
+
+/// A text of so many bytes whose ends can be told.
+fn long(name: &str, bytes: usize) -> String {
+    let (begin, end) = (format!("begin-{name} "), format!(" end-{name}"));
+    let middle = "x".repeat(bytes - begin.len() - end.len());
+    format!("{begin}{middle}{end}")
+}
+
+fn plan(world: &mut World, text: &str) {
+    let modes = ModeChoice { planning: Some(true), ..ModeChoice::default() };
+    world.op(Op::SendMessage { text: text.into(), modes });
+}
+
+fn ends_with(world: &mut World, answer: &str) {
+    let run = world.chat.current_run().unwrap().clone();
+    let mut result = result(&run, world.run_spec(&run), RunStatus::Completed);
+    result.final_answer = Some(answer.to_owned());
+    world.run_ends_with(result);
+}
+
+fn history(world: &mut World) -> Vec<Exchange> {
+    plan(world, "And now?");
+    let run = world.chat.current_run().unwrap().clone();
+    world.run_spec(&run).history.clone()
+}
+
+#[test]
+fn a_run_is_given_an_exchange_that_alone_is_too_long_in_excerpts() {
+    let mut world = World::new(spec(10_000, 10));
+    world.user("An older message");
+    world.answers("An older answer");
+    world.user("The newest message");
+    world.answers(&long("answer", 100_000));
+    let history = history(&mut world);
+    let [left_out, newest] = &history[..] else { panic!("{} exchanges", history.len()) };
+    let marker = format!("[one older message and its answer, 31 bytes, are left out here; {IN_THE_LOG}]");
+    assert_eq!(left_out.user, marker);
+    assert_eq!(newest.user, "The newest message");
+    assert!(newest.assistant.starts_with("begin-answer") && newest.assistant.ends_with("end-answer"));
+    assert!(newest.assistant.contains(&format!("of 100000 bytes are left out here; {IN_THE_LOG}]")));
+    assert!(newest.assistant.len() < 41_000, "{}", newest.assistant.len());
+}
+
+#[test]
+fn a_run_is_given_the_summary_of_older_turns_with_what_the_user_pinned() {
+    let mut world = World::new(spec(5_000, 1));
+    world.user("The goal");
+    world.answers("Fine.");
+    let pinned = world.user("Never touch the lexer");
+    world.answers("Understood.");
+    world.op(Op::Pin { message: Some(pinned) });
+    world.user("A longer one");
+    world.answers(&long("answer", 24_000));
+    world.user("Next");
+    world.answers("THE SUMMARY");
+    world.answers("Next it is.");
+    let history = history(&mut world);
+    assert_eq!(history[0].user, "The goal");
+    let summary = &history[0].assistant;
+    assert!(
+        summary.starts_with(&format!("[the conversation from here on, summed up; {IN_THE_LOG}]")),
+        "{summary}"
+    );
+    assert!(summary.contains("THE SUMMARY") && summary.contains("Never touch the lexer"), "{summary}");
+    assert_eq!(history.last().unwrap().assistant, "Next it is.");
+}
+
+#[test]
+fn what_is_summed_up_is_shortened_with_markers_and_so_is_a_summary_that_is_too_long() {
+    let mut world = World::new(spec(2_000, 1));
+    world.user("Build it");
+    world.says(launches(json!({"task": "build"})));
+    ends_with(&mut world, &long("result", 9_000));
+    world.answers("Built.");
+    world.user("And then?");
+    world.answers("Nothing.");
+    world.user("Well?");
+    let request = format!("{:?}", world.request().messages);
+    assert!(request.contains("<CONVERSATION>"), "it is being summed up: {request}");
+    assert!(request.contains(&format!("bytes are left out here; {IN_THE_LOG}]")), "{request}");
+    world.answers(&long("summary", 9_000));
+    let shown = format!("{:?}", world.request().messages);
+    assert!(shown.contains("begin-summary") && shown.contains("end-summary"), "{shown}");
+    assert!(shown.contains(&format!("of 9000 bytes are left out here; {IN_THE_LOG}]")), "{shown}");
+}
+
+#[test]
+fn a_plan_that_is_to_be_changed_is_given_to_its_next_run_with_a_marker_where_it_is_too_long() {
+    let mut world = World::new(ChatSpec { agent: None, ..chat() });
+    plan(&mut world, "Migrate");
+    let steps = json!({"tasks": [{"id": "one", "description": long("plan", 40_000)}]}).to_string();
+    ends_with(&mut world, &steps);
+    world.decides(Decision::Change { text: "in two steps".into() }).unwrap();
+    let context = world.run_spec(&TaskId::run(2)).context.clone().unwrap();
+    assert!(context.contains("begin-plan") && context.contains("end-plan"), "both ends are there");
+    let marker =
+        format!("of {} bytes are left out here; the whole plan is in /logs/r1/final_answer.md]", steps.len());
+    assert!(context.contains(&marker), "{marker}");
+}
+
+#[test]
+fn the_result_of_a_message_that_was_a_run_by_itself_is_shown_to_the_agent_with_a_marker() {
+    let mut world = World::new(spec(100_000, 10));
+    plan(&mut world, "Plan it");
+    ends_with(&mut world, &long("result", 90_000));
+    world.user("What did it say?");
+    let shown = format!("{:?}", world.request().messages);
+    assert!(shown.contains("begin-result") && shown.contains("end-result"), "both ends are there");
+    let marker = "of 90000 bytes are left out here; the whole text is in /logs/r1/final_answer.md]";
+    assert!(shown.contains(marker), "{}", shown.len());
+}
+
+#[test]
+fn decisions_for_which_there_is_no_room_are_said_to_be_left_out_once() {
+    let mut world = World::new(spec(1_000, 1));
+    for n in 0..40 {
+        world.user(&format!("Number {n}: we decided: {}", "y".repeat(120)));
+        while world.request().tools.is_empty() {
+            world.answers("A summary.");
+        }
+        world.says(Reply { text: "Noted.".into(), ..Reply::default() });
+    }
+    let markers: Vec<Vec<String>> = world
+        .log
+        .iter()
+        .filter_map(|event| match &event.fact {
+            Fact::Decided(Verdict::Compacted { markers, .. }) => Some(markers.clone()),
+            _ => None,
+        })
+        .collect();
+    let last = markers.last().expect("it was summed up");
+    let left_out = |marker: &&String| marker.contains("are left out here");
+    assert_eq!(last.iter().filter(left_out).count(), 1, "{last:?}");
+    assert!(last[0].contains(IN_THE_LOG), "{last:?}");
+    assert!(last.len() > 1, "{last:?}");
+}
