@@ -169,6 +169,8 @@ enum Woken {
     Feed(Option<Fed>),
     Frame,
     Tick,
+    /// Something on the screen is due.
+    Due,
     Signal(Signalled),
 }
 
@@ -203,6 +205,10 @@ impl Loop {
                     self.dirty = true;
                     Vec::new()
                 }
+                Woken::Due => {
+                    self.dirty = true;
+                    self.app.wake(self.outside.now())
+                }
                 Woken::Signal(Signalled::End) => break Ok(TuiExit::Stopped),
                 Woken::Signal(Signalled::Stop) => vec![Effect::Suspend],
             };
@@ -217,12 +223,14 @@ impl Loop {
     async fn wait(&mut self, feed: &mut mpsc::Receiver<Fed>, live: bool) -> Woken {
         let ticking = self.app.is_ticking() && !self.app.options.replay;
         let (due, dirty) = (self.due(), self.dirty);
+        let wake = self.app.due().map(|due| due.since(self.outside.now()).duration());
         tokio::select! {
             biased;
             event = self.keys.receiver.recv() => Woken::Key(event),
             signal = self.signals.next() => Woken::Signal(signal),
             () = panicked() => Woken::Frame,
             () = tokio::time::sleep_until(due), if dirty => Woken::Frame,
+            () = tokio::time::sleep(wake.unwrap_or_default()), if wake.is_some() => Woken::Due,
             item = feed.recv(), if live => Woken::Feed(item),
             () = tokio::time::sleep(TICK), if ticking => Woken::Tick,
         }

@@ -107,6 +107,18 @@ fn a_refused_answer_opens_the_box_again_with_the_reason_and_nothing_is_stuck() {
 }
 
 #[test]
+fn a_refused_run_can_still_be_cancelled_by_the_command() {
+    let althing = althing();
+    let mut terminal = proposed(&althing, 100);
+    terminal.keys("/cancel");
+    terminal.wait_for("› /cancel", LIMIT);
+    terminal.keys("\r");
+    let screen = terminal.wait_for("Status: Idle", LIMIT);
+    assert!(!screen.contains("Launch this run?"), "{screen}");
+    assert!(runs(&althing).is_empty());
+}
+
+#[test]
 fn on_a_wide_screen_letters_go_to_the_visible_input_and_not_to_the_opened_run() {
     let althing = althing();
     let mut terminal = opened(&althing, 170);
@@ -201,4 +213,30 @@ fn the_choices_of_the_first_screen_are_taken_with_arrows_and_enter() {
     terminal.keys("\r");
     terminal.wait_for("using /", LIMIT);
     assert!(althing.work_dir().join("althing.yaml").is_file());
+}
+
+#[test]
+fn letters_typed_while_a_box_is_open_go_to_the_input_and_approve_nothing() {
+    let althing = althing();
+    let mut terminal = proposed(&althing, 100);
+    for text in ["and more", "arm", "e mail", "cancel that", "more", "redo it"] {
+        terminal.keys(text);
+        let screen = terminal.wait_for(&format!("› {text}"), LIMIT);
+        assert!(screen.contains("Launch this run?") && screen.contains("Multi · Refine"), "{screen}");
+        assert!(runs(&althing).is_empty(), "{text}");
+        // Ctrl+C clears what was typed, and nothing else.
+        terminal.keys("\x03");
+        terminal.wait_gone(&format!("› {text}"), LIMIT);
+        assert!(terminal.screen().contains("Launch this run?"), "{}", terminal.screen());
+    }
+    terminal.keys("\x1b[200~a pasted line\x1b[201~");
+    terminal.wait_for("› a pasted line", LIMIT);
+    // Enter sends what was typed; the box stays.
+    terminal.keys("\r");
+    let screen = terminal.wait_for("queued", LIMIT);
+    assert!(screen.contains("Launch this run?") && runs(&althing).is_empty(), "{screen}");
+    // Alone, the letter approves.
+    terminal.keys("a");
+    terminal.wait_for(VOTE, LIMIT);
+    assert_eq!(runs(&althing).len(), 1);
 }

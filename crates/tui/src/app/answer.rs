@@ -12,6 +12,9 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 impl App {
     /// A key while a modal is on top.
     pub(crate) fn modal_key(&mut self, key: KeyEvent) {
+        if super::guard::is_chord(key) && !self.box_is_written() {
+            return;
+        }
         match &self.modal {
             Some(Modal::Run { .. }) => self.run_key(key),
             Some(Modal::Plan { .. }) => self.plan_key(key),
@@ -29,9 +32,7 @@ impl App {
                 _ => {}
             },
             Some(Modal::Confirm(deed)) => match key.code {
-                KeyCode::Char('y')
-                    if !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) =>
-                {
+                KeyCode::Char('y') => {
                     let deed = deed.clone();
                     self.modal = None;
                     self.carry_out(deed);

@@ -25,8 +25,8 @@ pub(crate) const WELCOME_CHOICES: &[(WelcomeChoice, &str)] = &[
     (WelcomeChoice::Help, "what is this"),
 ];
 
-/// A pause in typing this long means that a question may have the keys.
-const TYPING_PAUSE_MS: u64 = 800;
+/// Keys that come faster than this, in milliseconds, belong together.
+pub(crate) const TYPING_PAUSE_MS: u64 = 1000;
 
 /// A key of an editor.
 pub(crate) fn edit(editor: &mut Editor, key: KeyEvent, width: usize) {
@@ -87,9 +87,13 @@ impl App {
         if control('l') {
             return self.effects.push(Effect::Redraw);
         }
-        if self.modal.is_some() && !self.is_typing() {
+        if self.is_guarded() {
+            return self.guarded_key(key);
+        }
+        if self.modal.is_some() {
             return self.modal_key(key);
         }
+        self.typed = self.now;
         if self.welcome.is_some() && self.input.is_empty() && self.welcome_key(key) {
             return;
         }
@@ -113,15 +117,10 @@ impl App {
         }
     }
 
-    /// Whether the user is in the middle of a message: then a question that just came must not take their keys.
-    pub(crate) fn is_typing(&self) -> bool {
-        let asks = self.modal.as_ref().is_some_and(|modal| modal.question().is_some());
-        asks && !self.input.is_empty() && self.now.since(self.typed).0 < TYPING_PAUSE_MS
-    }
-
     /// Ctrl+C: clears the input, then stops what runs, then leaves.
     fn interrupt(&mut self) {
-        if !self.input.is_empty() && self.modal.is_none() {
+        self.keep_held();
+        if !self.input.is_empty() && (self.modal.is_none() || self.writes_under_box()) {
             self.input.take();
             self.completion = None;
             return;
@@ -388,7 +387,7 @@ impl App {
     }
 
     /// A key of the conversation.
-    fn talk_key(&mut self, key: KeyEvent) {
+    pub(crate) fn talk_key(&mut self, key: KeyEvent) {
         if self.browsing {
             return self.browse_key(key);
         }

@@ -5,6 +5,7 @@
 mod answer;
 pub(crate) mod approval;
 mod command;
+mod guard;
 mod keys;
 mod modal;
 mod mouse;
@@ -150,8 +151,10 @@ pub struct App {
     pub(crate) recalled: Option<(usize, String)>,
     /// Whether Ctrl+C was the last key: once more leaves.
     pub(crate) leaving: bool,
-    /// When the user last typed into the message.
+    /// When a key last went to the input or to another screen, and not to a box.
     pub(crate) typed: Timestamp,
+    /// A letter that may be a key of the box on top, or the beginning of a message.
+    pub(crate) held: Option<guard::Held>,
     /// Questions that the user set aside.
     pub(crate) dismissed: Vec<InteractionId>,
     /// The box that was answered last, as it was then: a refused answer opens it again.
@@ -207,6 +210,7 @@ impl App {
             recalled: None,
             leaving: false,
             typed: Timestamp(0),
+            held: None,
             dismissed: Vec::new(),
             answered: None,
             rung: 0,
@@ -266,6 +270,7 @@ impl App {
     /// Handles a key, a click, a paste or a change of size.
     pub fn handle(&mut self, event: &TerminalEvent, now: Timestamp) -> Vec<Effect> {
         self.now = now;
+        self.settle_held();
         match event {
             TerminalEvent::Key(key) if key.kind != crossterm::event::KeyEventKind::Release => {
                 self.on_key(*key)
@@ -288,6 +293,14 @@ impl App {
         }
     }
 
+    /// Does what was due by now (see `due`).
+    pub fn wake(&mut self, now: Timestamp) -> Vec<Effect> {
+        self.now = now;
+        self.settle_held();
+        self.sync_modal();
+        self.take_effects()
+    }
+
     /// Time passed: countdowns and durations look different.
     pub fn tick(&mut self, now: Timestamp) {
         self.now = now;
@@ -297,7 +310,6 @@ impl App {
     pub fn is_ticking(&self) -> bool {
         self.model.live_run().is_some()
             || self.model.tasks.iter().any(crate::model::Task::is_program_at_work)
-            || self.is_typing()
             || self.model.questions.iter().any(|question| question.interaction.countdown.is_some())
     }
 

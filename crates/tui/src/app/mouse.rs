@@ -31,6 +31,7 @@ impl App {
                 let hit = self.targets.iter().rev().find(|(area, _)| area.contains(at));
                 if let Some(target) = hit.map(|(_, target)| target.clone()) {
                     self.toast = None;
+                    self.held = None;
                     self.click(&target);
                 }
             }

@@ -108,7 +108,6 @@ impl App {
                 super::keys::edit(&mut self.input, key, width);
             }
         }
-        self.typed = self.now;
         self.offer();
     }
 
@@ -131,8 +130,9 @@ impl App {
                 instructions.insert(text)
             }
             Some(Modal::Plan { changes, field: super::Field::Changes, .. }) => changes.insert(text),
-            Some(_) => {}
-            None => {
+            // What is pasted while a box is open is kept for afterwards.
+            _ => {
+                self.keep_held();
                 self.browsing = false;
                 self.input.insert(text);
                 self.typed = self.now;

@@ -13,7 +13,8 @@ const ABOUT: &str = "You talk to one agent. For real work it proposes a run: sev
 
 /// The keys, as help lists them.
 const KEYS: &[(&str, &str)] = &[
-    ("Enter", "send; in a question: approve"),
+    ("Enter", "send; in a box, with nothing typed: approve"),
+    ("a", "in a box: approve, if nothing else is typed for a second"),
     ("Alt+Enter, Ctrl+J", "new line"),
     ("Shift+Tab", "plan mode"),
     ("Alt+A · Alt+R", "one agent or several · refine or not"),
@@ -36,7 +37,9 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let Some(modal) = app.modal.clone() else { return };
     // What is below can be seen, not clicked.
     app.targets.clear();
-    canvas.hide_cursor();
+    if !app.writes_under_box() {
+        canvas.hide_cursor();
+    }
     match &modal {
         Modal::Run { .. } | Modal::Plan { .. } | Modal::Override { .. } => {
             question::draw(app, canvas, area, &modal)
@@ -104,6 +107,9 @@ pub fn buttons(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, y: u16, butto
         x += 1 + canvas.text(x + 1, y, area.right().saturating_sub(x + 1), Tone::Dim, key);
         app.targets.push((Rect::new(start, y, x - start, 1), Target::Key(*press)));
         x += gap;
+    }
+    if let Some(note) = app.box_note() {
+        canvas.right(area.right(), y, area.right().saturating_sub(x), Tone::Warn, note);
     }
 }
 

@@ -157,13 +157,11 @@ fn run(
             } else {
                 "m agents · r refine"
             };
-        canvas.right(inside.right(), y, inside.width.saturating_sub(46), Tone::Dim, hint);
+        if app.box_note().is_none() {
+            canvas.right(inside.right(), y, inside.width.saturating_sub(46), Tone::Dim, hint);
+        }
     } else {
         canvas.text(inside.x, y, inside.width, Tone::Dim, "enter done · alt+enter new line · tab next field");
-    }
-    if app.is_typing() {
-        let word = "you are typing: pause, then answer";
-        canvas.right(inside.right(), y, inside.width.saturating_sub(40), Tone::Warn, word);
     }
 }
 

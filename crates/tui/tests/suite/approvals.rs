@@ -1,12 +1,12 @@
 //! Approving, editing and refusing runs and plans.
 
 use super::support::Screen;
-use crate::script::{START, Script, team};
+use crate::script::{self, START, Script, team};
 use althing_protocol::{
     AgentId, AgentMode, ChatState, Decision, Event, Fact, FeedItem, InteractionKind, LaunchRun, Modes,
     Notice, NoticeLevel, Op, Proposal, Seq,
 };
-use crossterm::event::KeyCode;
+use crossterm::event::{Event as TerminalEvent, KeyCode};
 use std::sync::Arc;
 
 fn asked() -> Screen {
@@ -54,6 +54,7 @@ fn a_single_key_approves_exactly_what_was_shown() {
     for key in [KeyCode::Enter, KeyCode::Char('a')] {
         let mut screen = asked();
         screen.press(key);
+        screen.wait(if key == KeyCode::Enter { 0 } else { 1000 });
         assert_eq!(*decision(&screen), approved());
         assert!(!screen.shows("Launch this run?"), "the answer closes the question at once");
     }
@@ -80,7 +81,7 @@ fn an_edited_run_is_approved_with_what_the_user_wrote() {
     screen.press(KeyCode::Tab);
     screen.write("; no new crates");
     screen.press(KeyCode::Enter);
-    screen.press(KeyCode::Char('m'));
+    screen.alone('m');
     assert!(screen.shows("Single: ‹gem› gpt cc · Refine"));
     screen.press(KeyCode::Enter);
     let Decision::Approve { digest, edited: Some(edited), .. } = decision(&screen) else {
@@ -134,7 +135,7 @@ fn a_plan_is_approved_with_more_instructions() {
     assert_eq!(*decision(&screen), Decision::Approve { digest: None, edited: None, instructions });
 
     let mut screen = plan();
-    screen.press(KeyCode::Char('c'));
+    screen.alone('c');
     screen.write("fewer tasks");
     screen.press(KeyCode::Enter);
     assert_eq!(*decision(&screen), Decision::Change { text: "fewer tasks".into() });
@@ -178,9 +179,9 @@ fn every_agent_can_be_chosen_to_work_alone_and_the_agents_line_follows() {
     for (steps, (name, line)) in ["gem", "gpt", "cc"].into_iter().zip(lines).enumerate() {
         for by_arrow in [false, true] {
             let mut screen = asked_about(|_| {});
-            screen.press(KeyCode::Char('m'));
+            screen.alone('m');
             for _ in 0..steps {
-                screen.press(if by_arrow { KeyCode::Right } else { KeyCode::Char('m') });
+                if by_arrow { screen.press(KeyCode::Right) } else { screen.alone('m') }
             }
             assert!(screen.shows(&format!("‹{name}›")) && screen.shows(line), "{}", screen.text());
             assert!(!screen.shows(" · cc") && !screen.shows("gem gemini-2.5-flash ·"), "{}", screen.text());
@@ -191,10 +192,10 @@ fn every_agent_can_be_chosen_to_work_alone_and_the_agents_line_follows() {
         }
     }
     let mut screen = asked_about(|_| {});
-    screen.press(KeyCode::Char('m'));
+    screen.alone('m');
     screen.press(KeyCode::Left);
     assert!(screen.shows("Single: gem gpt ‹cc›"), "the arrows go round:\n{}", screen.text());
-    screen.press(KeyCode::Char('m'));
+    screen.alone('m');
     screen.press(KeyCode::Enter);
     assert_eq!(*decision(&screen), approved(), "after the last one it is as it was proposed");
 }
@@ -207,12 +208,12 @@ fn words_for_an_agent_that_takes_no_part_are_left_out() {
             words.into_iter().map(|(id, text)| (id.into(), text.into())).collect();
     };
     let mut screen = asked_about(with_words);
-    screen.press(KeyCode::Char('m'));
+    screen.alone('m');
     screen.press(KeyCode::Enter);
     let prompts: Vec<AgentId> = edited(&screen).agent_system_prompts.into_keys().collect();
     assert_eq!(prompts, ids(&["gem"]));
     let mut screen = asked_about(with_words);
-    screen.press(KeyCode::Char('m'));
+    screen.alone('m');
     screen.press(KeyCode::Right);
     screen.press(KeyCode::Enter);
     assert!(edited(&screen).agent_system_prompts.is_empty());
@@ -228,12 +229,12 @@ fn a_run_that_was_proposed_for_one_agent_can_be_given_to_another_or_to_the_whole
     };
     let mut screen = asked_about(single);
     assert!(screen.shows("Single: gem ‹gpt› cc") && screen.shows("Agents    gpt gpt-5-mini"));
-    screen.press(KeyCode::Char('m'));
+    screen.alone('m');
     screen.press(KeyCode::Enter);
     assert_eq!(edited(&screen).agents, Some(ids(&["cc"])));
     let mut screen = asked_about(single);
-    screen.press(KeyCode::Char('m'));
-    screen.press(KeyCode::Char('m'));
+    screen.alone('m');
+    screen.alone('m');
     assert!(screen.shows("Agents    gem gemini-2.5-flash · gpt gpt-5-mini · cc Claude Code"));
     screen.press(KeyCode::Enter);
     assert_eq!((edited(&screen).agent_mode, edited(&screen).agents), (Some(AgentMode::Multi), None));
@@ -246,7 +247,7 @@ fn a_refused_answer_opens_the_box_again_as_it_was_left_with_the_reason() {
     script.approval();
     let opened = script.seq;
     let mut screen = Screen::showing(&script, 100, 30);
-    screen.press(KeyCode::Char('m'));
+    screen.alone('m');
     screen.press(KeyCode::Enter);
     assert!(!screen.shows("Launch this run?"));
     let refusal = |cause: u64, text: &str| {
@@ -265,8 +266,137 @@ fn a_refused_answer_opens_the_box_again_as_it_was_left_with_the_reason() {
     screen.feed(&[refusal(2, "this agent is gone")]);
     assert!(screen.shows("Launch this run?") && screen.shows("not taken: this agent is gone"));
     assert!(screen.shows("Single: ‹gem› gpt cc"), "what was chosen is kept:\n{}", screen.text());
-    screen.press(KeyCode::Char('m'));
+    screen.alone('m');
     screen.press(KeyCode::Enter);
     assert_eq!(screen.ops.len(), 2, "it can be answered again");
     assert_eq!(edited(&screen).agents, Some(ids(&["gpt"])));
+}
+
+/// Every box that comes by itself.
+fn boxes() -> [(&'static str, fn(&mut Script)); 3] {
+    let budget = |script: &mut Script| {
+        let kind = InteractionKind::Budget { spent_micro_usd: 5_040_000, budget_micro_usd: 5_000_000 };
+        script.asks(Some("c1"), "i-budget", kind, None);
+    };
+    [("run", Script::approval), ("plan", Script::plan_approval), ("budget", budget)]
+}
+
+fn boxed(open: fn(&mut Script)) -> Screen {
+    let mut script = Script::default();
+    script.chat(true);
+    open(&mut script);
+    Screen::showing(&script, 100, 30)
+}
+
+#[test]
+fn whatever_is_typed_while_a_box_is_open_goes_to_the_input_and_answers_nothing() {
+    for (name, open) in boxes() {
+        for letter in '!'..='~' {
+            // Quickly after the last key, after a long pause, and at the speed of someone who looks for every letter.
+            for (before, between) in [(0, 0), (60_000, 100), (60_000, 900)] {
+                // A slow letter after one that only changes what is shown is a key and then a letter.
+                if between == 900 && letter != 'a' && !(letter == 'c' && name != "plan") {
+                    continue;
+                }
+                let mut screen = boxed(open);
+                let shown = screen.app.modal.clone();
+                screen.wait(before);
+                let text = format!("{letter}nd then");
+                for letter in text.chars() {
+                    screen.press(KeyCode::Char(letter));
+                    screen.wait(between);
+                }
+                screen.wait(5_000);
+                assert_eq!(screen.app.input.text(), text, "{name}");
+                assert!(
+                    screen.ops.is_empty() && screen.effects.is_empty(),
+                    "{name}, {text}: {:?}",
+                    screen.ops
+                );
+                assert_eq!(screen.app.modal, shown, "{name}, {text}: the box is as it was");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_letter_that_answers_waits_a_second_and_the_box_says_so() {
+    for (name, open) in boxes() {
+        let mut screen = boxed(open);
+        screen.press(KeyCode::Char('a'));
+        assert!(screen.shows("approving, or type on"), "{name}:\n{}", screen.text());
+        screen.wait(999);
+        assert!(screen.ops.is_empty(), "{name}");
+        screen.wait(1);
+        assert!(matches!(decision(&screen), Decision::Approve { .. }), "{name}");
+        let mut screen = boxed(open);
+        screen.press(KeyCode::Char('a'));
+        screen.press(KeyCode::Backspace);
+        screen.wait(5_000);
+        assert!(screen.ops.is_empty() && screen.app.input.is_empty(), "{name}: it was taken back");
+        let mut screen = boxed(open);
+        screen.control('a');
+        screen.alt('a');
+        screen.wait(5_000);
+        assert!(screen.ops.is_empty(), "{name}: together with Ctrl or Alt it is another key");
+    }
+}
+
+#[test]
+fn a_letter_whose_box_is_gone_was_typed() {
+    let mut script = Script::default();
+    script.chat(true);
+    script.approval();
+    let mut screen = Screen::showing(&script, 100, 30);
+    screen.press(KeyCode::Char('a'));
+    script.items.clear();
+    script.answered("i-run", Decision::Reject { reason: None });
+    screen.feed(&script.items);
+    screen.wait(1000);
+    assert!(screen.ops.is_empty());
+    assert_eq!(screen.app.input.text(), "a");
+}
+
+#[test]
+fn a_paste_while_a_box_is_open_is_kept_in_the_input() {
+    for (name, open) in boxes() {
+        let mut screen = boxed(open);
+        screen.send(TerminalEvent::Paste("a line\nand another".into()));
+        assert_eq!(screen.app.input.text(), "a line\nand another", "{name}");
+        screen.alone('a');
+        assert_eq!(screen.app.input.text(), "a line\nand anothera", "{name}: the input has the keys now");
+        assert!(screen.ops.is_empty() && screen.shows("enter sends your message"), "{name}");
+        screen.control('c');
+        assert!(screen.app.input.is_empty() && screen.ops.is_empty(), "{name}: Ctrl+C clears it");
+        screen.alone('a');
+        assert!(matches!(decision(&screen), Decision::Approve { .. }), "{name}");
+    }
+}
+
+#[test]
+fn a_click_on_a_button_answers_whatever_is_in_the_input() {
+    let mut screen = asked();
+    screen.write("a draft");
+    screen.click("Approve");
+    assert_eq!(*decision(&screen), approved());
+    assert_eq!(screen.app.input.text(), "a draft");
+}
+
+#[test]
+fn keys_for_a_text_that_is_read_do_not_answer_a_box_that_just_came() {
+    let mut script = script::conversation();
+    let mut screen = Screen::showing(&script, 100, 30);
+    screen.control('r');
+    screen.wait(5_000);
+    screen.press(KeyCode::Char('n'));
+    script.items.clear();
+    script.approval();
+    screen.feed(&script.items);
+    assert!(screen.shows("Launch this run?"));
+    screen.press(KeyCode::Char('c'));
+    screen.press(KeyCode::Char('a'));
+    assert!(screen.ops.is_empty());
+    screen.wait(1000);
+    screen.press(KeyCode::Char('a'));
+    assert_eq!(*decision(&screen), approved());
 }

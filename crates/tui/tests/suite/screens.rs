@@ -170,7 +170,7 @@ fn a_run_is_edited_before_it_is_approved() {
         script.chat(true);
         script.approval();
         screen.feed(&script.items);
-        screen.press(KeyCode::Char('e'));
+        screen.alone('e');
         screen.write(", carefully");
     });
 }

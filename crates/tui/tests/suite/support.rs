@@ -121,6 +121,20 @@ impl Screen {
         self.send(Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
     }
 
+    /// Lets time pass.
+    pub fn wait(&mut self, millis: u64) {
+        self.now = Timestamp(self.now.0 + millis);
+        let effects = self.app.wake(self.now);
+        self.take(effects);
+        self.draw();
+    }
+
+    /// Presses a letter and then nothing for a while, as one presses a key of a box.
+    pub fn alone(&mut self, letter: char) {
+        self.press(KeyCode::Char(letter));
+        self.wait(1000);
+    }
+
     pub fn control(&mut self, letter: char) {
         self.send(Event::Key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL)));
     }
