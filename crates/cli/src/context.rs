@@ -1,7 +1,7 @@
-//! Context paths: from the config, from `--context-path`, and from `@path` and `@path:w` in the task.
+//! Context paths: from the config, from `--context-path`, and from `@path` and `@path:w` in the task or in a message.
 
 use crate::exit::Failure;
-use althing_protocol::ContextPath;
+use althing_protocol::{ContextPath, PathGrant, Permission};
 use std::path::{Component, Path, PathBuf};
 
 /// Where relative paths begin.
@@ -46,6 +46,18 @@ pub fn gather(
     }
     let task = mentioned(task, cwd, &mut paths);
     Ok((paths, task))
+}
+
+/// The paths that a person grants by `@path` and `@path:w` in a message, and the message with these paths written out. Only
+/// for what a person typed: the same characters from a model or a client grant nothing.
+pub fn mentions(message: &str, cwd: &Path) -> (String, Vec<PathGrant>) {
+    let mut paths = Vec::new();
+    let message = mentioned(message, cwd, &mut paths);
+    let grant = |path: ContextPath| PathGrant {
+        path: path.path,
+        permission: if path.writable { Permission::Write } else { Permission::Read },
+    };
+    (message, paths.into_iter().map(grant).collect())
 }
 
 fn plain(path: &Path, writable: bool) -> ContextPath {

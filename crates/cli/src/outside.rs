@@ -1,7 +1,7 @@
 //! What the screen needs of this machine: sessions, paths, the user's editor and pager, undo, remembered messages.
 
 use crate::surroundings::{Surroundings, SystemClock};
-use althing_protocol::{Clock, PlanRef, SessionId, SessionKind, SessionState, TaskId, Timestamp};
+use althing_protocol::{Clock, PathGrant, PlanRef, SessionId, SessionKind, SessionState, TaskId, Timestamp};
 use althing_storage::{session_dir, task_dir};
 use althing_tui::{Outside, ProjectEntry, SessionEntry};
 use std::io::Write;
@@ -118,6 +118,10 @@ impl Outside for Machine {
         found.sort();
         found.truncate(MOST_PATHS);
         found
+    }
+
+    fn mentions(&self, text: &str) -> (String, Vec<PathGrant>) {
+        crate::context::mentions(text, &self.surroundings.cwd)
     }
 
     fn edit(&self, text: &str) -> Result<String, String> {

@@ -134,6 +134,9 @@ pub struct Proposal {
     pub modes: Modes,
     /// Which of them are the user's own choice: `agent_mode`, `refinement`, `planning`.
     pub chosen: Vec<String>,
+    /// Context paths that the agents may only read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub may_read: Vec<String>,
     /// Paths that the presenter may write to.
     pub may_write: Vec<String>,
     /// What an approval must name: it holds for exactly this proposal, once.

@@ -1,6 +1,6 @@
 //! What front ends ask of the engine. An op is plain data: it can be logged, sent and replayed.
 
-use crate::{ChatSpec, Decision, InteractionId, ModeChoice, RunSpec, Seq, TaskId, WorkflowSpec};
+use crate::{ChatSpec, Decision, InteractionId, ModeChoice, PathGrant, RunSpec, Seq, TaskId, WorkflowSpec};
 use serde::{Deserialize, Serialize};
 
 /// A request to the engine; the answer to it is an event that names it in `cause`.
@@ -29,6 +29,10 @@ pub enum Op {
         /// What the user had toggled.
         #[serde(default)]
         modes: ModeChoice,
+        /// Paths that the person who wrote the message grants to the runs that it leads to. Only the front end where a person
+        /// typed `@path` or `@path:w` fills this in; what the text itself says grants nothing.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        grants: Vec<PathGrant>,
     },
     /// Take back a message that is still queued.
     Unqueue {

@@ -51,7 +51,7 @@ impl Engine for Scripted {
         );
         script.now = now;
         match op {
-            Op::SendMessage { text, modes } => {
+            Op::SendMessage { text, modes, .. } => {
                 script.says_with(&text, modes);
                 script.turn(9);
                 self.flush(&mut script);

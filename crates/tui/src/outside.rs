@@ -1,7 +1,7 @@
 //! What the screen needs of the machine, and what it is told when it starts. The composition root fills both in.
 
 use crate::theme::Theme;
-use althing_protocol::{Member, ModeChoice, PlanRef, SessionId, TaskId, Timestamp};
+use althing_protocol::{Member, ModeChoice, PathGrant, PlanRef, SessionId, TaskId, Timestamp};
 
 /// A session that can be gone on with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +45,11 @@ pub trait Outside: Send + Sync {
     /// Paths that begin like this, to complete `@path`. Directories end in a slash.
     fn paths(&self, _prefix: &str) -> Vec<String> {
         Vec::new()
+    }
+
+    /// The paths that a person grants by `@path` and `@path:w` in a message, and the message with these paths written out.
+    fn mentions(&self, text: &str) -> (String, Vec<PathGrant>) {
+        (text.to_owned(), Vec::new())
     }
 
     /// Lets the user edit a text in their own editor; the terminal is theirs meanwhile.

@@ -74,10 +74,16 @@ fn asked(kind: &InteractionKind) -> String {
     match kind {
         InteractionKind::RunApproval { proposal } => {
             let agents: Vec<String> = proposal.members.iter().map(|member| member.id.to_string()).collect();
+            let paths = |word: &str, paths: &[String]| match paths {
+                [] => String::new(),
+                paths => format!(" {word}: {}.", paths.join(", ")),
+            };
             format!(
-                "Question: launch this run? Task: {}. Agents: {}. Write /approve or /reject.",
+                "Question: launch this run? Task: {}. Agents: {}.{}{} Write /approve or /reject.",
                 proposal.launch.task,
-                agents.join(", ")
+                agents.join(", "),
+                paths("Reads", &proposal.may_read),
+                paths("May write", &proposal.may_write)
             )
         }
         InteractionKind::PlanApproval { preview, plan } => {

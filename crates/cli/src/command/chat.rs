@@ -4,6 +4,7 @@
 use super::resume::Reopened;
 use crate::args::{Approve, Options};
 use crate::choice::Choice;
+use crate::context;
 use crate::conversation::{self, Conversation};
 use crate::exit::{Exit, Failure};
 use crate::ops;
@@ -19,6 +20,7 @@ use althing_protocol::{
     LaunchRun, ModeChoice, NoticeLevel, Op, Origin, Phase, Proposal, RunResult, RunStatus, Seq, SessionKind,
     TaskId, TaskSpec, Verdict,
 };
+use std::path::PathBuf;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 pub fn run(options: &Options, approve: Approve, surroundings: &Surroundings) -> Result<Exit, Failure> {
@@ -42,6 +44,7 @@ pub fn run(options: &Options, approve: Approve, surroundings: &Surroundings) -> 
     let Begun { id, orchestrator, places } = begun;
     let mut chat = Chat {
         json: options.json,
+        cwd: surroundings.cwd.clone(),
         approve,
         submitter: orchestrator.submitter(),
         lines: Some(ops::lines()),
@@ -88,6 +91,8 @@ pub fn run(options: &Options, approve: Approve, surroundings: &Surroundings) -> 
 /// The conversation as a script sees it.
 struct Chat {
     json: bool,
+    /// Where the paths begin that messages mention.
+    cwd: PathBuf,
     approve: Approve,
     submitter: Submitter,
     /// None once stdin has ended.
@@ -190,7 +195,10 @@ impl Chat {
             "/compact" => self.submit(Op::Compact),
             "/cancel" => self.submit(Op::Cancel { task: TaskId::chat() }),
             "/quit" => self.lines = None,
-            _ => self.submit(Op::SendMessage { text: line.to_owned(), modes: ModeChoice::default() }),
+            _ => {
+                let (text, grants) = context::mentions(line, &self.cwd);
+                self.submit(Op::SendMessage { text, modes: ModeChoice::default(), grants });
+            }
         }
     }
 
@@ -346,7 +354,7 @@ fn approval(kind: &InteractionKind) -> Decision {
 fn ask(kind: &InteractionKind) {
     match kind {
         InteractionKind::RunApproval { proposal } => {
-            let Proposal { launch, members, modes, may_write, .. } = &**proposal;
+            let Proposal { launch, members, modes, may_read, may_write, .. } = &**proposal;
             let agents: Vec<&str> = members.iter().map(|member| member.id.as_str()).collect();
             let context = launch.context.as_deref().unwrap_or("none");
             show::say(&format!(
@@ -355,6 +363,9 @@ fn ask(kind: &InteractionKind) {
                 agents.join(", "),
                 show::modes(*modes),
             ));
+            if !may_read.is_empty() {
+                show::say(&format!("  Reads     {}", may_read.join(", ")));
+            }
             if !may_write.is_empty() {
                 show::say(&format!("  May write {}", may_write.join(", ")));
             }

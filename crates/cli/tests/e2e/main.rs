@@ -35,6 +35,7 @@ mod long_texts;
 mod manners;
 mod mcp;
 mod mcp_clients;
+mod mentions;
 mod modes;
 mod options;
 mod output;

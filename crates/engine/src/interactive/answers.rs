@@ -55,9 +55,9 @@ impl InteractiveSession {
             Some(_) => return Err("the approval is for another proposal than the one that is open".into()),
             None => return Err("an approval must name the digest of the proposal it is for".into()),
         }
-        let Some(edited) = edited else { return Ok(()) };
+        let (Some(edited), Some(turn)) = (edited, &self.turn) else { return Ok(()) };
         let choice = ModeChoice::default();
-        launch::resolve_launch(&self.spec.team, edited, &choice, Consent::Person, 0).map(|_| ())
+        launch::resolve_launch(&self.team(turn), edited, &choice, Consent::Person, 0).map(|_| ())
     }
 
     /// What the user approved, with their changes: it runs as it stands.
@@ -85,7 +85,7 @@ impl InteractiveSession {
             launch::read_text(&turn.launch_call()?.arguments).ok()?
         };
         let consent = if turn.direct { Consent::Person } else { Consent::Nobody };
-        let settled = launch::resolve_launch(&self.spec.team, &launch, &self.choice(turn), consent, 0);
+        let settled = launch::resolve_launch(&self.team(turn), &launch, &self.choice(turn), consent, 0);
         settled.ok().map(|launch| launch.proposal.launch)
     }
 

@@ -20,12 +20,13 @@ use crate::launch;
 use althing_protocol::{
     AttemptOutcome, ChatSpec, ChatState, Decision, Event, Fact, Interaction, InteractionKind, Item,
     ModeChoice, Notice, NoticeLevel, Op, Phase, Purpose, RunResult, Seq, SessionId, TaskId, TaskSpec,
-    TaskStatus, Usage, Verdict,
+    TaskStatus, TeamSpec, Usage, Verdict,
 };
 use budget::Purse;
 use compaction::Earlier;
 use request::Frame;
 use state::{Attempt, Child, Launching, Past, Shortening, Spoken, Step, Turn, mood_after};
+use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -162,6 +163,20 @@ impl InteractiveSession {
         joined(of_message, &self.modes)
     }
 
+    /// The team as it stands for a turn: with the paths that the user granted in the message. They are the user's own
+    /// grants, so nobody is asked about them again.
+    fn team(&self, turn: &Turn) -> Cow<'_, TeamSpec> {
+        let team = &self.spec.team;
+        match turn.message.as_ref().map(|message| message.grants.as_slice()) {
+            None | Some([]) => Cow::Borrowed(team),
+            // A message with a grant that cannot be given has failed before anything is launched.
+            Some(grants) => match launch::granted(team, grants) {
+                Ok(context_paths) => Cow::Owned(TeamSpec { context_paths, ..team.clone() }),
+                Err(_) => Cow::Borrowed(team),
+            },
+        }
+    }
+
     /// Folds one event. Events of tasks that are not its own and not its runs' change nothing.
     pub fn apply(&mut self, event: &Event) {
         match (&event.fact, &event.task) {
@@ -177,9 +192,12 @@ impl InteractiveSession {
 
     fn accept(&mut self, seq: Seq, op: &Op) {
         match op {
-            Op::SendMessage { text, modes } => {
-                self.queue.push_back(Spoken { seq, text: text.clone(), modes: modes.clone() })
-            }
+            Op::SendMessage { text, modes, grants } => self.queue.push_back(Spoken {
+                seq,
+                text: text.clone(),
+                modes: modes.clone(),
+                grants: grants.clone(),
+            }),
             Op::Unqueue { message } => self.queue.retain(|queued| queued.seq != *message),
             Op::Pin { message } => {
                 let queued = || self.queue.back().map(|message| message.seq);

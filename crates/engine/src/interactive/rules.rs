@@ -71,6 +71,14 @@ impl InteractiveSession {
         if turn.is_stopping() {
             return self.wind_up(turn);
         }
+        if let Some(error) = self.wrong_grant(turn) {
+            return vec![match &turn.attempt {
+                None => self.started(Purpose::Converse, None),
+                Some(attempt) => {
+                    self.ended(attempt, AttemptOutcome::Failed { error, hint: None, kind: None })
+                }
+            }];
+        }
         if turn.direct {
             return self.run_directly(turn);
         }
@@ -85,6 +93,12 @@ impl InteractiveSession {
                 Next::Call | Next::Tools(_) | Next::Wait => Vec::new(),
             },
         }
+    }
+
+    /// What is wrong with the paths that the user granted in the message. It is the user's to mend, so nobody is asked.
+    fn wrong_grant(&self, turn: &Turn) -> Option<String> {
+        let message = turn.message.as_ref().filter(|message| !message.grants.is_empty())?;
+        launch::granted(&self.spec.team, &message.grants).err()
     }
 
     fn due_status(&self) -> Option<TaskStatus> {
@@ -250,22 +264,28 @@ impl InteractiveSession {
             (Some(plan), Some(Decision::Approve { instructions, .. }), Some(planned)) => {
                 let mut launch = (**planned).clone();
                 launch.context = instructions.as_ref().map(|words| format!("The user adds: {words}"));
-                let team = &self.spec.team;
+                let team = &self.team(turn);
                 let mut launch = launch::execution_of(team, &launch, plan, Consent::Person, self.lot())?;
                 if let Some(plan) = &mut launch.spec.plan {
                     plan.additions.clone_from(instructions);
                 }
                 self.within_budget(launch)
             }
-            _ => self.resolve(&Self::direct_launch(turn), &self.choice(turn), Consent::Person)?,
+            _ => self.resolve(turn, &Self::direct_launch(turn), &self.choice(turn), Consent::Person)?,
         };
         Ok(RunSpec { history: self.history(), ..launch.spec })
     }
 
     /// A launch resolved for the session's next run, within what may still be spent.
-    fn resolve(&self, launch: &LaunchRun, choice: &ModeChoice, consent: Consent) -> Result<Launch, String> {
+    fn resolve(
+        &self,
+        turn: &Turn,
+        launch: &LaunchRun,
+        choice: &ModeChoice,
+        consent: Consent,
+    ) -> Result<Launch, String> {
         let lot = self.lot();
-        Ok(self.within_budget(launch::resolve_launch(&self.spec.team, launch, choice, consent, lot)?))
+        Ok(self.within_budget(launch::resolve_launch(&self.team(turn), launch, choice, consent, lot)?))
     }
 
     fn within_budget(&self, mut launch: Launch) -> Launch {
@@ -378,7 +398,7 @@ impl InteractiveSession {
             let plan = launching.last_result();
             let consent = self.consent();
             let executed =
-                plan.map(|plan| launch::execution_of(&self.spec.team, planned, plan, consent, self.lot()));
+                plan.map(|plan| launch::execution_of(&self.team(turn), planned, plan, consent, self.lot()));
             if let Some(Ok(launch)) = executed {
                 return Next::Facts(vec![self.creates(self.within_budget(launch).spec)]);
             }
@@ -398,9 +418,9 @@ impl InteractiveSession {
             _ => {}
         }
         let launch = match self.approved_launch() {
-            Some(approved) => self.resolve(&approved, &ModeChoice::default(), Consent::Person),
+            Some(approved) => self.resolve(turn, &approved, &ModeChoice::default(), Consent::Person),
             None => launch::read_text(&call.arguments)
-                .and_then(|launch| self.resolve(&launch, &self.choice(turn), self.consent())),
+                .and_then(|launch| self.resolve(turn, &launch, &self.choice(turn), self.consent())),
         };
         let launch = match launch {
             Ok(launch) => launch,

@@ -2,8 +2,8 @@
 
 use crate::launch::LAUNCH_RUN;
 use althing_protocol::{
-    AttemptOutcome, ChatState, Decision, LaunchRun, ModeChoice, Proposal, Purpose, Reply, RunResult,
-    RunStatus, Seq, TaskId, ToolCall,
+    AttemptOutcome, ChatState, Decision, LaunchRun, ModeChoice, PathGrant, Proposal, Purpose, Reply,
+    RunResult, RunStatus, Seq, TaskId, ToolCall,
 };
 
 /// What the user said.
@@ -13,6 +13,8 @@ pub(crate) struct Spoken {
     pub(crate) seq: Seq,
     pub(crate) text: String,
     pub(crate) modes: ModeChoice,
+    /// The paths that the user grants to the runs of this message.
+    pub(crate) grants: Vec<PathGrant>,
 }
 
 /// What was said in a turn after the user's message.

@@ -20,7 +20,8 @@ pub(crate) use plan::tasks_in;
 pub(crate) use told::{excerpt, told};
 
 use althing_protocol::{
-    AgentMode, ContextPath, LaunchRun, ModeChoice, Modes, PlanRun, Proposal, RunResult, RunSpec, TeamSpec,
+    AgentMode, ContextPath, LaunchRun, ModeChoice, Modes, PathGrant, PlanRun, Proposal, RunResult, RunSpec,
+    TeamSpec,
 };
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -84,7 +85,13 @@ pub fn resolve_launch(
     team::add_prompts(&mut members, &settled.agent_system_prompts)?;
     let context_paths = paths::resolve(team, &settled.context_paths, consent)?;
     let may_write = context_paths.iter().filter(|path| path.writable && !planning);
-    let may_write = may_write.map(|path| path.path.clone()).collect();
+    let may_write: Vec<String> = may_write.map(|path| path.path.clone()).collect();
+    let may_read = context_paths.iter().map(|path| &path.path).filter(|path| !may_write.contains(path));
+    let may_read = may_read.cloned().collect();
+    // Who is to work on paths must be able to look at them.
+    if !context_paths.is_empty() {
+        members.iter_mut().for_each(|member| member.hands = true);
+    }
     let spec = RunSpec {
         task: settled.task.clone(),
         context: settled.context.clone(),
@@ -103,9 +110,14 @@ pub fn resolve_launch(
     };
     let digest = String::new();
     let mut proposal =
-        Proposal { launch: settled, members, modes, chosen: chosen(choice), may_write, digest };
+        Proposal { launch: settled, members, modes, chosen: chosen(choice), may_read, may_write, digest };
     proposal.digest = digest_of(&proposal);
     Ok(Launch { spec, proposal })
+}
+
+/// The context paths of a team together with those that a person grants, or what is wrong with the grants.
+pub(crate) fn granted(team: &TeamSpec, grants: &[PathGrant]) -> Result<Vec<ContextPath>, String> {
+    paths::resolve(team, grants, Consent::Person)
 }
 
 /// The run that carries out what a planning run came to.

@@ -57,7 +57,8 @@ impl App {
         self.touched = true;
         self.scroll.go_end();
         let modes = self.modes.choice();
-        self.submit(Op::SendMessage { text: text.trim().to_owned(), modes });
+        let (text, grants) = self.outside.mentions(text.trim());
+        self.submit(Op::SendMessage { text, modes, grants });
     }
 
     /// Any other key in the input.
@@ -190,10 +191,10 @@ impl App {
         if let Some(completion) = self.completion.take() {
             if let Some((offer, _)) = completion.offers.get(completion.chosen) {
                 self.input.complete(completion.from, offer);
-                // A directory goes on; anything else is finished.
+                // A directory goes on, `:w` may follow a path, and a command is finished.
                 if offer.ends_with('/') {
                     self.offer();
-                } else {
+                } else if !offer.starts_with('@') {
                     self.input.insert(" ");
                 }
             }

@@ -218,7 +218,7 @@ impl Model {
 
     fn asked(&mut self, event: &Event, op: &Op) {
         match op {
-            Op::SendMessage { text, modes } => {
+            Op::SendMessage { text, modes, .. } => {
                 self.choice = modes.clone();
                 let planning = modes.planning == Some(true);
                 self.enter(event, Body::User { text: text.clone(), queued: true, planning });

@@ -75,7 +75,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
             lines.push(Line::default());
             lines.extend(COMMANDS.iter().map(|(name, about)| pair(name, about)));
             lines.push(Line::default());
-            lines.push(pair("@path", "a file or directory in your message"));
+            lines.push(pair("@path, @path:w", "a file or directory that the run may read, or write"));
             tell(app, canvas, area, "Help", &lines);
         }
     }

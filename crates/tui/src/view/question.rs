@@ -128,6 +128,9 @@ fn run(
         members.iter().map(|member| format!("{} {}", member.id, member.model)).collect();
     lines.extend(value("Agents", &agents.join(" · "), width, 3));
     lines.extend(value("Modes", &modes(proposal, edited, &app.model.team), width, 2));
+    if !proposal.may_read.is_empty() {
+        lines.extend(value("Reads", &proposal.may_read.join(", "), width, 3));
+    }
     let writes = match (proposal.may_write.join(", "), members.as_slice()) {
         (paths, _) if paths.is_empty() => "nothing outside its workspaces".to_owned(),
         (paths, [alone]) => format!("{paths}, by {}", alone.id),

@@ -143,7 +143,7 @@ impl Script {
     }
 
     pub fn says_with(&mut self, text: &str, modes: ModeChoice) -> u64 {
-        let op = Op::SendMessage { text: text.into(), modes };
+        let op = Op::SendMessage { text: text.into(), modes, grants: Vec::new() };
         self.fact(Some("c1"), Fact::OpAccepted { op, by: Origin::User })
     }
 
@@ -317,6 +317,7 @@ impl Script {
             members: team(),
             modes: Modes::default(),
             chosen: vec!["agent_mode".into()],
+            may_read: Vec::new(),
             may_write: vec!["./my-app".into()],
             digest: "d1g3st".into(),
         }

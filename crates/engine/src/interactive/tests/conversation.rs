@@ -326,7 +326,7 @@ fn a_plan_that_came_to_nothing_is_not_executed() {
 
 fn planned(world: &mut World, text: &str) {
     let modes = ModeChoice { planning: Some(true), ..ModeChoice::default() };
-    world.op(Op::SendMessage { text: text.into(), modes });
+    world.op(Op::SendMessage { text: text.into(), modes, grants: Vec::new() });
 }
 
 fn ends_with_plan(world: &mut World) {
@@ -435,13 +435,70 @@ fn a_run_that_cannot_be_made_of_a_message_is_said_and_the_conversation_goes_on()
         agent_mode: Some(AgentMode::Single),
         ..ModeChoice::default()
     };
-    world.op(Op::SendMessage { text: "Hello".into(), modes });
+    world.op(Op::SendMessage { text: "Hello".into(), modes, grants: Vec::new() });
     let failed = world.log.iter().any(
         |event| matches!(&event.fact, Fact::AttemptEnded { outcome: AttemptOutcome::Failed { error, .. }, .. } if error.contains("nobody")),
     );
     assert!(failed && world.runs().is_empty() && world.chat.state() == Idle, "{}", world.story());
     world.user("Hello");
     assert_eq!(world.runs().len(), 1);
+}
+
+fn grant(path: &str, permission: Permission) -> PathGrant {
+    PathGrant { path: path.into(), permission }
+}
+
+#[test]
+fn paths_that_the_user_grants_hold_for_the_runs_of_that_message_whoever_approves_runs() {
+    let granted = |path: &str, writable: bool| ContextPath { path: path.into(), writable, protected: vec![] };
+    for spec in [chat(), unasked()] {
+        let approval = spec.agent.as_ref().unwrap().require_approval;
+        let mut world = World::new(spec);
+        let before = world.chat.spec().team.context_paths.clone();
+        let grants = vec![grant("/notes", Permission::Write), grant("/plan.md", Permission::Read)];
+        let modes = ModeChoice::default();
+        world.op(Op::SendMessage { text: "Tidy /notes".into(), modes, grants });
+        world.says(launches(json!({"task": "Tidy", "refinement": false})));
+        if approval {
+            let proposal = world.proposal();
+            assert!(proposal.may_read.contains(&"/plan.md".to_owned()), "{proposal:?}");
+            assert!(proposal.may_write.contains(&"/notes".to_owned()), "{proposal:?}");
+            assert!(proposal.launch.context_paths.is_empty(), "the agent asked for nothing");
+            let edited = LaunchRun { task: "Tidy well".into(), ..proposal.launch };
+            world.decides(approve(Some(proposal.digest), Some(edited))).unwrap();
+        }
+        let run = world.chat.current_run().cloned().unwrap();
+        let mut expected = before.clone();
+        expected.extend([granted("/notes", true), granted("/plan.md", false)]);
+        assert_eq!(world.run_spec(&run).context_paths, expected);
+        assert!(world.run_spec(&run).members.iter().all(|member| member.hands), "they can look at them");
+        world.run_ends(RunStatus::Completed);
+        world.answers("Done.");
+        world.user("And again");
+        world.says(launches(json!({"task": "Again", "refinement": false})));
+        if approval {
+            world.approves();
+        }
+        let run = world.chat.current_run().cloned().unwrap();
+        assert_eq!(world.run_spec(&run).context_paths, before, "the next message grants nothing");
+    }
+}
+
+#[test]
+fn a_grant_that_cannot_be_given_fails_the_message_before_anybody_is_asked() {
+    for agent in [chat().agent, None] {
+        let mut spec = ChatSpec { agent, ..chat() };
+        let guarded =
+            ContextPath { path: "/src".into(), writable: true, protected: vec!["/src/keep".into()] };
+        spec.team.context_paths = vec![guarded];
+        let mut world = World::new(spec);
+        let grants = vec![grant("/src/keep", Permission::Write)];
+        world.op(Op::SendMessage { text: "Mend it".into(), modes: ModeChoice::default(), grants });
+        let failed = world.log.iter().any(
+            |event| matches!(&event.fact, Fact::AttemptEnded { outcome: AttemptOutcome::Failed { error, .. }, .. } if error.contains("protected")),
+        );
+        assert!(failed && world.runs().is_empty() && world.chat.state() == Idle, "{}", world.story());
+    }
 }
 
 #[test]
@@ -453,7 +510,7 @@ fn the_users_toggles_win_over_what_the_agent_asks_for_and_are_named() {
         agent: Some("cc".into()),
         planning: None,
     };
-    world.op(Op::SendMessage { text: "Build it".into(), modes });
+    world.op(Op::SendMessage { text: "Build it".into(), modes, grants: Vec::new() });
     world.says(launches(
         json!({"task": "build", "agent_mode": "multi", "refinement": true, "agents": ["gem", "gpt"]}),
     ));

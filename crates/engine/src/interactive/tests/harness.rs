@@ -128,7 +128,7 @@ impl World {
 
     /// The user says this.
     pub(crate) fn user(&mut self, text: &str) -> Seq {
-        self.op(Op::SendMessage { text: text.into(), modes: ModeChoice::default() })
+        self.op(Op::SendMessage { text: text.into(), modes: ModeChoice::default(), grants: Vec::new() })
     }
 
     /// The agent's model says this.

@@ -93,7 +93,7 @@ fn step(world: &mut World, rng: &mut Rng) {
     match rng.u8(0..30) {
         0..6 => {
             let modes = random_modes(rng);
-            world.op(Op::SendMessage { text: format!("message {}", rng.u16(..)), modes });
+            world.op(Op::SendMessage { text: format!("message {}", rng.u16(..)), modes, grants: Vec::new() });
         }
         6 => {
             let newest = Seq(world.log.len() as u64);
