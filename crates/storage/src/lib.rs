@@ -32,6 +32,7 @@ mod real;
 mod saver;
 mod scan;
 mod sessions;
+mod sparse;
 mod summary;
 mod tasks;
 mod tools;

@@ -351,8 +351,10 @@ impl Workplace for Place {
 
     fn keep(&self, label: AnswerLabel) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
-            self.local.keep(label).await?;
-            self.keep_notes().await
+            // Files that are refused do not cost the agent its notes.
+            let kept = self.local.keep(label).await;
+            let noted = self.keep_notes().await;
+            kept.and(noted)
         })
     }
 

@@ -1,12 +1,13 @@
 //! Agents with hands: what they may touch and when, what is said of it, and how it is put back.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
 use althing_testkit::{Action, Gate, Parliament, Recorded, Reply, Script};
 use serde_json::json;
 
-use super::support::{LIMIT, SKY, Scene, files_below, items, texts};
+use super::support::{LIMIT, SKY, Scene, files_below, items, paths_below, texts};
 
 /// Calls a tool in the first turn of a role, then does the usual.
 fn once(request: &Recorded, tool: &str, arguments: &serde_json::Value) -> Action {
@@ -401,4 +402,56 @@ fn two_sessions_do_not_write_to_one_path_at_once_and_the_second_is_told_why() {
         "{}",
         output.stdout
     );
+}
+
+/// How much space everything below a directory takes on the disk.
+fn space(dir: &Path) -> u64 {
+    let blocks = |path: &std::path::PathBuf| std::fs::symlink_metadata(path).unwrap().blocks();
+    paths_below(dir).iter().map(blocks).sum::<u64>() * 512
+}
+
+/// Agents that make a file of this size that holds nothing, and one that does, before they answer.
+fn making_holes(size: &'static str) -> Scene {
+    commanding(
+        2,
+        Script::from_fn(move |request| {
+            let command = format!("truncate -s {size} big && echo done > small.txt");
+            if is_presenter(request) || request.tool_names().contains(&"vote") {
+                return usual(request);
+            }
+            once(request, "run_command", &json!({ "command": command }))
+        }),
+    )
+}
+
+#[test]
+fn a_file_of_four_tebibytes_that_holds_nothing_is_kept_and_shown_and_takes_no_space() {
+    let scene = making_holes("4T");
+    scene.run(&["task"]).expect_code(0);
+    let run = scene.session().join("tasks/r1");
+    for place in ["snapshots/agent1.1", "snapshots/agent2.1", "views/a/agent2", "views/b/agent1"] {
+        let dir = run.join(place);
+        assert_eq!(std::fs::metadata(dir.join("big")).unwrap().len(), 4 << 40, "{place}");
+        assert_eq!(std::fs::read_to_string(dir.join("small.txt")).unwrap(), "done\n", "{place}");
+    }
+    let space = space(&scene.althing.state_dir());
+    assert!(space < 4 << 20, "the state takes {space} bytes");
+}
+
+#[test]
+fn an_answer_stands_without_its_files_where_they_are_too_much_and_it_is_said() {
+    let scene = making_holes("9T");
+    let output = scene.run(&["task"]).expect_code(0);
+    let why = "a's answer stands, but its files are not part of it: cannot keep the workspace in ";
+    let most = "the files have 9 TiB in all, of which at most 8 TiB are copied";
+    let said = output.stderr.lines().any(|line| line.contains(why) && line.contains(most));
+    assert!(said, "{}", output.stderr);
+    let events = scene.althing.events();
+    assert_eq!(items(&events, "answer").len(), 2);
+    assert!(
+        items(&events, "workspace_kept").iter().all(|item| item["error"].as_str().unwrap().contains(most))
+    );
+    let run = scene.session().join("tasks/r1");
+    assert_eq!(std::fs::read_dir(run.join("snapshots")).unwrap().count(), 0, "nothing is left behind");
+    assert!(scene.server.requests().iter().any(is_presenter), "the run went on to its end");
 }

@@ -185,6 +185,7 @@ impl Session {
             Job::Program(program) => (Some(program.task.clone()), program.attempt),
         };
         let Some(task) = task else { return };
+        let notice = self.files_not_kept(key, &done);
         let fact = match done {
             Done::Replied(Ok(reply)) => Fact::ItemAdded { attempt, item: Item::Reply(reply) },
             Done::Replied(Err(BackendError { kind, message: error, hint, usage })) => {
@@ -197,7 +198,21 @@ impl Session {
                 Fact::AttemptEnded { attempt, outcome, usage }
             }
         };
-        self.record(Some(task), None, fact);
+        let cause = self.record(Some(task.clone()), None, fact);
+        if let Some(notice) = notice {
+            self.record(Some(task), Some(cause), Fact::Notice(notice));
+        }
+    }
+
+    /// What people are told if the files that belong to an answer were not kept. The answer itself stands.
+    fn files_not_kept(&self, key: &DoerKey, done: &Done) -> Option<Notice> {
+        let (Job::Chore(chore), Done::Added(Item::WorkspaceKept { error: Some(error) })) = (&key.job, done)
+        else {
+            return None;
+        };
+        let agent = self.runs.get(&key.owner).and_then(|run| run.agent(chore.seat))?;
+        let text = format!("{agent}'s answer stands, but its files are not part of it: {error}");
+        Some(Notice { level: NoticeLevel::Warning, text, hint: None })
     }
 
     fn work(&self, owner: &TaskId, seat: usize) -> Option<TaskId> {

@@ -7,6 +7,9 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+/// The largest settings file that is added to.
+const MOST_BYTES: u64 = 4 << 20;
+
 /// Files that were made, and whether something was there before. That waits beside them meanwhile, under another name: it
 /// may be the user's own, and a process that is killed puts nothing back. The next start does.
 #[derive(Debug, Default)]
@@ -39,6 +42,10 @@ impl MadeFiles {
         }
         let (text, before) = match file.path.symlink_metadata() {
             Ok(data) if data.is_file() => {
+                // The agent can write to it, and a file of terabytes that holds nothing is quickly made.
+                if data.len() > MOST_BYTES {
+                    return Err(io::Error::other(format!("it has more than {MOST_BYTES} bytes")));
+                }
                 let text = added(&std::fs::read(&file.path)?, &file.text)?;
                 std::fs::rename(&file.path, &aside)?;
                 (text, Before::Aside)
@@ -117,6 +124,17 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&old).unwrap(), r#"{"theme":"dark","servers":{"x":1}}"#);
         assert_eq!(std::fs::read_dir(dir.path().join("a")).unwrap().count(), 1);
         assert!(!dir.path().join("b").exists());
+    }
+
+    #[test]
+    fn a_settings_file_of_terabytes_is_refused_without_being_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("settings.json");
+        std::fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
+        let files = [MadeFile { path: path.clone(), text: r#"{"servers":{"y":2}}"#.to_owned() }];
+        let refused = MadeFiles::make(&files).unwrap_err();
+        assert!(refused.contains("it has more than 4194304 bytes"), "{refused}");
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 1 << 40, "it stays as it was");
     }
 
     #[test]

@@ -16,6 +16,5 @@ pub(crate) use ledger::Ledger;
 pub use preimages::{UndoLimits, UndoReach};
 pub use review::{Content, Reviewed, review};
 pub use snapshot::ContextSnapshot;
-pub(crate) use state::digest;
 pub(crate) use turn::Turn;
 pub use undo::{UndoError, UndoReport, last_changed, undo};

@@ -119,7 +119,12 @@ impl Preimages {
         let cover = match reach {
             UndoReach::ToolWrites => Cover::ToolWrites,
             UndoReach::Everything => {
-                copy_all(&tree, &before, limits).map_err(self.io("keep pre-images in"))?
+                let copied = copy_all(&tree, &before, limits);
+                if copied.is_err() {
+                    // The disk may be full of it.
+                    let _ = here.remove_tree(OsStr::new("tree"));
+                }
+                copied.map_err(self.io("keep pre-images in"))?
             }
         };
         self.write("cover", &cover)?;

@@ -1,12 +1,12 @@
 //! What a path in a context path holds, exactly: by this an undo knows whether somebody else has changed it.
 
 use crate::confine::{ConfinedDir, Kind, is_change};
-use crate::manifest::{hex, path_text, text_path};
+use crate::manifest::{path_text, text_path};
+use crate::sparse::digest;
 use crate::workspace::split;
 use althing_protocol::FileChange;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// What is at a path.
@@ -63,16 +63,4 @@ impl State {
             }
         })
     }
-}
-
-pub(crate) fn digest(file: &mut std::fs::File) -> io::Result<String> {
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => break,
-            n => hash.update(buffer.get(..n).unwrap_or_default()),
-        }
-    }
-    Ok(hex(&hash.finalize()))
 }

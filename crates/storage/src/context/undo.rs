@@ -6,11 +6,12 @@
 
 use super::preimages::Preimages;
 use super::snapshot::{ContextSnapshot, Tracked};
-use super::state::{After, State, digest};
+use super::state::{After, State};
 use crate::confine::{ConfinedDir, Kind, is_change};
 use crate::error::StorageError;
 use crate::manifest::{path_text, text_path};
 use crate::names::TASKS;
+use crate::sparse::{Budget, Holes, digest};
 use crate::workspace::{keep_time, split};
 use althing_protocol::{FileChange, TaskId};
 use std::collections::BTreeSet;
@@ -237,7 +238,8 @@ fn put_back(preimages: &Preimages, step: &Step<'_>) -> Result<(), StorageError> 
     let staged = match &step.wanted {
         State::File { mode, .. } => dir.stage_with(Some(*mode), |file| {
             let (mut source, found) = kept.open_file(name)?;
-            io::copy(&mut source, file)?;
+            let size = found.stamp.size;
+            Holes::default().copy(&mut source, file, size, &mut Vec::new(), &Budget::default())?;
             keep_time(file, found.stamp.mtime)?;
             file.sync_data()
         }),

@@ -5,9 +5,9 @@
 
 use super::{DELIVERABLES, ProjectError, ProjectWorkspace};
 use crate::confine::{ConfinedDir, Found, Kind};
-use crate::context::digest;
 use crate::error::StorageError;
 use crate::names::is_plain;
+use crate::sparse::{Budget, Holes, digest};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -170,7 +170,7 @@ fn stage(from: &ConfinedDir, to: &ConfinedDir, name: &OsStr) -> io::Result<(OsSt
     let (mut source, found) = from.open_file(name)?;
     let mode = if found.mode & 0o100 == 0 { None } else { Some(0o755) };
     let staged = to.stage_with(mode, |file| {
-        io::copy(&mut source, file)?;
+        Holes::default().copy(&mut source, file, found.stamp.size, &mut Vec::new(), &Budget::default())?;
         file.sync_data()
     })?;
     let sha = digest(&mut to.open_file(&staged)?.0)?;

@@ -22,6 +22,7 @@ mod projects;
 mod races;
 mod reading;
 mod real_files;
+mod sparse_files;
 mod task_lists;
 mod tracking;
 mod undoing;

@@ -9,6 +9,8 @@ use std::io::{BufRead, BufReader};
 
 /// How many lines are given unless the agent asks for another number.
 const LINES: u64 = 2000;
+/// The longest line that is read to its end.
+const LONGEST_LINE: u64 = 1 << 30;
 /// How often a long skip asks whether it is still wanted.
 const ASK_EVERY: u64 = 4096;
 
@@ -33,7 +35,7 @@ pub(crate) fn read_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
             job.go_on()?;
         }
         line.clear();
-        let whole = next_line(&mut reader, &mut line).map_err(failed)?;
+        let whole = next_line(job, &mut reader, &mut line, &spot.shown)?;
         if whole == 0 {
             break;
         }
@@ -61,10 +63,15 @@ fn with_encoding(note: &str, lossy: bool) -> String {
 }
 
 /// Reads on to the end of a line and keeps the beginning of it; gives its whole length, 0 at the end of the file.
-fn next_line(reader: &mut BufReader<File>, line: &mut Vec<u8>) -> std::io::Result<u64> {
+fn next_line(
+    job: &Job<'_>,
+    reader: &mut BufReader<File>,
+    line: &mut Vec<u8>,
+    path: &str,
+) -> Result<u64, Refusal> {
     let mut whole = 0;
     loop {
-        let buffer = reader.fill_buf()?;
+        let buffer = reader.fill_buf().map_err(Refusal::io("read", path))?;
         if buffer.is_empty() {
             return Ok(whole);
         }
@@ -77,6 +84,11 @@ fn next_line(reader: &mut BufReader<File>, line: &mut Vec<u8>) -> std::io::Resul
         whole += taken as u64;
         if end.is_some() {
             return Ok(whole);
+        }
+        // A hole of terabytes is one line.
+        job.go_on()?;
+        if whole > LONGEST_LINE {
+            return Err(Refusal::TooLarge { path: path.to_owned(), size: whole, limit: LONGEST_LINE });
         }
     }
 }

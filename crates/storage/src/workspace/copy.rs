@@ -3,25 +3,26 @@
 //! Both sides are walked by handles; links are copied as links.
 
 use crate::confine::{ConfinedDir, Found, Kind, Leaf, is_change, workers};
+use crate::sparse::{Budget, CopyLimits, Holes};
 use rustix::fs::{Timespec, Timestamps};
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// How many files a thread takes at a time.
 const CHUNK: usize = 128;
-/// Up to here a file is read and written in one go; beyond, the kernel copies.
-const SMALL: usize = 256 << 10;
 /// How often a file that changes while it is copied is copied again.
 const TRIES: u32 = 3;
 
-/// Copies files; remembers whether the file system can share their blocks.
+/// Copies files; remembers whether the file system can share their blocks, and how much data it may still copy.
 #[derive(Default)]
 pub(crate) struct Copier {
     cannot_share: AtomicBool,
+    holes: Holes,
+    budget: Budget,
 }
 
 /// What a copy is of.
@@ -33,6 +34,18 @@ pub(crate) enum Copied {
 }
 
 impl Copier {
+    /// For one directory, within these limits.
+    pub(crate) fn within(limits: CopyLimits) -> Self {
+        Self { budget: Budget::new(limits), ..Self::default() }
+    }
+
+    /// Like one between file systems that can neither share blocks nor find holes.
+    #[cfg(test)]
+    pub(crate) fn without_holes(limits: CopyLimits) -> Self {
+        let cannot_share = AtomicBool::new(true);
+        Self { cannot_share, holes: Holes::Unknown, budget: Budget::new(limits) }
+    }
+
     /// Copies a file under the same name, readable only. None if it is gone or no regular file any more.
     pub(crate) fn copy(
         &self,
@@ -50,7 +63,11 @@ impl Copier {
             };
             let mode = 0o400 | (before.mode & 0o100);
             let mut copy = to.create(name, mode)?;
-            self.content(&mut source, &mut copy, before.stamp.size, buffer)?;
+            if let Err(error) = self.content(&mut source, &mut copy, before.stamp.size, buffer) {
+                // Half a file helps nobody, and the disk may be full.
+                let _ = to.remove_file(name);
+                return Err(error);
+            }
             keep_time(&copy, before.stamp.mtime)?;
             let after = Found::from_stat(&rustix::fs::fstat(&source)?);
             if after.stamp == before.stamp {
@@ -64,22 +81,10 @@ impl Copier {
     }
 
     fn content(&self, from: &mut File, to: &mut File, size: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
-        if size == 0 {
-            // It may say so and be long, as in /proc; such a thing is copied like any other.
-        } else if self.shares(from, to) {
+        if size > 0 && self.shares(from, to) {
             return Ok(());
-        } else if size > SMALL as u64 {
-            return io::copy(from, to).map(drop);
         }
-        buffer.resize(SMALL, 0);
-        loop {
-            let read = from.read(buffer)?;
-            to.write_all(buffer.get(..read).unwrap_or_default())?;
-            // One call less for each of many files; should it have grown, its stamp says so.
-            if read == 0 || read as u64 == size {
-                return Ok(());
-            }
-        }
+        self.holes.copy(from, to, size, buffer, &self.budget)
     }
 
     #[cfg(target_os = "linux")]

@@ -7,15 +7,16 @@
 use super::copy::{Copied, Copier, close, fill, split};
 use super::lists::{Summary, list_names, print, read_list, write_lists};
 use super::{UNFINISHED, Workspace};
-use crate::confine::{ConfinedDir, Kind, Leaf, TICK, TreeWalk};
+use crate::confine::{ConfinedDir, Found, Kind, Leaf, TICK, TreeWalk};
 use crate::error::StorageError;
 use crate::manifest::Entry;
+use crate::sparse::CopyLimits;
 use althing_protocol::AnswerLabel;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// What was kept.
@@ -78,33 +79,50 @@ impl Workspace {
     fn keep_in(&self, label: AnswerLabel) -> io::Result<Kept> {
         let snapshots = ConfinedDir::open(&self.snapshots())?;
         let name = OsString::from(label.to_string());
-        let path = self.kept_dir(label);
         if snapshots.look(&name)?.is_some() {
+            let path = self.kept_dir(label);
             return Ok(Kept { path, copied: 0, shared: 0, left_out: Vec::new() });
         }
         let temporary = OsString::from(format!("{UNFINISHED}{label}"));
         snapshots.remove_tree(&temporary)?;
-        let target = snapshots.make_dir(&temporary, 0o700)?;
+        let kept = self.keep_as(label, &snapshots, &temporary, &name);
+        if kept.is_err() {
+            // What was refused, or filled the disk, must not stay behind.
+            let _ = snapshots.remove_tree(&temporary);
+        }
+        kept
+    }
+
+    /// Prepares a snapshot under a temporary name and gives it its own when it is whole.
+    fn keep_as(
+        &self,
+        label: AnswerLabel,
+        snapshots: &ConfinedDir,
+        temporary: &OsStr,
+        name: &OsStr,
+    ) -> io::Result<Kept> {
+        let path = self.kept_dir(label);
+        let target = snapshots.make_dir(temporary, 0o700)?;
         // The file system's own time: what changed at this moment or later may change again and look the same.
         let started = target.itself()?.stamp.ctime;
         let source = ConfinedDir::open(&self.path)?;
         let mut left_out = Vec::new();
-        let leaves = sort_out(walk(&source)?, &mut left_out);
-        let before = newest_before(&snapshots, label);
+        let leaves = sort_out(walk(&source, self.limits)?, &mut left_out);
+        let before = newest_before(snapshots, label);
         if let Some(before) = &before
             && left_out.is_empty()
             && before.summary.print.is_some()
             && before.summary.print == Some(print_of(&leaves))
         {
-            snapshots.remove_tree(&temporary)?;
-            alias(&snapshots, before.label, label)?;
+            snapshots.remove_tree(temporary)?;
+            alias(snapshots, before.label, label)?;
             return Ok(Kept { path, copied: 0, shared: before.summary.files, left_out });
         }
-        let before = before.and_then(|before| before.list(&snapshots));
+        let before = before.and_then(|before| before.list(snapshots));
         let work = Work {
             before: before.as_ref(),
             started,
-            copier: Copier::default(),
+            copier: Copier::within(self.limits),
             copied: AtomicU64::new(0),
             shared: AtomicU64::new(0),
             entries: Mutex::new(Vec::new()),
@@ -119,8 +137,8 @@ impl Workspace {
         entries.extend(
             leaves.iter().filter(|leaf| leaf.found.kind == Kind::Dir).map(|leaf| Entry::of(leaf, false)),
         );
-        write_lists(&snapshots, label, entries)?;
-        snapshots.rename(&temporary, &name)?;
+        write_lists(snapshots, label, entries)?;
+        snapshots.rename(temporary, name)?;
         let left_out = work.left_out.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(Kept { path, copied: work.copied.into_inner(), shared: work.shared.into_inner(), left_out })
     }
@@ -164,8 +182,20 @@ fn alias(snapshots: &ConfinedDir, earlier: AnswerLabel, label: AnswerLabel) -> i
     snapshots.make_link(OsStr::new(&real), OsStr::new(&label.to_string()))
 }
 
-pub(crate) fn walk(root: &ConfinedDir) -> io::Result<Vec<Leaf>> {
-    TreeWalk { skip: &|_, _, _| false, stop: &|| false }.run(root)
+/// Everything below `root`; refused if that is more than may be copied.
+pub(crate) fn walk(root: &ConfinedDir, limits: CopyLimits) -> io::Result<Vec<Leaf>> {
+    let entries = AtomicUsize::new(0);
+    let count = |_: &Path, _: &OsStr, _: &Found| {
+        entries.fetch_add(1, Ordering::Relaxed);
+        false
+    };
+    let stop = || entries.load(Ordering::Relaxed) > limits.entries;
+    let walked = TreeWalk { skip: &count, stop: &stop }.run(root);
+    limits.check(entries.into_inner(), 0)?;
+    let leaves = walked?;
+    let files = leaves.iter().filter(|leaf| leaf.found.kind == Kind::File);
+    limits.check(leaves.len(), files.map(|leaf| leaf.found.stamp.size).fold(0, u64::saturating_add))?;
+    Ok(leaves)
 }
 
 /// Leaves out what cannot be kept.

@@ -15,6 +15,7 @@ use crate::disk::Disk;
 use crate::error::StorageError;
 use crate::files::{Durability, create_dirs};
 use crate::real::RealDisk;
+use crate::sparse::CopyLimits;
 use althing_protocol::AnswerLabel;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -24,6 +25,7 @@ use std::path::{Path, PathBuf};
 pub struct Workspace {
     path: PathBuf,
     run_dir: PathBuf,
+    limits: CopyLimits,
 }
 
 /// Beginnings of names that only unfinished things have.
@@ -36,11 +38,18 @@ fn make(dir: &Path) -> Result<(), StorageError> {
 impl Workspace {
     /// Opens the workspace at `path` of the run in `run_dir`; made (0700) if it is not there.
     pub fn open(run_dir: &Path, path: &Path) -> Result<Self, StorageError> {
-        let workspace = Self { path: path.to_owned(), run_dir: run_dir.to_owned() };
+        let limits = CopyLimits::default();
+        let workspace = Self { path: path.to_owned(), run_dir: run_dir.to_owned(), limits };
         for dir in [path, &workspace.snapshots(), &workspace.view_dir()] {
             make(dir)?;
         }
         Ok(workspace)
+    }
+
+    /// The same with other limits.
+    #[cfg(test)]
+    pub(crate) fn within(self, limits: CopyLimits) -> Self {
+        Self { limits, ..self }
     }
 
     /// Where it is.

@@ -3,7 +3,7 @@
 //! The files are those that were kept, under second names: nothing is copied, and nobody writes to them any more. A view is
 //! prepared aside and put in place by one rename.
 
-use super::copy::{close, fill};
+use super::copy::{Copier, close, fill};
 use super::keep::{real_label, walk};
 use super::{UNFINISHED, Workspace, make};
 use crate::confine::{ConfinedDir, Kind};
@@ -48,10 +48,59 @@ impl Workspace {
             let there = view.look(OsStr::new(name))?.is_some();
             if !(there && was.get(name) == Some(label)) {
                 let source = snapshots.descend(OsStr::new(&label.to_string()))?;
-                place(&views, &view, own, OsStr::new(name), &source)?;
+                self.place(&views, &view, OsStr::new(name), &source)?;
             }
         }
         views.replace(&record, &serde_json::to_vec(&wanted)?, Some(0o600))
+    }
+
+    fn place(
+        &self,
+        views: &ConfinedDir,
+        view: &ConfinedDir,
+        name: &OsStr,
+        source: &ConfinedDir,
+    ) -> io::Result<()> {
+        let mut temporary = OsString::from(UNFINISHED);
+        temporary.push(self.view_dir().file_name().unwrap_or_default());
+        views.remove_tree(&temporary)?;
+        let placed = self.place_as(views, view, &temporary, name, source);
+        if placed.is_err() {
+            let _ = views.remove_tree(&temporary);
+        }
+        placed
+    }
+
+    /// Prepares a view under a temporary name and puts it in place when it is whole.
+    fn place_as(
+        &self,
+        views: &ConfinedDir,
+        view: &ConfinedDir,
+        temporary: &OsStr,
+        name: &OsStr,
+        source: &ConfinedDir,
+    ) -> io::Result<()> {
+        let target = views.make_dir(temporary, 0o700)?;
+        let leaves = walk(source, self.limits)?;
+        // For files that cannot have a further name: they have too many, or the file system knows none.
+        let copier = Copier::within(self.limits);
+        fill(source, &target, &leaves, &|leaf, name, from, to, buffer| match leaf.found.kind {
+            Kind::Link => to.make_link(&from.link_text(name)?, name),
+            Kind::File => {
+                from.hard_link(name, to, name).or_else(|_| copier.copy(from, name, to, buffer).map(drop))
+            }
+            Kind::Dir | Kind::Special => Ok(()),
+        })?;
+        close(&target, &leaves)?;
+        if view.look(name)?.is_some() {
+            // A directory can only be moved by who may write to it.
+            view.descend(name)?.set_mode(0o700)?;
+            exchange(views, temporary, view, name)?;
+            views.remove_tree(temporary)?;
+        } else {
+            rustix::fs::renameat(views, temporary, view, name)?;
+        }
+        target.set_mode(0o500)
     }
 }
 
@@ -65,40 +114,6 @@ fn read_shown(views: &ConfinedDir, record: &OsStr) -> BTreeMap<String, AnswerLab
     let mut text = String::new();
     let read = views.open_file(record).and_then(|(mut file, _)| file.read_to_string(&mut text));
     read.ok().and_then(|_| serde_json::from_str(&text).ok()).unwrap_or_default()
-}
-
-fn place(
-    views: &ConfinedDir,
-    view: &ConfinedDir,
-    own: &OsStr,
-    name: &OsStr,
-    source: &ConfinedDir,
-) -> io::Result<()> {
-    let mut temporary = OsString::from(UNFINISHED);
-    temporary.push(own);
-    views.remove_tree(&temporary)?;
-    let target = views.make_dir(&temporary, 0o700)?;
-    let leaves = walk(source)?;
-    fill(source, &target, &leaves, &|leaf, name, from, to, _| match leaf.found.kind {
-        Kind::Link => to.make_link(&from.link_text(name)?, name),
-        Kind::File => from.hard_link(name, to, name).or_else(|_| copy(from, name, to)),
-        Kind::Dir | Kind::Special => Ok(()),
-    })?;
-    close(&target, &leaves)?;
-    if view.look(name)?.is_some() {
-        // A directory can only be moved by who may write to it.
-        view.descend(name)?.set_mode(0o700)?;
-        exchange(views, &temporary, view, name)?;
-        views.remove_tree(&temporary)?;
-    } else {
-        rustix::fs::renameat(views, &temporary, view, name)?;
-    }
-    target.set_mode(0o500)
-}
-
-/// Where a file cannot have a further name (too many, or the file system has none).
-fn copy(from: &ConfinedDir, name: &OsStr, to: &ConfinedDir) -> io::Result<()> {
-    super::Copier::default().copy(from, name, to, &mut Vec::new()).map(drop)
 }
 
 fn exchange(a: &ConfinedDir, from: &OsStr, b: &ConfinedDir, to: &OsStr) -> io::Result<()> {

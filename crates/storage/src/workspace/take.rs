@@ -1,7 +1,7 @@
 //! Puts what another agent made into a workspace: copied, so that neither sees what the other does with it afterwards.
 
 use super::Workspace;
-use super::copy::{Copier, fill};
+use super::copy::{Copier, fill, split};
 use super::keep::{sort_out, walk};
 use crate::confine::{ConfinedDir, Kind};
 use crate::error::StorageError;
@@ -17,23 +17,27 @@ impl Workspace {
 
     fn take_in(&self, from: &Path, name: &Path) -> io::Result<()> {
         let source = ConfinedDir::open(from)?;
+        let leaves = sort_out(walk(&source, self.limits)?, &mut Vec::new());
         let mut target = ConfinedDir::open(&self.path)?;
-        let mut parts = name.iter().peekable();
-        while let Some(part) = parts.next() {
-            if parts.peek().is_none() {
-                target.remove_tree(part)?;
-            }
+        let (above, last) = split(name);
+        for part in above {
             if target.look(part)?.is_none() {
                 target.make_dir(part, 0o700)?;
             }
             target = target.descend(part)?;
         }
-        let leaves = sort_out(walk(&source)?, &mut Vec::new());
-        let copier = Copier::default();
-        fill(&source, &target, &leaves, &|leaf, name, from, to, buffer| match leaf.found.kind {
+        target.remove_tree(last)?;
+        let copier = Copier::within(self.limits);
+        let into = target.make_dir(last, 0o700)?;
+        let taken = fill(&source, &into, &leaves, &|leaf, name, from, to, buffer| match leaf.found.kind {
             Kind::Link => to.make_link(&from.link_text(name)?, name),
             Kind::File => copier.copy(from, name, to, buffer).map(drop),
             Kind::Dir | Kind::Special => Ok(()),
-        })
+        });
+        if taken.is_err() {
+            // Half of another agent's work would pass for all of it.
+            let _ = target.remove_tree(last);
+        }
+        taken
     }
 }

@@ -1,0 +1,238 @@
+//! Copies and digests files without writing or reading their holes, and limits how much one copy may hold.
+//!
+//! A file of 4 TiB that holds nothing costs its agent nothing. It must cost us nothing either: no disk space, no memory,
+//! no time.
+
+use crate::confine::Found;
+use crate::manifest::hex;
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How much one copy of a directory may hold. No honest run meets these limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CopyLimits {
+    /// Bytes that have to be read and written.
+    pub data: u64,
+    /// Sizes of all files together, holes included.
+    pub size: u64,
+    /// Files, directories and links.
+    pub entries: usize,
+}
+
+impl Default for CopyLimits {
+    fn default() -> Self {
+        Self { data: 32 << 30, size: 8 << 40, entries: 2_000_000 }
+    }
+}
+
+/// Up to this size a file is read and written in one go; beyond, hole by hole.
+const SMALL: u64 = 256 << 10;
+/// Up to this size a digest is the plain SHA-256 of the file; beyond, holes are skipped.
+const PLAIN_DIGEST: u64 = 1 << 30;
+/// The unit in which the digest of a large file skips zeros.
+const BLOCK: u64 = 64 << 10;
+/// How long a hole is made to see whether holes take space in a file system.
+const PROBE: u64 = 1 << 20;
+
+fn too_much(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::FileTooLarge, what)
+}
+
+/// A number of bytes for people.
+fn size_text(bytes: u64) -> String {
+    let units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let (mut bytes, mut unit) = (bytes, 0);
+    while bytes >= 1 << 10 && unit + 1 < units.len() {
+        bytes >>= 10;
+        unit += 1;
+    }
+    format!("{bytes} {}", units.get(unit).unwrap_or(&""))
+}
+
+impl CopyLimits {
+    /// Refuses what is too much by the sizes of its files.
+    pub(crate) fn check(&self, entries: usize, size: u64) -> io::Result<()> {
+        if entries > self.entries {
+            return Err(too_much(format!("there are more than {} files and directories", self.entries)));
+        }
+        if size > self.size {
+            let (is, most) = (size_text(size), size_text(self.size));
+            return Err(too_much(format!("the files have {is} in all, of which at most {most} are copied")));
+        }
+        Ok(())
+    }
+}
+
+/// How much data a copy may still read and write. Shared by the threads that copy one directory.
+#[derive(Debug)]
+pub(crate) struct Budget {
+    left: AtomicU64,
+    most: u64,
+}
+
+impl Budget {
+    pub(crate) fn new(limits: CopyLimits) -> Self {
+        Self { left: AtomicU64::new(limits.data), most: limits.data }
+    }
+
+    fn spend(&self, bytes: u64) -> io::Result<()> {
+        let spent =
+            self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
+        let refused = |_| too_much(format!("the files hold more than {} of data", size_text(self.most)));
+        spent.map(drop).map_err(refused)
+    }
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::new(CopyLimits::default())
+    }
+}
+
+/// How the holes of a file are found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Holes {
+    /// The file system is asked.
+    #[default]
+    Asked,
+    /// As on a file system that does not know: everything counts as data.
+    #[cfg(test)]
+    Unknown,
+}
+
+impl Holes {
+    /// The next part of a file that holds data, from `at` on, as (start, end); None if only a hole follows.
+    fn next_data(self, file: &File, at: u64, size: u64) -> io::Result<Option<(u64, u64)>> {
+        if at >= size {
+            return Ok(None);
+        }
+        let start = match self.seek(file, SeekFrom::Data(at)) {
+            Ok(start) => start.max(at),
+            Err(Errno::NXIO) => return Ok(None),
+            Err(error) if is_unknown(error) => at,
+            Err(error) => return Err(error.into()),
+        };
+        let end = match self.seek(file, SeekFrom::Hole(start)) {
+            Ok(end) if end > start => end.min(size),
+            Ok(_) | Err(_) => size,
+        };
+        Ok((start < end).then_some((start, end)))
+    }
+
+    fn seek(self, file: &File, to: SeekFrom) -> rustix::io::Result<u64> {
+        match self {
+            Self::Asked => rustix::fs::seek(file, to),
+            #[cfg(test)]
+            Self::Unknown => Err(Errno::INVAL),
+        }
+    }
+
+    /// Copies the content of a file of this size into an empty one.
+    pub(crate) fn copy(
+        self,
+        from: &mut File,
+        to: &mut File,
+        size: u64,
+        buffer: &mut Vec<u8>,
+        budget: &Budget,
+    ) -> io::Result<()> {
+        if size <= SMALL {
+            return copy_small(from, to, size, buffer, budget);
+        }
+        let mut part = self.next_data(from, 0, size)?;
+        let holes_cost = part != Some((0, size)) && !holes_are_free(to)?;
+        let mut copied_to = 0;
+        while let Some((start, end)) = part {
+            budget.spend(end - start)?;
+            if holes_cost {
+                budget.spend(start - copied_to)?;
+            }
+            from.seek(io::SeekFrom::Start(start))?;
+            to.seek(io::SeekFrom::Start(start))?;
+            io::copy(&mut (&*from).take(end - start), to)?;
+            copied_to = end;
+            part = self.next_data(from, end, size)?;
+        }
+        if holes_cost {
+            budget.spend(size - copied_to)?;
+        }
+        to.set_len(size)
+    }
+}
+
+fn is_unknown(error: Errno) -> bool {
+    [Errno::INVAL, Errno::OPNOTSUPP, Errno::NOSYS, Errno::NOTTY].contains(&error)
+}
+
+fn copy_small(
+    from: &mut File,
+    to: &mut File,
+    size: u64,
+    buffer: &mut Vec<u8>,
+    budget: &Budget,
+) -> io::Result<()> {
+    buffer.resize(SMALL as usize, 0);
+    let mut copied = 0;
+    loop {
+        let read = from.read(buffer)?;
+        budget.spend(read as u64)?;
+        to.write_all(buffer.get(..read).unwrap_or_default())?;
+        copied += read as u64;
+        // One call less for each of many files; should it have grown, its stamp says so. A file of size 0 may be long all
+        // the same, as in /proc.
+        if read == 0 || (size > 0 && copied >= size) {
+            return Ok(());
+        }
+    }
+}
+
+/// Whether holes in an empty file take no space.
+fn holes_are_free(file: &File) -> io::Result<bool> {
+    file.set_len(PROBE)?;
+    let blocks = rustix::fs::fstat(file)?.st_blocks;
+    file.set_len(0)?;
+    Ok(u64::try_from(blocks).unwrap_or(u64::MAX).saturating_mul(512) < PROBE)
+}
+
+/// What tells one content from another. Of a large file, zeros are skipped wherever they are, so that a copy with other
+/// holes has the same digest; of one with more data than is ever copied, only size, times and number are told.
+pub(crate) fn digest(file: &mut File) -> io::Result<String> {
+    let stat = rustix::fs::fstat(&*file)?;
+    let size = stat.st_size.cast_unsigned();
+    let mut buffer = vec![0; BLOCK as usize];
+    let mut hash = Sha256::new();
+    if size <= PLAIN_DIGEST {
+        loop {
+            match file.read(&mut buffer)? {
+                0 => return Ok(hex(&hash.finalize())),
+                n => hash.update(buffer.get(..n).unwrap_or_default()),
+            }
+        }
+    }
+    hash.update(size.to_le_bytes());
+    let (mut at, mut data) = (0, 0);
+    while let Some((start, end)) = Holes::Asked.next_data(file, at, size)? {
+        data += end - start;
+        if data > CopyLimits::default().data {
+            let stamp = Found::from_stat(&stat).stamp;
+            return Ok(format!("stamp-{}-{}-{}-{}", stamp.size, stamp.mtime, stamp.ctime, stamp.ino));
+        }
+        // Whole blocks at fixed places, however the holes lie.
+        at = at.max(start / BLOCK * BLOCK);
+        while at < end {
+            file.seek(io::SeekFrom::Start(at))?;
+            buffer.clear();
+            (&*file).take(BLOCK).read_to_end(&mut buffer)?;
+            if buffer.iter().any(|byte| *byte != 0) {
+                hash.update(at.to_le_bytes());
+                hash.update(&buffer);
+            }
+            at += BLOCK;
+        }
+    }
+    Ok(format!("blocks-{}", hex(&hash.finalize())))
+}

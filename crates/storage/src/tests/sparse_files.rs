@@ -1,0 +1,241 @@
+//! Files with huge holes cost neither space, nor memory, nor time, wherever they are copied; what is too much is refused.
+
+use super::places::{Setting, call};
+use super::yard::{Temp, temp, tree, write};
+use crate::sparse::{CopyLimits, digest};
+use crate::workspace::Copier;
+use crate::{ConfinedDir, Content, ProjectWorkspace, Workspace, review, undo};
+use althing_protocol::AnswerLabel;
+use serde_json::json;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const TIB: u64 = 1 << 40;
+/// Far more than a copy without holes takes, far less than one with them.
+const QUICK: Duration = Duration::from_secs(20);
+
+/// A file of this size that holds these pieces and is a hole everywhere else.
+fn sparse(path: &Path, size: u64, pieces: &[(u64, &str)]) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let file = File::create(path).unwrap();
+    file.set_len(size).unwrap();
+    for (at, text) in pieces {
+        file.write_all_at(text.as_bytes(), *at).unwrap();
+    }
+}
+
+fn piece(path: &Path, at: u64, len: usize) -> String {
+    let mut bytes = vec![0; len];
+    File::open(path).unwrap().read_exact_at(&mut bytes, at).unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+/// How much space a tree takes on the disk.
+fn space(dir: &Path) -> u64 {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let one = |path: std::path::PathBuf| {
+        let data = fs::symlink_metadata(&path).unwrap();
+        data.blocks() * 512 + if data.is_dir() { space(&path) } else { 0 }
+    };
+    entries.map(one).sum()
+}
+
+#[track_caller]
+fn quickly<T>(work: impl FnOnce() -> T) -> T {
+    let began = Instant::now();
+    let done = work();
+    assert!(began.elapsed() < QUICK, "it took {:?}", began.elapsed());
+    done
+}
+
+#[track_caller]
+fn is_copy(copy: &Path, size: u64, pieces: &[(u64, &str)]) {
+    let data = fs::metadata(copy).unwrap();
+    assert_eq!(data.len(), size, "{}", copy.display());
+    assert!(data.blocks() * 512 < 1 << 20, "{} takes {} blocks", copy.display(), data.blocks());
+    for (at, text) in pieces {
+        assert_eq!(piece(copy, *at, text.len()), *text, "{} at {at}", copy.display());
+    }
+}
+
+fn label(agent: u32, nth: u32) -> AnswerLabel {
+    AnswerLabel { agent, nth }
+}
+
+fn workspace(dir: &Temp, name: &str) -> Workspace {
+    let run = dir.path().join("run");
+    Workspace::open(&run, &run.join("workspaces").join(name)).unwrap()
+}
+
+#[test]
+fn a_hole_of_four_tebibytes_is_kept_shown_and_taken_as_a_hole() {
+    let pieces = [(0, "head"), (3 * TIB + 5, "in the middle"), (4 * TIB - 3, "end")];
+    let dir = temp();
+    let (one, two) = (workspace(&dir, "one"), workspace(&dir, "two"));
+    sparse(&one.path().join("deep/big"), 4 * TIB, &pieces);
+    sparse(&one.path().join("nothing"), TIB, &[]);
+    write(&one.path().join("small.txt"), "small");
+    quickly(|| {
+        let kept = one.keep(label(1, 1)).unwrap();
+        assert_eq!(kept.copied, 3);
+        is_copy(&kept.path.join("deep/big"), 4 * TIB, &pieces);
+        is_copy(&kept.path.join("nothing"), TIB, &[]);
+        two.show(&[label(1, 1)]).unwrap();
+        is_copy(&two.view_of(1).join("deep/big"), 4 * TIB, &pieces);
+        two.take(one.path(), Path::new("taken/here")).unwrap();
+        is_copy(&two.path().join("taken/here/deep/big"), 4 * TIB, &pieces);
+        assert_eq!(fs::read_to_string(two.path().join("taken/here/small.txt")).unwrap(), "small");
+    });
+    assert!(space(dir.path()) < 2 << 20, "{} bytes on the disk", space(dir.path()));
+}
+
+#[tokio::test]
+async fn a_hole_of_four_tebibytes_in_a_context_path_is_remembered_reviewed_and_put_back_as_a_hole() {
+    let pieces = [(TIB, "mine")];
+    let setting = Setting::writable();
+    let (old, new) = (setting.base.join("project/old.img"), setting.base.join("project/new.img"));
+    sparse(&old, 4 * TIB, &pieces);
+    let began = Instant::now();
+    let place = setting.place(0);
+    place.open_context().await.unwrap();
+    let deleted = call(&place, "delete_file", json!({"path": old.to_str().unwrap()})).await;
+    assert!(!deleted.is_error, "{}", deleted.content);
+    sparse(&new, 4 * TIB, &[(7, "theirs")]);
+    assert_eq!(place.close_context().await.unwrap().len(), 2);
+    let reviewed: Vec<_> = review(&setting.run).unwrap().into_iter().map(|r| (r.before, r.now)).collect();
+    let opaque = || Content::Opaque { bytes: 4 * TIB };
+    assert_eq!(reviewed, [(Content::Absent, opaque()), (opaque(), Content::Absent)]);
+    let report = undo(&setting.run).unwrap();
+    assert_eq!((report.restored.len(), report.removed.len()), (1, 1));
+    is_copy(&old, 4 * TIB, &pieces);
+    assert!(!new.exists());
+    assert!(began.elapsed() < QUICK, "it took {:?}", began.elapsed());
+    assert!(space(&setting.base) < 2 << 20);
+}
+
+#[tokio::test]
+async fn a_huge_file_that_somebody_changed_after_the_run_is_not_undone() {
+    let setting = Setting::writable();
+    let place = setting.place(0);
+    place.open_context().await.unwrap();
+    let new = setting.base.join("project/new.img");
+    sparse(&new, 4 * TIB, &[(7, "by the run")]);
+    place.close_context().await.unwrap();
+    File::options().write(true).open(&new).unwrap().write_all_at(b"by a person", 2 * TIB).unwrap();
+    assert!(undo(&setting.run).unwrap_err().to_string().contains("new.img"));
+    assert_eq!(piece(&new, 2 * TIB, 11), "by a person");
+}
+
+#[test]
+fn deliverables_keep_their_holes_and_are_left_out_beyond_the_limit() {
+    let (dir, run) = (temp(), temp());
+    let project = ProjectWorkspace::open(dir.path()).unwrap();
+    let size = 3 << 30;
+    sparse(&run.path().join("deliverables/image"), size, &[(1 << 30, "data")]);
+    sparse(&run.path().join("deliverables/too-large"), 4 * TIB, &[]);
+    let delivered = quickly(|| project.deliver(run.path(), "s.r1").unwrap());
+    assert_eq!(delivered.brought, ["image"]);
+    assert_eq!(delivered.left_out, [("too-large".to_owned(), "there is too much".to_owned())]);
+    is_copy(&project.deliverables_dir().join("image"), size, &[(1 << 30, "data")]);
+    let again = quickly(|| project.deliver(run.path(), "s.r2").unwrap());
+    assert_eq!((again.brought.len(), again.beside.len()), (0, 0), "it is there already");
+}
+
+/// What is left in a directory.
+fn names(dir: &Path) -> Vec<String> {
+    fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+type Bomb<'b> = (&'b dyn Fn(&Path), &'b str);
+
+#[test]
+fn more_than_the_limits_is_refused_with_the_reason_and_leaves_nothing_behind() {
+    let limits = CopyLimits { data: 1 << 20, size: 8 * TIB, entries: 20 };
+    let size = |dir: &Path| {
+        sparse(&dir.join("a"), 5 * TIB, &[]);
+        sparse(&dir.join("b"), 5 * TIB, &[]);
+    };
+    let data = |dir: &Path| (0..3).for_each(|n| write(&dir.join(format!("{n}")), &"x".repeat(500_000)));
+    let entries = |dir: &Path| (0..30).for_each(|n| write(&dir.join(format!("{n}/file")), "x"));
+    let bombs: [Bomb<'_>; 3] = [
+        (&size, "the files have 10 TiB in all, of which at most 8 TiB are copied"),
+        (&data, "the files hold more than 1 MiB of data"),
+        (&entries, "there are more than 20 files and directories"),
+    ];
+    for (bomb, why) in bombs {
+        let dir = temp();
+        let (one, two) = (workspace(&dir, "one").within(limits), workspace(&dir, "two").within(limits));
+        bomb(&one.path().join("bomb"));
+        let refused = quickly(|| one.keep(label(1, 1))).unwrap_err().to_string();
+        assert!(refused.ends_with(why), "{refused}");
+        assert_eq!(names(&dir.path().join("run/snapshots")), Vec::<String>::new());
+        let refused = quickly(|| two.take(&one.path().join("bomb"), Path::new("taken"))).unwrap_err();
+        assert!(refused.to_string().ends_with(why), "{refused}");
+        assert_eq!(names(two.path()), Vec::<String>::new());
+        // Nobody else is disturbed, and the agent itself can go on.
+        two.show(&[label(1, 1)]).unwrap();
+        fs::remove_dir_all(one.path().join("bomb")).unwrap();
+        write(&one.path().join("fine.txt"), "fine");
+        assert_eq!(tree(&one.keep(label(1, 2)).unwrap().path).len(), 1);
+    }
+}
+
+#[test]
+fn where_holes_cannot_be_found_a_copy_is_written_out_up_to_the_limit() {
+    let dir = temp();
+    let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+    sparse(&from.join("huge"), 4 * TIB, &[(TIB, "x")]);
+    sparse(&from.join("fine"), 700_000, &[(600_000, "data")]);
+    fs::create_dir(&to).unwrap();
+    let (source, target) = (ConfinedDir::open(&from).unwrap(), ConfinedDir::open(&to).unwrap());
+    let limits = CopyLimits { data: 1 << 20, ..CopyLimits::default() };
+    let copier = Copier::without_holes(limits);
+    let copy = |name: &str| copier.copy(&source, OsStr::new(name), &target, &mut Vec::new()).map(drop);
+    let refused = quickly(|| copy("huge")).unwrap_err();
+    assert_eq!(refused.to_string(), "the files hold more than 1 MiB of data");
+    assert_eq!(names(&to), Vec::<String>::new());
+    copy("fine").unwrap();
+    assert_eq!(fs::read(to.join("fine")).unwrap(), fs::read(from.join("fine")).unwrap());
+    copy("huge").unwrap_err();
+}
+
+#[test]
+fn a_digest_depends_on_the_content_and_not_on_where_the_holes_are() {
+    let dir = temp();
+    let of = |name: &str, size: u64, pieces: &[(u64, &str)]| {
+        sparse(&dir.path().join(name), size, pieces);
+        digest(&mut File::open(dir.path().join(name)).unwrap()).unwrap()
+    };
+    let size = 2 << 30;
+    let zeros = "\0".repeat(300_000);
+    let plain = of("plain", size, &[(1_000_000, "data"), (size - 2, "zz")]);
+    let filled = of("filled", size, &[(0, &zeros), (1_000_000, "data"), (1 << 30, &zeros), (size - 2, "zz")]);
+    assert_eq!(plain, filled);
+    for other in [
+        of("moved", size, &[(1_000_001, "data"), (size - 2, "zz")]),
+        of("longer", size + 1, &[(1_000_000, "data"), (size - 2, "zz")]),
+        of("else", size, &[(1_000_000, "date"), (size - 2, "zz")]),
+        of("empty", size, &[]),
+    ] {
+        assert_ne!(plain, other);
+    }
+    // Small files have the digest that they always had.
+    let sha = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    assert_eq!(of("small", 3, &[(0, "abc")]), sha);
+}
+
+#[tokio::test]
+async fn reading_and_searching_a_file_with_a_huge_hole_ends_soon() {
+    let setting = Setting::writable();
+    let place = setting.place(0);
+    let text = "a line\n".repeat(3000);
+    sparse(&Path::new(place.path()).join("big.txt"), 4 * TIB, &[(0, &text), (4 * TIB - 9, "\na needle")]);
+    let began = Instant::now();
+    let read = call(&place, "read_file", json!({"path": "big.txt", "offset": 2999})).await;
+    assert!(read.is_error && read.content.contains("the limit is"), "{}", read.content);
+    call(&place, "search", json!({"pattern": "needle"})).await;
+    assert!(began.elapsed() < QUICK, "it took {:?}", began.elapsed());
+}
