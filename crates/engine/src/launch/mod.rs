@@ -90,7 +90,9 @@ pub fn resolve_launch(
     let may_read = may_read.cloned().collect();
     // Who is to work on paths must be able to look at them.
     if !context_paths.is_empty() {
-        members.iter_mut().for_each(|member| member.hands = true);
+        for member in &mut members {
+            member.hands = true;
+        }
     }
     let spec = RunSpec {
         task: settled.task.clone(),

@@ -233,6 +233,23 @@ impl App {
         }
     }
 
+    /// A key while the search of a run is typed.
+    fn search_key(&mut self, key: KeyEvent) {
+        let Some(Screen::Run(screen)) = self.screens.last_mut() else { return };
+        match key.code {
+            KeyCode::Char(c) => screen.search.get_or_insert_default().push(c),
+            KeyCode::Backspace => {
+                screen.search.get_or_insert_default().pop();
+            }
+            KeyCode::Enter => {
+                screen.typing = false;
+                self.find_moment(1);
+            }
+            KeyCode::Esc => (screen.typing, screen.search) = (false, None),
+            _ => {}
+        }
+    }
+
     pub(crate) fn run_screen_key(&mut self, key: KeyEvent) {
         let (page, split) = (self.page(), self.is_split());
         let Some(Screen::Run(screen)) = self.screens.last_mut() else { return };
@@ -240,19 +257,7 @@ impl App {
         let tabs = run.agents.len() + usize::from(run.result.is_some());
         let moments = run.agents.get(screen.tab).map_or(0, |agent| agent.timeline.len());
         if screen.typing {
-            match key.code {
-                KeyCode::Char(c) => screen.search.get_or_insert_default().push(c),
-                KeyCode::Backspace => {
-                    screen.search.get_or_insert_default().pop();
-                }
-                KeyCode::Enter => {
-                    screen.typing = false;
-                    self.find_moment(1);
-                }
-                KeyCode::Esc => (screen.typing, screen.search) = (false, None),
-                _ => {}
-            }
-            return;
+            return self.search_key(key);
         }
         let id = screen.id.clone();
         let tab = screen.tab;

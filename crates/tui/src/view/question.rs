@@ -274,6 +274,39 @@ fn plan_question(
     }
 }
 
+/// A button: its word, the key as it is shown, and the key.
+type Button = (&'static str, &'static str, char);
+
+/// What is asked before a deed that cannot be taken back: title, text, buttons.
+fn confirmation(app: &App, deed: &Deed) -> (&'static str, &'static str, [Button; 2]) {
+    match deed {
+        Deed::Cancel(task) if app.model.runs.contains_key(task) => (
+            "Stop this run?",
+            "What its agents have so far is kept.",
+            [("Keep it", "esc", '\x1b'), ("Stop it", "y", 'y')],
+        ),
+        Deed::Cancel(_) => (
+            "Stop this task?",
+            "Its program is ended; what it said so far is kept.",
+            [("Keep it", "esc", '\x1b'), ("Stop it", "y", 'y')],
+        ),
+        Deed::Undo(_) => (
+            "Undo what this run wrote?",
+            "The files that it changed are put back as they were before it.",
+            [("Leave them", "esc", '\x1b'), ("Put them back", "y", 'y')],
+        ),
+    }
+}
+
+/// Draws a box with a text and buttons.
+fn choose(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, title: &str, text: &str, choices: &[Button]) {
+    let width = usize::from(area.width.saturating_sub(6).min(92));
+    let lines = line::wrap_text(Tone::Plain, text, width);
+    let inside = boxed(canvas, area, title, lines.len() + 2);
+    put_lines(canvas, inside, &lines);
+    buttons(app, canvas, inside, inside.bottom().saturating_sub(1), choices);
+}
+
 /// Draws a small question.
 pub fn draw_small(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
     let width = usize::from(area.width.saturating_sub(6).min(92));
@@ -284,45 +317,18 @@ pub fn draw_small(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Mo
                 micro_money(*spent),
                 micro_money(*budget)
             );
-            let lines = line::wrap_text(Tone::Plain, &text, width);
-            let inside = boxed(canvas, area, "The budget is used up", lines.len() + 2);
-            put_lines(canvas, inside, &lines);
-            let bottom = inside.bottom().saturating_sub(1);
-            buttons(app, canvas, inside, bottom, &[("Approve", "⏎", '\n'), ("Cancel", "esc", '\x1b')]);
+            let choices = [("Approve", "⏎", '\n'), ("Cancel", "esc", '\x1b')];
+            choose(app, canvas, area, "The budget is used up", &text, &choices);
         }
         Modal::Confirm(deed) => {
-            let (title, text, choices) = match deed {
-                Deed::Cancel(task) if app.model.runs.contains_key(task) => (
-                    "Stop this run?",
-                    "What its agents have so far is kept.",
-                    [("Keep it", "esc", '\x1b'), ("Stop it", "y", 'y')],
-                ),
-                Deed::Cancel(_) => (
-                    "Stop this task?",
-                    "Its program is ended; what it said so far is kept.",
-                    [("Keep it", "esc", '\x1b'), ("Stop it", "y", 'y')],
-                ),
-                Deed::Undo(_) => (
-                    "Undo what this run wrote?",
-                    "The files that it changed are put back as they were before it.",
-                    [("Leave them", "esc", '\x1b'), ("Put them back", "y", 'y')],
-                ),
-            };
-            let lines = line::wrap_text(Tone::Plain, text, width);
-            let inside = boxed(canvas, area, title, lines.len() + 2);
-            put_lines(canvas, inside, &lines);
-            let bottom = inside.bottom().saturating_sub(1);
-            buttons(app, canvas, inside, bottom, &choices);
+            let (title, text, choices) = confirmation(app, deed);
+            choose(app, canvas, area, title, text, &choices);
         }
         Modal::Interrupted { task, .. } => {
             let name = task.as_ref().and_then(|id| app.model.task(id)).map_or("A task", |task| &task.name);
             let text = format!("{name} was cut off. Start it over, or count it as failed?");
-            let lines = line::wrap_text(Tone::Plain, &text, width);
-            let inside = boxed(canvas, area, "It was interrupted", lines.len() + 2);
-            put_lines(canvas, inside, &lines);
-            let bottom = inside.bottom().saturating_sub(1);
             let choices = [("Start over", "⏎", '\n'), ("Failed", "f", 'f'), ("Later", "esc", '\x1b')];
-            buttons(app, canvas, inside, bottom, &choices);
+            choose(app, canvas, area, "It was interrupted", &text, &choices);
         }
         Modal::Program { ask, task, chosen, .. } => {
             let name = task

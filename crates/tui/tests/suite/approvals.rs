@@ -272,8 +272,11 @@ fn a_refused_answer_opens_the_box_again_as_it_was_left_with_the_reason() {
     assert_eq!(edited(&screen).agents, Some(ids(&["gpt"])));
 }
 
+/// The name of a box, and what opens it.
+type OpenBox = (&'static str, fn(&mut Script));
+
 /// Every box that comes by itself.
-fn boxes() -> [(&'static str, fn(&mut Script)); 3] {
+fn boxes() -> [OpenBox; 3] {
     let budget = |script: &mut Script| {
         let kind = InteractionKind::Budget { spent_micro_usd: 5_040_000, budget_micro_usd: 5_000_000 };
         script.asks(Some("c1"), "i-budget", kind, None);

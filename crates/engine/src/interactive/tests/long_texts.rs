@@ -25,7 +25,7 @@ fn long(name: &str, bytes: usize) -> String {
 
 fn plan(world: &mut World, text: &str) {
     let modes = ModeChoice { planning: Some(true), ..ModeChoice::default() };
-    world.op(Op::SendMessage { text: text.into(), modes });
+    world.op(Op::SendMessage { text: text.into(), modes, grants: Vec::new() });
 }
 
 fn ends_with(world: &mut World, answer: &str) {
