@@ -1,5 +1,5 @@
-//! Who gets a key in a real terminal: the input while somebody types, a box while somebody answers it, and nothing that
-//! cannot be taken back before it was asked about.
+//! Which part of the screen gets a key in a real terminal: the input while a person types, a box while a person answers
+//! it. Stopping a run and undoing its files are confirmed first.
 
 use althing_testkit::process::wait_for_event;
 use althing_testkit::{Althing, Terminal};

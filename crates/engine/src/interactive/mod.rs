@@ -163,8 +163,8 @@ impl InteractiveSession {
         joined(of_message, &self.modes)
     }
 
-    /// The team as it stands for a turn: with the paths that the user granted in the message. They are the user's own
-    /// grants, so nobody is asked about them again.
+    /// The team as it stands for a turn: with the paths that the user granted in the message. The user
+    /// granted them, so no approval is asked for again.
     fn team(&self, turn: &Turn) -> Cow<'_, TeamSpec> {
         let team = &self.spec.team;
         match turn.message.as_ref().map(|message| message.grants.as_slice()) {

@@ -95,7 +95,7 @@ impl InteractiveSession {
         }
     }
 
-    /// What is wrong with the paths that the user granted in the message. It is the user's to mend, so nobody is asked.
+    /// What is wrong with the paths that the user granted in the message. The user has to mend it, so no agent is asked.
     fn wrong_grant(&self, turn: &Turn) -> Option<String> {
         let message = turn.message.as_ref().filter(|message| !message.grants.is_empty())?;
         launch::granted(&self.spec.team, &message.grants).err()

@@ -88,7 +88,7 @@ pub fn resolve_launch(
     let may_write: Vec<String> = may_write.map(|path| path.path.clone()).collect();
     let may_read = context_paths.iter().map(|path| &path.path).filter(|path| !may_write.contains(path));
     let may_read = may_read.cloned().collect();
-    // Who is to work on paths must be able to look at them.
+    // Agents need file tools to work on paths.
     if !context_paths.is_empty() {
         for member in &mut members {
             member.hands = true;

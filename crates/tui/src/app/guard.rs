@@ -1,4 +1,4 @@
-//! Who gets a key while a box is open that came by itself: it may have appeared under the fingers of somebody who types.
+//! Decides whether a key belongs to a box or to the input below it. The box opened by itself, maybe while the user was typing.
 //!
 //! The input keeps what is typed. While it holds text it has the keys: Enter sends the text, and the box waits. While it is
 //! empty the box has Enter, Esc and the arrows at once, and a letter of the box acts when it is typed alone: nothing else
@@ -121,7 +121,7 @@ impl App {
             _ => None,
         };
         let recently = self.now.since(self.typed).0 < keys::TYPING_PAUSE_MS;
-        // Where nothing can be written below, letters are the box's; but not those that were meant for what is below.
+        // Without an input below the box, letters are keys of the box, except right after a key for the screen below.
         if !self.writes() {
             if letter.is_none() || !recently {
                 self.modal_key(key);

@@ -27,7 +27,7 @@ pub fn rows(app: &App, area: Rect) -> u16 {
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let width = usize::from(area.width.saturating_sub(4));
     app.targets.push((area, Target::Input));
-    // What does not get the keys does not look as if it did.
+    // Without the keys the input is not drawn as an input.
     if !app.writes() {
         let key = if app.is_split() { "tab" } else { "esc" };
         let draft = if app.input.is_empty() { "" } else { " · what you wrote is kept" };
