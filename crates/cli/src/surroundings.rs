@@ -1,6 +1,7 @@
 //! What is around the program: environment, `.env` files, directories, terminals. Read once, at the start.
 
 use crate::exit::Failure;
+use althing_config::{is_secret_name, secrets_in_variable};
 use althing_protocol::{Clock, Secret, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -8,8 +9,6 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Endings of the names of variables whose values are never written anywhere.
-const SECRET_NAMES: &[&str] = &["_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_CREDENTIALS", "_PASSPHRASE"];
 /// The name of Althing's directories below the user's own.
 const OURS: &str = "althing";
 
@@ -49,7 +48,7 @@ impl Surroundings {
         };
         // Variables that are set already stay as they are.
         for (name, value) in read_dotenv(&found.cwd.join(".env"))? {
-            if !is_secret(&name) || name.to_uppercase().starts_with("ALTHING_") {
+            if !is_secret_name(&name) || name.to_uppercase().starts_with("ALTHING_") {
                 found.found.entry(name).or_insert(value);
             } else if !found.variables.contains_key(&name) {
                 found.found_keys.insert(name.clone());
@@ -101,13 +100,10 @@ impl Surroundings {
         self.variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
     }
 
-    /// The values of variables that look like secrets by their names.
+    /// What is secret in the variables, those of `.env` here included.
     pub fn secrets(&self) -> Vec<Secret> {
-        self.variables
-            .iter()
-            .filter(|(name, _)| is_secret(name))
-            .map(|(_, value)| Secret::new(value.clone()))
-            .collect()
+        let all = self.variables.iter().chain(&self.found);
+        all.flat_map(|(name, value)| secrets_in_variable(name, value)).collect()
     }
 
     /// Where the user's own configs are.
@@ -132,10 +128,6 @@ impl Surroundings {
             asked.map(Path::to_owned).or_else(|| self.variable("ALTHING_STATE_DIR").map(PathBuf::from));
         self.cwd.join(named.unwrap_or_else(|| PathBuf::from(".althing")))
     }
-}
-
-fn is_secret(name: &str) -> bool {
-    SECRET_NAMES.iter().any(|end| name.to_uppercase().ends_with(end))
 }
 
 /// The variables in a file, if it is there.

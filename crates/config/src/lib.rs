@@ -48,7 +48,7 @@ pub use report::{Loaded, Report};
 #[doc(hidden)]
 pub use schema::schema_in;
 pub use schema::{schema, workflow_schema};
-pub use secrets::redact;
+pub use secrets::{is_secret_name, redact, secrets_in_variable};
 pub use starter::{Found, FoundOllama, FoundProvider, found_programs, found_providers, starter};
 pub use substitute::{WORKSPACE_PLACEHOLDER, fill_variables};
 pub use trust::NeedsTrust;

@@ -3,6 +3,7 @@
 //! Rather mask one value too many than one too few: a name that sounds secret, a text shaped like a provider's key,
 //! a password in an address. A bare `${VARIABLE}` is no secret and stays, for it is what a config should hold.
 
+use althing_protocol::Secret;
 use std::borrow::Cow;
 
 use crate::parse::{self, Parsed};
@@ -42,15 +43,169 @@ const KEY_LENGTH: usize = 20;
 /// How far back, in bytes, the name of a value is looked for in text that could not be parsed.
 const LOOK_BACK: usize = 4096;
 
-/// Whether a key, header or variable of this name holds a secret.
-pub(crate) fn is_secret_name(name: &str) -> bool {
-    let name = name.to_ascii_lowercase().replace('-', "_");
-    name.ends_with("_key")
-        || name.ends_with("apikey")
-        || name.ends_with("token")
-        || name.ends_with("credential")
-        || name.ends_with("cookie")
-        || ["secret", "password", "passwd", "authorization"].iter().any(|word| name.contains(word))
+/// Parts of names that mean a secret wherever they stand.
+const SECRET_PARTS: &[&str] = &[
+    "secret",
+    "password",
+    "passwd",
+    "passphrase",
+    "credential",
+    "apikey",
+    "accesskey",
+    "privatekey",
+    "authorization",
+];
+
+/// Words of names that mean a secret, unless the last word says that it is something about one.
+const SECRET_WORDS: &[&str] = &["key", "token", "pat", "pwd", "pass", "dsn", "cookie", "auth"];
+
+/// Last words of names whose values say where something is.
+const PLACES: &[&str] = &["file", "path", "dir", "directory", "sock", "socket"];
+
+/// Last words of names whose values say something about a secret.
+const ABOUT: &[&str] = &[
+    "type",
+    "kind",
+    "mode",
+    "method",
+    "name",
+    "id",
+    "url",
+    "uri",
+    "host",
+    "port",
+    "endpoint",
+    "limit",
+    "count",
+    "ttl",
+    "timeout",
+    "env",
+    "variable",
+    "length",
+    "size",
+    "algorithm",
+    "enabled",
+    "required",
+    "expiry",
+    "expires",
+];
+
+/// The working directory, in spite of its name.
+const NOT_SECRET: &[&str] = &["pwd"];
+
+/// How certain it is that a name stands for a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Sounds {
+    Harmless,
+    /// A secret word is somewhere in the name: the value decides.
+    Perhaps,
+    Secret,
+}
+
+/// The words of a name, in lower case: `apiKey`, `API_KEY` and `api-key` have the same ones. Numbers at the end do not count.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut before = ' ';
+    for c in name.chars() {
+        let begins = before.is_lowercase() && c.is_uppercase();
+        if let Some(last) = words.last_mut().filter(|_| c.is_alphanumeric() && !begins) {
+            last.extend(c.to_lowercase());
+        } else {
+            words.push(c.to_lowercase().filter(|c| c.is_alphanumeric()).collect());
+        }
+        before = c;
+    }
+    words.retain(|word| !word.is_empty());
+    while words.last().is_some_and(|word| word.chars().all(|c| c.is_ascii_digit())) {
+        words.pop();
+    }
+    words
+}
+
+fn sounds(name: &str) -> Sounds {
+    let words = words(name);
+    let is = |word: &str, list: &[&str]| list.contains(&word);
+    let Some(last) = words.last().filter(|last| !is(last, PLACES)) else { return Sounds::Harmless };
+    let whole = words.concat();
+    if is(&whole, NOT_SECRET) {
+        return Sounds::Harmless;
+    }
+    let means = |word: &str| is(word, SECRET_WORDS) || word.ends_with("token");
+    if SECRET_PARTS.iter().any(|part| whole.contains(part)) || (means(last) && last != "auth") {
+        Sounds::Secret
+    } else if words.iter().any(|word| means(word)) && !is(last, ABOUT) {
+        Sounds::Perhaps
+    } else {
+        Sounds::Harmless
+    }
+}
+
+/// Whether a key, header or variable of this name holds a secret. The one list of such names.
+pub fn is_secret_name(name: &str) -> bool {
+    sounds(name) > Sounds::Harmless
+}
+
+/// Shortest value of a variable whose name only perhaps means a secret, and longest plain word that is none.
+const PERHAPS_BYTES: usize = 8;
+const PLAIN_WORD: usize = 16;
+
+/// What of a variable of the environment is to be masked in everything that is written: its value if its name or its shape
+/// says so, and passwords in addresses whatever its name is.
+pub fn secrets_in_variable(name: &str, value: &str) -> Vec<Secret> {
+    let value = value.trim();
+    let mut found: Vec<String> = passwords(value);
+    let is_plain = || value.len() < PLAIN_WORD && value.bytes().all(|byte| byte.is_ascii_lowercase());
+    let is_path = || ["/", "./", "~/"].iter().any(|start| value.starts_with(start));
+    let whole = match sounds(name) {
+        Sounds::Secret => true,
+        Sounds::Perhaps => value.len() >= PERHAPS_BYTES && !is_plain() && !is_path(),
+        Sounds::Harmless => is_key_like(value),
+    };
+    // Of an address only the password is secret: the rest of it is found in many an honest text.
+    if whole && found.is_empty() {
+        found.push(core(value).to_owned());
+    }
+    found.into_iter().filter(|secret| !secret.is_empty()).map(Secret::new).collect()
+}
+
+/// The passwords in a text's addresses and connection strings, as written and decoded.
+fn passwords(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, _) in text.match_indices("://") {
+        let (before, rest) = (text.get(..at).unwrap_or_default(), text.get(at + 3..).unwrap_or_default());
+        let ends = |c: char| matches!(c, '/' | '?' | '#' | '"' | '\'' | ',' | ';') || c.is_whitespace();
+        let authority = rest.split(ends).next().unwrap_or_default();
+        let Some((user, password)) = authority.rsplit_once('@').and_then(|(user, _)| user.split_once(':'))
+        else {
+            continue;
+        };
+        // `postgres://postgres:postgres@localhost` protects nothing, and masks a word that everybody uses.
+        if password != user && !before.ends_with(password) {
+            found.push(password.to_owned());
+            found.extend(decoded(password).filter(|plain| plain != password));
+        }
+    }
+    for part in text.split([';', ' ', '&']) {
+        if let Some((name, password)) = part.split_once('=')
+            && ["password", "pwd", "passwd"].iter().any(|word| name.trim().eq_ignore_ascii_case(word))
+        {
+            found.push(password.trim_matches(['"', '\'']).to_owned());
+        }
+    }
+    found
+}
+
+/// A percent-encoded text as it was; None if it was no text.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let pair = after.get(..2).and_then(|pair| std::str::from_utf8(pair).ok());
+        let byte = pair.filter(|_| *first == b'%').and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { after.get(2..).unwrap_or_default() } else { after };
+    }
+    String::from_utf8(bytes).ok()
 }
 
 /// A secret that is written out in the text.

@@ -13,6 +13,7 @@ mod checkpoint;
 mod confine;
 mod context;
 mod disk;
+mod encodings;
 mod error;
 mod exclusive;
 mod files;

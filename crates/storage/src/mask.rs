@@ -1,10 +1,12 @@
 //! Takes known secret values out of what is about to be written or shown.
 //!
-//! Works on the text that people and models wrote, in plain and in JSON-escaped form. Must never change the words that
-//! hold an event together (types, ids, statuses, times): a log that cannot be read back is worse than any mask.
+//! Works on every text of an event, in plain, JSON-escaped, base64, hexadecimal and URL-encoded form. Must never change the
+//! words that hold an event together (types, our own ids, statuses, times): a log that cannot be read back is worse than
+//! any mask.
 
+use crate::encodings::encoded;
 use aho_corasick::AhoCorasick;
-use althing_protocol::Event;
+use althing_protocol::{AnswerLabel, Event};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,19 +16,15 @@ use std::fmt::{self, Write};
 const MIN_BYTES: usize = 6;
 pub(crate) const MASK: &str = "[secret]";
 
-/// Fields whose values are our own words or ids, wherever they stand in an event.
-const OUR_WORDS: &[&str] = &[
+/// The mask inside ids and names of tool calls, which providers take only with these characters.
+const NAME_MASK: &str = "secret";
+
+/// Fields whose values Althing makes itself, wherever they stand in the part of an event that is ours: tags, statuses and
+/// the ids of agents, tasks, sessions and interactions. A fact in which one of them is masked would mean something else.
+const OUR_FIELDS: &[&str] = &[
     "type",
     "at",
-    "id",
-    "parent",
     "kind",
-    "agent",
-    "winner",
-    "presenter",
-    "voter",
-    "target",
-    "label",
     "status",
     "op",
     "by",
@@ -34,24 +32,49 @@ const OUR_WORDS: &[&str] = &[
     "outcome",
     "timer",
     "phase",
+    "chat",
     "verdict",
+    "decision",
     "strategy",
     "final_answer_strategy",
+    "answer_novelty",
     "end",
-    "session",
-    "run_id",
-    "call",
-    "decision",
-    "interaction",
     "level",
     "agent_mode",
     "voting_sensitivity",
     "change",
+    "about",
+    "mode",
+    "on_interrupt",
+    "agent",
+    "winner",
+    "presenter",
+    "voter",
+    "target",
+    "parent",
+    "session",
+    "run_id",
+    "interaction",
+    "work",
+    "from",
+    "digest",
     "config_digest",
-    "backend",
-    "model",
-    "name",
 ];
+
+/// Fields that are ours only directly below these: elsewhere models, programs and users name things with them.
+const OUR_FIELDS_BELOW: &[(&str, &[&str])] = &[
+    ("id", &["data", "members", "member", "agents", "plan", "stages"]),
+    ("backend", &["members", "member"]),
+    ("model", &["members", "member"]),
+    ("task", &["", "data", "op"]),
+];
+
+/// Below these fields everything was made by a model, a program or a user.
+const OTHERS: &[&str] =
+    &["tool_calls", "launch", "edited", "options", "tasks", "coordination_overrides", "agent_system_prompts"];
+
+/// Objects whose keys were made by others, too.
+const OTHERS_KEYS: &[&str] = &["coordination_overrides", "agent_system_prompts", "env"];
 
 /// Replaces known secret values by `[secret]`.
 #[derive(Clone, Default)]
@@ -117,11 +140,7 @@ impl Masker {
 
     /// How many bytes at the end of a text may be the beginning of a secret: a stream holds them back until it knows more.
     pub fn unfinished(&self, text: &str) -> usize {
-        let longest = |form: &String| {
-            let begins = |len: &usize| form.get(..*len).is_some_and(|start| text.ends_with(start));
-            (1..form.len().min(text.len() + 1)).rev().find(begins).unwrap_or(0)
-        };
-        self.forms.iter().map(longest).max().unwrap_or(0)
+        self.unfinished_bytes(text.as_bytes())
     }
 
     /// The values in all their forms.
@@ -149,50 +168,118 @@ impl Masker {
         (from..bytes.len()).find(begins).map_or(0, |at| bytes.len() - at)
     }
 
-    /// The event without secrets in its texts. Costs one serialisation, and more only if there is something to mask.
+    /// The event without secrets in any of its texts. Costs one serialisation, and more only if there is something to mask.
     pub fn mask_event(&self, event: Event) -> Event {
         let Some(search) = &self.in_json else { return event };
         let json = event.to_json();
         if !search.is_match(&json) {
             return event;
         }
-        let Ok(mut value) = serde_json::from_str(&json) else { return event };
-        self.mask_value(&mut value, "");
-        // It reads back unless a "secret" is one of our own words; such a value protects nothing.
-        match Event::from_json(&value.to_string()) {
-            Ok(masked) => masked,
-            Err(_) => event,
+        let Ok(value) = serde_json::from_str::<Value>(&json) else { return event };
+        // A value that is also a word of the log's own vocabulary protects nothing, and masked it cannot be read back.
+        for keep_words in [false, true] {
+            let mut value = value.clone();
+            self.mask_value(&mut value, Place { keep_words, ..Place::default() });
+            if let Ok(masked) = Event::from_json(&value.to_string()) {
+                return masked;
+            }
         }
+        event
     }
 
-    fn mask_value(&self, value: &mut Value, field: &str) {
+    fn mask_value(&self, value: &mut Value, place: Place<'_>) {
         match value {
             Value::String(text) => {
-                let ours = OUR_WORDS.contains(&field) || (field == "task" && is_task_id(text));
-                if !ours && let Cow::Owned(masked) = self.mask_text(text) {
-                    *text = masked;
+                if let Cow::Owned(masked) = self.mask_text(text)
+                    && !place.is_ours(text)
+                {
+                    *text = if place.is_tool_name() { masked.replace(MASK, NAME_MASK) } else { masked };
                 }
             }
-            Value::Array(values) => values.iter_mut().for_each(|value| self.mask_value(value, field)),
-            Value::Object(fields) => fields.iter_mut().for_each(|(name, value)| self.mask_value(value, name)),
+            Value::Array(values) => {
+                for value in values.iter_mut() {
+                    self.mask_value(value, place);
+                }
+                if place.field == "tool_calls" {
+                    tell_apart(values);
+                }
+            }
+            Value::Object(fields) => {
+                if OTHERS_KEYS.contains(&place.field) {
+                    let masked = std::mem::take(fields).into_iter();
+                    *fields = masked.map(|(key, value)| (self.mask_text(&key).into_owned(), value)).collect();
+                }
+                for (name, value) in fields.iter_mut() {
+                    self.mask_value(value, place.enter(name));
+                }
+            }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 }
 
-/// `r1`, `r1.a2`: the `task` of an event, unlike the `task` of a run, which is the user's text.
-fn is_task_id(text: &str) -> bool {
-    text.starts_with('r') && text.chars().skip(1).all(|c| c.is_ascii_digit() || c == '.' || c == 'a')
+/// Where in an event a value stands.
+#[derive(Clone, Copy, Default)]
+struct Place<'a> {
+    /// The field above the one that holds the value.
+    parent: &'a str,
+    field: &'a str,
+    /// Whether others made everything here.
+    others: bool,
+    /// Whether words that may be part of the log's vocabulary stay.
+    keep_words: bool,
 }
 
-/// How a value shows up in texts: as it is, and as the JSON that models, tools and servers make of it.
+impl<'a> Place<'a> {
+    fn enter(self, field: &'a str) -> Self {
+        // The tasks of a workflow's stages have ids that are part of tasks' ids; those of a plan have not.
+        let parent = if self.field == "tasks" && self.parent == "stages" { "stages" } else { self.field };
+        let of_stage = field == "tasks" && self.field == "stages";
+        let others = self.others || (OTHERS.contains(&field) && !of_stage);
+        Self { parent, field, others, keep_words: self.keep_words }
+    }
+
+    fn is_ours(self, text: &str) -> bool {
+        let is_word = || text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+        if self.others {
+            return self.keep_words && !self.is_tool_name() && is_word();
+        }
+        let below = OUR_FIELDS_BELOW
+            .iter()
+            .any(|(field, parents)| *field == self.field && parents.contains(&self.parent));
+        below
+            || OUR_FIELDS.contains(&self.field)
+            || (self.field == "label" && text.parse::<AnswerLabel>().is_ok())
+            || (self.keep_words && is_word())
+    }
+
+    fn is_tool_name(self) -> bool {
+        self.field == "call" || (self.parent == "tool_calls" && matches!(self.field, "id" | "name"))
+    }
+}
+
+/// Gives calls whose masked ids are the same different ones: each result must find its call.
+fn tell_apart(calls: &mut [Value]) {
+    let mut seen = BTreeSet::new();
+    for call in calls {
+        let Some(Value::String(id)) = call.get_mut("id") else { continue };
+        let mut number = 1;
+        while id.contains(NAME_MASK) && seen.contains(id.as_str()) {
+            number += 1;
+            *id = format!("{}-{number}", id.trim_end_matches(|c: char| c == '-' || c.is_ascii_digit()));
+        }
+        seen.insert(id.clone());
+    }
+}
+
+/// How a value shows up in texts: as it is, as the JSON that models, tools and servers make of it, and encoded.
 fn forms(value: &str) -> Vec<String> {
     let json = escaped(value);
     let ascii = ascii_only(&json);
     let slashed = [json.replace('/', "\\/"), ascii.replace('/', "\\/")];
     // A terminal ends lines in its own way.
     let in_terminal = value.replace('\n', "\r\n");
-    [value.to_owned(), json, ascii, in_terminal].into_iter().chain(slashed).collect()
+    [value.to_owned(), json, ascii, in_terminal].into_iter().chain(slashed).chain(encoded(value)).collect()
 }
 
 /// A text as it stands between the quotes of a JSON string.

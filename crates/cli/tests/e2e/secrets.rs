@@ -4,11 +4,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use althing_testkit::collector::{Answer, Collector};
-use althing_testkit::{Action, Althing, FakeModel, Output, Recorded, Reply, Script};
+use althing_testkit::{Action, Althing, FakeModel, Output, Parliament, Recorded, Reply, Script, ToolCall};
 use serde_json::{Value, json};
 
 use super::mcp::Client;
-use super::support::{LIMIT, Team, althing, files_below, paths_below, run};
+use super::support::{LIMIT, Scene, Team, althing, files_below, items, paths_below, run};
 
 /// Variables of the environment, each with its canary. The last has characters that JSON escapes.
 const ENVIRONMENT: [(&str, &str); 9] = [
@@ -378,4 +378,148 @@ fn a_secret_that_a_headless_program_prints_is_kept_nowhere() {
 #[test]
 fn a_secret_that_a_program_in_a_terminal_prints_is_kept_nowhere() {
     a_printed_secret_is_kept_nowhere("interactive");
+}
+
+#[test]
+fn a_secret_in_the_id_or_the_name_of_a_tool_call_is_kept_nowhere_on_any_wire() {
+    let [(_, id), (_, part_of_an_id), (_, name)] = [ENVIRONMENT[0], ENVIRONMENT[2], ENVIRONMENT[3]];
+    let script = Script::from_fn(move |request: &Recorded| {
+        let began = request.raw_body().windows(12).any(|bytes| bytes == b"first-call.x");
+        if began || !request.tool_names().contains(&"new_answer") {
+            return Parliament::default().reply(request).into();
+        }
+        let call = |id: String, name: &str| {
+            let call = ToolCall::new(name, &json!({"path": "first-call.x"}).to_string());
+            ToolCall { id: Some(id), ..call }
+        };
+        let reply = Reply::empty()
+            .and_tool_call(call(id.to_owned(), "read_file"))
+            .and_tool_call(call(name.to_owned(), "list_directory"))
+            .and_tool_call(call(format!("call_{part_of_an_id}_1"), name));
+        Action::from(reply)
+    });
+    let scene = Scene::with(4, script, |team| {
+        let kinds = ["openai", "claude", "gemini", "chatcompletion"];
+        let team = kinds.into_iter().enumerate().fold(team, |team, (agent, kind)| {
+            team.backend(agent, "type", kind).backend(agent, "api_key", "sk-test-0123456789")
+        });
+        team.every_backend("cwd", "here")
+    });
+    let command = scene.command(&["--stream-events=all", "--log", "log", "--log-level", "debug", "task"]);
+    let command = ENVIRONMENT[..4].iter().fold(command, |command, (name, value)| command.env(name, value));
+    let output = command.spawn().wait(LIMIT).expect_code(0);
+    for wire in ["/responses", "/messages", ":streamGenerateContent", "/chat/completions"] {
+        let spoken = scene.server.requests().iter().filter(|request| request.path().contains(wire)).count();
+        assert!(spoken > 2, "{wire} was spoken {spoken} times");
+    }
+    silent_everywhere(&output, &scene.althing.state_dir());
+    silent("the log", &std::fs::read(scene.althing.work_dir().join("log")).unwrap());
+    // Every call got its result, although two of them had nothing but a secret for an id.
+    let events = scene.althing.events();
+    let replies = items(&events, "reply");
+    let calls = replies.iter().filter_map(|reply| reply["tool_calls"].as_array()).flatten();
+    for (tool, id) in [("read_file", "secret"), ("list_directory", "secret-2"), ("secret", "call_secret_1")] {
+        let ids: Vec<&Value> =
+            calls.clone().filter(|call| call["name"] == tool).map(|call| &call["id"]).collect();
+        assert!(ids.len() >= 4 && ids.iter().all(|own| *own == id), "{tool}: {ids:?}");
+    }
+    let results = items(&events, "tool_result");
+    for id in ["secret", "secret-2"] {
+        let count = results.iter().filter(|result| result["call"] == id).count();
+        assert!(count >= 4, "{id} has {count} results");
+    }
+}
+
+#[test]
+fn a_secret_in_any_variable_is_masked_by_name_or_by_value_and_ordinary_values_are_not() {
+    let secret = [
+        ("TOKEN", "wx7-token-alone"),
+        ("SECRET", "wx7-secret-alone"),
+        ("PASSWORD", "wx7-password-alone"),
+        ("PGPASSWORD", "wx7-pgpassword"),
+        ("APIKEY", "wx7-apikey"),
+        ("GITHUB_PAT", "wx7-github-pat"),
+        ("MYSQL_PWD", "wx7-mysql-pwd"),
+        ("serviceApiKey", "wx7-mixed-case"),
+        ("SESSION_COOKIE", "wx7-session-cookie"),
+        ("PROXY_AUTH", "wx7-proxy-auth"),
+        ("API_KEY_2", "wx7-numbered-key"),
+        ("GREEN_HORSE", "ghp_wx7abcdefghijklmnop0123"),
+    ];
+    let addresses = [
+        ("DATABASE_URL", "postgres://app:wx7-in-an-address@db.example/app", "wx7-in-an-address"),
+        ("QUEUES", "amqp://a:b@one,amqp://me:wx7-second-one@two", "wx7-second-one"),
+        ("BACKUP", "https://u:wx7%2Fencoded%21@h/x", "wx7/encoded!"),
+        ("ODBC", "Server=db;User=app;Password=wx7-connection-string;", "wx7-connection-string"),
+    ];
+    let ordinary = [
+        ("KEYBOARD", "wx7-qwerty-layout"),
+        ("SSH_AUTH_SOCK", "/tmp/wx7-agent.sock"),
+        ("TERM_SESSION_ID", "wx7-terminal-session"),
+        ("GIT_AUTHOR_NAME", "wx7 Author"),
+        ("TOKENIZERS_PARALLELISM", "wx7-parallelism"),
+        ("OLDPWD", "/home/wx7/before"),
+        ("GIT_AUTH", "github"),
+        ("LOCAL_DATABASE", "postgres://postgres:postgres@localhost/wx7"),
+    ];
+    let said = secret.iter().map(|(_, value)| *value).chain(addresses.iter().map(|(.., part)| *part));
+    let said: Vec<&str> = said.chain(ordinary.iter().map(|(_, value)| *value)).collect();
+    let reply = format!("I saw: {}", said.join(" | "));
+    let server = FakeModel::start_on_thread(Script::always(Reply::text(reply)));
+    let mut althing = althing();
+    for (name, value) in secret.iter().chain(&ordinary) {
+        althing = althing.env(name, value);
+    }
+    for (name, value, _) in addresses {
+        althing = althing.env(name, value);
+    }
+    althing.file("team.yaml", Team::on(&server.base_url(), 1).text());
+    let output = run(&althing, &["--config", "team.yaml", "--quick", "task"]).expect_code(0);
+    let kept = files_below(&althing.state_dir());
+    let mut texts = vec![("stdout".to_owned(), output.stdout.clone())];
+    texts.extend(
+        kept.iter()
+            .map(|(path, text)| (path.display().to_string(), String::from_utf8_lossy(text).into_owned())),
+    );
+    for (_, value) in secret.iter().copied().chain(addresses.iter().map(|(name, _, part)| (*name, *part))) {
+        let leak = texts.iter().find(|(_, text)| text.contains(value));
+        assert!(leak.is_none(), "{value} is in {}", leak.unwrap().0);
+    }
+    for (name, value) in ordinary {
+        assert!(output.stdout.contains(value), "{name} is no secret:\n{}", output.stdout);
+    }
+}
+
+#[test]
+fn a_secret_that_a_model_encodes_is_masked_too() {
+    // "sk-canary-01-environment", alone and as part of "user:sk-canary-01-environment!" and "me:…".
+    let encoded = [
+        "c2stY2FuYXJ5LTAxLWVudmlyb25tZW50",
+        "dXNlcjpzay1jYW5hcnktMDEtZW52aXJvbm1lbnQh",
+        "bWU6c2stY2FuYXJ5LTAxLWVudmlyb25tZW50",
+        "736b2d63616e6172792d30312d656e7669726f6e6d656e74",
+        "736B2D63616E6172792D30312D656E7669726F6E6D656E74",
+        // `canary-09-"quoted"\and/æøå` in a URL.
+        "canary-09-%22quoted%22%5Cand%2F%C3%A6%C3%B8%C3%A5",
+        "canary-09-%22quoted%22%5cand%2f%c3%a6%c3%b8%c3%a5",
+    ];
+    let reply = format!("Guess: {}", encoded.join(" "));
+    let server = FakeModel::start_on_thread(Script::always(Reply::text(reply).chunks(9)));
+    let althing = surrounded(&server);
+    let args = ["--config", "team.yaml", "--single-agent", "a", "--quick", "--stream-events=all", "task"];
+    let output = run(&althing, &args).expect_code(0);
+    let mut texts: Vec<String> = files_below(&althing.state_dir())
+        .iter()
+        .map(|(_, text)| String::from_utf8_lossy(text).into_owned())
+        .collect();
+    texts.push(output.stdout);
+    for core in [
+        "FuYXJ5LTAxLWVudmly",
+        "5hcnktMDEtZW52aXJv",
+        "616e6172792d30312d65",
+        "616E6172792D30312D65",
+        "canary-09-",
+    ] {
+        assert!(!texts.iter().any(|text| text.contains(core)), "{core} is there");
+    }
 }

@@ -1,6 +1,6 @@
 //! Secrets stay out of messages, stored texts and everything else that is written.
 
-use althing_config::{Purpose, Source, Style, check, redact};
+use althing_config::{Purpose, Source, Style, check, is_secret_name, redact, secrets_in_variable};
 
 use super::support::{checked, env};
 
@@ -117,4 +117,85 @@ fn the_report_lists_every_secret_it_saw_even_with_errors() {
     let broken = text.replace("type: groq", "type: groc");
     let report = check(Source { name: "team.yaml", text: &broken }, &env(&variables), Purpose::Run);
     assert!(!report.is_valid() && report.secrets.iter().any(|secret| secret.reveal() == CANARY));
+}
+
+#[test]
+fn names_that_mean_a_secret_are_known_in_every_spelling_and_others_are_left_alone() {
+    for name in [
+        "TOKEN",
+        "SECRET",
+        "PASSWORD",
+        "PGPASSWORD",
+        "APIKEY",
+        "GITHUB_PAT",
+        "OPENAI_API_KEY",
+        "apiKey",
+        "x-api-key",
+        "Authorization",
+        "x-auth-token",
+        "ANTHROPIC_AUTH_TOKEN",
+        "authToken",
+        "AWS_SECRET_ACCESS_KEY",
+        "SECRET_KEY_BASE",
+        "MYSQL_PWD",
+        "DB_PASS",
+        "SENTRY_DSN",
+        "SESSION_COOKIE",
+        "CLOUD_CREDENTIALS",
+        "SSH_PASSPHRASE",
+        "DOCKER_AUTH_CONFIG",
+        "API_KEY_2",
+        "TOKEN_OF_MINE",
+    ] {
+        assert!(is_secret_name(name), "{name}");
+    }
+    for name in [
+        "PATH",
+        "PWD",
+        "OLDPWD",
+        "HOME",
+        "SSH_AUTH_SOCK",
+        "KEYBOARD",
+        "TERM_SESSION_ID",
+        "XAUTHORITY",
+        "GIT_AUTHOR_NAME",
+        "TOKENIZERS_PARALLELISM",
+        "max_tokens",
+        "threshold_tokens",
+        "DB_PASSWORD_FILE",
+        "TOKEN_URL",
+        "auth_type",
+        "SSH_ASKPASS",
+        "",
+        "123",
+        "__",
+    ] {
+        assert!(!is_secret_name(name), "{name}");
+    }
+}
+
+#[test]
+fn what_is_secret_in_a_variable_is_told_by_its_name_or_its_value() {
+    let found = |name: &str, value: &str| -> Vec<String> {
+        secrets_in_variable(name, value).iter().map(|secret| secret.reveal().to_owned()).collect()
+    };
+    for (name, value, secrets) in [
+        ("TOKEN", " abc-123\n", &["abc-123"] as &[&str]),
+        ("AUTHORIZATION", "Bearer abc-123", &["abc-123"]),
+        ("ANY", "sk-abcdefghijklmnop0123456789", &["sk-abcdefghijklmnop0123456789"]),
+        ("DATABASE_URL", "postgres://me:p%40ss%2Fword@db/x", &["p%40ss%2Fword", "p@ss/word"]),
+        ("DATABASE_URL", "postgres://postgres:postgres@db/x", &[]),
+        ("REDIS", "redis://:only-a-password@cache", &["only-a-password"]),
+        ("ODBC", "Server=s;Pwd='in-quotes';x", &["in-quotes"]),
+        ("LIBPQ", "host=h password=after-a-space user=u", &["after-a-space"]),
+        ("BROKEN", "https://me:100%@h https://me:%zz%4@h", &["100%", "%zz%4"]),
+        ("EDITOR", "vim", &[]),
+        ("SOME_AUTH", "disabled", &[]),
+        ("SOME_AUTH", "/etc/auth/config", &[]),
+        ("SOME_AUTH", "a1b2c3d4", &["a1b2c3d4"]),
+        ("SITE", "https://example.org/a:b@c", &[]),
+        ("TOKEN", "", &[]),
+    ] {
+        assert_eq!(found(name, value), secrets, "{name}={value}");
+    }
 }

@@ -4,10 +4,15 @@ use super::{event, id, manager, opened, run_spec, session};
 use crate::Masker;
 use crate::sim::SimDisk;
 use althing_protocol::{
-    Event, Fact, Item, Journal, Member, Notice, NoticeLevel, Reply, RunSpec, TaskSpec, ToolCall,
+    AgentId, Ask, AskKind, AskOption, AttemptOutcome, BackendErrorKind, Decision, Event, Fact, Interaction,
+    InteractionKind, Item, Journal, LaunchRun, Member, Modes, Notice, NoticeLevel, Op, Origin, PathGrant,
+    Permission, PlanProgress, PlanRef, PlanRun, PlanStatus, PlanTask, Proposal, Reply, RunSpec, SubagentOf,
+    TaskSpec, ToolCall, Usage,
 };
 use proptest::prelude::{Strategy, prop};
+use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const CANARIES: [&str; 8] = [
@@ -107,12 +112,13 @@ fn carriers(text: &str) -> Vec<Arc<Event>> {
 
 #[test]
 fn no_canary_reaches_the_log_however_it_comes() {
+    let masker = masker();
     for canary in CANARIES {
         let disk = SimDisk::new(0);
         let mut writer = manager(&disk).create(&id()).unwrap();
         let masked: Vec<_> = carriers(&format!("x{canary}y"))
             .into_iter()
-            .map(|event| Arc::new(masker().mask_event((*event).clone())))
+            .map(|event| Arc::new(masker.mask_event((*event).clone())))
             .collect();
         writer.append(&masked).unwrap();
         let log = String::from_utf8(disk.peek(&super::log_path()).unwrap()).unwrap();
@@ -123,8 +129,9 @@ fn no_canary_reaches_the_log_however_it_comes() {
 
 #[test]
 fn an_event_without_secrets_comes_back_as_it_was() {
+    let masker = masker();
     for event in session(40) {
-        assert_eq!(masker().mask_event((*event).clone()), *event);
+        assert_eq!(masker.mask_event((*event).clone()), *event);
     }
 }
 
@@ -141,6 +148,188 @@ fn a_secret_that_is_also_one_of_our_own_words_breaks_no_event() {
     }
     let after = masker.mask_event((*carriers("my key is openai")[3]).clone());
     assert_eq!(after, *carriers("my key is [secret]")[3]);
+}
+
+/// Facts in which models, programs and people name things themselves.
+fn named_by_others(text: &str) -> Vec<Arc<Event>> {
+    let call = |id: &str| ToolCall { id: id.into(), name: text.into(), arguments: "{}".into() };
+    let reply =
+        Reply { tool_calls: vec![call(text), call("c2")], native: Some(text.into()), ..Reply::default() };
+    let launch = LaunchRun {
+        task: text.into(),
+        agents: Some(vec![AgentId::new(text)]),
+        context_paths: vec![PathGrant { path: text.into(), permission: Permission::Write }],
+        agent_system_prompts: BTreeMap::from([(AgentId::new(text), text.to_owned())]),
+        coordination_overrides: serde_json::Map::from_iter([(
+            text.to_owned(),
+            json!({"id": text, "kind": text}),
+        )]),
+        ..LaunchRun::default()
+    };
+    let proposal = Proposal {
+        launch,
+        members: Vec::new(),
+        modes: Modes::default(),
+        chosen: vec![text.into()],
+        may_write: vec![text.into()],
+        digest: "0".repeat(64),
+    };
+    let option = AskOption { id: text.into(), label: text.into() };
+    let ask =
+        Ask { about: AskKind::Question, text: text.into(), options: vec![option], native: Some(text.into()) };
+    let asked = |kind| Fact::InteractionOpened(Interaction { id: "i1".into(), kind, countdown: None });
+    let TaskSpec::Run(spec) = run_spec(text) else { unreachable!() };
+    let task = PlanTask {
+        id: text.into(),
+        description: text.into(),
+        depends_on: vec![text.into()],
+        verification: Some(text.into()),
+    };
+    let plan = PlanRef { id: "p1".into(), path: text.into() };
+    let plan = PlanRun { plan, tasks: vec![task], progress: Vec::new(), additions: Some(text.into()) };
+    let of = SubagentOf {
+        work: "r1.a1".into(),
+        attempt: 1,
+        step: 0,
+        call: text.into(),
+        nth: 1,
+        background: false,
+        workspace: Some(text.into()),
+    };
+    let spec = RunSpec { plan: Some(plan), subagent_of: Some(of), ..*spec };
+    let progress = PlanProgress { task: text.into(), status: PlanStatus::Completed, note: Some(text.into()) };
+    let items = [
+        Item::Reply(reply),
+        Item::ToolResult { call: text.into(), content: text.into(), is_error: false },
+        Item::Reminder { call: Some(text.into()), text: text.into() },
+        Item::Conversation { id: text.into() },
+        Item::PlanProgress(progress),
+        Item::PromptSent { text: text.into(), error: Some(text.into()) },
+        Item::Did { tool: text.into(), detail: text.into(), result: Some(text.into()), is_error: true },
+        Item::WorkspaceKept { error: Some(text.into()) },
+    ];
+    let decision = Decision::Choose { option: text.into() };
+    let outcome = AttemptOutcome::Failed {
+        error: text.into(),
+        hint: Some(text.into()),
+        kind: Some(BackendErrorKind::Auth),
+    };
+    let mut facts = vec![
+        asked(InteractionKind::RunApproval { proposal: Box::new(proposal) }),
+        asked(InteractionKind::Program(ask)),
+        Fact::InteractionClosed { id: "i1".into(), decision },
+        Fact::TaskCreated { id: "r2".into(), parent: Some("r1".into()), spec: TaskSpec::Run(Box::new(spec)) },
+        Fact::AttemptEnded { attempt: 1, outcome, usage: Usage::default() },
+        Fact::OpAccepted { op: Op::Cancel { task: "w1.build".into() }, by: Origin::User },
+    ];
+    facts.extend(items.map(|item| Fact::ItemAdded { attempt: 1, item }));
+    (1..).zip(facts).map(|(n, fact)| event(n, Some("r1"), fact)).collect()
+}
+
+/// Every place of a text in a JSON value, as a pointer.
+fn texts(value: &Value, at: &str, found: &mut Vec<String>) {
+    match value {
+        Value::String(_) => found.push(at.to_owned()),
+        Value::Array(values) => {
+            values.iter().enumerate().for_each(|(n, value)| texts(value, &format!("{at}/{n}"), found));
+        }
+        Value::Object(fields) => {
+            fields.iter().for_each(|(name, value)| texts(value, &format!("{at}/{name}"), found));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Where Althing's own ids stand: of tasks, agents, sessions, interactions and plans, and the config's words for a backend.
+fn is_our_id(place: &str) -> bool {
+    let place = place.replace(|c: char| c.is_ascii_digit(), "");
+    let ends = |ends: &[&str]| ends.iter().any(|end| place.ends_with(end));
+    let places =
+        ["/task", "/data/id", "/data/op/task", "/data/parent", "/data/session", "/data/config_digest"];
+    places.contains(&place.as_str())
+        || ends(&["/members//id", "/members//backend", "/members//model", "/plan/id", "/subagent_of/work"])
+        || ends(&["/spec/agent", "/item/agent", "/proposal/digest"])
+}
+
+#[test]
+fn every_text_of_every_fact_is_masked_but_for_our_own_ids() {
+    let (canary, masker) = (CANARIES[0], masker());
+    let events = session(40).into_iter().chain(carriers("plain")).chain(named_by_others("plain"));
+    let mut tried = 0;
+    for event in events {
+        let json: Value = serde_json::from_str(&event.to_json()).unwrap();
+        let mut places = Vec::new();
+        texts(&json, "", &mut places);
+        for place in places {
+            let mut json = json.clone();
+            *json.pointer_mut(&place).unwrap() = format!("x{canary}").into();
+            // Where not every text fits, there is nothing that others could put.
+            let Ok(event) = Event::from_json(&json.to_string()) else { continue };
+            tried += 1;
+            let masked = masker.mask_event(event.clone()).to_json();
+            assert_eq!(leaks(&masked).is_empty(), !is_our_id(&place), "{place} in {json}");
+        }
+    }
+    assert!(tried > 150, "{tried}");
+    for event in named_by_others(canary) {
+        let masked = masker.mask_event((*event).clone()).to_json();
+        assert_eq!(leaks(&masked), Vec::<String>::new(), "{masked}");
+    }
+}
+
+#[test]
+fn calls_whose_ids_are_nothing_but_secrets_stay_apart_and_have_ids_that_providers_take() {
+    let call = |id: &str| ToolCall { id: id.into(), name: CANARIES[0].into(), arguments: "{}".into() };
+    let ids = [CANARIES[0], CANARIES[3], "c1", CANARIES[4], "secret", "call-sk-canary-0123456789abcdef-1"];
+    let reply = Reply { tool_calls: ids.map(call).to_vec(), ..Reply::default() };
+    let item = Fact::ItemAdded { attempt: 1, item: Item::Reply(reply) };
+    let masked = masker().mask_event((*event(1, Some("r1.a1"), item)).clone());
+    let Fact::ItemAdded { item: Item::Reply(reply), .. } = masked.fact else { unreachable!() };
+    let (ids, names): (Vec<_>, Vec<_>) =
+        reply.tool_calls.into_iter().map(|call| (call.id, call.name)).unzip();
+    assert_eq!(ids, ["secret", "secret-2", "c1", "secret-3", "secret-4", "call-secret-1"]);
+    assert!(names.iter().all(|name| name == "secret"), "{names:?}");
+}
+
+#[test]
+fn a_secret_that_is_one_of_the_logs_own_words_costs_no_other_secret_its_mask() {
+    let masker = Masker::new(["permission", "write_only", "sk-canary-0123456789abcdef"]);
+    for event in named_by_others("sk-canary-0123456789abcdef") {
+        let masked = masker.mask_event((*event).clone()).to_json();
+        assert_eq!(leaks(&masked), Vec::<String>::new(), "{masked}");
+    }
+    // Masked, this word would leave an approval that cannot be read back.
+    let json = named_by_others("plain")[0].to_json().replace("\"write\"", "\"read\"");
+    let masker = Masker::new(["chosen", "read_x", "run_approval", "sk-canary-0123456789abcdef"]);
+    let json = json.replace("\"task\":\"plain\"", "\"task\":\"sk-canary-0123456789abcdef\"");
+    let masked = masker.mask_event(Event::from_json(&json).unwrap()).to_json();
+    assert!(masked.contains("run_approval") && leaks(&masked).is_empty(), "{masked}");
+}
+
+#[test]
+fn encoded_secrets_are_known_wherever_they_stand_in_what_was_encoded() {
+    let secret = "sk-canary/01?environment";
+    let masker = Masker::new([secret]);
+    for (text, masked) in [
+        // The secret alone, and after one, two and three other bytes.
+        ("c2stY2FuYXJ5LzAxP2Vudmlyb25tZW50.", "[secret]."),
+        ("eHNrLWNhbmFyeS8wMT9lbnZpcm9ubWVudA==", "eH[secret]A=="),
+        ("eHlzay1jYW5hcnkvMDE/ZW52aXJvbm1lbnQh", "eHl[secret]Qh"),
+        ("eHlzay1jYW5hcnkvMDE_ZW52aXJvbm1lbnQh", "eHl[secret]Qh"),
+        (r"eHlzay1jYW5hcnkvMDE\/ZW52aXJvbm1lbnQh", "eHl[secret]Qh"),
+        ("<736b2d63616e6172792f30313f656e7669726f6e6d656e74>", "<[secret]>"),
+        ("<736B2D63616E6172792F30313F656E7669726F6E6D656E74>", "<[secret]>"),
+        ("?key=sk-canary%2F01%3Fenvironment&x=1", "?key=[secret]&x=1"),
+        ("?key=sk-canary%2f01%3fenvironment&x=1", "?key=[secret]&x=1"),
+    ] {
+        assert_eq!(masker.mask_text(text), masked, "{text}");
+    }
+    assert_eq!(Masker::new(["a b+c/d e"]).mask_text("q=a+b%2Bc%2Fd+e"), "q=[secret]");
+    assert_eq!(
+        Masker::new(["abcdef"]).mask_text("YWJjZGVm 616263646566"),
+        "YWJjZGVm 616263646566",
+        "too short"
+    );
 }
 
 proptest::proptest! {

@@ -1,0 +1,73 @@
+//! What a secret looks like after somebody encoded it: base64, hexadecimal, or as part of a URL.
+
+use crate::manifest::hex;
+use std::fmt::Write;
+
+/// Shorter encoded forms would be found in texts by chance.
+const MIN_BYTES: usize = 8;
+
+const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// The encoded forms of a value that can be told from other texts.
+pub(crate) fn encoded(value: &str) -> Vec<String> {
+    if value.len() < MIN_BYTES {
+        return Vec::new();
+    }
+    let hex = hex(value.as_bytes());
+    let mut forms = vec![hex.to_ascii_uppercase(), hex];
+    for alphabet in [STANDARD, URL_SAFE] {
+        for before in 0..3 {
+            let text = in_base64(value.as_bytes(), before, alphabet);
+            // Some JSON writers escape slashes.
+            forms.push(text.replace('/', "\\/"));
+            forms.push(text);
+        }
+    }
+    let url = in_url(value);
+    // Forms write a space as a plus; the hexadecimal digits may be of either case.
+    forms.extend([url.replace("%20", "+"), lower_escapes(&url), url]);
+    forms.retain(|form| form.len() >= MIN_BYTES);
+    forms.sort();
+    forms.dedup();
+    forms
+}
+
+/// The characters that are certain wherever the value stands in a longer text that is encoded: `before` is how many bytes of
+/// a group of three precede it.
+fn in_base64(value: &[u8], before: usize, alphabet: &[u8; 64]) -> String {
+    let bit = |at: usize| value.get(at / 8).is_some_and(|byte| byte >> (7 - at % 8) & 1 == 1);
+    // The first character that holds no bit of what precedes the value.
+    let skip = (6 - before * 8 % 6) % 6;
+    let count = (value.len() * 8).saturating_sub(skip) / 6;
+    (0..count)
+        .map(|n| {
+            let index = (0..6).fold(0, |index, at| index << 1 | usize::from(bit(skip + n * 6 + at)));
+            char::from(alphabet.get(index).copied().unwrap_or_default())
+        })
+        .collect()
+}
+
+fn in_url(value: &str) -> String {
+    let mut url = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+            url.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(url, "%{byte:02X}");
+        }
+    }
+    url
+}
+
+fn lower_escapes(url: &str) -> String {
+    let mut lower = String::with_capacity(url.len());
+    let mut escape = 0_u8;
+    for c in url.chars() {
+        escape = if c == '%' { 3 } else { escape };
+        lower.push(if escape > 0 { c.to_ascii_lowercase() } else { c });
+        escape = escape.saturating_sub(1);
+    }
+    lower
+}
