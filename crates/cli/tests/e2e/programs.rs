@@ -438,3 +438,103 @@ fn real_programs_on_pipes_ask_over_their_protocols_and_go_on_with_the_answer() {
     }
     assert!(!own.exists(), "its own settings are left alone");
 }
+
+/// The texts of a person in a request of any wire, each as one JSON string.
+fn is_told(request: &Recorded, text: &str) -> bool {
+    fn has(value: &Value, text: &str) -> bool {
+        match value {
+            Value::String(words) => words.trim_end().ends_with(text),
+            Value::Array(values) => values.iter().any(|value| has(value, text)),
+            Value::Object(fields) => fields.values().any(|value| has(value, text)),
+            _ => false,
+        }
+    }
+    let lists = ["messages", "input", "contents"];
+    lists.iter().filter_map(|list| request.body().get(list)).any(|list| has(list, text))
+}
+
+/// Waits until each of these programs has told its model this text.
+#[track_caller]
+fn all_are_told(server: &FakeModel, told: &[(&str, &str)]) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let requests = server.requests();
+        let missing = told.iter().filter(|(agent, text)| {
+            !requests.iter().any(|request| speaker(request) == *agent && is_told(request, text))
+        });
+        let missing: Vec<_> = missing.collect();
+        if missing.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < deadline, "these models were not told: {missing:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Answers everything with a text.
+fn speaks(request: &Recorded) -> Reply {
+    aside(request).unwrap_or_else(|| Reply::text("All of it is done."))
+}
+
+/// Each of these programs, in a terminal, tells its model this text, and runs nothing.
+#[track_caller]
+fn told_in_terminals(told: &[(&str, &str)]) {
+    let Some(dir) = programs() else { return };
+    let server = FakeModel::start_on_thread(Script::from_fn(speaks));
+    let althing = with_programs(&dir, &server);
+    let work = |n: usize| althing.work_dir().join(format!("work{n}"));
+    let task = |(n, (agent, text)): (usize, &(&str, &str))| {
+        std::fs::create_dir(work(n)).unwrap();
+        let prompt = if text.starts_with('!') { "{{first.output}}" } else { text };
+        json!({"id": format!("t{n}"), "agent": agent, "executionMode": "interactive", "prompt": prompt, "cwd": work(n)})
+    };
+    let tasks: Vec<Value> = told.iter().enumerate().map(task).collect();
+    let first =
+        json!({"id": "first", "agent": "command", "command": ["echo", "!touch bang.txt"], "prompt": ""});
+    let stages = json!([{"name": "one", "tasks": [first]}, {"name": "two", "tasks": tasks}]);
+    althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
+    let running = althing.again().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
+    all_are_told(&server, told);
+    for (n, (agent, _)) in told.iter().enumerate() {
+        assert!(!work(n).join("bang.txt").exists(), "{agent} ran its prompt as a command");
+    }
+    running.signal(Signal::TERM);
+    running.wait(LIMIT).expect_code(4);
+}
+
+#[test]
+fn no_prompt_is_a_command_to_claude_code_and_codex_in_a_terminal() {
+    told_in_terminals(&[("claude", "!touch bang.txt"), ("codex", "!touch bang.txt")]);
+}
+
+#[test]
+fn no_prompt_is_a_command_to_gemini_cli_and_opencode_in_a_terminal() {
+    told_in_terminals(&[("gemini", "!touch bang.txt"), ("opencode", "!touch bang.txt")]);
+}
+
+#[test]
+fn no_word_of_a_prompt_ends_a_real_program_or_keeps_the_prompt_back() {
+    told_in_terminals(&[("claude", "exit"), ("codex", "Look at $foo"), ("gemini", "Keep this \\")]);
+}
+
+#[test]
+fn no_prompt_is_a_command_to_a_real_program_on_pipes() {
+    let Some(dir) = programs() else { return };
+    let server = FakeModel::start_on_thread(Script::from_fn(speaks));
+    let althing = with_programs(&dir, &server);
+    let agents = ["claude", "codex", "gemini", "opencode"];
+    let stage = |name: &str, approvals: bool, prompt: &str| {
+        let tasks = agents.map(|agent| {
+            let mut task = headless(&format!("{agent}-{name}"), agent, prompt);
+            task["approvals"] = approvals.into();
+            task
+        });
+        json!({"name": name, "tasks": tasks})
+    };
+    let stages = [stage("headless", false, "/clear one"), stage("asking", true, "/clear two")];
+    althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
+    let command = althing.again().args(["workflow", "run", "flow.yaml", "--offline"]);
+    command.spawn().wait(PATIENCE).expect_code(0);
+    let told = ["/clear one", "/clear two"].map(|text| agents.map(|agent| (agent, text)));
+    all_are_told(&server, &told.concat());
+}

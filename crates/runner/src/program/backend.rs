@@ -129,7 +129,7 @@ impl CliBackend {
             Listener { on_delta, native: native.map(str::to_owned), text: String::new(), streamed: false };
         let run = Headless {
             launch: &start.prepared.launch,
-            prompt: &spec.prompt,
+            prompt: &start.prompt,
             idle: self.member.idle.unwrap_or(self.starter.limits.idle),
             parser: start.adapter.parser(),
             raw: &mut raw,

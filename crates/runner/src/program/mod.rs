@@ -7,6 +7,7 @@ mod backend;
 mod digest;
 mod files;
 mod headless;
+mod prose;
 mod raw;
 mod spending;
 mod start;
@@ -79,7 +80,8 @@ impl ProgramRunner {
             reports(ProgramReport::Item(Item::Conversation { id: id.clone() }));
         }
         let held = self.placeholders.hold(&start.prepared.placeholders);
-        let end = self.terminals.run_launch(job, start.prepared.launch, &traits, reports).await;
+        let end =
+            self.terminals.run_launch(job, &start.prompt, start.prepared.launch, &traits, reports).await;
         held.done();
         end
     }
@@ -103,8 +105,15 @@ impl ProgramRunner {
             Err((error, hint)) => return Attempt::Ended(failed(error, hint)),
         };
         let mut raw = RawFile::new(Path::new(&job.dir).join(RAW_OUTPUT), self.starter.masks.as_ref());
-        let mut heard =
-            Listener { job, resume, reports, digest: Digest::default(), conversation: None, acted: false };
+        let prompt = start.prompt.clone();
+        let mut heard = Listener {
+            prompt: &prompt,
+            resume,
+            reports,
+            digest: Digest::default(),
+            conversation: None,
+            acted: false,
+        };
         let held = self.placeholders.hold(&start.prepared.placeholders);
         let idle =
             job.spec.idle_timeout.map_or(self.starter.limits.idle, |limit| Duration::from_millis(limit.0));
@@ -114,8 +123,8 @@ impl ProgramRunner {
             let line = self.talks.open(&job.task, dialogue);
             Talk { launch, line, idle, raw: &mut raw }.run(launcher, &mut hear).await
         } else {
-            let (prompt, parser) = (&*job.spec.prompt, start.adapter.parser());
-            Headless { launch, prompt, idle, parser, raw: &mut raw }.run(launcher, &mut hear).await
+            let parser = start.adapter.parser();
+            Headless { launch, prompt: &prompt, idle, parser, raw: &mut raw }.run(launcher, &mut hear).await
         };
         held.done();
         match done {
@@ -182,7 +191,8 @@ fn failed(error: String, hint: Option<String>) -> ProgramEnd {
 
 /// Passes on what is heard of a program.
 struct Listener<'a> {
-    job: &'a ProgramJob,
+    /// The prompt as it is sent.
+    prompt: &'a str,
     resume: Option<&'a str>,
     reports: &'a ReportSink,
     digest: Digest,
@@ -215,7 +225,7 @@ impl Listener<'_> {
             Heard::Waiting(ask) => (self.reports)(ProgramReport::Waiting(ask)),
             Heard::MovedOn => (self.reports)(ProgramReport::MovedOn),
             Heard::PromptSent(result) => {
-                let sent = Item::PromptSent { text: self.job.spec.prompt.clone(), error: result.err() };
+                let sent = Item::PromptSent { text: self.prompt.to_owned(), error: result.err() };
                 (self.reports)(ProgramReport::Item(sent));
             }
         }

@@ -1,6 +1,7 @@
 //! Everything that must be known to start a program for a task, in a terminal or on pipes.
 
 use super::files::MadeFiles;
+use super::prose::prose;
 use super::walls::{Ground, Inside, Prepared, Terms, first_start, prepare, terms};
 use crate::adapter::{Adapters, AgentAdapter, Assignment, Conversations, FirstStart, Freedom, Toolbox};
 use crate::confinement::Confinement;
@@ -82,6 +83,8 @@ pub(crate) struct Start {
     pub(crate) adapter: Arc<dyn AgentAdapter>,
     pub(crate) prepared: Prepared,
     pub(crate) freedom: Freedom,
+    /// What is sent as its prompt: never anything that the program could read as one of its own commands.
+    pub(crate) prompt: String,
     /// Its structured protocol, where it is to ask over that.
     pub(crate) dialogue: Option<Box<dyn Dialogue>>,
     /// The id of its new conversation, where we chose it.
@@ -102,6 +105,9 @@ impl Starter {
             let error = format!("there is no adapter named `{}`", spec.adapter);
             (error, Some(format!("the known ones are: {}", known.join(", "))))
         })?;
+        // The only place where a prompt is handed on: what is typed, piped or said over a protocol is this text.
+        let prompt = if adapter.is_agent() { prose(&spec.prompt).into_owned() } else { spec.prompt.clone() };
+        let spec = &ProgramSpec { prompt: prompt.clone(), ..spec.clone() };
         let interactive = spec.mode == ExecutionMode::Interactive;
         let asks = interactive || spec.approvals;
         let Terms { inside, freedom } = if asks && spec.sandbox != Some(true) {
@@ -155,7 +161,7 @@ impl Starter {
         let files = MadeFiles::make(&config.files).map_err(|error| (error, None))?;
         let chooses = want.resume.is_none() && adapter.conversations() == Conversations::Chosen;
         let chosen = chooses.then_some(fresh);
-        Ok(Start { adapter: Arc::clone(adapter), prepared, freedom, dialogue, chosen, _files: files })
+        Ok(Start { adapter: Arc::clone(adapter), prepared, freedom, prompt, dialogue, chosen, _files: files })
     }
 }
 

@@ -58,16 +58,17 @@ impl AgentRunner {
         Self { launcher, masks, running: Arc::default() }
     }
 
-    /// Runs a program to its end, inside walls if the launch has any. Dropping the future ends it, and everything it
+    /// Runs a program to its end, inside walls if the launch has any, and types this prompt. Dropping the future ends it, and everything it
     /// started.
     pub(crate) async fn run_launch(
         &self,
         job: &ProgramJob,
+        prompt: &str,
         launch: Launch,
         traits: &TerminalTraits,
         reports: ReportSink,
     ) -> ProgramEnd {
-        match self.run_kept(job, launch, traits, reports).await {
+        match self.run_kept(job, prompt, launch, traits, reports).await {
             Ok(end) => end,
             Err(error) => ProgramEnd { error: Some(error), ..ProgramEnd::default() },
         }
@@ -76,6 +77,7 @@ impl AgentRunner {
     async fn run_kept(
         &self,
         job: &ProgramJob,
+        prompt: &str,
         mut launch: Launch,
         traits: &TerminalTraits,
         reports: ReportSink,
@@ -92,7 +94,7 @@ impl AgentRunner {
         let mut guarded = guarded.map_err(|error| format!("the program could not be started: {error}"))?;
         let place = Place::take(&self.running, &job.task, &terminal);
         let limit = traits.ready_limit.unwrap_or(READY_LIMIT);
-        let words = if traits.prompt_in_args { String::new() } else { job.spec.prompt.clone() };
+        let words = if traits.prompt_in_args { String::new() } else { prompt.to_owned() };
         let prompt = Prompt::new(&words, limit, Instant::now());
         let raw = RawFile::new(Path::new(&job.dir).join(RAW_OUTPUT), self.masks.as_ref());
         let keeper = Keeper::new(terminal.clone(), woken, reader, (prompt, words), reports, raw);

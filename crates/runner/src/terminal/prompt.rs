@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 pub(crate) const READY_LIMIT: Duration = Duration::from_secs(15);
 /// From its first sign of being ready: it may still be about to throw away what was typed too early.
 const SETTLE: Duration = Duration::from_millis(150);
-/// From the paste's being seen to the carriage return: taken in together, some programs take the return for a part of the
-/// paste, and a busy machine makes them come together however they were sent.
-const PAUSE: Duration = Duration::from_millis(150);
+/// From the moment the paste is on the screen to the carriage return. Some programs take a return that comes too soon after a
+/// paste for a part of it, and then the prompt is never sent. Gemini CLI, which wants 40 ms, needed more than 150 ms on a
+/// busy machine, since it counts only while it gets to run.
+const PAUSE: Duration = Duration::from_millis(600);
 /// From the paste to the carriage return where the paste is never seen.
 const UNSEEN: Duration = Duration::from_secs(2);
 /// How much of the prompt's end is looked for: programs fold, wrap and frame what was pasted.
@@ -63,10 +64,10 @@ impl Prompt {
         brackets: bool,
         now: Instant,
     ) -> Option<Vec<u8>> {
-        if let Stage::Pasted { until, before, seen: false } = self.stage
+        if let Stage::Pasted { before, seen: false, .. } = self.stage
             && self.occurrences(&screen()) > before
         {
-            self.stage = Stage::Pasted { until: until.min(now + PAUSE), before, seen: true };
+            self.stage = Stage::Pasted { until: now + PAUSE, before, seen: true };
         }
         match self.stage {
             // Its time is counted while nobody else has to do something first.
@@ -187,9 +188,9 @@ mod tests {
         let mut typist = Typist::new("do it");
         typist.at(14_999, &Sight::Busy);
         assert_eq!(typist.typed, "");
-        typist.at(15_000, &Sight::Busy).at(15_010, &Sight::Busy).at(15_159, &Sight::Busy);
+        typist.at(15_000, &Sight::Busy).at(15_010, &Sight::Busy).at(15_609, &Sight::Busy);
         assert_eq!(typist.typed, "\x1b[200~do it\x1b[201~");
-        typist.at(15_160, &Sight::Busy).at(99_000, &Sight::Ready);
+        typist.at(15_610, &Sight::Busy).at(99_000, &Sight::Ready);
         assert_eq!(typist.typed, SENT);
     }
 
@@ -199,7 +200,7 @@ mod tests {
         typist.at(0, &Sight::Ready).at(100, &asks()).at(16_000, &asks()).at(60_000, &asks());
         typist.at(74_999, &Sight::Unknown);
         assert_eq!(typist.typed, "");
-        typist.at(75_000, &Sight::Unknown).at(75_010, &Sight::Unknown).at(75_200, &Sight::Unknown);
+        typist.at(75_000, &Sight::Unknown).at(75_010, &Sight::Unknown).at(75_610, &Sight::Unknown);
         assert_eq!(typist.typed, SENT);
     }
 
@@ -207,9 +208,9 @@ mod tests {
     fn a_dialog_that_comes_up_after_the_paste_is_not_confirmed_by_its_return() {
         let mut typist = Typist::new("do it");
         typist.at(0, &Sight::Ready).at(150, &Sight::Ready).at(160, &Sight::Ready);
-        typist.at(310, &asks()).at(5_000, &asks());
+        typist.at(760, &asks()).at(5_000, &asks());
         assert_eq!(typist.typed, "\x1b[200~do it\x1b[201~");
-        typist.at(5_100, &Sight::Unknown).at(5_200, &Sight::Unknown);
+        typist.at(5_100, &Sight::Unknown).at(5_600, &Sight::Unknown);
         assert_eq!(typist.typed, SENT);
     }
 
@@ -220,9 +221,9 @@ mod tests {
         // Still the screen of before, on which these words happen to be too.
         typist.seeing("do it?\n> ", 1_000, &Sight::Ready).seeing("do it?\n> ", 1_900, &Sight::Ready);
         assert_eq!(typist.typed, "\x1b[200~do it\x1b[201~");
-        typist.at(1_950, &Sight::Ready).at(2_099, &Sight::Ready);
+        typist.at(1_950, &Sight::Ready).at(2_549, &Sight::Ready);
         assert_eq!(typist.typed, "\x1b[200~do it\x1b[201~");
-        typist.at(2_100, &Sight::Ready);
+        typist.at(2_550, &Sight::Ready);
         assert_eq!(typist.typed, SENT);
         let mut hidden = Typist::new("do it");
         hidden.seeing("", 0, &Sight::Ready).seeing("", 150, &Sight::Ready).seeing("", 2_149, &Sight::Ready);

@@ -119,6 +119,15 @@ async fn a_headless_program_asks_and_goes_on_with_the_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_prompt_that_looks_like_a_command_is_said_as_prose() {
+    let world = World::new(&GEMINI.replace(r#"'"do it"'"#, r#"'"Task:\n!touch x"'"#));
+    let mut job = world.job("gemini");
+    job.spec.prompt = "!touch x".to_owned();
+    let (end, ()) = tokio::join!(world.programs.run(&job, world.sink()), world.answer("yes"));
+    assert_eq!((end.ok, end.output.as_str()), (true, "allowed"), "{end:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_dies_before_its_prompt_or_says_nothing_fails_in_words() {
     let world = World::new("#!/bin/sh\necho cannot start: no key >&2\nexit 41\n");
     let end = world.programs.run(&world.job("gemini"), world.sink()).await;

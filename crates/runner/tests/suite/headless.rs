@@ -57,7 +57,17 @@ fn nothing_of_a_program_reaches_our_own_output() {
 async fn the_prompt_is_its_input_whatever_is_in_it_and_then_the_input_ends() {
     let stage = Stage::new();
     let long = "x".repeat(300_000);
-    for prompt in ["--help", "-rf\n'\"$(touch hacked)`;|&", "", "ä\u{0}\u{1b}[31m", &long] {
+    for prompt in [
+        "--help",
+        "!x",
+        "/clear",
+        "exit",
+        "x \\",
+        "-rf\n'\"$(touch hacked)`;|&",
+        "",
+        "ä\u{0}\u{1b}[31m",
+        &long,
+    ] {
         let end = stage.run(&stage.command("cat", &["cat"], prompt)).await;
         assert!(end.ok, "{end:?}");
         let raw = std::fs::read(stage.path("state/cat/output.raw")).unwrap_or_default();
@@ -66,6 +76,24 @@ async fn the_prompt_is_its_input_whatever_is_in_it_and_then_the_input_ends() {
         assert!(stage.items().contains(&sent), "{:?}", stage.items());
     }
     assert!(!stage.path("work/hacked").exists());
+}
+
+#[tokio::test]
+async fn a_prompt_that_looks_like_a_command_reaches_an_agent_as_prose() {
+    let stage = Stage::new();
+    for (adapter, prompt) in [("claude", "!touch x"), ("codex", "\n /clear it"), ("claude", "exit")] {
+        let mut job = stage.agent(adapter, prompt);
+        for resume in [None, Some("a-conversation".to_owned())] {
+            job.resume = resume;
+            stage.run(&job).await;
+            let diary = stage.diary();
+            let start = diary.iter().rposition(|line| line.starts_with("start ")).unwrap();
+            assert_eq!(diary[start + 1], "Task:", "{diary:?}");
+            assert!(diary[start + 2..].contains(&prompt.trim_start_matches('\n').to_owned()), "{diary:?}");
+            let sent = Item::PromptSent { text: format!("Task:\n{prompt}"), error: None };
+            assert!(stage.items().contains(&sent), "{:?}", stage.items());
+        }
+    }
 }
 
 #[tokio::test]

@@ -167,6 +167,29 @@ async fn a_conversation_goes_on_with_only_what_is_new_and_costs_only_that() {
 }
 
 #[tokio::test]
+async fn a_message_that_looks_like_a_command_reaches_the_program_as_prose() {
+    let stage = Stage::new();
+    let fakes = Arc::new(Fakes { connected: true, ..Fakes::default() });
+    let backend = backend(&stage, &fakes);
+    let mut ignore = |_: Delta<'_>| ();
+    for (goes_on, message) in [(false, "!touch x"), (true, "!touch x"), (true, " /clear it"), (true, "exit")]
+    {
+        let mut request = request(&stage, message, &[]);
+        request.system = "".into();
+        if goes_on {
+            let said = Message::Assistant { text: "hm".to_owned(), tool_calls: Vec::new() };
+            request.messages.insert(0, said);
+            request.desk.as_mut().unwrap().native = Some("a-conversation".to_owned());
+        }
+        // What the scripted agent makes of such a line does not matter.
+        let _ = backend.call(&request, &mut ignore).await;
+        let diary = stage.diary();
+        let start = diary.iter().rposition(|line| line.starts_with("start ")).unwrap();
+        assert_eq!(diary[start + 1..start + 3], ["Task:", message], "{diary:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_program_that_fails_is_a_typed_failure() {
     let stage = Stage::new();
     let fakes = Arc::new(Fakes::default());

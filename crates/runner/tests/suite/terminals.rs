@@ -375,6 +375,17 @@ async fn a_program_that_asked_for_pastes_gets_its_prompt_as_one() {
     assert!(heard.contains(r"033[200~one\ntwo\nthree033[2"), "{heard}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_prompt_that_looks_like_a_command_is_typed_as_prose() {
+    let script = "stty -echo; printf 'go>'; read -r first; read -r second; echo \"[$first][$second]\"";
+    for (prompt, heard) in [("!touch x", "[Task:][!touch x]"), (" /exit now", "[Task:][/exit now]")] {
+        let mut program = Running::start(script, prompt, ready_when("go>"));
+        program.ended().await;
+        assert!(program.clean().contains(heard), "{}", program.clean());
+        assert_eq!(program.prompts(), [(format!("Task:\n{prompt}"), None)]);
+    }
+}
+
 fn asking() -> TerminalTraits {
     let yes = AskOption { id: "yes".to_owned(), label: "Yes".to_owned() };
     let pattern = Pattern::screen(r"(?m)^(?P<text>May I .*\?)\n> yes / no\z");

@@ -1,0 +1,111 @@
+//! Makes a prompt that no CLI agent can take for one of its own commands.
+//!
+//! Agent CLIs look at how a prompt begins: `!` runs a shell command, `/` is a slash command, `@`, `#`, `&` and `?` have
+//! meanings of their own, and a prompt that is nothing but `exit` ends the program. They do so for typed prompts, and
+//! some of them for prompts on pipes and over their protocols. A prompt may hold text of other agents, so it must always
+//! be prose. Never used for the user's own commands, whose standard input is data.
+
+use std::borrow::Cow;
+
+/// The line in front of a prompt that would otherwise be read as a command.
+const FIRST_LINE: &str = "Task:\n";
+
+/// Punctuation that no agent CLI gives a meaning to at the beginning of a prompt.
+const HARMLESS: &str = "([{\"'`«“‘„<*-";
+
+/// Prompts that end an agent CLI, or clear its conversation, although they are plain words.
+const COMMAND_WORDS: [&str; 7] = ["exit", "quit", "bye", "clear", "help", "logout", "q"];
+
+/// The prompt as prose: unchanged where it is prose already, else behind a first line that is.
+pub(super) fn prose(prompt: &str) -> Cow<'_, str> {
+    let mut text = Cow::Borrowed(prompt);
+    if is_command(prompt) {
+        text = Cow::Owned(format!("{FIRST_LINE}{prompt}"));
+    }
+    if takes_the_return(prompt) {
+        text = Cow::Owned(format!("{} ", text.trim_end()));
+    }
+    text
+}
+
+/// Whether the last word would make something else of the return that sends a typed prompt: behind a backslash it is a line
+/// break, behind `@name`, `$name` or `/name` it chooses from a list. A blank behind the word prevents both.
+fn takes_the_return(prompt: &str) -> bool {
+    let last = prompt.split_whitespace().next_back().unwrap_or_default();
+    last.ends_with('\\') || last.contains(['@', '$']) || last.starts_with('/')
+}
+
+/// Whether an agent CLI could read this prompt as a command. Blanks, and control characters, which are not typed, do not
+/// count as its beginning.
+fn is_command(prompt: &str) -> bool {
+    let typed: String = prompt.chars().filter(|c| c.is_whitespace() || !c.is_control()).collect();
+    let typed = typed.trim();
+    let Some(first) = typed.chars().next() else { return false };
+    let begins_as_prose = first.is_alphanumeric() || HARMLESS.contains(first);
+    !begins_as_prose || COMMAND_WORDS.iter().any(|word| typed.eq_ignore_ascii_case(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::prose;
+
+    #[test]
+    fn a_prompt_that_begins_like_a_command_gets_a_first_line_of_prose() {
+        let commands = [
+            "!touch x",
+            "/clear it",
+            "@file it",
+            "#note",
+            "&later",
+            "?",
+            ":q",
+            "\\x",
+            "$skill it",
+            "%x",
+            "~x",
+            ";x",
+            "！x",
+            "／x",
+            "\u{feff}/clear it",
+            "\u{200b}!x",
+            "exit",
+            " Quit \n",
+        ];
+        for command in commands {
+            for blanks in ["", " ", "\t", "\n\n", "\r\n", "\u{a0}", "\u{7}", "\u{1b}"] {
+                let prompt = format!("{blanks}{command}");
+                assert_eq!(prose(&prompt), format!("Task:\n{prompt}"), "{prompt:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn prose_is_sent_as_it_is() {
+        for prompt in [
+            "",
+            " \n",
+            "Do it",
+            " Do it!",
+            "3 files",
+            "Ändere es",
+            "修正して",
+            "(see /etc) first",
+            "[Your call]",
+            "- one\n- two",
+            "`x` is wrong",
+            "exit the loop early",
+            "Read @a and run /b now",
+        ] {
+            assert_eq!(prose(prompt), prompt);
+        }
+    }
+
+    #[test]
+    fn the_last_word_does_not_swallow_the_return_behind_it() {
+        for prompt in ["Keep this \\", "Look at @src", "Use $skill.", "Then run /clear"] {
+            assert_eq!(prose(prompt), format!("{prompt} "));
+            assert_eq!(prose(&format!("!{prompt}\n")), format!("Task:\n!{prompt} "));
+        }
+        assert_eq!(prose("Compare a/b"), "Compare a/b");
+    }
+}
