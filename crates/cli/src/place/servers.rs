@@ -25,6 +25,7 @@ pub async fn start(
 ) -> Arc<McpServers> {
     let mut options = Options::new(environment, Arc::new(GuardedSpawner { launcher }));
     options.output_dir = Some(output_dir);
+    options.masks = Some(crate::secrets::masks());
     options.on_notice = Some(Arc::new(move |notice| {
         let hint = notice.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
         tell(&format!("{notice}{hint}"));

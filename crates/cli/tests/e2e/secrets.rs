@@ -8,7 +8,7 @@ use althing_testkit::{Action, Althing, FakeModel, Output, Parliament, Recorded, 
 use serde_json::{Value, json};
 
 use super::mcp::Client;
-use super::support::{LIMIT, Scene, Team, althing, files_below, items, paths_below, run};
+use super::support::{LIMIT, SKY, Scene, Team, althing, files_below, items, paths_below, run};
 
 /// Variables of the environment, each with its canary. The last has characters that JSON escapes.
 const ENVIRONMENT: [(&str, &str); 9] = [
@@ -522,4 +522,28 @@ fn a_secret_that_a_model_encodes_is_masked_too() {
     ] {
         assert!(!texts.iter().any(|text| text.contains(core)), "{core} is there");
     }
+}
+
+#[test]
+fn a_secret_in_the_long_result_of_an_mcp_server_is_kept_nowhere() {
+    let (_, key) = ENVIRONMENT[0];
+    let script = Script::from_fn(move |request: &Recorded| {
+        if request.messages().iter().any(|message| message["role"] == "tool") {
+            return Parliament::default().reply(request).into();
+        }
+        Action::from(Reply::call("mcp__sky__weather", &json!({ "city": "Rome" })))
+    });
+    let scene = Scene::with(1, script, |team| {
+        let server = json!([{"name": "sky", "type": "stdio", "command": "python3", "args": ["sky.py"]}]);
+        team.every_backend("mcp_servers", server)
+    });
+    let long = format!("\"{key} is the key. \" + \"x\" * 200000 + \" \" + ask");
+    scene.althing.file("sky.py", SKY.replace("\"Sunny in \" + ask", &long));
+    let output =
+        scene.command(&["--quick", "task"]).env("OPENAI_API_KEY", key).spawn().wait(LIMIT).expect_code(0);
+    silent_everywhere(&output, &scene.althing.state_dir());
+    let kept = files_below(&scene.althing.state_dir());
+    let whole = kept.iter().find(|(path, _)| path.display().to_string().contains("/outputs/"));
+    let (_, whole) = whole.expect("the whole result is kept");
+    assert!(whole.starts_with(b"[secret] is the key. xxx") && whole.ends_with(b"x Rome"));
 }

@@ -78,7 +78,7 @@ pub struct McpServers {
 impl McpServers {
     /// Starts the servers, all at once. Those that do not start within their limits are left out, with a notice.
     pub async fn start(specs: Vec<ServerSpec>, options: Options) -> Self {
-        let output = Output::new(options.output_dir.clone());
+        let output = Output::new(options.output_dir.clone(), options.masks.clone());
         let shared = Arc::new(Shared { options, notices: Mutex::default(), http: OnceLock::new() });
         let changes = Arc::new(AtomicU64::new(0));
         let mut names = HashSet::new();

@@ -3,6 +3,7 @@
 use super::limits;
 use super::notice::ServerNotice;
 use super::spawn::Spawner;
+use althing_protocol::Masks;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
@@ -30,6 +31,8 @@ pub struct Options {
     pub on_notice: Option<NoticeSink>,
     /// Where results too long for the model are kept whole; None keeps them nowhere.
     pub output_dir: Option<PathBuf>,
+    /// Takes known secrets out of what is kept there; None keeps it as it is.
+    pub masks: Option<Arc<dyn Masks>>,
     /// How long a call may take however much progress it reports.
     pub progress_cap: Duration,
     /// How often a dead server is started again.
@@ -56,6 +59,7 @@ impl Options {
             stderr: None,
             on_notice: None,
             output_dir: None,
+            masks: None,
             progress_cap: limits::CALL_WITH_PROGRESS,
             max_restarts: limits::RESTARTS,
             restart_pause: limits::RESTART_PAUSE,

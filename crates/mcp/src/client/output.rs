@@ -3,9 +3,12 @@
 //! Writes only new files into the directory that the caller named, and follows no link in the file's place.
 
 use super::limits;
+use althing_protocol::Masks;
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::fs::OpenOptions;
 use tokio::io::AsyncWriteExt;
@@ -17,12 +20,13 @@ const TRIES: u32 = 1000;
 #[derive(Debug)]
 pub(crate) struct Output {
     dir: Option<PathBuf>,
+    masks: Option<Arc<dyn Masks>>,
     next: AtomicU64,
 }
 
 impl Output {
-    pub(crate) fn new(dir: Option<PathBuf>) -> Self {
-        Self { dir, next: AtomicU64::new(1) }
+    pub(crate) fn new(dir: Option<PathBuf>, masks: Option<Arc<dyn Masks>>) -> Self {
+        Self { dir, masks, next: AtomicU64::new(1) }
     }
 
     /// The text as the model should see it. `tool` names the file and is fit to be part of a name.
@@ -45,10 +49,11 @@ impl Output {
 
     async fn keep(&self, text: &str, tool: &str) -> Option<io::Result<PathBuf>> {
         let dir = self.dir.as_ref()?;
+        let bytes = self.masked(text);
         for _ in 0..TRIES {
             let number = self.next.fetch_add(1, Ordering::Relaxed);
             let path = dir.join(format!("{tool}-{number}.txt"));
-            match write_new(&path, text).await {
+            match write_new(&path, &bytes).await {
                 Ok(()) => return Some(Ok(path)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Some(Err(error)),
@@ -56,11 +61,20 @@ impl Output {
         }
         Some(Err(io::ErrorKind::AlreadyExists.into()))
     }
+
+    /// What is written of a result: everything but known secrets.
+    fn masked<'a>(&self, text: &'a str) -> Cow<'a, [u8]> {
+        let Some(masks) = &self.masks else { return Cow::Borrowed(text.as_bytes()) };
+        let mut stream = masks.stream();
+        let mut masked = stream.push(text.as_bytes()).to_vec();
+        masked.extend_from_slice(stream.finish());
+        Cow::Owned(masked)
+    }
 }
 
-async fn write_new(path: &Path, text: &str) -> io::Result<()> {
+async fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).await?;
-    file.write_all(text.as_bytes()).await?;
+    file.write_all(bytes).await?;
     file.flush().await
 }
 
@@ -80,13 +94,13 @@ mod tests {
     #[tokio::test]
     async fn a_short_result_is_left_alone() {
         let text = "x".repeat(limits::RESULT);
-        assert_eq!(Output::new(None).fit(text.clone(), "t").await, text);
+        assert_eq!(Output::new(None, None).fit(text.clone(), "t").await, text);
     }
 
     #[tokio::test]
     async fn a_long_result_keeps_its_head_and_tail_and_says_what_is_missing() {
         let text = format!("begin{}end", "ä".repeat(limits::RESULT));
-        let cut = Output::new(None).fit(text, "t").await;
+        let cut = Output::new(None, None).fit(text, "t").await;
         assert!(cut.len() < limits::RESULT + 200);
         assert!(cut.starts_with("begin") && cut.ends_with("end"));
         assert!(cut.contains("bytes are left out here …]"));
@@ -98,7 +112,7 @@ mod tests {
         let other = dir.path().join("t-1.txt");
         tokio::fs::write(&other, "mine").await.unwrap();
         let text = "y".repeat(limits::RESULT + 1);
-        let cut = Output::new(Some(dir.path().to_owned())).fit(text.clone(), "t").await;
+        let cut = Output::new(Some(dir.path().to_owned()), None).fit(text.clone(), "t").await;
         let kept = dir.path().join("t-2.txt");
         assert!(cut.contains(&format!("the whole result is in {}", kept.display())), "{cut}");
         assert_eq!(tokio::fs::read_to_string(kept).await.unwrap(), text);
