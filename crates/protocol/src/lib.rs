@@ -38,8 +38,8 @@ pub use id::{AgentId, InteractionId, SessionId, TaskId};
 pub use interaction::{Candidate, Decision, Interaction, InteractionKind};
 pub use item::{Answer, AnswerLabel, Ballot, Item, LabelParseError, Revision};
 pub use model::{
-    BackendError, BackendErrorKind, BackendInfo, Delta, Desk, Message, ModelRequest, Reply, ToolCall,
-    ToolSpec,
+    AgentPaths, BackendError, BackendErrorKind, BackendInfo, Delta, Desk, Message, ModelRequest, Reply,
+    ToolCall, ToolSpec,
 };
 pub use op::{Op, Origin};
 pub use ports::{

@@ -1,6 +1,6 @@
 //! What goes to a model and what comes back, in no provider's dialect.
 
-use crate::{TaskId, Usage};
+use crate::{ContextPath, TaskId, Usage};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,10 +77,22 @@ pub struct Desk {
     pub workspace: Option<String>,
     /// Whether the workspace is the user's own directory rather than the agent's: its `.git` and the like are protected.
     pub shared: bool,
-    /// What may be read besides.
+    /// The other paths that the agent may use.
+    pub paths: AgentPaths,
+    /// Whether the agent only plans: it may read, and write nothing but what its program keeps for itself.
+    pub read_only: bool,
+}
+
+/// The paths besides its workspace that an agent with tools of its own may use in one call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AgentPaths {
+    /// Directories that it may read.
     pub readable: Vec<String>,
-    /// What may be written besides.
+    /// Directories of its own that it may write to.
     pub writable: Vec<String>,
+    /// The context paths, `writable` where they may be written to in this call. Their `.git` and their protected parts may
+    /// not, as for file tools and commands.
+    pub context: Vec<ContextPath>,
 }
 
 /// One whole reply of a model.

@@ -1,8 +1,8 @@
 //! The traits that join the crates. Whoever fills a port never knows who else does.
 
 use crate::{
-    AnswerLabel, BackendError, BackendInfo, ChatSpec, Delta, Event, FeedItem, FileWrite, ModelRequest, Op,
-    Origin, Reply, RunSpec, Screen, Seq, TaskId, Timestamp, ToolCall, ToolSpec,
+    AgentPaths, AnswerLabel, BackendError, BackendInfo, ChatSpec, Delta, Event, FeedItem, FileWrite,
+    ModelRequest, Op, Origin, Reply, RunSpec, Screen, Seq, TaskId, Timestamp, ToolCall, ToolSpec,
 };
 use std::future::Future;
 use std::pin::Pin;
@@ -70,10 +70,11 @@ pub trait Workplace: Send + Sync {
     /// Its tools.
     fn host(&self) -> &dyn ToolHost;
 
-    /// What may be read, and what may be written, besides the workspace: for agents that bring tools of their own.
-    fn reach(&self, access: ContextAccess) -> (Vec<String>, Vec<String>) {
+    /// What may be used besides the workspace: for agents that bring tools of their own. From the same policy as the file
+    /// tools and commands of this place.
+    fn reach(&self, access: ContextAccess) -> AgentPaths {
         let _ = access;
-        (Vec::new(), Vec::new())
+        AgentPaths::default()
     }
 
     /// What the agent should know of its place: paths, instructions found in them.

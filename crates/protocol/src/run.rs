@@ -336,7 +336,8 @@ pub struct RunSpec {
 impl RunSpec {
     /// Whether there is something that only the presenter may do: write outside the workspaces, or act at all.
     pub fn may_write(&self) -> bool {
-        self.rules.plan_first || self.context_paths.iter().any(|path| path.writable)
+        let writes = self.rules.plan_first || self.context_paths.iter().any(|path| path.writable);
+        writes && !self.modes.planning
     }
 
     /// The workspace of the member at a place, below the directory of the run's files. Named after the agent, so that the

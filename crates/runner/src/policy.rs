@@ -263,8 +263,9 @@ impl ContextMount {
                 absolute.strip_prefix(plain(&self.path)).map(|rest| path.join(rest)).unwrap_or(absolute);
             named.canonicalize().unwrap_or(named)
         });
-        let mut places: Vec<PathBuf> =
-            given.chain([path.join(".git")]).filter(|at| at.starts_with(path)).collect();
+        // A context path that is a single file has no history of its own.
+        let history = path.is_dir().then(|| path.join(".git"));
+        let mut places: Vec<PathBuf> = given.chain(history).filter(|at| at.starts_with(path)).collect();
         places.sort();
         places.dedup();
         places

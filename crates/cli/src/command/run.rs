@@ -104,6 +104,13 @@ impl Stage<'_> {
         let mut spec =
             spec(task.to_owned(), self.context_paths.clone(), self.options, self.team, cast.members.clone());
         spec.modes.planning = planning;
+        if planning {
+            // As in every planning run, nobody acts: not even the agent that presents.
+            spec.rules.plan_first = false;
+            for path in &mut spec.context_paths {
+                path.writable = false;
+            }
+        }
         let known = self.project.as_ref().map(|project| project.workspace.overview()).transpose()?;
         let additions = plan.and_then(StoredPlan::additions).map(|words| format!("The user adds: {words}"));
         spec.plan = plan.map(plan_run);

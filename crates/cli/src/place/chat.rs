@@ -5,7 +5,8 @@ use super::{Places, Started, aside, guidance, servers};
 use crate::project::Project;
 use althing_engine::{Guidance, ProjectBriefing, Router};
 use althing_protocol::{
-    AnswerLabel, BoxFuture, ChatSpec, ContextAccess, ContextPath, FileWrite, HandsConfig, ToolHost, Workplace,
+    AgentPaths, AnswerLabel, BoxFuture, ChatSpec, ContextAccess, ContextPath, FileWrite, HandsConfig,
+    ToolHost, Workplace,
 };
 use althing_storage::{FileHost, FilePolicy, Memory, ProjectHost, TaskHost, ToolSet, project_instructions};
 use std::os::unix::fs::DirBuilderExt;
@@ -17,8 +18,7 @@ pub struct ChatPlace {
     /// Where a program works: the project, or a directory of its own where the project may not be written to.
     path: String,
     is_shared: bool,
-    readable: Vec<String>,
-    writable: Vec<String>,
+    paths: AgentPaths,
     router: Router,
     briefing: ProjectBriefing,
     project: Option<Arc<Project>>,
@@ -73,8 +73,12 @@ impl Places {
             ..Guidance::default()
         };
         let shown = |path: &Path| path.display().to_string();
-        let others = context.iter().map(|path| path.path.clone()).skip(usize::from(project.writable));
-        let readable = others.chain(views.iter().map(|view| shown(view))).collect();
+        let paths = AgentPaths {
+            readable: views.iter().map(|view| shown(view)).collect(),
+            // Where it may not write to the project, this is the directory it works in.
+            writable: if project.writable { vec![shown(&scratch)] } else { Vec::new() },
+            context: context.clone(),
+        };
         let briefing = ProjectBriefing {
             project: project.path.clone(),
             writable: project.writable,
@@ -82,26 +86,11 @@ impl Places {
             runs: shown(&runs),
             is_program,
         };
-        let (path, writable) = if project.writable {
-            (project.path, vec![shown(&scratch)])
-        } else {
-            (shown(&scratch), Vec::new())
-        };
+        let path = if project.writable { project.path } else { shown(&scratch) };
         let router = Router::new(hosts, hands.excluded_tools);
         let (is_shared, guidance) = (project.writable, Mutex::new(guidance));
         let (project, known) = (self.project.clone(), Mutex::default());
-        Ok(Some(ChatPlace {
-            path,
-            is_shared,
-            readable,
-            writable,
-            router,
-            briefing,
-            project,
-            known,
-            guidance,
-            memory,
-        }))
+        Ok(Some(ChatPlace { path, is_shared, paths, router, briefing, project, known, guidance, memory }))
     }
 
     /// The tools that a program has as well: of the project workspace, of MCP servers, of a task list.
@@ -180,8 +169,8 @@ impl Workplace for ChatPlace {
         &self.router
     }
 
-    fn reach(&self, _access: ContextAccess) -> (Vec<String>, Vec<String>) {
-        (self.readable.clone(), self.writable.clone())
+    fn reach(&self, _access: ContextAccess) -> AgentPaths {
+        self.paths.clone()
     }
 
     fn briefing(&self, access: ContextAccess) -> String {

@@ -13,8 +13,8 @@ use crate::surroundings::Surroundings;
 use althing_engine::{Briefing, Guidance, Planning, Router};
 use althing_mcp::McpServers;
 use althing_protocol::{
-    AgentId, AnswerLabel, BoxFuture, ChatSpec, CommandsConfig, ContextAccess, ContextPath, FileWrite,
-    RunSpec, SessionId, TaskId, ToolHost, Workplace, Workplaces,
+    AgentId, AgentPaths, AnswerLabel, BoxFuture, ChatSpec, CommandsConfig, ContextAccess, ContextPath,
+    FileWrite, RunSpec, SessionId, TaskId, ToolHost, Workplace, Workplaces,
 };
 use althing_runner::{CommandHost, Confinement, Container, Containers};
 use althing_storage::{
@@ -130,7 +130,9 @@ impl Places {
     async fn make(&self, run: &TaskId, run_dir: &str, spec: &RunSpec, seat: usize) -> Result<Place, String> {
         let member = spec.members.get(seat).ok_or("there is no such agent")?;
         let hands = self.hands.agent(&member.id);
-        let reach = if hands.commands.is_some() || !hands.mcp_servers.is_empty() {
+        // A program writes with tools of its own.
+        let is_program = member.is_program();
+        let reach = if is_program || hands.commands.is_some() || !hands.mcp_servers.is_empty() {
             UndoReach::Everything
         } else {
             UndoReach::ToolWrites
@@ -333,13 +335,17 @@ impl Workplace for Place {
         &self.router
     }
 
-    fn reach(&self, access: ContextAccess) -> (Vec<String>, Vec<String>) {
-        let views = self.local.view_dir().display().to_string();
-        let context = &self.briefing.context;
-        let may_write = |path: &&ContextPath| path.writable && access == ContextAccess::Writable;
-        let writable = context.iter().filter(may_write).map(|path| path.path.clone()).collect();
-        let readable = context.iter().map(|path| path.path.clone()).chain([views]).collect();
-        (readable, writable)
+    fn reach(&self, access: ContextAccess) -> AgentPaths {
+        let policy = self.local.policy();
+        let now = |path: &ContextPath| {
+            let writable = path.writable && access == ContextAccess::Writable;
+            ContextPath { writable, ..path.clone() }
+        };
+        AgentPaths {
+            readable: policy.views.iter().map(|view| view.display().to_string()).collect(),
+            writable: Vec::new(),
+            context: policy.context.iter().map(now).collect(),
+        }
     }
 
     fn briefing(&self, access: ContextAccess) -> String {

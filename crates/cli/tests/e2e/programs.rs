@@ -538,3 +538,144 @@ fn no_prompt_is_a_command_to_a_real_program_on_pipes() {
     let told = ["/clear one", "/clear two"].map(|text| agents.map(|agent| (agent, text)));
     all_are_told(&server, &told.concat());
 }
+
+/// Every file below a directory that has this name.
+fn found_below(dir: &Path, name: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found.extend(found_below(&path, name));
+        } else if entry.file_name() == name {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// A model that writes where it must not, with tools that it was offered and with tools that it was not, then reads a file
+/// of the project, and then says its plan.
+fn unruly(project: PathBuf) -> Script {
+    let turns = std::sync::Mutex::new(std::collections::HashMap::<&'static str, usize>::new());
+    Script::from_fn(move |request: &Recorded| {
+        if let Some(aside) = aside(request) {
+            return aside;
+        }
+        let name = speaker(request);
+        if request.tool_names().is_empty() {
+            return Reply::text("A title");
+        }
+        let mut turns = turns.lock().unwrap();
+        let turn = turns.entry(name).or_default();
+        *turn += 1;
+        let (written, note) = (project.join(format!("{name}.txt")), project.join("note.txt"));
+        let command = format!("echo x > {}; echo x > {name}.txt; cat {}", written.display(), note.display());
+        let patch = format!("*** Begin Patch\n*** Add File: {}\n+x\n*** End Patch\n", written.display());
+        let run = json!({"command": command, "description": "d"});
+        let [act, write, read] = match name {
+            "claude" => [
+                Reply::call("Bash", &run),
+                Reply::call("Write", &json!({"file_path": written, "content": "x"})),
+                Reply::call("Read", &json!({"file_path": note})),
+            ],
+            "codex" => [
+                Reply::call("exec_command", &json!({"cmd": command})),
+                Reply::call("apply_patch", &json!({"input": patch})),
+                Reply::call("exec_command", &json!({"cmd": format!("cat {}", note.display())})),
+            ],
+            "gemini" => [
+                Reply::call("run_shell_command", &run),
+                Reply::call("write_file", &json!({"file_path": written, "content": "x"})),
+                Reply::call("read_file", &json!({"file_path": note})),
+            ],
+            _ => [
+                Reply::call("bash", &run),
+                Reply::call("write", &json!({"filePath": written, "content": "x"})),
+                Reply::call("read", &json!({"filePath": note})),
+            ],
+        };
+        match *turn {
+            1 => act,
+            2 => write,
+            3 => read,
+            _ => Reply::text("1. Think. 2. Do."),
+        }
+    })
+}
+
+#[test]
+fn real_programs_that_only_plan_read_the_project_and_write_nothing() {
+    let Some(dir) = programs() else { return };
+    let project = tempfile::tempdir().unwrap();
+    let project = project.path().canonicalize().unwrap();
+    let server = FakeModel::start_on_thread(unruly(project.clone()));
+    let althing = with_programs(&dir, &server);
+    std::fs::write(project.join("note.txt"), "the note says forty-two").unwrap();
+    for (kind, name) in
+        [("claude_code", "claude"), ("codex", "codex"), ("gemini_cli", "gemini"), ("opencode", "opencode")]
+    {
+        althing.file("team.yaml", json!({"agents": [{"id": "a", "backend": {"type": kind}}]}).to_string());
+        let path = format!("{}:rw", project.display());
+        let args =
+            ["--config", "team.yaml", "--plan", "--quick", "--json", "--context-path", &path, "Plan it"];
+        let output = althing.again().args(args).spawn().wait(PATIENCE).expect_code(0);
+        let result: Value = serde_json::from_str(&output.stdout).unwrap();
+        assert!(result["final_answer"].as_str().unwrap().contains("Think"), "{kind}: {result}");
+        let file = format!("{name}.txt");
+        assert!(!project.join(&file).exists(), "{kind} wrote to the project while it planned");
+        let here = found_below(&althing.state_dir(), &file);
+        assert!(here.is_empty(), "{kind} wrote to its workspace while it planned: {here:?}");
+        let read = server.requests().iter().any(|request| {
+            speaker(request) == name && request.body().to_string().contains("the note says forty-two")
+        });
+        assert!(read, "{kind} could not read the project");
+    }
+}
+
+#[test]
+fn a_real_program_writes_to_a_context_path_but_not_to_its_history_and_protected_parts() {
+    let Some(dir) = programs() else { return };
+    let project = tempfile::tempdir().unwrap();
+    let project = project.path().canonicalize().unwrap();
+    for place in [".git/hooks", "locked"] {
+        std::fs::create_dir_all(project.join(place)).unwrap();
+    }
+    std::fs::write(project.join("kept.txt"), "before").unwrap();
+    let in_project = project.clone();
+    let script = Script::from_fn(move |request: &Recorded| {
+        if let Some(aside) = aside(request) {
+            return aside;
+        }
+        let project = in_project.display();
+        let command = format!(
+            "cd {project}; echo x > kept.txt; echo x > .git/hooks/x; echo x > locked/x; echo tried-''it"
+        );
+        let tried = request.body().to_string().contains("tried-it");
+        let call = shell_call(request, &command, None).filter(|_| !tried);
+        call.unwrap_or_else(|| Reply::text("All of it is done."))
+    });
+    let server = FakeModel::start_on_thread(script);
+    let althing = with_programs(&dir, &server);
+    if !has_walls(&althing) {
+        return;
+    }
+    let context = json!([{"path": project, "permission": "write", "protected_paths": ["locked"]}]);
+    for kind in ["claude_code", "codex"] {
+        let agents = json!([{"id": "a", "backend": {"type": kind}}]);
+        let config = json!({"agents": agents, "orchestrator": {"context_paths": context}});
+        althing.file("team.yaml", config.to_string());
+        let args = ["--config", "team.yaml", "--quick", "--json", "Do it"];
+        let output = althing.again().args(args).spawn().wait(PATIENCE).expect_code(0);
+        let result: Value = serde_json::from_str(&output.stdout).unwrap();
+        assert_eq!(std::fs::read_to_string(project.join("kept.txt")).unwrap(), "x\n", "{kind}: {result}");
+        for place in [".git/hooks/x", "locked/x"] {
+            assert!(!project.join(place).exists(), "{kind} wrote to {place}");
+        }
+        let writes = result["context_path_writes"].as_array().unwrap();
+        assert_eq!(writes.len(), 1, "{kind}: {writes:?}");
+        let log_dir = Path::new(result["log_dir"].as_str().unwrap());
+        let session = log_dir.ancestors().nth(2).and_then(Path::file_name).unwrap().to_str().unwrap();
+        althing.again().args(["undo", session]).spawn().wait(LIMIT).expect_code(0);
+        assert_eq!(std::fs::read_to_string(project.join("kept.txt")).unwrap(), "before", "{kind}");
+    }
+}

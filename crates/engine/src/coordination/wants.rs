@@ -73,12 +73,24 @@ impl Coordination {
     /// Context paths are opened for writing when nobody works beside the one who writes: to the presenter, and to a
     /// single quick agent from its start.
     fn must_open_context(&self, seat: &Seat, attempt: &Attempt) -> bool {
-        let spec = &self.state.spec;
-        let writes = match attempt.purpose {
+        let writes = self.works_alone(attempt);
+        writes && seat.member.hands && seat.context == Context::Closed && self.state.spec.may_write()
+    }
+
+    /// Whether no other agent works beside this attempt, so that it may act.
+    fn works_alone(&self, attempt: &Attempt) -> bool {
+        match attempt.purpose {
             Purpose::Present { .. } => true,
             Purpose::Evaluate => false,
-            _ => spec.is_single_and_quick(),
-        };
-        writes && seat.member.hands && seat.context == Context::Closed && spec.may_write()
+            _ => self.state.spec.is_single_and_quick(),
+        }
+    }
+
+    /// Whether the agent of this attempt only plans, and may change nothing: in a planning run always; in a run that plans
+    /// first until it may act, which for an agent with a place of its own is when its context paths are open.
+    pub(crate) fn only_plans(&self, seat: &Seat, attempt: &Attempt) -> bool {
+        let spec = &self.state.spec;
+        let acts = if seat.member.hands { seat.context == Context::Open } else { self.works_alone(attempt) };
+        spec.modes.planning || (spec.rules.plan_first && !acts)
     }
 }

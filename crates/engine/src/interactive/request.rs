@@ -6,7 +6,9 @@ use super::state::{Child, Launching, Step};
 use super::{InteractiveSession, tokens};
 use crate::launch::{self, LAUNCH_RUN, excerpt};
 use crate::prompt::interactive::{Talk, system_prompt};
-use althing_protocol::{ChatSpec, Desk, Exchange, Message, ModelRequest, Purpose, RunResult, ToolSpec};
+use althing_protocol::{
+    AgentPaths, ChatSpec, Desk, Exchange, Message, ModelRequest, Purpose, RunResult, ToolSpec,
+};
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -51,8 +53,8 @@ impl InteractiveSession {
             native: self.native.clone().filter(|_| !compacts),
             workspace: None,
             shared: false,
-            readable: Vec::new(),
-            writable: Vec::new(),
+            paths: AgentPaths::default(),
+            read_only: false,
         };
         Some(ModelRequest { desk: Some(desk), ..request })
     }

@@ -115,7 +115,7 @@ impl Way {
         if let Some(desk) = &mut request.desk {
             desk.workspace = Some(place.path().to_owned());
             desk.shared = place.is_shared();
-            (desk.readable, desk.writable) = place.reach(sight.access);
+            desk.paths = place.reach(sight.access);
         }
         let Whose::Member { spec, seat, .. } = &self.whose else { return Ok(()) };
         for other in (0..spec.members.len()).filter(|other| other != seat) {

@@ -15,7 +15,7 @@ pub use interactive::guidance;
 use crate::coordination::{Attempt, Coordination, Seat};
 use crate::tools;
 use althing_protocol::{
-    Desk, FinalAnswerStrategy, Message, ModelRequest, Purpose, ToolSpec, VotingSensitivity,
+    AgentPaths, Desk, FinalAnswerStrategy, Message, ModelRequest, Purpose, ToolSpec, VotingSensitivity,
 };
 use sections::Section;
 
@@ -63,8 +63,8 @@ impl Coordination {
                 native: seat_state.native.clone(),
                 workspace: None,
                 shared: false,
-                readable: Vec::new(),
-                writable: Vec::new(),
+                paths: AgentPaths::default(),
+                read_only: self.only_plans(seat_state, attempt),
             }),
         })
     }

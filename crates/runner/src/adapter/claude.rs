@@ -14,6 +14,9 @@ use std::collections::HashMap;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Claude;
 
+/// Its tools that only read.
+const READING: &[&str] = &["Read", "Grep", "Glob"];
+
 /// The variable that holds an API key.
 const API_KEY: &str = "ANTHROPIC_API_KEY";
 
@@ -32,7 +35,15 @@ impl Claude {
         }
     }
 
-    fn tools(tools: &Toolbox, config: &mut LaunchConfig) {
+    /// Offers our tools; `own` are tools of its own that it may use unasked.
+    fn tools(tools: Option<&Toolbox>, own: &[&str], config: &mut LaunchConfig) {
+        let ours = tools.into_iter().flat_map(|tools| &tools.names);
+        let ours = ours.map(|name| format!("mcp__{SERVER}__{name}"));
+        let allowed: Vec<String> = ours.chain(own.iter().map(|name| (*name).to_owned())).collect();
+        if !allowed.is_empty() {
+            config.args.extend(["--allowedTools".to_owned(), allowed.join(",")]);
+        }
+        let Some(tools) = tools else { return };
         // `alwaysLoad`: else the tools hide behind a search.
         let server = json!({
             "type": "http",
@@ -41,13 +52,10 @@ impl Claude {
             "alwaysLoad": true,
             "timeout": 7_200_000,
         });
-        let allowed: Vec<String> = tools.names.iter().map(|name| format!("mcp__{SERVER}__{name}")).collect();
         config.args.extend([
             "--mcp-config".to_owned(),
             json!({ "mcpServers": { SERVER: server } }).to_string(),
             "--strict-mcp-config".to_owned(),
-            "--allowedTools".to_owned(),
-            allowed.join(","),
             "--include-partial-messages".to_owned(),
         ]);
         config.env.push((TOKEN_VARIABLE.to_owned(), tools.token.reveal().to_owned()));
@@ -95,9 +103,9 @@ impl AgentAdapter for Claude {
         };
         config.args.extend(freedom.iter().map(|word| (*word).to_owned()));
         Self::common(task, &mut config);
-        if let Some(tools) = task.tools {
-            Self::tools(tools, &mut config);
-        }
+        // By its own rules it reads only where it works; our sandbox shows it nothing that it may not read.
+        let reads = task.freedom == Freedom::ReadOnly && task.inside_walls;
+        Self::tools(task.tools, if reads { READING } else { &[] }, &mut config);
         Some(config)
     }
 

@@ -64,6 +64,9 @@ impl AgentAdapter for Codex {
         let mut config = LaunchConfig { program: "codex".to_owned(), args, ..LaunchConfig::default() };
         let freedom: &[&str] = match task.freedom {
             Freedom::Full => &["--dangerously-bypass-approvals-and-sandbox"],
+            // It reads files with commands only, and inside our sandbox its own sandbox fails for every command. Ours lets it
+            // write nothing.
+            Freedom::ReadOnly if task.inside_walls => &["--dangerously-bypass-approvals-and-sandbox"],
             // Without these two, all of /tmp would be writable.
             Freedom::Workspace => &[
                 "-s",

@@ -47,6 +47,14 @@ impl Gemini {
         config.env.push((HOME_VARIABLE.to_owned(), home.to_string_lossy().into_owned()));
     }
 
+    /// Its tools for files reach only where it works and the directories that it is told. With them it could write there too, so
+    /// they are named only where it has no tool that writes.
+    fn look_around(task: &Assignment<'_>, config: &mut LaunchConfig) {
+        for dir in task.readable.iter().filter(|path| path.is_dir()) {
+            config.args.extend(["--include-directories".to_owned(), dir.to_string_lossy().into_owned()]);
+        }
+    }
+
     /// It reads servers from settings only: those of the directory it works in. No secret is in them.
     fn tools(task: &Assignment<'_>, tools: &Toolbox, config: &mut LaunchConfig) {
         let server = json!({
@@ -106,6 +114,9 @@ impl AgentAdapter for Gemini {
         let args = ["-o", "stream-json", "--approval-mode", mode].map(str::to_owned).to_vec();
         let mut config = LaunchConfig { program: "gemini".to_owned(), args, ..LaunchConfig::default() };
         Self::common(task, &mut config);
+        if task.freedom == Freedom::ReadOnly {
+            Self::look_around(task, &mut config);
+        }
         if let Some(tools) = task.tools {
             Self::tools(task, tools, &mut config);
         }

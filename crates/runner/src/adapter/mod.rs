@@ -42,6 +42,10 @@ pub struct Assignment<'a> {
     pub fresh: &'a str,
     /// How much it may do without asking.
     pub freedom: Freedom,
+    /// Whether it runs inside our sandbox, in which it can make no sandbox of its own.
+    pub inside_walls: bool,
+    /// What it may read besides the directory it works in.
+    pub readable: &'a [PathBuf],
     /// Where files that are made for it go.
     pub dir: &'a Path,
     /// Our own tools, where it is given any.

@@ -18,15 +18,18 @@ const SETTINGS_VARIABLE: &str = "OPENCODE_CONFIG_CONTENT";
 
 impl Opencode {
     /// Each by name: a project's own settings win over a rule for all.
-    fn permissions(freedom: Freedom) -> Option<Value> {
-        let edit = match freedom {
+    fn permissions(task: &Assignment<'_>) -> Option<Value> {
+        // Inside our sandbox there is nothing that it may not read.
+        let looks = task.freedom == Freedom::ReadOnly && task.inside_walls;
+        let outside = if looks { "allow" } else { "deny" };
+        let edit = match task.freedom {
             Freedom::Full => return None,
             Freedom::Workspace => "allow",
             Freedom::ReadOnly | Freedom::Ask => "deny",
         };
         Some(json!({
             "*": "deny", "bash": "deny", "edit": edit, "task": "deny", "webfetch": "deny", "skill": "deny",
-            "external_directory": "deny", "read": "allow", "grep": "allow", "glob": "allow", "list": "allow",
+            "external_directory": outside, "read": "allow", "grep": "allow", "glob": "allow", "list": "allow",
             format!("{SERVER}_*"): "allow",
         }))
     }
@@ -85,9 +88,7 @@ impl AgentAdapter for Opencode {
             config.args.extend(["--session".to_owned(), id.to_owned()]);
         }
         let mut settings = Map::new();
-        settings.extend(
-            Self::permissions(task.freedom).map(|permissions| ("permission".to_owned(), permissions)),
-        );
+        settings.extend(Self::permissions(task).map(|permissions| ("permission".to_owned(), permissions)));
         if let Some(tools) = task.tools {
             settings.insert("mcp".to_owned(), json!({ SERVER: Self::server(tools) }));
             config.env.push((TOKEN_VARIABLE.to_owned(), tools.token.reveal().to_owned()));

@@ -11,10 +11,12 @@ use super::spending::Spending;
 use super::start::{Starter, Want};
 use super::words;
 use crate::adapter::{Freedom, Meaning, Toolbox};
+use crate::command::Placeholders;
+use crate::policy::ContextMount;
 use althing_protocol::{
-    Backend, BackendError, BackendErrorKind, BackendInfo, BoxFuture, Delta, DeltaSink, Desk, Endpoint,
-    EndpointCalls, Endpoints, ExecutionMode, Item, ModelRequest, ProgramSpec, Reply, ToolCall, ToolOutcome,
-    Usage,
+    Backend, BackendError, BackendErrorKind, BackendInfo, BoxFuture, ContextPath, Delta, DeltaSink, Desk,
+    Endpoint, EndpointCalls, Endpoints, ExecutionMode, Item, ModelRequest, ProgramSpec, Reply, ToolCall,
+    ToolOutcome, Usage,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -40,6 +42,7 @@ pub struct CliBackend {
     starter: Arc<Starter>,
     endpoints: Arc<dyn Endpoints>,
     spending: Spending,
+    placeholders: Placeholders,
 }
 
 /// What an agent's config says of its program.
@@ -63,7 +66,8 @@ impl CliBackend {
         let (_, adapter) = KINDS.into_iter().find(|(kind, _)| *kind == member.kind)?;
         let model = member.model.clone().unwrap_or_else(|| "its own default".to_owned());
         let info = BackendInfo { kind: member.kind.clone(), model, offline: false };
-        Some(Self { info, adapter, member, starter, endpoints, spending: Spending::default() })
+        let (spending, placeholders) = (Spending::default(), Placeholders::default());
+        Some(Self { info, adapter, member, starter, endpoints, spending, placeholders })
     }
 
     /// Whether this is the name of a program that can be an agent.
@@ -102,11 +106,15 @@ impl CliBackend {
         let dir = self.dir(request.desk.as_ref());
         let cwd = Self::workspace(request.desk.as_ref(), &dir)?;
         let spec = self.spec(words::prompt(request, native.is_some(), self.adapter), &cwd);
-        let paths = |paths: Option<&Vec<String>>| -> Vec<PathBuf> {
-            paths.into_iter().flatten().map(PathBuf::from).collect()
+        let paths = request.desk.as_ref().map(|desk| desk.paths.clone()).unwrap_or_default();
+        let places = |paths: Vec<String>| -> Vec<PathBuf> { paths.into_iter().map(PathBuf::from).collect() };
+        let (readable, writable) = (places(paths.readable), places(paths.writable));
+        let mount = |path: ContextPath| ContextMount {
+            path: PathBuf::from(path.path),
+            writable: path.writable,
+            protected: places(path.protected),
         };
-        let readable = paths(request.desk.as_ref().map(|desk| &desk.readable));
-        let writable = paths(request.desk.as_ref().map(|desk| &desk.writable));
+        let context: Vec<ContextMount> = paths.context.into_iter().map(mount).collect();
         let toolbox = turn.endpoint.map(|endpoint| Toolbox {
             url: endpoint.url().to_owned(),
             token: endpoint.token().clone(),
@@ -120,6 +128,8 @@ impl CliBackend {
             private: !request.desk.as_ref().is_some_and(|desk| desk.shared),
             readable: &readable,
             writable: &writable,
+            context: &context,
+            read_only: request.desk.as_ref().is_some_and(|desk| desk.read_only),
             at_least: Freedom::Workspace,
         };
         let start =
@@ -135,10 +145,15 @@ impl CliBackend {
             raw: &mut raw,
         };
         let mut hear = |what: Heard<'_>| listener.hear(what);
+        let held = self.placeholders.hold(&start.prepared.placeholders);
         let done = tokio::select! {
             done = run.run(&self.starter.launcher, &mut hear) => Some(done),
             () = turn.noted.too_long() => None,
         };
+        // Of a program that would not stop, they are removed later.
+        if done.is_some() {
+            held.done();
+        }
         let Listener { native: conversation, text, .. } = listener;
         let calls = turn.noted.take();
         match done {

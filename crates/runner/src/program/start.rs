@@ -8,6 +8,7 @@ use crate::confinement::Confinement;
 use crate::dialogue::Dialogue;
 use crate::guarded::Launcher;
 use crate::launch::Input;
+use crate::policy::ContextMount;
 use althing_protocol::{ExecutionMode, Masks, ProgramJob, ProgramSpec};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -57,6 +58,10 @@ pub(crate) struct Want<'a> {
     pub(crate) private: bool,
     pub(crate) readable: &'a [PathBuf],
     pub(crate) writable: &'a [PathBuf],
+    /// Context paths: their `.git` and their protected parts stay read-only.
+    pub(crate) context: &'a [ContextMount],
+    /// Whether it may write nothing but what it keeps for itself.
+    pub(crate) read_only: bool,
     /// What an agent may do where there are no walls and the user waived nothing.
     pub(crate) at_least: Freedom,
 }
@@ -72,6 +77,8 @@ impl<'a> Want<'a> {
             private: false,
             readable: &[],
             writable: &[],
+            context: &[],
+            read_only: false,
             at_least: Freedom::ReadOnly,
         }
     }
@@ -116,15 +123,23 @@ impl Starter {
         } else {
             terms(&**adapter, spec, &self.confinement).map_err(|error| (error, None))?
         };
-        let freedom = if freedom == Freedom::ReadOnly { want.at_least } else { freedom };
+        let freedom = match freedom {
+            _ if want.read_only => Freedom::ReadOnly,
+            Freedom::ReadOnly => want.at_least,
+            freedom => freedom,
+        };
         std::fs::create_dir_all(want.dir)
             .map_err(|error| (format!("{} cannot be made: {error}", want.dir.display()), None))?;
         let fresh = uuid();
+        let context = want.context.iter().map(|mount| mount.path.clone());
+        let readable: Vec<PathBuf> = context.chain(want.readable.iter().cloned()).collect();
         let task = Assignment {
             spec,
             resume: want.resume,
             fresh: &fresh,
             freedom,
+            inside_walls: matches!(inside, Inside::Walls(_)),
+            readable: &readable,
             dir: want.dir,
             tools: want.tools,
             as_root: rustix::process::geteuid().is_root(),
@@ -151,6 +166,8 @@ impl Starter {
             private: want.private,
             readable: want.readable,
             writable: want.writable,
+            context: want.context,
+            read_only: want.read_only,
             dir: want.dir,
             state: self.state_dir.as_deref(),
         };

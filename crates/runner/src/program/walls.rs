@@ -96,7 +96,7 @@ pub(super) fn terms<'a>(
 /// The files that a program may touch inside its walls.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ground<'a> {
-    /// Where it works: writable.
+    /// Where it works: writable, unless it may only read.
     pub(super) cwd: &'a Path,
     /// Whether `cwd` is the program's own; else it is the user's, and its `.git` is protected.
     pub(super) private: bool,
@@ -104,6 +104,10 @@ pub(super) struct Ground<'a> {
     pub(super) readable: &'a [PathBuf],
     /// What it may write besides.
     pub(super) writable: &'a [PathBuf],
+    /// Context paths: their `.git` and their protected parts are never writable.
+    pub(super) context: &'a [ContextMount],
+    /// Whether nothing of all this may be written, but only what the program keeps for itself and its temporary files.
+    pub(super) read_only: bool,
     /// The task's own directory: readable.
     pub(super) dir: &'a Path,
     /// Our state: never visible.
@@ -197,13 +201,21 @@ fn view(
     let mut readable = programs(program, search, &home);
     readable.extend_from_slice(ground.readable);
     let mut writable = own_places(adapter, env, &home);
-    writable.extend_from_slice(ground.writable);
-    let context = if ground.private {
-        writable.push(ground.cwd.to_owned());
-        Vec::new()
-    } else {
-        vec![ContextMount { path: ground.cwd.to_owned(), writable: true, protected: Vec::new() }]
-    };
+    let mut context = ground.context.to_vec();
+    let mut given = ground.writable.to_vec();
+    let cwd = real(ground.cwd);
+    if ground.private {
+        given.push(cwd);
+    } else if !context.iter().any(|mount| real(&mount.path) == cwd) {
+        context.push(ContextMount { path: cwd, writable: true, protected: Vec::new() });
+    }
+    if ground.read_only {
+        for mount in &mut context {
+            mount.writable = false;
+        }
+        readable.append(&mut given);
+    }
+    writable.append(&mut given);
     let reach = Reach {
         workspace: scratch,
         readable,

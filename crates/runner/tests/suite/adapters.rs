@@ -32,6 +32,8 @@ fn assignment<'a>(spec: &'a ProgramSpec, resume: Option<&'a str>, freedom: Freed
         resume,
         fresh,
         freedom,
+        inside_walls: false,
+        readable: &[],
         dir: Path::new("/task"),
         tools: None,
         as_root: true,
@@ -163,6 +165,23 @@ fn without_walls_no_adapter_uses_its_bypass_flag() {
             assert!(!bypass.iter().any(|word| line.contains(word)), "{line}");
         }
     }
+}
+
+#[test]
+fn a_program_that_may_only_read_has_no_tool_that_writes_and_codex_can_still_read_inside_our_sandbox() {
+    let spec = spec("codex", "");
+    let args = |inside_walls| {
+        let task = Assignment { inside_walls, ..assignment(&spec, None, Freedom::ReadOnly) };
+        adapter("codex").headless_launch_config(&task).unwrap().args.join(" ")
+    };
+    assert!(args(false).contains("-s read-only"), "{}", args(false));
+    assert!(args(true).contains("bypass") && !args(true).contains("read-only"), "{}", args(true));
+    for (name, flag) in [("claude", "--tools Read,Grep,Glob"), ("gemini", "--approval-mode default")] {
+        let line = headless(name, "", None, Freedom::ReadOnly).args.join(" ");
+        assert!(line.contains(flag), "{line}");
+    }
+    let env = format!("{:?}", headless("opencode", "", None, Freedom::ReadOnly).env);
+    assert!(env.contains(r#"\"edit\":\"deny\""#) && env.contains(r#"\"bash\":\"deny\""#), "{env}");
 }
 
 /// What a person might write, and what nobody should.

@@ -1,13 +1,13 @@
 //! Programs as agents of a run: one call is one run of the program, with our tools over an endpoint.
 
 use super::programs::{Stage, agents, unconfined};
-use super::support::launcher;
+use super::support::{SANDBOXES, confinement, launcher};
 use althing_protocol::{
-    Backend, BackendErrorKind, BoxFuture, Delta, Desk, Endpoint, EndpointCalls, Endpoints, Message,
-    ModelRequest, Secret, TaskId, ToolCall, ToolSpec,
+    AgentPaths, Backend, BackendErrorKind, BoxFuture, ContextPath, Delta, Desk, Endpoint, EndpointCalls,
+    Endpoints, Message, ModelRequest, Secret, TaskId, ToolCall, ToolSpec,
 };
 use althing_runner::adapter::Adapters;
-use althing_runner::{CliBackend, CliMember, ProgramLimits, Starter};
+use althing_runner::{CliBackend, CliMember, Confinement, ConfinementKind, ProgramLimits, Starter};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -52,18 +52,28 @@ impl Endpoints for Fakes {
 }
 
 fn backend(stage: &Stage, fakes: &Arc<Fakes>) -> CliBackend {
+    let diary = stage.path("work/diary").to_str().unwrap().to_owned();
+    let env = BTreeMap::from([("FAKE_AGENT_DIARY".to_owned(), diary)]);
+    backend_in(unconfined(), stage, fakes, env)
+}
+
+fn backend_in(
+    confinement: Confinement,
+    stage: &Stage,
+    fakes: &Arc<Fakes>,
+    env: BTreeMap<String, String>,
+) -> CliBackend {
     let starter = Starter {
         adapters: Adapters::with(agents()),
         launcher: launcher(),
-        confinement: unconfined(),
+        confinement,
         state_dir: None,
         limits: ProgramLimits::default(),
         masks: None,
     };
-    let diary = stage.path("work/diary").to_str().unwrap().to_owned();
     let member = CliMember {
         kind: "claude_code".to_owned(),
-        env: BTreeMap::from([("FAKE_AGENT_DIARY".to_owned(), diary)]),
+        env,
         dir: stage.path("state/members"),
         ..CliMember::default()
     };
@@ -85,8 +95,8 @@ fn request(stage: &Stage, script: &str, tools: &[&str]) -> ModelRequest {
             native: None,
             workspace: Some(stage.path("work").to_str().unwrap().to_owned()),
             shared: false,
-            readable: Vec::new(),
-            writable: Vec::new(),
+            paths: AgentPaths::default(),
+            read_only: false,
         }),
     }
 }
@@ -186,6 +196,97 @@ async fn a_message_that_looks_like_a_command_reaches_the_program_as_prose() {
         let diary = stage.diary();
         let start = diary.iter().rposition(|line| line.starts_with("start ")).unwrap();
         assert_eq!(diary[start + 1..start + 3], ["Task:", message], "{diary:?}");
+    }
+}
+
+/// A workspace, a project that the run may write to, one without a history, one that it may only read, and a directory of the
+/// agent's own.
+const PLACES: [&str; 7] =
+    ["work", "project/.git", "project/src", "project/vendor/locked", "bare/src", "reading/src", "own"];
+
+/// What the program of a member really wrote, of each of these files, inside this sandbox.
+async fn written(
+    kind: ConfinementKind,
+    shared: bool,
+    read_only: bool,
+    files: &[&str],
+) -> Option<Vec<String>> {
+    let confinement = confinement(kind).await?;
+    let (stage, fakes) = (Stage::new(), Arc::new(Fakes::default()));
+    for place in PLACES {
+        std::fs::create_dir_all(stage.path(place)).unwrap();
+    }
+    std::fs::write(stage.path("note.txt"), "before").unwrap();
+    let backend = backend_in(confinement, &stage, &fakes, BTreeMap::new());
+    let path = |inside: &str| stage.path(inside).to_str().unwrap().to_owned();
+    let context = |inside: &str, writable: bool, protected: &[&str]| ContextPath {
+        path: path(inside),
+        writable,
+        protected: protected.iter().map(|part| (*part).to_owned()).collect(),
+    };
+    let paths = AgentPaths {
+        readable: Vec::new(),
+        writable: vec![path("own")],
+        context: vec![
+            context("project", true, &["vendor/locked", "absent"]),
+            context("bare", true, &[]),
+            context("reading", false, &[]),
+            context("note.txt", true, &[]),
+        ],
+    };
+    let mut ignore = |_: Delta<'_>| ();
+    let mut found = Vec::new();
+    for file in files {
+        // It sees what it may not write to.
+        let script = format!("wait {}\nsay seen\ntouch {}\nsay written", path("project/src"), path(file));
+        let mut request = request(&stage, &script, &[]);
+        let desk = request.desk.as_mut().unwrap();
+        desk.paths = paths.clone();
+        (desk.shared, desk.read_only) = (shared, read_only);
+        if shared {
+            desk.workspace = Some(path("project"));
+        }
+        let raw = stage.path("state/members/r1.a1/1/output.raw");
+        let _ = std::fs::remove_file(&raw);
+        let _ = backend.call(&request, &mut ignore).await;
+        let said = std::fs::read_to_string(&raw).unwrap();
+        assert!(said.contains("seen"), "{kind:?} {file}: {said}");
+        let is_new = std::fs::read(stage.path(file)).is_ok_and(|bytes| bytes.is_empty());
+        found.extend(is_new.then(|| (*file).to_owned()));
+    }
+    assert!(!stage.path("bare/.git").exists(), "no trace of the protection is left");
+    Some(found)
+}
+
+#[tokio::test]
+async fn a_member_writes_to_its_paths_but_never_to_their_history_and_protected_parts() {
+    let open = ["project/src/x", "bare/src/x", "own/x", "note.txt"];
+    let closed = [
+        "project/.git/x",
+        "project/vendor/locked/x",
+        "project/absent/x",
+        "project/absent",
+        "bare/.git/x",
+        "reading/src/x",
+    ];
+    for kind in SANDBOXES {
+        let all = [&open[..], &closed, &["work/x"]].concat();
+        let Some(found) = written(kind, false, false, &all).await else { continue };
+        assert_eq!(found, [&open[..], &["work/x"]].concat(), "{kind:?}");
+        // As the agent of a conversation it works in the project itself.
+        let Some(found) = written(kind, true, false, &all).await else { continue };
+        assert_eq!(found, open, "{kind:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_member_that_only_plans_reads_and_writes_nothing() {
+    let all = ["work/x", "project/x", "project/src/x", "bare/src/x", "own/x", "note.txt", "reading/src/x"];
+    for kind in SANDBOXES {
+        for shared in [false, true] {
+            let Some(found) = written(kind, shared, true, &all).await else { continue };
+            assert_eq!(found, [] as [&str; 0], "{kind:?}");
+        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! A run that carries out a plan: its agents say how far they are, and nothing that is done is done again.
 
-use super::harness::{World, call, spec, text};
+use super::harness::{World, answer, call, spec, text, vote};
+use crate::coordination::ChoreKind;
 use althing_protocol::{
-    AgentMode, Fact, Item, Modes, Op, PlanProgress, PlanRef, PlanRun, PlanStatus, PlanTask, Reply, RunRules,
-    RunSpec,
+    AgentMode, ContextAccess, ContextPath, Fact, Item, Modes, Op, PlanProgress, PlanRef, PlanRun, PlanStatus,
+    PlanTask, Reply, RunRules, RunSpec,
 };
 
 /// A single quick run of a plan of two tasks, the first of them done before.
@@ -82,4 +83,55 @@ fn without_a_plan_there_is_nothing_to_record() {
     assert_eq!(world.tools_of(0), ["new_answer"]);
     world.says(0, update("write", "completed"));
     assert!(recorded(&world).is_empty());
+}
+
+/// Whether the call that the agent in a seat waits for may change nothing.
+fn is_read_only(world: &World, seat: usize) -> bool {
+    world.run.request(seat).and_then(|request| request.desk).expect("a call from somewhere").read_only
+}
+
+#[test]
+fn in_a_planning_run_no_agent_may_write_and_no_context_path_is_opened() {
+    let modes = Modes { agent_mode: AgentMode::Single, refinement: false, planning: true };
+    for hands in [false, true] {
+        let mut spec = spec(&["a"], RunRules::default().with(&modes.overrides()));
+        spec.modes = modes;
+        spec.members[0].hands = hands;
+        let path = ContextPath { path: "/project".into(), writable: true, protected: Vec::new() };
+        spec.context_paths.push(path);
+        let world = World::new(spec);
+        assert!(world.run.wanted().chores.is_empty(), "{:?}", world.run.wanted().chores);
+        assert_eq!(world.asked(), [0]);
+        assert_eq!(world.run.access(0), ContextAccess::ReadOnly);
+        assert!(is_read_only(&world, 0));
+    }
+}
+
+#[test]
+fn agents_that_plan_first_may_write_only_once_they_present() {
+    let rules = RunRules { plan_first: true, ..RunRules::default() };
+    let mut world = World::start(&["a", "b"], rules.clone());
+    assert!(is_read_only(&world, 0) && is_read_only(&world, 1));
+    for seat in world.asked() {
+        world.says(seat, answer(&format!("answer of seat {seat}")));
+    }
+    for seat in world.asked() {
+        assert!(is_read_only(&world, seat), "judging is no acting");
+        world.says(seat, vote("agent1"));
+    }
+    assert_eq!(world.asked(), [0], "the winner presents");
+    assert!(!is_read_only(&world, 0));
+    // With a place of its own it acts once its context paths are open, and not if they could not be opened.
+    for (error, read_only) in [(None, false), (Some("in use".to_owned()), true)] {
+        let modes = Modes { agent_mode: AgentMode::Single, refinement: false, planning: false };
+        let mut spec = spec(&["a"], rules.clone().with(&modes.overrides()));
+        spec.members[0].hands = true;
+        let mut world = World::new(spec);
+        assert!(matches!(world.run.wanted().chores[0].kind, ChoreKind::OpenContext));
+        let opened = Item::ContextOpened { error };
+        world.happens("r1.a1".into(), Fact::ItemAdded { attempt: 1, item: opened });
+        assert_eq!(is_read_only(&world, 0), read_only);
+    }
+    let world = World::start(&["a", "b"], RunRules::default());
+    assert!(!is_read_only(&world, 0), "an agent that need not plan works at once");
 }
