@@ -103,6 +103,10 @@ fn names(root: &Node, sink: &mut Sink<'_>) {
     }
 }
 
+/// Keys of a CLI agent's backend that do not reach the CLI agent yet.
+const NOT_PASSED_ON: [&str; 5] =
+    ["permission_mode", "allowed_tools", "disallowed_tools", "system_prompt", "append_system_prompt"];
+
 /// What one backend needs.
 struct Requirements<'a, 'text> {
     backend: &'a AgentAt<'a>,
@@ -122,6 +126,9 @@ impl Requirements<'_, '_> {
         }
         let Some(type_node) = node.get("type") else { return };
         let Some(kind) = type_node.as_text().and_then(backends::backend_type) else { return };
+        if kind.reach == Reach::Program && kind.is_supported_in(self.landed) {
+            self.not_passed_on(kind);
+        }
         // A program chooses its model, and finds its key, by itself.
         if matches!(kind.reach, Reach::Offline | Reach::Program) || !kind.is_supported_in(self.landed) {
             return;
@@ -148,6 +155,35 @@ impl Requirements<'_, '_> {
             let problem = Problem::new("the key would go over the network unencrypted");
             let path = format!("{}.base_url", self.backend.path);
             self.sink.warning(url.span, &path, problem.hint("use an `https://` address"));
+        }
+    }
+
+    /// Keys that would bound or instruct a CLI agent, but that Althing does not pass on to it. Ignored, they would leave the
+    /// agent with more rights than its config says.
+    fn not_passed_on(&mut self, kind: &'static BackendType) {
+        let severity = match self.purpose {
+            Purpose::Run => Severity::Error,
+            Purpose::Check => Severity::Warning,
+            Purpose::Play => return,
+        };
+        for key in NOT_PASSED_ON {
+            let Some(entry) = self.backend.node.entry(key).filter(|entry| !entry.value.is_null()) else {
+                continue;
+            };
+            // An empty `allowed_tools` allows nothing; with the others empty, nothing is asked for.
+            let is_blank = entry.value.as_text().is_some_and(|text| text.trim().is_empty());
+            let is_empty = matches!(&entry.value.value, Value::List(items) if items.is_empty());
+            if is_blank || (is_empty && key != "allowed_tools") {
+                continue;
+            }
+            if severity == Severity::Warning && !self.reported.insert(key) {
+                continue;
+            }
+            let message =
+                format!("Althing does not pass `{key}` on to {} yet, and refuses to run", kind.title);
+            let problem = Problem::new(format!("{message} the agent as if it did"))
+                .hint("remove the key: the agent then has its own tools and prompt, in Althing's sandbox");
+            self.sink.push(severity, entry.key_span, &format!("{}.{key}", self.backend.path), problem);
         }
     }
 

@@ -123,9 +123,7 @@ fn a_call_of_a_server_has_the_time_that_the_config_says() {
 
 #[test]
 fn an_agent_that_is_a_program_needs_neither_model_nor_key_and_keeps_its_own_keys() {
-    let text = backend(
-        "{type: claude_code, cwd: work, permission_mode: acceptEdits, allowed_tools: [Read], disallowed_tools: [Bash], append_system_prompt: be brief, reasoning_effort: high}",
-    );
+    let text = backend("{type: claude_code, cwd: work, reasoning_effort: high}");
     let report = check_in(Source { name: "team.yaml", text: &text }, &env(&[]), Purpose::Run, Landed::ALL);
     assert_eq!(messages(&report), Vec::<String>::new());
     let agent = report.config.expect("settings").config.agents[0].clone();
@@ -133,8 +131,58 @@ fn an_agent_that_is_a_program_needs_neither_model_nor_key_and_keeps_its_own_keys
         (agent.backend.kind.as_str(), agent.backend.model, agent.backend.base_url),
         ("claude_code", None, None)
     );
-    let expected = json!({"permission_mode": "acceptEdits", "allowed_tools": ["Read"], "disallowed_tools": ["Bash"], "append_system_prompt": "be brief", "reasoning_effort": "high"});
-    assert_eq!(json!(agent.backend.params), expected);
+    assert_eq!(json!(agent.backend.params), json!({"reasoning_effort": "high"}));
     assert!(agent.hands.files);
     assert_eq!(agent.hands.excluded_tools, Vec::<String>::new());
+}
+
+#[test]
+fn what_is_not_passed_on_to_a_cli_agent_is_refused_when_run_and_a_warning_when_checked() {
+    let keys = [
+        "permission_mode: plan",
+        "permission_mode: bypassPermissions",
+        "allowed_tools: [Read]",
+        "allowed_tools: []",
+        "disallowed_tools: [Bash]",
+        "system_prompt: x",
+        "append_system_prompt: x",
+    ];
+    for kind in ["claude_code", "codex", "gemini_cli", "opencode"] {
+        for entry in keys {
+            let key = entry.split(':').next().unwrap();
+            let agent = format!("{{id: a, backend: {{type: {kind}, {entry}}}}}");
+            let other = format!("{{id: b, backend: {{type: {kind}, {entry}}}}}");
+            let text = format!("agents:\n  - {agent}\n  - {other}\n");
+            let read = |purpose| {
+                check_in(Source { name: "team.yaml", text: &text }, &env(&[]), purpose, Landed::NOW)
+            };
+            let run = read(Purpose::Run);
+            let places: Vec<&str> = run.errors.iter().map(|error| error.location.as_str()).collect();
+            let expected = [0, 1].map(|n| format!("agents[{n}].backend.{key}"));
+            assert_eq!(places, expected, "{kind} {entry}: {:?}", messages(&run));
+            let message = &run.errors[0].message;
+            assert!(message.contains(key) && message.contains("does not pass"), "{message}");
+            assert!(run.errors[0].suggestion.as_deref().unwrap().contains("remove the key"));
+            assert!(run.config.is_none());
+            let check = read(Purpose::Check);
+            assert!(check.is_valid(), "the file is right: {:?}", messages(&check));
+            assert_eq!(check.warnings.len(), 1, "one for all agents: {:?}", messages(&check));
+            assert!(check.warnings[0].message.contains("does not pass"), "{:?}", messages(&check));
+            assert_eq!(messages(&read(Purpose::Play)), Vec::<String>::new(), "no program is started");
+        }
+    }
+}
+
+#[test]
+fn what_takes_nothing_from_a_cli_agent_and_what_models_are_given_stays_as_it_is() {
+    for entry in [
+        "type: claude_code, disallowed_tools: []",
+        "type: codex, append_system_prompt: ''",
+        "type: offline, allowed_tools: [read_file]",
+    ] {
+        let text = backend(&format!("{{{entry}}}"));
+        let report =
+            check_in(Source { name: "team.yaml", text: &text }, &env(&[]), Purpose::Run, Landed::NOW);
+        assert_eq!(messages(&report), Vec::<String>::new(), "{entry}");
+    }
 }
