@@ -143,7 +143,7 @@ pub fn slip(first: &OsStr) -> Option<Failure> {
     let first = first.to_str().filter(|first| (4..=20).contains(&first.len()))?;
     let command = <Args as CommandFactory>::command();
     let mut names = command.get_subcommands().map(clap::Command::get_name);
-    let name = names.find(|name| strsim::osa_distance(first, name) == 1)?;
+    let name = names.find(|name| althing_text::edit_distance(first, name) == 1)?;
     let hint = format!(
         "did you mean `althing {name}`? A task of one word can be read from stdin: echo {first} | althing -"
     );

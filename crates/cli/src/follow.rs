@@ -11,6 +11,7 @@ use althing_protocol::{
     Clock, Event, Fact, FeedItem, Op, Origin, RunEnd, RunResult, Seq, SessionId, TaskSpec, TaskStatus,
     Verdict,
 };
+use althing_text::sanitize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -331,7 +332,7 @@ impl<'a> Follower<'a> {
                 json.to_string()
             }
             Output::Answer if answer.is_empty() => return Ok(exit),
-            Output::Answer if self.surroundings.stdout_is_terminal => show::clean_text(&answer),
+            Output::Answer if self.surroundings.stdout_is_terminal => sanitize::output(&answer).into_owned(),
             Output::Answer => answer,
             Output::Nothing | Output::Facts | Output::Everything => return Ok(exit),
         };
@@ -367,7 +368,7 @@ impl<'a> Follower<'a> {
         let text = match (self.output, answer) {
             (Output::Json, _) => serde_json::to_string(result).unwrap_or_default(),
             (Output::Answer, Some(answer)) if self.surroundings.stdout_is_terminal => {
-                show::clean_text(&format!("{}{footer}", answer.trim_end()))
+                sanitize::output(&format!("{}{footer}", answer.trim_end())).into_owned()
             }
             (Output::Answer, Some(answer)) if footer.is_empty() => answer.to_owned(),
             (Output::Answer, Some(answer)) => format!("{}{footer}", answer.trim_end()),

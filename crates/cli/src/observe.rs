@@ -11,6 +11,7 @@ use althing_engine::{Interest, Orchestrator};
 use althing_llm::{HttpClient, HttpOptions};
 use althing_protocol::{Secret, Seq};
 use althing_telemetry::{Content, Endpoint, Exporter, Resource, Settings, pairs};
+use althing_text::count;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -86,7 +87,7 @@ pub fn finish(exit: Exit) {
         show::say(&format!(
             "warning: {} of {} did not reach the OpenTelemetry collector at {}: {}",
             report.lost,
-            show::count(report.lost + report.sent, "span"),
+            count(report.lost + report.sent, "span"),
             exporter.endpoint(),
             report.why.unwrap_or_else(|| "it gave no reason".to_owned()),
         ));

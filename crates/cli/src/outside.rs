@@ -3,6 +3,7 @@
 use crate::surroundings::{Surroundings, SystemClock};
 use althing_protocol::{Clock, PathGrant, PlanRef, SessionId, SessionKind, SessionState, TaskId, Timestamp};
 use althing_storage::{session_dir, task_dir};
+use althing_text::count;
 use althing_tui::{Outside, ProjectEntry, SessionEntry};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -152,8 +153,8 @@ impl Outside for Machine {
         let last = || althing_storage::last_changed(&session).ok_or("nothing in this session changed a file");
         let run = run.cloned().map_or_else(last, Ok)?;
         let report = althing_storage::undo(&self.run_dir(&run)).map_err(|error| error.to_string())?;
-        let count = report.restored.len() + report.removed.len();
-        Ok(format!("{} put back", crate::show::count(count as u64, "file")))
+        let files = report.restored.len() + report.removed.len();
+        Ok(format!("{} put back", count(files as u64, "file")))
     }
 
     fn diff(&self, run: &TaskId) -> Result<String, String> {

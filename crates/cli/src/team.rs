@@ -10,7 +10,6 @@ use crate::trust::Trust;
 use althing_config::{Found, Purpose, Report, Source, Style, starter};
 use althing_protocol::{BackendConfig, Config, InteractiveConfig, Millis, RunRules, SessionOpened};
 use sha2::{Digest, Sha256};
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// Where the offline team comes from, as sessions record it.
@@ -299,9 +298,5 @@ fn require_trust(
 
 /// SHA-256 of a text, in hex.
 pub fn digest(text: &str) -> String {
-    let mut hex = String::new();
-    for byte in Sha256::digest(text.as_bytes()) {
-        let _ = write!(hex, "{byte:02x}");
-    }
-    hex
+    althing_text::hex(&Sha256::digest(text.as_bytes()))
 }

@@ -4,7 +4,6 @@
 //! the user's own gets a key only if the backend's type or its `api_key` says which.
 
 use crate::landed::{Landed, Part};
-use crate::nearest;
 
 /// How a backend type is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,7 +202,7 @@ pub fn backend_type(name: &str) -> Option<&'static BackendType> {
 
 /// The type whose name is nearest to a wrong one.
 pub(crate) fn nearest(name: &str) -> Option<&'static str> {
-    nearest::nearest(name, BACKENDS.iter().map(|backend| backend.name))
+    althing_text::nearest(name, BACKENDS.iter().map(|backend| backend.name))
 }
 
 /// The provider at an address, told by its host. The whole end of the host must fit: `openai.com.evil.test` is

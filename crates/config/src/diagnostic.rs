@@ -7,6 +7,7 @@
 use crate::limits;
 use crate::secrets;
 use crate::tree::Span;
+use althing_text::sanitize::is_safe;
 
 /// How much a problem matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -183,8 +184,7 @@ impl<'text> Sink<'text> {
             None => secrets::mask_loosely(full, from, to),
         };
         // Tabs become spaces, so that a caret under the line stands where it should.
-        let line =
-            masked.trim_end_matches('\r').chars().map(|c| if is_harmless(c) { c } else { ' ' }).collect();
+        let line = masked.trim_end_matches('\r').chars().map(|c| if is_safe(c) { c } else { ' ' }).collect();
         Quote { line, caret: column - skip }
     }
 }
@@ -193,11 +193,4 @@ impl<'text> Sink<'text> {
 struct Quote {
     line: String,
     caret: usize,
-}
-
-/// Not a control character, nor one that turns or hides what stands beside it on a terminal.
-fn is_harmless(c: char) -> bool {
-    let turns =
-        matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-    !c.is_control() && !turns
 }

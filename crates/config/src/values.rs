@@ -10,7 +10,6 @@ use crate::keys::{Choice, Kind};
 use crate::landed::Landed;
 use crate::limits;
 use crate::memory;
-use crate::nearest;
 use crate::patterns;
 use crate::secrets;
 use crate::tree::{Node, Value};
@@ -138,7 +137,7 @@ impl Walk<'_, '_> {
         let name = leaf(place.path);
         self.sink.push_with(Severity::Error, node.span, place.path, || {
             let problem = Problem::new(format!("`{name}` cannot be {}", node.describe()));
-            match nearest::nearest(given, words.iter().copied()) {
+            match althing_text::nearest(given, words.iter().copied()) {
                 Some(near) => problem.hint(format!("did you mean `{near}`? possible: {}", words.join(", "))),
                 None => problem.hint(format!("use one of: {}", words.join(", "))),
             }

@@ -157,7 +157,7 @@ impl<'sink, 'text> Walk<'sink, 'text> {
         // A key that is not read any more is nothing to propose.
         let read = section.keys.iter().filter(|key| !matches!(key.status(self.landed), Status::Replaced(_)));
         let names = read.map(|key| key.name);
-        if let Some(near) = nearest::misspelled(&entry.key, names) {
+        if let Some(near) = althing_text::misspelled(&entry.key, names) {
             // Ignored, it would leave a setting at its default that was meant to be changed: a model, a limit, a budget.
             self.sink.push_with(Severity::Error, entry.key_span, path, || {
                 let problem = Problem::new(format!("unknown key `{}`", shown(&entry.key)));
@@ -168,7 +168,7 @@ impl<'sink, 'text> Walk<'sink, 'text> {
         self.sink.push_with(Severity::Warning, entry.key_span, path, || {
             let name = shown(&entry.key);
             let problem = Problem::new(format!("nobody knows the key `{name}` here; it does nothing"));
-            if let Some(near) = nearest::nearest(&entry.key, section.keys.iter().map(|key| key.name)) {
+            if let Some(near) = althing_text::nearest(&entry.key, section.keys.iter().map(|key| key.name)) {
                 return problem.hint(format!("did you mean `{near}`?"));
             }
             match nearest::home(root, &entry.key) {

@@ -7,8 +7,8 @@ use crate::calls::{Calls, Fragment};
 use crate::error::Failure;
 use crate::limits::TEXT_BYTES;
 use crate::prices::Counted;
-use crate::tokens::estimate_tokens;
 use althing_protocol::{BackendErrorKind, Delta, DeltaSink, Reply};
+use althing_text::estimate_tokens;
 
 /// How the bytes of a reply ended.
 #[derive(Clone, Debug)]

@@ -29,7 +29,6 @@ mod shortcut;
 mod sse;
 mod text;
 mod throttle;
-mod tokens;
 mod transport;
 mod wire;
 
@@ -38,7 +37,6 @@ pub use http::{HttpClient, HttpOptions};
 pub use local::{ollama_models, served_models};
 pub use params::{BuildWarning, warnings};
 pub use prices::PriceTable;
-pub use tokens::estimate_tokens;
 
 use althing_protocol::{Backend, BackendConfig};
 use providers::{Api, Provider};

@@ -16,10 +16,11 @@ fn root() -> PathBuf {
 
 /// What each crate may use of ours: in the product, and in its tests besides.
 fn allowed() -> BTreeMap<&'static str, (&'static [&'static str], &'static [&'static str])> {
-    let leaf: &[&str] = &["althing-protocol"];
+    let leaf: &[&str] = &["althing-protocol", "althing-text"];
     let kit: &[&str] = &["althing-testkit"];
     BTreeMap::from([
         ("althing-protocol", (&[] as &[&str], &[] as &[&str])),
+        ("althing-text", (&[], &[])),
         ("althing-testkit", (leaf, &[])),
         ("althing-engine", (leaf, kit)),
         ("althing-llm", (leaf, kit)),
@@ -34,6 +35,7 @@ fn allowed() -> BTreeMap<&'static str, (&'static [&'static str], &'static [&'sta
             (
                 &[
                     "althing-protocol",
+                    "althing-text",
                     "althing-engine",
                     "althing-llm",
                     "althing-storage",

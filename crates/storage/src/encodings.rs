@@ -1,6 +1,6 @@
 //! What a secret looks like after somebody encoded it: base64, hexadecimal, or as part of a URL.
 
-use crate::manifest::hex;
+use althing_text::hex;
 use std::fmt::Write;
 
 /// Shorter encoded forms would be found in texts by chance.

@@ -3,9 +3,9 @@
 //! Whole or nothing: a list whose checksum does not fit is no list, and whoever needed it does without.
 
 use crate::confine::{Kind, Leaf, Stamp};
+use althing_text::hex;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
-use std::fmt::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -41,14 +41,6 @@ impl Entry {
     pub(crate) fn is_like(&self, leaf: &Leaf) -> bool {
         (self.kind, self.mode, self.stamp) == (leaf.found.kind, leaf.found.mode, leaf.found.stamp)
     }
-}
-
-/// Bytes as hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// A path as text. One that is not UTF-8 becomes NUL and hexadecimal digits: no path has a NUL.

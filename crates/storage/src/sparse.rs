@@ -4,7 +4,7 @@
 //! no time.
 
 use crate::confine::Found;
-use crate::manifest::hex;
+use althing_text::hex;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};

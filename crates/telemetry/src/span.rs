@@ -1,6 +1,7 @@
 //! A span in our own words: what the fold gives, and what OTLP is written from.
 
 use althing_protocol::Timestamp;
+use althing_text::hex;
 use sha2::{Digest, Sha256};
 use std::fmt;
 
@@ -69,19 +70,15 @@ pub struct TraceId([u8; 16]);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpanId([u8; 8]);
 
-fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-}
-
 impl fmt::Display for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        hex(&self.0, f)
+        f.write_str(&hex(&self.0))
     }
 }
 
 impl fmt::Display for SpanId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        hex(&self.0, f)
+        f.write_str(&hex(&self.0))
     }
 }
 

@@ -1,6 +1,6 @@
 //! A small editor for several lines of text: the message input and the fields of questions.
 
-use crate::clean;
+use althing_text::sanitize;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
@@ -159,7 +159,7 @@ impl Editor {
         let mut at = start;
         let mut used = 0;
         for letter in self.text.get(start..end).unwrap_or_default().graphemes(true) {
-            let wide = clean::cell(letter).width();
+            let wide = sanitize::cell(letter).width();
             if letter == "\n" || used + wide > column {
                 break;
             }
@@ -187,7 +187,7 @@ impl Editor {
                 used = 0;
                 continue;
             }
-            let shown = clean::cell(letter);
+            let shown = sanitize::cell(letter);
             let wide = shown.width();
             if used + wide > width {
                 rows.push(String::new());

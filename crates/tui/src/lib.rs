@@ -4,8 +4,8 @@
 //! the terminal and nothing else: files, programs and the clock are asked of `Outside`.
 
 mod app;
+mod ascii;
 mod attach;
-mod clean;
 mod editor;
 mod event_loop;
 mod line;

@@ -2,8 +2,8 @@
 //!
 //! Widths are counted in terminal cells, by whole letters (grapheme clusters), never by bytes or characters.
 
-use crate::clean;
 use crate::theme::Tone;
+use althing_text::sanitize;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
@@ -27,7 +27,7 @@ impl Line {
         if text.is_empty() {
             return;
         }
-        let text = clean::line(text);
+        let text = sanitize::line(text);
         match self.pieces.last_mut() {
             Some((last, before)) if *last == tone => {
                 let mut joined = String::with_capacity(before.len() + text.len());
@@ -67,12 +67,12 @@ impl Line {
 
 /// How many columns a text takes.
 pub fn width(text: &str) -> usize {
-    clean::line(text).width()
+    sanitize::line(text).width()
 }
 
 /// The beginning of a text that fits, with `…` where something was cut.
 pub fn cut(text: &str, most: usize) -> String {
-    let text = clean::line(text);
+    let text = sanitize::line(text);
     if text.width() <= most {
         return text.into_owned();
     }
@@ -109,14 +109,14 @@ pub fn first_line(text: &str) -> &str {
 pub fn wrap(pieces: &[(Tone, &str)], most: usize) -> Vec<Line> {
     let mut wrapper = Wrapper { most: most.max(1), ..Wrapper::default() };
     for (tone, text) in pieces {
-        wrapper.add(*tone, &clean::text(text));
+        wrapper.add(*tone, &sanitize::text(text));
     }
     wrapper.finish()
 }
 
 /// Breaks plain text, keeping its own line ends and its indentation.
 pub fn wrap_text(tone: Tone, text: &str, most: usize) -> Vec<Line> {
-    let text = clean::text(text);
+    let text = sanitize::text(text);
     let mut out = Vec::new();
     for line in text.lines() {
         out.extend(wrap(&[(tone, line)], most));

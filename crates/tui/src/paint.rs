@@ -3,9 +3,10 @@
 //! Every text passes here, and here it is made harmless once more, whatever was forgotten before. Nothing else may set a
 //! cell: the buffer would pass a clipboard sequence or a direction override straight on to the terminal.
 
-use crate::clean;
+use crate::ascii::ascii;
 use crate::line::Line;
 use crate::theme::{Theme, Tone};
+use althing_text::sanitize;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
@@ -137,7 +138,7 @@ impl<'a> Canvas<'a> {
         let end = x.saturating_add(most).min(area.right());
         let mut at = x;
         for letter in text.graphemes(true) {
-            let safe = clean::cell(letter);
+            let safe = sanitize::cell(letter);
             let wide = u16::try_from(safe.width()).unwrap_or(0);
             if wide == 0 {
                 continue;
@@ -152,8 +153,7 @@ impl<'a> Canvas<'a> {
                 }
                 continue;
             }
-            let shown =
-                if self.ascii && !safe.is_ascii() { clean::ascii(&safe, wide.into()) } else { &*safe };
+            let shown = if self.ascii && !safe.is_ascii() { ascii(&safe, wide.into()) } else { &*safe };
             self.halve_left(at, y);
             if let Some(cell) = self.buffer.cell_mut(Position { x: at, y }) {
                 cell.set_symbol(shown).set_style(style);

@@ -3,12 +3,12 @@
 //! Nothing is drawn over, nothing moves: what is finished is printed once, with a word before it that says what it is.
 
 use crate::app::{App, Effect, Modal};
-use crate::clean;
 use crate::event_loop::{Signals, follow};
 use crate::model::{Body, Model, TaskKind};
 use crate::outside::{Outside, TuiExit, TuiOptions};
 use crate::view::file_word;
 use althing_protocol::{Decision, Engine, InteractionId, InteractionKind, Op, Origin, TaskId, TaskStatus};
+use althing_text::sanitize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Narrator {
                 lines.push(asked(&question.interaction.kind));
             }
         }
-        lines.iter().map(|line| clean::text(line).into_owned()).collect()
+        lines.iter().map(|line| sanitize::text(line).into_owned()).collect()
     }
 }
 
@@ -273,6 +273,6 @@ fn carry_out(engine: &Arc<dyn Engine>, app: &mut App, effects: Vec<Effect>) -> i
 
 fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{}", clean::text(text))?;
+    writeln!(out, "{}", sanitize::text(text))?;
     out.flush()
 }

@@ -20,6 +20,8 @@ use althing_protocol::{
     LaunchRun, ModeChoice, NoticeLevel, Op, Origin, Phase, Proposal, RunResult, RunStatus, Seq, SessionKind,
     TaskId, TaskSpec, Verdict,
 };
+use althing_text::count;
+use althing_text::sanitize;
 use std::path::PathBuf;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -281,7 +283,7 @@ impl Chat {
             }
             _ if self.json => {}
             Fact::ItemAdded { item: Item::Reply(reply), .. } if of_chat && !reply.text.trim().is_empty() => {
-                print(&show::clean_text(reply.text.trim_end()));
+                print(&sanitize::output(reply.text.trim_end()));
             }
             Fact::TaskCreated { spec: TaskSpec::Run(spec), parent: Some(parent), .. }
                 if *parent == TaskId::chat() =>
@@ -303,8 +305,8 @@ impl Chat {
             RunStatus::Partial | RunStatus::Failed => "Failed ✗",
         };
         let summary = &result.coordination_summary;
-        let agents = show::count(summary.agents.len() as u64, "agent");
-        let rounds = show::count(summary.rounds.into(), "round");
+        let agents = count(summary.agents.len() as u64, "agent");
+        let rounds = count(summary.rounds.into(), "round");
         show::say(&format!(
             "Run: {}  {how}  {agents} · {rounds} · {}",
             first_line(&result.task),
@@ -312,7 +314,7 @@ impl Chat {
         ));
         // Without an agent to talk about it, the answer itself is the reply.
         if let Some(answer) = result.final_answer.as_ref().filter(|_| self.direct || result.modes.planning) {
-            print(&show::clean_text(answer.trim_end()));
+            print(&sanitize::output(answer.trim_end()));
         }
     }
 
@@ -385,5 +387,5 @@ fn ask(kind: &InteractionKind) {
 }
 
 fn first_line(text: &str) -> String {
-    show::clean_line(text.lines().next().unwrap_or_default())
+    sanitize::line(text.lines().next().unwrap_or_default()).into_owned()
 }

@@ -74,7 +74,7 @@ fn unreadable(name: &str, failure: &Failure) -> serde_json::Value {
 }
 
 fn summary(errors: usize, warnings: usize) -> String {
-    let count = |n: usize, what: &str| show::count(n as u64, what);
+    let count = |n: usize, what: &str| althing_text::count(n as u64, what);
     match (errors, warnings) {
         (0, 0) => "ok".into(),
         (0, n) => format!("ok, {}", count(n, "warning")),

@@ -3,9 +3,10 @@
 use crate::args::{Options, ProjectsAction};
 use crate::exit::{Exit, Failure};
 use crate::project;
-use crate::show::{clean_line, clean_text, print};
+use crate::show::print;
 use crate::surroundings::Surroundings;
 use althing_storage::{ProjectEntry, ProjectWorkspace};
+use althing_text::sanitize;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -50,7 +51,7 @@ fn list(as_json: bool, surroundings: &Surroundings) -> Result<(), Failure> {
     for entry in projects.iter().filter(|_| !as_json) {
         let gone = if entry.is_there() { "" } else { "  (not there any more)" };
         let line = format!("{}  {}  {}{gone}", entry.name, entry.path.display(), entry.last_used);
-        print(&clean_line(&line));
+        print(&sanitize::line(&line));
     }
     Ok(())
 }
@@ -61,6 +62,6 @@ fn show(which: &Path, surroundings: &Surroundings) -> Result<(), Failure> {
     if !dir.join("CONTEXT.md").is_file() || !dir.join("deliverables").is_dir() {
         return Err(unknown(which));
     }
-    print(&clean_text(&ProjectWorkspace::open(&dir)?.overview()?));
+    print(&sanitize::output(&ProjectWorkspace::open(&dir)?.overview()?));
     Ok(())
 }

@@ -2,10 +2,12 @@
 
 use crate::args::{Options, SessionsAction};
 use crate::exit::{Exit, Failure};
-use crate::show::{self, clean_line, print};
+use crate::show::{self, print};
 use crate::surroundings::{Surroundings, SystemClock};
 use althing_protocol::{Clock, SessionId, SessionState, Timestamp};
 use althing_storage::{ReadSession, SessionManager, SessionSummary};
+use althing_text::count;
+use althing_text::sanitize;
 use serde_json::{Value, json};
 
 /// How much of a goal a line shows.
@@ -66,7 +68,7 @@ fn list(state: &SessionManager, as_json: bool) -> Result<Exit, Failure> {
     }
     for session in &sessions {
         let goal = session.checkpoint.as_ref().map(|checkpoint| checkpoint.goal.as_str()).unwrap_or_default();
-        let goal: String = clean_line(goal).chars().take(GOAL_CHARS).collect();
+        let goal: String = sanitize::line(goal).chars().take(GOAL_CHARS).collect();
         let damage = if session.damage.is_some() { "  damaged" } else { "" };
         print(&format!("{}  {:11}  {goal}{damage}", session.id, word(session)));
     }
@@ -114,11 +116,11 @@ fn show(state: &SessionManager, id: &SessionId, as_json: bool) -> Result<Exit, F
         return Ok(Exit::Answered);
     }
     if let Some(checkpoint) = &checkpoint {
-        print(&format!("session  {id}\ngoal     {}", clean_line(&checkpoint.goal)));
+        print(&format!("session  {id}\ngoal     {}", sanitize::line(&checkpoint.goal)));
         print(&format!("from     {}\nto       {}", checkpoint.created_at, checkpoint.updated_at));
         for task in checkpoint.stages.iter().flat_map(|stage| &stage.tasks) {
             let error =
-                task.error.as_ref().map(|error| format!("  {}", clean_line(error))).unwrap_or_default();
+                task.error.as_ref().map(|error| format!("  {}", sanitize::line(error))).unwrap_or_default();
             print(&format!("task     {}  {:?}{error}", task.id, task.status));
         }
     }
@@ -135,6 +137,6 @@ fn prune(state: &SessionManager, days: u64) -> Result<Exit, Failure> {
     for (id, error) in &pruned.kept {
         show::say(&format!("{id} was kept: {error}"));
     }
-    print(&format!("removed {}", show::count(pruned.removed.len() as u64, "session")));
+    print(&format!("removed {}", count(pruned.removed.len() as u64, "session")));
     Ok(if pruned.kept.is_empty() { Exit::Answered } else { Exit::Usage })
 }

@@ -2,10 +2,12 @@
 
 use crate::args::Options;
 use crate::exit::{Exit, Failure};
-use crate::show::{self, clean_line, count, diff};
+use crate::show::{self, diff};
 use crate::surroundings::Surroundings;
 use crate::trust;
 use althing_protocol::{SessionId, TaskId};
+use althing_text::count;
+use althing_text::sanitize;
 use std::io::Write;
 use std::path::Path;
 
@@ -41,13 +43,13 @@ pub fn run(
         let _ = writeln!(out, "{text}");
     };
     for path in &report.restored {
-        say(format!("restored {}", clean_line(path)));
+        say(format!("restored {}", sanitize::line(path)));
     }
     for path in &report.removed {
-        say(format!("removed  {}", clean_line(path)));
+        say(format!("removed  {}", sanitize::line(path)));
     }
     for path in &report.not_covered {
-        say(format!("kept     {} (nothing was kept of it)", clean_line(path)));
+        say(format!("kept     {} (nothing was kept of it)", sanitize::line(path)));
     }
     say(format!("{} put back", count((report.restored.len() + report.removed.len()) as u64, "file")));
     Ok(Exit::Answered)

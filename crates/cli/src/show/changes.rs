@@ -1,8 +1,8 @@
 //! What a run changed, as a diff for people: unified, as `git` and `patch` write it.
 
-use crate::show::{clean_line, clean_text};
 use althing_protocol::FileChange;
 use althing_storage::{Content, Reviewed};
+use althing_text::sanitize;
 use similar::TextDiff;
 use std::fmt::Write;
 
@@ -11,18 +11,18 @@ const CONTEXT: usize = 3;
 
 /// The diff of one file.
 pub fn diff(reviewed: &Reviewed) -> String {
-    let path = clean_line(&reviewed.write.path);
+    let path = sanitize::line(&reviewed.write.path);
     let (old, new) = match reviewed.write.change {
-        FileChange::New => ("/dev/null", path.as_str()),
-        FileChange::Modified => (path.as_str(), path.as_str()),
-        FileChange::Deleted => (path.as_str(), "/dev/null"),
+        FileChange::New => ("/dev/null", &*path),
+        FileChange::Modified => (&*path, &*path),
+        FileChange::Deleted => (&*path, "/dev/null"),
     };
     match (&reviewed.before, &reviewed.now) {
         (Content::Text(_) | Content::Absent, Content::Text(_) | Content::Absent) => {
             let (before, now) = (text(&reviewed.before), text(&reviewed.now));
             let diff = TextDiff::from_lines(before, now);
             let mut unified = diff.unified_diff();
-            clean_text(&unified.context_radius(CONTEXT).header(old, new).to_string())
+            sanitize::output(&unified.context_radius(CONTEXT).header(old, new).to_string()).into_owned()
         }
         (before, now) => {
             let mut words = format!("--- {old}\n+++ {new}\n");
@@ -44,7 +44,7 @@ fn in_words(content: &Content) -> String {
     match content {
         Content::Absent => "(no file)".into(),
         Content::Text(text) => format!("(a text of {} bytes)", text.len()),
-        Content::Link(to) => format!("(a link to {})", clean_line(to)),
+        Content::Link(to) => format!("(a link to {})", sanitize::line(to)),
         Content::Opaque { bytes } => format!("({bytes} bytes that are not text, or too many to show)"),
         Content::Unknown => "(nothing was kept of it)".into(),
     }

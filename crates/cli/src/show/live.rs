@@ -2,8 +2,9 @@
 //!
 //! Only cursor-up, clear-to-end and carriage return are used; everything in the lines is cleaned text.
 
-use super::{Board, Plain, clean_line, tokens};
+use super::{Board, Plain, tokens};
 use althing_protocol::{Fact, FeedItem, Op, Progress, Timestamp, Verdict};
+use althing_text::sanitize;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
@@ -82,11 +83,11 @@ impl Live {
         let (width, names) = (terminal_width(), self.board.width());
         for row in rows.iter().take(MOST_ROWS) {
             let time = row.since.map(|since| now.since(since).to_string()).unwrap_or_default();
-            let head = format!("{:names$}  ", clean_line(&row.name));
+            let head = format!("{:names$}  ", sanitize::line(&row.name));
             let round = if row.program { String::new() } else { format!("round {}  ", row.round) };
             let tail = format!("  {round}{}  {time}", tokens(&row.usage));
             let room = width.saturating_sub(head.chars().count() + tail.chars().count() + 1).max(8);
-            let doing: String = clean_line(&row.doing).chars().take(room).collect();
+            let doing: String = sanitize::line(&row.doing).chars().take(room).collect();
             let line: String =
                 format!("{head}{doing:room$}{tail}").chars().take(width.saturating_sub(1)).collect();
             let _ = writeln!(out, "{line}");

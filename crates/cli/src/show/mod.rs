@@ -3,21 +3,20 @@
 
 mod board;
 mod changes;
-mod clean;
 mod live;
 mod plain;
 mod words;
 
 pub use board::Board;
 pub use changes::diff;
-pub use clean::{clean_line, clean_text};
 pub use live::Live;
 pub use plain::Plain;
-pub use words::{count, modes, tokens};
+pub use words::{modes, tokens};
 
 use crate::exit::Failure;
 use crate::secrets::mask;
 use althing_config::{Report, Style};
+use althing_text::sanitize;
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 
@@ -59,7 +58,7 @@ pub fn say(text: &str) {
 
 /// The same for what happens in a session, which is in the session's own log and not in the program's.
 fn put(text: &str) {
-    let mut line = clean_text(&mask(text));
+    let mut line = sanitize::output(&mask(text)).into_owned();
     line.push('\n');
     if let Some(held) = HELD.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
         held.push_str(&line);

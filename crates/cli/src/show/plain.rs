@@ -1,10 +1,12 @@
 //! Progress as plain lines on stderr: one for each thing that happened, for logs and pipes.
 
-use super::{Board, clean_line, count, put, tokens};
+use super::{Board, put, tokens};
 use althing_protocol::{
     AttemptOutcome, DeltaKind, Event, Fact, FeedItem, Item, NoticeLevel, Op, Phase, Progress, TaskStatus,
     Verdict,
 };
+use althing_text::count;
+use althing_text::sanitize;
 
 /// How much of a reason or an error a line shows.
 const LINE_CHARS: usize = 300;
@@ -36,7 +38,7 @@ impl Plain {
             FeedItem::Progress(progress) => self.passing(progress),
         }?;
         let short: String = what.chars().take(LINE_CHARS).collect();
-        Some((clean_line(&who), clean_line(&short)))
+        Some((sanitize::line(&who).into_owned(), sanitize::line(&short).into_owned()))
     }
 
     fn line(&self, event: &Event) -> Option<(String, String)> {

@@ -9,7 +9,6 @@ use super::{COMMAND, Document, TaskAt, Who, adapters, runs, tasks};
 use crate::diagnostic::{Problem, Severity, Sink};
 use crate::hands::{self, texts};
 use crate::limits;
-use crate::nearest;
 use crate::secrets;
 use crate::tree::{Node, Value};
 
@@ -270,7 +269,7 @@ fn unknown(document: &Document<'_>, name: &str) -> Problem {
     let shown: String = name.chars().take(80).flat_map(char::escape_debug).collect();
     let problem = Problem::new(format!("nobody is called `{shown}`"));
     let names = document.names();
-    if let Some(near) = nearest::nearest(name, names.iter().copied().take(limits::MAX_COMPARED)) {
+    if let Some(near) = althing_text::nearest(name, names.iter().copied().take(limits::MAX_COMPARED)) {
         return problem.hint(format!("did you mean `{near}`?"));
     }
     let some: Vec<&str> = names.into_iter().take(30).collect();

@@ -8,7 +8,6 @@ use super::Document;
 use super::templates::Known;
 use crate::diagnostic::{Problem, Sink};
 use crate::keys::OVERRIDES;
-use crate::nearest;
 use crate::resolve::{as_kind, flag, text, word};
 use crate::tree::Node;
 
@@ -87,7 +86,7 @@ fn unknown_agent(document: &Document<'_>, name: &str) -> Option<Problem> {
     let shown: String = name.chars().take(80).flat_map(char::escape_debug).collect();
     let problem = Problem::new(format!("the config has no agent called `{shown}`"));
     let ids: Vec<&str> = document.agent_ids().take(20).collect();
-    Some(match nearest::nearest(name, document.agent_ids()) {
+    Some(match althing_text::nearest(name, document.agent_ids()) {
         Some(near) => problem.hint(format!("did you mean `{near}`?")),
         None => problem.hint(format!("its agents: {}", ids.join(", "))),
     })

@@ -6,7 +6,6 @@ use std::collections::HashMap;
 
 use crate::diagnostic::{Problem, Severity, Sink};
 use crate::limits;
-use crate::nearest;
 use crate::tree::{Node, Span};
 
 /// What templates may name.
@@ -55,7 +54,7 @@ impl Known<'_> {
             let earlier = self.stages.iter().filter(|(_, at)| **at < stage).map(|(id, _)| *id);
             let mut earlier: Vec<&str> = earlier.take(limits::MAX_COMPARED).collect();
             earlier.sort_unstable();
-            return match nearest::nearest(id, earlier.iter().copied()) {
+            return match althing_text::nearest(id, earlier.iter().copied()) {
                 Some(near) => problem.hint(format!("did you mean `{{{{{near}.output}}}}`?")),
                 None if earlier.is_empty() => problem.hint("the first stage has no earlier tasks"),
                 None => {

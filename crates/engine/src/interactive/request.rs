@@ -9,6 +9,7 @@ use crate::prompt::interactive::{Talk, system_prompt};
 use althing_protocol::{
     AgentPaths, ChatSpec, Desk, Exchange, Message, ModelRequest, Purpose, RunResult, ToolSpec,
 };
+use althing_text::estimate_tokens;
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ impl Frame {
         let system = system_prompt(&Talk { agent, team: &spec.team, project: spec.project.as_deref() });
         let tool = launch::launch_run_spec(&spec.team);
         let tokens =
-            [&system, &tool.description, &tool.parameters.to_string()].map(|text| tokens::estimate(text));
+            [&system, &tool.description, &tool.parameters.to_string()].map(|text| estimate_tokens(text));
         Self { system: system.into(), tools: vec![tool], tokens: tokens.iter().sum() }
     }
 }

@@ -23,6 +23,7 @@ use althing_protocol::{
     AgentMode, ContextPath, LaunchRun, ModeChoice, Modes, PathGrant, PlanRun, Proposal, RunResult, RunSpec,
     TeamSpec,
 };
+use althing_text::{hex, nearest};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
@@ -175,29 +176,12 @@ fn words(name: &str, text: &str) -> Result<(), String> {
 /// SHA-256 of everything a proposal shows.
 fn digest_of(proposal: &Proposal) -> String {
     let shown = serde_json::to_vec(proposal).unwrap_or_default();
-    let mut hex = String::new();
-    for byte in Sha256::digest(&shown) {
-        let _ = write!(hex, "{byte:02x}");
-    }
-    hex
+    hex(&Sha256::digest(&shown))
 }
 
-/// The known word nearest to one that nobody knows, as a question at the end of an error; nothing where none is near.
+/// The nearest known word as a question at the end of an error; nothing where none is near.
 fn did_you_mean<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    let plain = |word: &str| -> String {
-        word.chars().take(60).filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
-    };
-    let wanted = plain(given);
-    let nearest = known
-        .into_iter()
-        .map(|word| (strsim::osa_distance(&wanted, &plain(word)), word))
-        .min_by_key(|(distance, _)| *distance);
-    match nearest {
-        Some((distance, word)) if distance <= (wanted.chars().count() / 3).max(1) => {
-            format!(" Did you mean `{word}`?")
-        }
-        _ => String::new(),
-    }
+    nearest(given, known).map(|word| format!(" Did you mean `{word}`?")).unwrap_or_default()
 }
 
 #[cfg(test)]

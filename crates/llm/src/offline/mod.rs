@@ -11,12 +11,12 @@ mod task;
 
 use crate::BuildError;
 use crate::limits::whole_number;
-use crate::tokens::estimate_tokens;
 use act::Act;
 use althing_protocol::{
     Backend, BackendConfig, BackendError, BackendInfo, BoxFuture, Delta, DeltaSink, Message, ModelRequest,
     Reply, ToolCall, Usage,
 };
+use althing_text::estimate_tokens;
 use std::time::Duration;
 
 /// The config's `backend.type` for it.

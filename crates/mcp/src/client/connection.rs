@@ -6,10 +6,11 @@ use super::host::Shared;
 use super::limits;
 use super::listing::{self, Refresher};
 use super::log::ServerLog;
-use super::notice::{NoticeKind, StartError, cut_chars};
+use super::notice::{NoticeKind, StartError};
 use super::shelf::Shelf;
 use super::spec::ServerSpec;
 use super::supervise::Supervised;
+use althing_text::truncate_chars;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientRequest,
     JsonObject, RequestId, ServerResult,
@@ -119,7 +120,7 @@ impl Connection {
     /// What the server says about its use.
     pub(crate) fn instructions(&self) -> Option<String> {
         let info = self.peer.peer_info()?;
-        info.instructions.as_deref().map(|text| cut_chars(text.trim(), limits::INSTRUCTIONS))
+        info.instructions.as_deref().map(|text| truncate_chars(text.trim(), limits::INSTRUCTIONS))
     }
 
     /// Calls a tool. Dropping the future tells the server that its answer is no longer wanted.

@@ -2,6 +2,8 @@
 //! text: everything quoted from a server went through [`quote`].
 
 use super::limits;
+use althing_text::sanitize::is_safe;
+use althing_text::truncate_chars;
 use std::fmt;
 use std::time::Duration;
 
@@ -219,18 +221,5 @@ fn said_last(said: &[String]) -> String {
 
 /// Text of a server as it may stand in a message of ours: printable, on one line, not long.
 pub(crate) fn quote(text: &str) -> String {
-    cut_chars(&text.replace(|c: char| c.is_control() || is_format(c), " "), limits::QUOTE)
-}
-
-/// At most this many characters, with an ellipsis where some were left off.
-pub(crate) fn cut_chars(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
-        None => text.to_owned(),
-        Some(_) => text.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
-    }
-}
-
-/// Characters that reorder or hide text on a screen.
-fn is_format(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    truncate_chars(&text.replace(|c: char| !is_safe(c), " "), limits::QUOTE)
 }

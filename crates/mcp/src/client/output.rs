@@ -4,6 +4,7 @@
 
 use super::limits;
 use althing_protocol::Masks;
+use althing_text::head_and_tail;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io;
@@ -80,11 +81,8 @@ async fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// The beginning and the end, with a note between them.
 fn cut(text: &str, note: &str) -> String {
-    let head_end = text.floor_char_boundary(limits::RESULT - limits::RESULT_TAIL);
-    let tail_start = text.ceil_char_boundary(text.len() - limits::RESULT_TAIL);
-    let head = text.get(..head_end).unwrap_or_default();
-    let tail = text.get(tail_start..).unwrap_or_default();
-    format!("{head}\n[… {}{note} …]\n{tail}", tail_start - head_end)
+    let head = limits::RESULT - limits::RESULT_TAIL;
+    head_and_tail(text, head, limits::RESULT_TAIL, |missing| format!("\n[… {missing}{note} …]\n"))
 }
 
 #[cfg(test)]

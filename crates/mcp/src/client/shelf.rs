@@ -1,8 +1,9 @@
 //! The tools of one server as it last listed them: checked, bounded, and filtered by the configuration.
 
 use super::limits;
-use super::notice::{NoticeKind, cut_chars, quote};
+use super::notice::{NoticeKind, quote};
 use super::spec::ServerSpec;
+use althing_text::truncate_chars;
 use rmcp::model::Tool;
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
@@ -147,7 +148,7 @@ fn check(tool: &Tool) -> Result<ServerTool, String> {
 
 fn describe(text: &str) -> String {
     let clean: String = text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect();
-    cut_chars(clean.trim(), limits::DESCRIPTION)
+    truncate_chars(clean.trim(), limits::DESCRIPTION)
 }
 
 /// A schema that providers take: of an object, with sound `properties` and `required`, not too large.

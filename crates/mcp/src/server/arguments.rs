@@ -4,6 +4,7 @@
 //! It knows the part of JSON Schema that tools use (`type`, `enum`, `properties`, `required`, `items`,
 //! `additionalProperties`); what it does not know it lets through, and deserialising has the last word.
 
+use althing_text::did_you_mean;
 use rmcp::model::JsonObject;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -22,23 +23,10 @@ pub(super) fn parse<T: DeserializeOwned>(schema: &Value, arguments: Option<JsonO
     serde_json::from_value(arguments).map_err(|error| error.to_string())
 }
 
-/// The nearest of the known names, where one is near.
-pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let distance = |other: &str| strsim::damerau_levenshtein(&name.to_lowercase(), &other.to_lowercase());
-    known
-        .into_iter()
-        .map(|other| (distance(other), other))
-        .filter(|(distance, other)| *distance <= (other.len() / 3).max(2))
-        .min()
-        .map(|(_, other)| other)
-}
-
 /// The nearest of the known names as a question, or all of them.
 pub(super) fn suggestion(name: &str, known: &[&str]) -> String {
-    match nearest(name, known.iter().copied()) {
-        Some(other) => format!("did you mean `{other}`?"),
-        None => format!("there are: {}", known.join(", ")),
-    }
+    let question = did_you_mean(name, known.iter().copied());
+    question.unwrap_or_else(|| format!("there are: {}", known.join(", ")))
 }
 
 fn check(schema: &Value, value: &Value, path: &str, problems: &mut Vec<String>) {

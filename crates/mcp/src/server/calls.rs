@@ -2,11 +2,12 @@
 
 use super::Server;
 use super::approval::Approval;
-use super::arguments::{self, nearest};
+use super::arguments;
 use super::follow::{Teller, Waited, follow};
 use super::runs::{RunFeed, RunView};
 use super::{tasks, tools};
 use althing_protocol::{Decision, InteractionId, LaunchRun, RunResult, RunStatus};
+use althing_text::nearest;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, JsonObject};
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer};

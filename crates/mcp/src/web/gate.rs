@@ -8,7 +8,6 @@ use http::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use sha2::{Digest, Sha256};
-use std::fmt::Write;
 use std::net::SocketAddr;
 
 /// A bearer token by its digest, so that comparing two takes the same time whatever they share.
@@ -29,10 +28,7 @@ impl Token {
             .secure_random
             .fill(&mut bits)
             .map_err(|_| "the system gave no random bits for a token".to_owned())?;
-        Ok(Secret::new(bits.iter().fold(String::with_capacity(64), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })))
+        Ok(Secret::new(althing_text::hex(&bits)))
     }
 }
 

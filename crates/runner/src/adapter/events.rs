@@ -3,6 +3,7 @@
 
 use super::{Ending, Exit, Meaning, OutputParser, Stream};
 use althing_protocol::Item;
+use althing_text::truncate_bytes;
 use serde_json::Value;
 
 /// A line that is longer is left out: no event is worth that much memory.
@@ -128,7 +129,7 @@ impl Complaint {
     /// A failure, with what the program said about it.
     pub(super) fn with(&self, failure: &str) -> String {
         match self.line() {
-            Some(line) => format!("{failure}: {}", cut(line, 500)),
+            Some(line) => format!("{failure}: {}", truncate_bytes(line, 500)),
             None => failure.to_owned(),
         }
     }
@@ -150,7 +151,9 @@ pub(super) fn did(tool: &str, input: &Value, result: Option<&str>, is_error: boo
     Meaning::Item(Item::Did {
         tool: crate::clean(tool),
         detail: detail(input),
-        result: result.filter(|text| !text.is_empty()).map(|text| cut(&crate::clean(text), RESULT)),
+        result: result
+            .filter(|text| !text.is_empty())
+            .map(|text| truncate_bytes(&crate::clean(text), RESULT)),
         is_error,
     })
 }
@@ -166,19 +169,7 @@ fn detail(input: &Value) -> String {
         (None, Value::Null) => String::new(),
         (None, other) => other.to_string(),
     };
-    cut(crate::clean(&text).lines().next().unwrap_or_default(), DETAIL)
-}
-
-/// At most so many bytes, whole characters, with a mark where something is missing.
-pub(super) fn cut(text: &str, most: usize) -> String {
-    if text.len() <= most {
-        return text.to_owned();
-    }
-    let mut end = most;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}…", text.get(..end).unwrap_or_default())
+    truncate_bytes(crate::clean(&text).lines().next().unwrap_or_default(), DETAIL)
 }
 
 /// A text inside an event.

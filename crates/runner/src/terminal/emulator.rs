@@ -4,7 +4,6 @@
 
 use super::pty::Size;
 use super::queries::Listener;
-use super::safe;
 use super::status::Status;
 use super::strokes::Strokes;
 use althing_protocol::{Screen, ScreenCell, ScreenColor};
@@ -115,7 +114,8 @@ impl Emulator {
     pub(crate) fn rows(&self) -> Vec<Row> {
         let screen = self.parser.screen();
         let clean = |(row, number): (String, u16)| {
-            let shown: String = row.chars().filter(|letter| safe::is_shown(*letter)).collect();
+            let shown: String =
+                row.chars().filter(|letter| althing_text::sanitize::is_safe(*letter)).collect();
             Row::new(shown, screen.row_wrapped(number))
         };
         screen.rows(0, self.size().cols).zip(0..).map(clean).collect()
@@ -164,7 +164,8 @@ fn nonzero(size: Size) -> (NonZeroU16, NonZeroU16) {
 }
 
 fn cell(cell: &vt100::Cell) -> ScreenCell {
-    let text: String = cell.contents().chars().filter(|letter| safe::is_shown(*letter)).collect();
+    let text: String =
+        cell.contents().chars().filter(|letter| althing_text::sanitize::is_safe(*letter)).collect();
     let is_second_half = cell.is_wide_continuation();
     let text = if text.is_empty() && !is_second_half { " ".to_owned() } else { text };
     ScreenCell {

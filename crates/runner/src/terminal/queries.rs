@@ -111,7 +111,7 @@ impl vt100::Callbacks for Listener {
         let _ = row.write_formatted_basic(&mut formatted, &mut self.capture);
         let plain = vt100::capture::basic_formatted_to_plain(&formatted);
         let text: String =
-            plain.flat_map(str::chars).filter(|letter| super::safe::is_shown(*letter)).collect();
+            plain.flat_map(str::chars).filter(|letter| althing_text::sanitize::is_safe(*letter)).collect();
         // Whether the row goes on in the next one shows only in what would be written next.
         let mut next = FirstLetter(None);
         let _ = row.write_formatted_basic(&mut next, &mut self.capture.clone());

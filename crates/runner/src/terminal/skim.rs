@@ -98,7 +98,8 @@ impl Parts<'_> {
                 }
                 _ => {
                     let text = String::from_utf8_lossy(shown).replace('\t', "    ");
-                    let shown = text.trim_end().chars().filter(|letter| super::safe::is_shown(*letter));
+                    let shown =
+                        text.trim_end().chars().filter(|letter| althing_text::sanitize::is_safe(*letter));
                     clean.extend(shown);
                 }
             }

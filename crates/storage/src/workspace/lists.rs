@@ -2,8 +2,9 @@
 //! brief, by which it knows that nothing did.
 
 use crate::confine::{ConfinedDir, Kind, Stamp, by_bytes};
-use crate::manifest::{Entry, hex, seal, unseal};
+use crate::manifest::{Entry, seal, unseal};
 use althing_protocol::AnswerLabel;
+use althing_text::hex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::ffi::{OsStr, OsString};

@@ -5,6 +5,7 @@ use crate::modes::PlanMode;
 use crate::outside::TuiExit;
 use crate::theme::Theme;
 use althing_protocol::{AgentMode, ChatState, Op, TaskId};
+use althing_text::nearest;
 
 /// Every command, with a word about it.
 pub const COMMANDS: &[(&str, &str)] = &[
@@ -86,8 +87,7 @@ impl App {
 
     fn unknown(&mut self, name: &str) {
         let written = format!("/{name}");
-        let near = |known: &&(&str, &str)| (strsim::jaro_winkler(known.0, &written) * 1000.0) as u32;
-        let nearest = COMMANDS.iter().max_by_key(near).map_or("/help", |(name, _)| *name);
+        let nearest = nearest(&written, COMMANDS.iter().map(|(name, _)| *name)).unwrap_or("/help");
         self.toast =
             Some(format!("{written} is no command: did you mean {nearest}? // sends it as a message"));
     }

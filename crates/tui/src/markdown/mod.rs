@@ -6,9 +6,9 @@
 mod highlight;
 mod table;
 
-use crate::clean;
 use crate::line::{self, Line};
 use crate::theme::Tone;
+use althing_text::sanitize;
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use table::Table;
 
@@ -61,7 +61,7 @@ pub fn settled(text: &str) -> Option<usize> {
 
 /// The lines of one block, with an empty line before it if it is not the first.
 pub fn block(text: &str, width: usize, out: &mut Vec<Line>) {
-    let text = clean::text(text);
+    let text = sanitize::text(text);
     let mut renderer = Renderer { width: width.max(8), out: Vec::new(), ..Renderer::default() };
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     for event in Parser::new_ext(&text, options) {

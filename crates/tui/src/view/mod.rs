@@ -20,6 +20,7 @@ use crate::line::{self, Line};
 use crate::paint::Canvas;
 use crate::theme::Tone;
 use althing_protocol::{FileChange, FileWrite, Usage};
+use althing_text::short_number;
 use ratatui::layout::Rect;
 
 /// From this width on, an opened run stands beside the conversation.
@@ -114,17 +115,12 @@ pub(crate) fn micro_money(micro: u64) -> String {
 
 /// A number of tokens, as short as it can be read.
 pub(crate) fn tokens(usage: &Usage) -> String {
-    let count = usage.input_tokens + usage.output_tokens;
-    match count {
-        0..1000 => format!("{count}"),
-        1000..1_000_000 => format!("{}.{}k", count / 1000, count % 1000 / 100),
-        _ => format!("{}.{}M", count / 1_000_000, count % 1_000_000 / 100_000),
-    }
+    short_number(usage.input_tokens + usage.output_tokens)
 }
 
 /// A number of things, with its word.
 pub(crate) fn count(number: usize, one: &str) -> String {
-    if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
+    althing_text::count(number as u64, one)
 }
 
 /// A file that a run changed, in a few words.

@@ -1,5 +1,4 @@
-//! Roughly how many tokens a text is. For shortening conversations and for replies that come without a count; never
-//! for anything exact.
+//! Estimates how many tokens a text is, for shortening conversations and for replies without a count. Never exact.
 
 /// About four characters to a token, which is near enough for English and code in every tokenizer in use; scripts
 /// without an alphabet come to about one token a character.

@@ -1,44 +1,52 @@
-//! What may reach the terminal of a text that others wrote.
+//! Makes foreign text harmless for a terminal.
 //!
-//! Models, tools, programs and file names may hold anything: escape sequences, direction overrides, invisible
-//! characters. Here such text becomes harmless. It must never let through a character that a terminal acts on.
+//! Models, tools, programs and file names may contain anything: escape sequences, direction overrides, invisible
+//! characters. No character that a terminal acts on, or that hides or reorders its neighbours, may pass.
 
 use std::borrow::Cow;
 
-/// More marks than this on one letter reach into the lines above and below.
+/// More combining marks than this on one letter reach into the lines above and below.
 const MOST_MARKS: usize = 3;
 
-/// What becomes of a character.
+/// How a character is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum Treatment {
     Keep,
     Drop,
-    Show(char),
-    /// It may stay, a few at a time.
+    /// Another character is shown instead.
+    Replace(char),
+    /// A combining mark: a few of them may stand on one letter.
     Mark,
 }
 
-fn fate(c: char) -> Fate {
+fn treatment(c: char) -> Treatment {
     match c {
-        ' '..='~' => Fate::Keep,
+        ' '..='~' => Treatment::Keep,
         // A control character is shown as its picture, so that what was sent can be seen.
-        '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(c)).map_or(Fate::Drop, Fate::Show),
-        '\u{7f}' => Fate::Show('\u{2421}'),
-        '\u{80}'..='\u{9f}' => Fate::Show('\u{fffd}'),
+        '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(c)).map_or(Treatment::Drop, Treatment::Replace),
+        '\u{7f}' => Treatment::Replace('\u{2421}'),
+        '\u{80}'..='\u{9f}' => Treatment::Replace('\u{fffd}'),
         // Line and paragraph separators: some terminals break the line.
-        '\u{2028}' | '\u{2029}' => Fate::Show(' '),
+        '\u{2028}' | '\u{2029}' => Treatment::Replace(' '),
         // Directions, joiners, selectors, annotations, tags: invisible, and terminals disagree about their width.
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' => Fate::Drop,
-        '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' => Fate::Drop,
-        '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' => Fate::Drop,
-        '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' => Fate::Drop,
-        '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}' => Fate::Drop,
-        _ if unicode_width::UnicodeWidthChar::width(c) == Some(0) => Fate::Mark,
-        _ => Fate::Keep,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' => {
+            Treatment::Drop
+        }
+        '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' => Treatment::Drop,
+        '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' => Treatment::Drop,
+        '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' => Treatment::Drop,
+        '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}' => Treatment::Drop,
+        _ if unicode_width::UnicodeWidthChar::width(c) == Some(0) => Treatment::Mark,
+        _ => Treatment::Keep,
     }
 }
 
-/// One line of text, harmless. Line ends become spaces.
+/// Whether a character may be shown on a terminal as it is.
+pub fn is_safe(c: char) -> bool {
+    matches!(treatment(c), Treatment::Keep | Treatment::Mark)
+}
+
+/// One line of text, harmless. Line ends and tabs become spaces.
 pub fn line(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
         return Cow::Borrowed(text);
@@ -79,6 +87,21 @@ pub fn text(text: &str) -> Cow<'_, str> {
     }))
 }
 
+/// Text of several lines for a plain output, harmless. Tabs stay, so that a diff can still be applied.
+pub fn output(text: &str) -> Cow<'_, str> {
+    if text.bytes().all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~')) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(filter(text, |c, out| match c {
+        '\n' | '\t' => {
+            out.push(c);
+            true
+        }
+        '\r' => true,
+        _ => false,
+    }))
+}
+
 /// One cell's worth of text, harmless: at most one letter with its marks. Empty where nothing of it may be shown.
 pub fn cell(text: &str) -> Cow<'_, str> {
     if let [b' '..=b'~'] = text.as_bytes() {
@@ -95,17 +118,17 @@ fn filter(text: &str, mut own: impl FnMut(char, &mut String) -> bool) -> String 
             marks = 0;
             continue;
         }
-        match fate(c) {
-            Fate::Keep => {
+        match treatment(c) {
+            Treatment::Keep => {
                 marks = 0;
                 out.push(c);
             }
-            Fate::Drop => {}
-            Fate::Show(picture) => {
+            Treatment::Drop => {}
+            Treatment::Replace(picture) => {
                 marks = 0;
                 out.push(picture);
             }
-            Fate::Mark => {
+            Treatment::Mark => {
                 marks += 1;
                 // A mark needs a letter to stand on.
                 if marks <= MOST_MARKS && out.chars().next_back().is_some_and(|last| !last.is_whitespace()) {
@@ -117,29 +140,6 @@ fn filter(text: &str, mut own: impl FnMut(char, &mut String) -> bool) -> String 
     out
 }
 
-/// The nearest ASCII for a character, for terminals that know no other; as wide as the original.
-pub fn ascii(symbol: &str, width: usize) -> &'static str {
-    let one = match symbol {
-        "●" | "•" | "■" => "*",
-        "▸" | "▶" | "›" | "→" | "»" => ">",
-        "▾" | "▼" | "↓" => "v",
-        "▴" | "↑" | "⇧" => "^",
-        "‹" | "←" | "«" => "<",
-        "─" | "━" | "–" | "—" | "−" | "·" => "-",
-        "│" | "┃" | "▏" | "▎" => "|",
-        "┌" | "┐" | "└" | "┘" | "├" | "┤" | "┬" | "┴" | "┼" | "✓" => "+",
-        "✗" | "×" => "x",
-        "█" | "▓" => "#",
-        "░" | "▒" => ".",
-        "…" => "~",
-        "⏎" => "<",
-        "“" | "”" | "„" => "\"",
-        "‘" | "’" => "'",
-        _ => "?",
-    };
-    if width > 1 { "??" } else { one }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,6 +149,8 @@ mod tests {
         assert_eq!(line("\x1b]52;c;aGk=\x07ok"), "␛]52;c;aGk=␇ok");
         assert_eq!(line("\u{9b}31m"), "\u{fffd}31m");
         assert_eq!(text("a\r\nb\tc\x1b[2J"), "a\nb   c␛[2J");
+        assert_eq!(output("a\r\nb\tc\x1b[2J"), "a\nb\tc␛[2J");
+        assert_eq!(line("one\ntwo\tthree"), "one two three");
     }
 
     #[test]
