@@ -1,6 +1,6 @@
 //! The command line: what can be said, and nothing about what it does.
 
-use crate::exit::Failure;
+use althing_app::{Failure, Settings, Single};
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -66,7 +66,7 @@ pub struct Options {
     pub output_file: Option<PathBuf>,
 
     /// One agent only: the named one, or the first
-    #[arg(long, global = true, value_name = "ID", num_args = 0..=1, default_missing_value = "", value_parser = Single::parse)]
+    #[arg(long, global = true, value_name = "ID", num_args = 0..=1, default_missing_value = "", value_parser = single)]
     pub single_agent: Option<Single>,
 
     /// Refinement off: everyone answers once
@@ -160,20 +160,34 @@ fn dollars(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Which agent runs alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Single {
-    /// The first of the config.
-    First,
-    /// This one.
-    Named(String),
+// clap's value parsers give a Result.
+#[expect(clippy::unnecessary_wraps)]
+fn single(text: &str) -> Result<Single, std::convert::Infallible> {
+    Ok(if text.is_empty() { Single::First } else { Single::Named(text.to_owned()) })
 }
 
-impl Single {
-    // clap's value parsers give a Result.
-    #[expect(clippy::unnecessary_wraps)]
-    fn parse(text: &str) -> Result<Self, std::convert::Infallible> {
-        Ok(if text.is_empty() { Self::First } else { Self::Named(text.to_owned()) })
+impl Options {
+    /// What the user asked for, without what only concerns this command line's output.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            config: self.config.clone(),
+            offline: self.offline,
+            model: self.model.clone(),
+            single_agent: self.single_agent.clone(),
+            quick: self.quick,
+            plan: self.plan,
+            agents: self.agents.clone(),
+            orchestrator_timeout: self.orchestrator_timeout,
+            max_cost: self.max_cost,
+            state_dir: self.state_dir.clone(),
+            context_path: self.context_path.clone(),
+            project: self.project.clone(),
+            session: self.session.clone(),
+            go_on: self.go_on,
+            unconfined: self.unconfined,
+            otlp: self.otlp.clone(),
+            trust: self.trust,
+        }
     }
 }
 

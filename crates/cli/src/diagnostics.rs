@@ -4,10 +4,11 @@
 //! written. Without the option nothing listens, and saying something costs a look at a number.
 
 use crate::args::{LogLevel, Options};
-use crate::exit::{Exit, Failure};
-use crate::secrets::mask;
+use crate::exit::Exit;
 use crate::show;
-use crate::surroundings::{Surroundings, SystemClock};
+use althing_app::Failure;
+use althing_app::secrets::mask;
+use althing_app::{AppContext, SystemClock};
 use althing_protocol::Clock;
 use serde_json::{Map, Value};
 use std::fmt;
@@ -27,14 +28,14 @@ const OURS: &str = "althing";
 static LOST: OnceLock<String> = OnceLock::new();
 
 /// Begins to write, if that is asked for. Anything that is to stay out of it must be known by now.
-pub fn start(options: &Options, task: Option<&str>, surroundings: &Surroundings) -> Result<(), Failure> {
+pub fn start(options: &Options, task: Option<&str>, app: &AppContext) -> Result<(), Failure> {
     let Some(path) = &options.log else {
         return match options.log_level {
             Some(_) => Err(Failure::usage("--log-level does nothing without --log FILE")),
             None => Ok(()),
         };
     };
-    let path = surroundings.cwd.join(path);
+    let path = app.environment.cwd.join(path);
     // It may tell of addresses and paths: for its owner alone, unless the file was there before.
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path).map_err(|error| {
         Failure::usage(format!("--log: {} cannot be written: {error}", path.display()))
@@ -47,7 +48,7 @@ pub fn start(options: &Options, task: Option<&str>, surroundings: &Surroundings)
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         pid = std::process::id(),
-        cwd = %surroundings.cwd.display(),
+        cwd = %app.environment.cwd.display(),
         args = args.join(" "),
         "started"
     );

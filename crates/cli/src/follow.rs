@@ -1,11 +1,12 @@
 //! Follows a session to its end: shows progress, hands out events, answers signals, and prints the result.
 
 use crate::args::{Options, StreamEvents};
-use crate::exit::{Exit, Failure};
+use crate::exit::Exit;
 use crate::ops;
 use crate::show::{self, Live, Plain};
 use crate::stop::{Asked, StopSignals};
-use crate::surroundings::{Surroundings, SystemClock};
+use althing_app::{AppContext, SystemClock};
+use althing_app::{Failure, FailureKind};
 use althing_engine::{Interest, Orchestrator, Stopped, Submitter, Subscription, WorkflowExecutor};
 use althing_protocol::{
     Clock, Event, Fact, FeedItem, Op, Origin, RunEnd, RunResult, Seq, SessionId, TaskSpec, TaskStatus,
@@ -58,7 +59,7 @@ pub struct Follower<'a> {
     output: Output,
     output_file: Option<PathBuf>,
     display: Display,
-    surroundings: &'a Surroundings,
+    app: &'a AppContext,
     result: Option<(RunEnd, RunResult)>,
     /// The workflow, where the session is one.
     workflow: Option<WorkflowExecutor>,
@@ -75,7 +76,7 @@ impl<'a> Follower<'a> {
     pub fn new(
         session: SessionId,
         options: &Options,
-        surroundings: &'a Surroundings,
+        app: &'a AppContext,
         signals: &'a mut StopSignals,
     ) -> Self {
         let output = match options.stream_events {
@@ -84,21 +85,22 @@ impl<'a> Follower<'a> {
             None if options.json => Output::Json,
             None => Output::Answer,
         };
-        let live = surroundings.stderr_is_terminal && !matches!(output, Output::Facts | Output::Everything);
+        let live =
+            app.environment.stderr_is_terminal && !matches!(output, Output::Facts | Output::Everything);
         let display = if live { Display::Live(Box::default()) } else { Display::Plain(Plain::default()) };
         let resume_command = match &options.state_dir {
             Some(dir) => format!("althing resume {session} --state-dir {}", dir.display()),
             None => format!("althing resume {session}"),
         };
-        let state_dir = surroundings.state_dir(options.state_dir.as_deref());
+        let state_dir = app.state_dir();
         let log_dir = althing_storage::session_dir(&state_dir, &session);
-        let output_file = options.output_file.as_ref().map(|file| surroundings.cwd.join(file));
+        let output_file = options.output_file.as_ref().map(|file| app.environment.cwd.join(file));
         Self {
             session,
             output,
             output_file,
             display,
-            surroundings,
+            app,
             result: None,
             workflow: None,
             log_dir,
@@ -210,7 +212,7 @@ impl<'a> Follower<'a> {
 
     fn cut_short(&self, why: &str) -> Failure {
         let hint = format!("what was shown is on disk; go on with `{}`", self.resume_command);
-        Failure::usage(why).hint(hint).exit(Exit::Interrupted)
+        Failure::usage(why).hint(hint).kind(Exit::Interrupted.into())
     }
 
     fn take(&mut self, item: &FeedItem) {
@@ -262,7 +264,7 @@ impl<'a> Follower<'a> {
                 Err(Failure::no_answer(format!("nothing more can be saved: {}", error.message))
                     .maybe_hint(error.hint)
                     .hint(format!("then go on with `{}`", self.resume_command))
-                    .exit(if signalled { Exit::Interrupted } else { Exit::NoAnswer }))
+                    .kind(if signalled { FailureKind::Interrupted } else { FailureKind::NoAnswer }))
             }
             Stopped::Halted(results) => {
                 if self.workflow.is_some() && self.output == Output::Json {
@@ -332,7 +334,9 @@ impl<'a> Follower<'a> {
                 json.to_string()
             }
             Output::Answer if answer.is_empty() => return Ok(exit),
-            Output::Answer if self.surroundings.stdout_is_terminal => sanitize::output(&answer).into_owned(),
+            Output::Answer if self.app.environment.stdout_is_terminal => {
+                sanitize::output(&answer).into_owned()
+            }
             Output::Answer => answer,
             Output::Nothing | Output::Facts | Output::Everything => return Ok(exit),
         };
@@ -367,7 +371,7 @@ impl<'a> Follower<'a> {
         let footer = Self::footer(result);
         let text = match (self.output, answer) {
             (Output::Json, _) => serde_json::to_string(result).unwrap_or_default(),
-            (Output::Answer, Some(answer)) if self.surroundings.stdout_is_terminal => {
+            (Output::Answer, Some(answer)) if self.app.environment.stdout_is_terminal => {
                 sanitize::output(&format!("{}{footer}", answer.trim_end())).into_owned()
             }
             (Output::Answer, Some(answer)) if footer.is_empty() => answer.to_owned(),

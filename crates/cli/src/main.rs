@@ -8,35 +8,20 @@
 )]
 
 mod args;
-mod choice;
 mod command;
-mod context;
-mod conversation;
-mod desk;
 mod diagnostics;
 mod exit;
 mod follow;
-mod found;
-mod mishap;
-mod observe;
 mod ops;
 mod outside;
-mod place;
-mod programs;
-mod project;
-mod records;
-mod secrets;
-mod session;
 mod show;
 mod stop;
-mod surroundings;
-mod team;
-mod trust;
 
+use althing_app::{AppContext, Environment, Failure, observe, secrets};
 use clap::Parser;
-use exit::{Exit, Failure};
+use exit::Exit;
 use std::process::ExitCode;
-use surroundings::Surroundings;
+use std::sync::Arc;
 
 fn main() -> ExitCode {
     // Commands of agents are started through this very program, which then is only their guard.
@@ -49,7 +34,7 @@ fn main() -> ExitCode {
         && let Some(failure) = std::env::args_os().nth(1).and_then(|first| args::slip(&first))
     {
         show::failure(&failure);
-        return failure.exit.into();
+        return Exit::from(failure.kind).into();
     }
     let args = match parsed {
         Ok(args) => args,
@@ -62,47 +47,33 @@ fn main() -> ExitCode {
     };
     let exit = run(args).unwrap_or_else(|failure| {
         show::failure(&failure);
-        failure.exit
+        failure.kind.into()
     });
-    observe::finish(exit);
+    observe::finish(exit == Exit::Interrupted, &show::say);
     diagnostics::finish(exit);
     exit.into()
 }
 
 fn run(args: args::Args) -> Result<Exit, Failure> {
-    let surroundings = Surroundings::read()?;
-    secrets::remember(surroundings.secrets());
-    observe::prepare(&args.options, &surroundings)?;
-    diagnostics::start(&args.options, args.task.as_deref(), &surroundings)?;
+    let app = AppContext::new(args.options.settings(), Environment::read()?, Arc::new(show::say));
+    secrets::remember(app.environment.secrets());
+    observe::prepare(&app)?;
+    diagnostics::start(&args.options, args.task.as_deref(), &app)?;
     match args.command {
-        None if command::tui::is_meant(&args.options, &surroundings) => {
-            command::tui::run(&args.options, args.task, &surroundings)
-        }
-        None => command::run::run(&args.options, args.task.as_deref(), &surroundings),
-        Some(args::Command::Resume { id }) => {
-            command::resume::run(&args.options, id.as_deref(), &surroundings)
-        }
-        Some(args::Command::Chat { approve }) => command::chat::run(&args.options, approve, &surroundings),
+        None if command::tui::is_meant(&args.options, &app) => command::tui::run(args.task, &app),
+        None => command::run::run(&args.options, args.task.as_deref(), &app),
+        Some(args::Command::Resume { id }) => command::resume::run(&args.options, id.as_deref(), &app),
+        Some(args::Command::Chat { approve }) => command::chat::run(&args.options, approve, &app),
         Some(args::Command::Mcp { http, wait }) => {
             let serving = command::mcp::Serving { http, wait };
-            command::mcp::run(&args.options, &serving, surroundings)
+            command::mcp::run(&serving, app)
         }
-        Some(args::Command::Workflow { action }) => {
-            command::workflow::run(&args.options, action, &surroundings)
-        }
-        Some(args::Command::Undo { run, diff }) => {
-            command::undo::run(&args.options, &run, diff, &surroundings)
-        }
-        Some(args::Command::Agents) => command::agents::run(&args.options, &surroundings),
-        Some(args::Command::Sessions { action }) => {
-            command::sessions::run(&args.options, action, &surroundings)
-        }
-        Some(args::Command::Projects { action }) => {
-            command::projects::run(&args.options, action, &surroundings)
-        }
-        Some(args::Command::Replay { file, speed }) => {
-            command::replay::run(&file, speed, args.options.state_dir.as_deref(), &surroundings)
-        }
+        Some(args::Command::Workflow { action }) => command::workflow::run(&args.options, action, &app),
+        Some(args::Command::Undo { run, diff }) => command::undo::run(&run, diff, &app),
+        Some(args::Command::Agents) => command::agents::run(&args.options, &app),
+        Some(args::Command::Sessions { action }) => command::sessions::run(&args.options, action, &app),
+        Some(args::Command::Projects { action }) => command::projects::run(&args.options, action, &app),
+        Some(args::Command::Replay { file, speed }) => command::replay::run(&file, speed, &app),
         Some(args::Command::Man) => {
             let page = clap_mangen::Man::new(<args::Args as clap::CommandFactory>::command());
             // A reader that has seen enough closes the pipe.
@@ -114,6 +85,6 @@ fn run(args: args::Args) -> Result<Exit, Failure> {
             clap_complete::generate(shell, &mut command, "althing", &mut std::io::stdout());
             Ok(Exit::Answered)
         }
-        Some(args::Command::Config { action }) => command::config::run(&args.options, action, &surroundings),
+        Some(args::Command::Config { action }) => command::config::run(&args.options, action, &app),
     }
 }

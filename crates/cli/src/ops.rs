@@ -20,7 +20,7 @@ pub fn lines() -> UnboundedReceiver<String> {
 
 /// The op that a line of JSON stands for, to a session that is open; why not, in words for people, where it does not.
 pub fn read(line: &str) -> Result<Op, String> {
-    crate::mishap::may_happen("op");
+    althing_app::mishap::may_happen("op");
     match serde_json::from_str::<Op>(line) {
         Ok(op @ (Op::StartRun { .. } | Op::StartChat { .. } | Op::StartWorkflow { .. })) => {
             Err(format!("not taken: this session is open already ({op:?})"))

@@ -1,6 +1,6 @@
 //! What the screen needs of this machine: sessions, paths, the user's editor and pager, undo, remembered messages.
 
-use crate::surroundings::{Surroundings, SystemClock};
+use althing_app::{AppContext, SystemClock};
 use althing_protocol::{Clock, PathGrant, PlanRef, SessionId, SessionKind, SessionState, TaskId, Timestamp};
 use althing_storage::{session_dir, task_dir};
 use althing_text::count;
@@ -19,12 +19,12 @@ const MOST_PATHS: usize = 50;
 pub struct Machine {
     session: SessionId,
     state_dir: PathBuf,
-    surroundings: Surroundings,
+    app: AppContext,
 }
 
 impl Machine {
-    pub fn new(session: SessionId, state_dir: PathBuf, surroundings: Surroundings) -> Self {
-        Self { session, state_dir, surroundings }
+    pub fn new(session: SessionId, state_dir: PathBuf, app: AppContext) -> Self {
+        Self { session, state_dir, app }
     }
 
     fn run_dir(&self, run: &TaskId) -> PathBuf {
@@ -32,12 +32,12 @@ impl Machine {
     }
 
     fn remembered(&self) -> Option<PathBuf> {
-        Some(self.surroundings.user_state_dir()?.join("messages.jsonl"))
+        Some(self.app.environment.user_state_dir()?.join("messages.jsonl"))
     }
 
     /// Runs a program that the user chose, at the terminal, on a file.
     fn at_terminal(&self, variables: &[&str], otherwise: &str, file: &Path) -> Result<(), String> {
-        let chosen = variables.iter().find_map(|name| self.surroundings.variable(name));
+        let chosen = variables.iter().find_map(|name| self.app.environment.variable(name));
         let words = chosen.unwrap_or_else(|| otherwise.to_owned());
         let mut words = words.split_whitespace();
         let program = words.next().unwrap_or(otherwise);
@@ -89,7 +89,8 @@ impl Outside for Machine {
     }
 
     fn projects(&self) -> Vec<ProjectEntry> {
-        let known = crate::project::registry(&self.surroundings).and_then(|registry| registry.list().ok());
+        let known =
+            althing_app::project::registry(&self.app.environment).and_then(|registry| registry.list().ok());
         let there = known.unwrap_or_default().into_iter().filter(althing_storage::ProjectEntry::is_there);
         let entry = |entry: althing_storage::ProjectEntry| ProjectEntry {
             name: entry.name,
@@ -102,10 +103,10 @@ impl Outside for Machine {
     }
 
     fn paths(&self, prefix: &str) -> Vec<String> {
-        crate::mishap::may_happen("completion");
+        althing_app::mishap::may_happen("completion");
         let (dir, start) = prefix.rsplit_once('/').map_or(("", prefix), |(dir, start)| (dir, start));
         let rooted = if prefix.starts_with('/') && dir.is_empty() { "/" } else { dir };
-        let Ok(entries) = std::fs::read_dir(self.surroundings.cwd.join(rooted)) else { return Vec::new() };
+        let Ok(entries) = std::fs::read_dir(self.app.environment.cwd.join(rooted)) else { return Vec::new() };
         let mut found: Vec<String> = entries
             .filter_map(Result::ok)
             .filter_map(|entry| {
@@ -122,12 +123,12 @@ impl Outside for Machine {
     }
 
     fn mentions(&self, text: &str) -> (String, Vec<PathGrant>) {
-        crate::context::mentions(text, &self.surroundings.cwd)
+        althing_app::context_paths::mentions(text, &self.app.environment.cwd)
     }
 
     fn edit(&self, text: &str) -> Result<String, String> {
-        crate::mishap::may_happen("editor");
-        crate::mishap::may_happen_elsewhere("background");
+        althing_app::mishap::may_happen("editor");
+        althing_app::mishap::may_happen_elsewhere("background");
         with_file(text, |file| {
             self.at_terminal(&["VISUAL", "EDITOR"], "vi", file)?;
             std::fs::read_to_string(file).map_err(|error| error.to_string())
@@ -143,8 +144,8 @@ impl Outside for Machine {
     }
 
     fn write_config(&self) -> Result<String, String> {
-        let file = self.surroundings.cwd.join("althing.yaml");
-        crate::command::config::init(&file, false, &self.surroundings).map_err(|failure| failure.message)?;
+        let file = self.app.environment.cwd.join("althing.yaml");
+        crate::command::config::init(&file, false, &self.app).map_err(|failure| failure.message)?;
         Ok(file.display().to_string())
     }
 
@@ -170,12 +171,12 @@ impl Outside for Machine {
     }
 
     fn reached(&self, place: &str) {
-        crate::mishap::may_happen(place);
+        althing_app::mishap::may_happen(place);
     }
 
     fn remember(&self, message: &str) {
-        crate::mishap::may_happen("screen");
-        crate::mishap::may_happen_elsewhere("thread");
+        althing_app::mishap::may_happen("screen");
+        althing_app::mishap::may_happen_elsewhere("thread");
         let Some(file) = self.remembered() else { return };
         if let Some(dir) = file.parent() {
             let _ = std::fs::create_dir_all(dir);
@@ -183,7 +184,7 @@ impl Outside for Machine {
         let opened = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(file);
         // A message that is not remembered is no reason to stop.
         if let Ok(mut file) = opened {
-            let line = serde_json::Value::from(crate::secrets::mask(message).into_owned());
+            let line = serde_json::Value::from(althing_app::secrets::mask(message).into_owned());
             let _ = writeln!(file, "{line}");
         }
     }

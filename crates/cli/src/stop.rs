@@ -1,6 +1,8 @@
 //! Signals that ask the program to stop.
 
+use althing_app::Failure;
 use std::time::Duration;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
@@ -14,6 +16,12 @@ pub struct StopSignals {
     hangup: Signal,
     /// When it must be over, once it was asked for.
     until: Option<Instant>,
+}
+
+/// The signals that ask to stop; from now on they no longer kill the process.
+pub fn signals(runtime: &Runtime) -> Result<StopSignals, Failure> {
+    let _inside = runtime.enter();
+    StopSignals::listen().map_err(|error| Failure::no_answer(format!("signals cannot be heard: {error}")))
 }
 
 /// What is asked for.

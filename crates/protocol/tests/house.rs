@@ -18,6 +18,19 @@ fn root() -> PathBuf {
 fn allowed() -> BTreeMap<&'static str, (&'static [&'static str], &'static [&'static str])> {
     let leaf: &[&str] = &["althing-protocol", "althing-text"];
     let kit: &[&str] = &["althing-testkit"];
+    let below_app: &[&str] = &[
+        "althing-protocol",
+        "althing-text",
+        "althing-view",
+        "althing-engine",
+        "althing-llm",
+        "althing-storage",
+        "althing-config",
+        "althing-runner",
+        "althing-mcp",
+        "althing-telemetry",
+    ];
+    let front_end = &[below_app, &["althing-app", "althing-tui"]].concat().leak()[..];
     BTreeMap::from([
         ("althing-protocol", (&[] as &[&str], &[] as &[&str])),
         ("althing-text", (&[], &[])),
@@ -30,24 +43,9 @@ fn allowed() -> BTreeMap<&'static str, (&'static [&'static str], &'static [&'sta
         ("althing-mcp", (leaf, kit)),
         ("althing-telemetry", (leaf, kit)),
         ("althing-tui", (leaf, &[])),
-        (
-            "althing",
-            (
-                &[
-                    "althing-protocol",
-                    "althing-text",
-                    "althing-engine",
-                    "althing-llm",
-                    "althing-storage",
-                    "althing-config",
-                    "althing-runner",
-                    "althing-mcp",
-                    "althing-telemetry",
-                    "althing-tui",
-                ],
-                kit,
-            ),
-        ),
+        ("althing-view", (leaf, kit)),
+        ("althing-app", (below_app, kit)),
+        ("althing", (front_end, kit)),
         (
             "althing-fuzzing",
             (

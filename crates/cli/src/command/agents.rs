@@ -4,11 +4,12 @@
 //! environment. Everything is asked at once and nothing is waited for longer than a little over a second.
 
 use crate::args::Options;
-use crate::exit::{Exit, Failure};
-use crate::found;
-use crate::place;
-use crate::session;
-use crate::surroundings::Surroundings;
+use crate::exit::Exit;
+use althing_app::AppContext;
+use althing_app::Failure;
+use althing_app::found;
+use althing_app::place;
+use althing_app::session;
 use althing_config::{BACKENDS, BackendType, Reach};
 use althing_llm::{HttpClient, HttpOptions};
 use althing_protocol::{BackendError, BackendErrorKind};
@@ -56,10 +57,9 @@ impl Row {
     }
 }
 
-pub fn run(options: &Options, surroundings: &Surroundings) -> Result<Exit, Failure> {
+pub fn run(options: &Options, app: &AppContext) -> Result<Exit, Failure> {
     let http = HttpClient::new(&HttpOptions::default()).map_err(|error| Failure::usage(error.to_string()))?;
-    let (backends, walls) =
-        session::runtime()?.block_on(join(backends(&http, surroundings), walls(surroundings)));
+    let (backends, walls) = session::runtime()?.block_on(join(backends(&http, app), walls(app)));
     let mut out = std::io::stdout().lock();
     if options.json {
         let list = |rows: &[Row]| -> Vec<Value> { rows.iter().map(Row::json).collect() };
@@ -77,24 +77,24 @@ pub fn run(options: &Options, surroundings: &Surroundings) -> Result<Exit, Failu
     Ok(Exit::Answered)
 }
 
-async fn backends(http: &HttpClient, surroundings: &Surroundings) -> Vec<Row> {
-    let (adapters, path) = (Adapters::default(), surroundings.path());
+async fn backends(http: &HttpClient, app: &AppContext) -> Vec<Row> {
+    let (adapters, path) = (Adapters::default(), app.environment.path());
     let programs = find_agents(&adapters, &path, VERSION_LIMIT);
-    let servers = join_all(BACKENDS.iter().map(|backend| server(backend, http, surroundings)));
+    let servers = join_all(BACKENDS.iter().map(|backend| server(backend, http, app)));
     let (programs, servers) = join(programs, servers).await;
     let row = |(backend, server): (&BackendType, Option<Row>)| {
         let found = programs.iter().find(|found| Some(found.name.as_str()) == backend.adapter());
         let row = server.or_else(|| found.map(|found| program(backend, found)));
-        let row = row.unwrap_or_else(|| by_key(backend, surroundings));
+        let row = row.unwrap_or_else(|| by_key(backend, app));
         Row { name: backend.name.to_owned(), title: backend.title.to_owned(), ..row }
     };
     BACKENDS.iter().zip(servers).map(row).collect()
 }
 
 /// What needs a key, or nothing at all.
-fn by_key(backend: &BackendType, surroundings: &Surroundings) -> Row {
+fn by_key(backend: &BackendType, app: &AppContext) -> Row {
     let title = backend.title;
-    let key = backend.key_variables.iter().find(|name| surroundings.variable(name).is_some());
+    let key = backend.key_variables.iter().find(|name| app.environment.variable(name).is_some());
     let (usable, note) = match (backend.is_supported(), backend.key_variables.first(), key) {
         (false, ..) => (false, format!("{title}: not supported yet")),
         (true, None, _) if backend.reach == Reach::ChatCompletions => {
@@ -122,11 +122,11 @@ fn program(backend: &BackendType, found: &AgentFound) -> Row {
 }
 
 /// A server that needs no key, with its models; None for everything else.
-async fn server(backend: &BackendType, http: &HttpClient, surroundings: &Surroundings) -> Option<Row> {
+async fn server(backend: &BackendType, http: &HttpClient, app: &AppContext) -> Option<Row> {
     let usual = backend.base_url.filter(|_| backend.is_local() && backend.is_supported())?;
     let title = backend.title;
     let (url, models) = if backend.name == "ollama" {
-        let url = found::ollama_url(surroundings);
+        let url = found::ollama_url(&app.environment);
         let models = althing_llm::ollama_models(http, &url).await;
         (url, models)
     } else {
@@ -162,9 +162,9 @@ fn named(models: &[String]) -> String {
     }
 }
 
-async fn walls(surroundings: &Surroundings) -> Vec<Row> {
+async fn walls(app: &AppContext) -> Vec<Row> {
     let scratch = std::env::temp_dir();
-    let socket = place::docker_socket(surroundings.variable("DOCKER_HOST").as_deref());
+    let socket = place::docker_socket(app.environment.variable("DOCKER_HOST").as_deref());
     let found = althing_runner::availability(&Launcher::default(), &scratch, &socket).await;
     let row = |wall: althing_runner::Availability| {
         let name = wall.name.to_owned();

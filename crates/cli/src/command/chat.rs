@@ -1,19 +1,20 @@
 //! `althing chat`: the conversation without a screen. Messages are lines on stdin and replies go to stdout; with `--json`,
 //! ops and events do.
 
-use super::resume::Reopened;
 use crate::args::{Approve, Options};
-use crate::choice::Choice;
-use crate::context;
-use crate::conversation::{self, Conversation};
-use crate::exit::{Exit, Failure};
+use crate::exit::Exit;
 use crate::ops;
-use crate::project;
-use crate::session::{self, Begun, NewSession};
 use crate::show::{self, print};
 use crate::stop::{Asked, StopSignals};
-use crate::surroundings::Surroundings;
-use crate::team;
+use althing_app::AppContext;
+use althing_app::Failure;
+use althing_app::choice::Choice;
+use althing_app::context_paths;
+use althing_app::conversation::{self, Conversation};
+use althing_app::project;
+use althing_app::resume::Reopened;
+use althing_app::session::{self, Begun, NewSession};
+use althing_app::team;
 use althing_engine::{Interest, Stopped, Submitter, Subscription};
 use althing_protocol::{
     AttemptOutcome, ChatState, Decision, Event, Fact, FeedItem, Interaction, InteractionKind, Item,
@@ -25,28 +26,28 @@ use althing_text::sanitize;
 use std::path::PathBuf;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-pub fn run(options: &Options, approve: Approve, surroundings: &Surroundings) -> Result<Exit, Failure> {
+pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit, Failure> {
     let runtime = session::runtime()?;
-    let signals = session::signals(&runtime)?;
-    let (begun, history) = if let Some(id) = session::to_go_on_with(options, surroundings)? {
-        let Reopened { begun, events } = super::resume::reopen(&id, options, surroundings, &runtime)?;
+    let signals = crate::stop::signals(&runtime)?;
+    let (begun, history) = if let Some(id) = session::to_go_on_with(app)? {
+        let Reopened { begun, events } = althing_app::resume::reopen(&id, app, &runtime)?;
         (begun, events)
     } else {
-        let mut team = team::assemble(options, surroundings)?;
-        let choice = Choice::without_task(options, &team)?;
+        let mut team = team::assemble(app)?;
+        let choice = Choice::without_task(app, &team)?;
         choice.narrow(&mut team);
-        team.tell();
-        let project = project::named(options, surroundings)?;
+        team.announce(app);
+        let project = project::named(app)?;
         let Conversation { spec, cast } =
-            conversation::assemble(&team, &choice, options, false, project.as_deref(), surroundings)?;
+            conversation::assemble(&team, &choice, false, project.as_deref(), app)?;
         let (goal, op) = ("conversation".to_owned(), Op::StartChat { spec: Box::new(spec) });
         let new = NewSession { kind: SessionKind::Chat, goal, op, project };
-        (runtime.block_on(session::begin(new, &team, cast, None, options, surroundings))?, Vec::new())
+        (runtime.block_on(session::begin(new, &team, cast, None, app))?, Vec::new())
     };
     let Begun { id, orchestrator, places } = begun;
     let mut chat = Chat {
         json: options.json,
-        cwd: surroundings.cwd.clone(),
+        cwd: app.environment.cwd.clone(),
         approve,
         submitter: orchestrator.submitter(),
         lines: Some(ops::lines()),
@@ -69,11 +70,11 @@ pub fn run(options: &Options, approve: Approve, surroundings: &Surroundings) -> 
     let ended = runtime.block_on(chat.converse(&mut events, signals));
     drop(events);
     let Ok((signalled, failed)) = ended else {
-        session::close(&places, &runtime);
+        session::close(&places, &runtime, app);
         return ended.map(|_| Exit::NoAnswer);
     };
     let stopped = orchestrator.join();
-    session::close(&places, &runtime);
+    session::close(&places, &runtime, app);
     match stopped {
         Ok(Stopped::Disk(error)) => {
             let message = format!("nothing more can be saved: {}", error.message);
@@ -155,7 +156,7 @@ impl Chat {
                         show::say(&format!("{name}: stopping …"));
                         let _ = self.submitter.submit(Op::Shutdown, Origin::Signal);
                     }
-                    Asked::End(why) => return Err(Failure::usage(why).exit(Exit::Interrupted)),
+                    Asked::End(why) => return Err(Failure::usage(why).kind(Exit::Interrupted.into())),
                 },
             }
         }
@@ -198,7 +199,7 @@ impl Chat {
             "/cancel" => self.submit(Op::Cancel { task: TaskId::chat() }),
             "/quit" => self.lines = None,
             _ => {
-                let (text, grants) = context::mentions(line, &self.cwd);
+                let (text, grants) = context_paths::mentions(line, &self.cwd);
                 self.submit(Op::SendMessage { text, modes: ModeChoice::default(), grants });
             }
         }
@@ -363,7 +364,7 @@ fn ask(kind: &InteractionKind) {
                 "Launch this run?\n  Task      {}\n  Context   {context}\n  Agents    {}\n  Modes     {}",
                 launch.task,
                 agents.join(", "),
-                show::modes(*modes),
+                althing_view::modes(*modes),
             ));
             if !may_read.is_empty() {
                 show::say(&format!("  Reads     {}", may_read.join(", ")));

@@ -1,24 +1,25 @@
 //! `althing config check | init | schema`.
 
 use crate::args::{ConfigAction, Options};
-use crate::exit::{Exit, Failure};
-use crate::found;
+use crate::exit::Exit;
 use crate::show::{self, print};
-use crate::surroundings::Surroundings;
-use crate::team;
-use crate::trust::Trust;
+use althing_app::AppContext;
+use althing_app::Failure;
+use althing_app::found;
+use althing_app::team;
+use althing_app::trust::Trust;
 use althing_config::{Purpose, Report};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-pub fn run(options: &Options, action: ConfigAction, surroundings: &Surroundings) -> Result<Exit, Failure> {
+pub fn run(options: &Options, action: ConfigAction, app: &AppContext) -> Result<Exit, Failure> {
     match action {
         ConfigAction::Check { files } => {
-            let judge = |name: &str, text: &str| team::check(name, text, surroundings, Purpose::Check);
-            Ok(check(&files, options.json, surroundings, &judge))
+            let judge = |name: &str, text: &str| team::check(name, text, &app.environment, Purpose::Check);
+            Ok(check(&files, options.json, app, &judge))
         }
         ConfigAction::Init { file, force } => {
-            print(&init(&surroundings.cwd.join(file), force, surroundings)?);
+            print(&init(&app.environment.cwd.join(file), force, app)?);
             Ok(Exit::Answered)
         }
         ConfigAction::Schema { workflow } => {
@@ -30,17 +31,12 @@ pub fn run(options: &Options, action: ConfigAction, surroundings: &Surroundings)
 }
 
 /// Says everything that is wrong with files, as `judge` finds it.
-pub fn check(
-    files: &[PathBuf],
-    json: bool,
-    surroundings: &Surroundings,
-    judge: &dyn Fn(&str, &str) -> Report,
-) -> Exit {
+pub fn check(files: &[PathBuf], json: bool, app: &AppContext, judge: &dyn Fn(&str, &str) -> Report) -> Exit {
     let (mut reports, mut all_valid) = (Vec::new(), true);
     for file in files {
         let name = file.display().to_string();
         // A file that cannot be read is that file's problem, not the end of the check.
-        let (valid, report) = match team::read_config(&surroundings.cwd.join(file)) {
+        let (valid, report) = match team::read_config(&app.environment.cwd.join(file)) {
             Err(failure) => {
                 if !json {
                     show::failure(&failure);
@@ -84,8 +80,8 @@ fn summary(errors: usize, warnings: usize) -> String {
 }
 
 /// Writes a starter config for what is found here; gives what there is to say about it.
-pub fn init(file: &Path, force: bool, surroundings: &Surroundings) -> Result<String, Failure> {
-    let found = found::look(surroundings);
+pub fn init(file: &Path, force: bool, app: &AppContext) -> Result<String, Failure> {
+    let found = found::look(&app.environment);
     let text = althing_config::starter(&found);
     let failed = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => Failure::usage(format!("{} is there already", file.display()))
@@ -103,7 +99,7 @@ pub fn init(file: &Path, force: bool, surroundings: &Surroundings) -> Result<Str
     // The user asked for this file, so finding it later is no surprise. If the trust cannot be remembered now, it is
     // asked for then.
     let path = file.canonicalize().unwrap_or_else(|_| file.to_owned());
-    let _ = Trust { path: &path, digest: &team::digest(&text) }.give(surroundings);
+    let _ = Trust { path: &path, digest: &team::digest(&text) }.give(&app.environment);
     let what = match found.len() {
         0 => "three agents of the offline model".to_owned(),
         1 => "one agent".to_owned(),

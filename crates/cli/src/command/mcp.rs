@@ -1,13 +1,13 @@
 //! `althing mcp`: serves `launch_run` to MCP clients, over stdio or streamable HTTP.
 
-use crate::args::Options;
-use crate::choice::Choice;
-use crate::desk::RunDesk;
-use crate::exit::{Exit, Failure};
-use crate::session;
+use crate::exit::Exit;
 use crate::show;
-use crate::surroundings::Surroundings;
-use crate::team;
+use althing_app::AppContext;
+use althing_app::Failure;
+use althing_app::choice::Choice;
+use althing_app::desk::RunDesk;
+use althing_app::session;
+use althing_app::team;
 use althing_engine::guidance;
 use althing_mcp::{McpServer, ServeOptions, WebLimits};
 use althing_protocol::Secret;
@@ -26,18 +26,18 @@ pub struct Serving {
     pub wait: u64,
 }
 
-pub fn run(options: &Options, serving: &Serving, surroundings: Surroundings) -> Result<Exit, Failure> {
+pub fn run(serving: &Serving, app: AppContext) -> Result<Exit, Failure> {
     let runtime = session::runtime()?;
-    let mut signals = session::signals(&runtime)?;
-    let mut team = team::assemble(options, &surroundings)?;
-    Choice::without_task(options, &team)?.narrow_to_run(&mut team);
-    team.tell();
+    let mut signals = crate::stop::signals(&runtime)?;
+    let mut team = team::assemble(&app)?;
+    Choice::without_task(&app, &team)?.narrow_to_run(&mut team);
+    team.announce(&app);
     // A call from outside counts as approved by its client, unless the config wants a person to say so.
     let asked = team.config.interactive.as_ref().filter(|_| team.is_from_file());
     let require_approval =
         asked.is_some_and(|interactive| interactive.enabled && interactive.require_approval);
-    let token = surroundings.variable("ALTHING_MCP_TOKEN").map(Secret::new);
-    let desk = Arc::new(RunDesk::new(team, options.clone(), surroundings)?);
+    let token = app.environment.variable("ALTHING_MCP_TOKEN").map(Secret::new);
+    let desk = Arc::new(RunDesk::new(team, app)?);
     let mut serve = ServeOptions::new(guidance(desk.team()));
     serve.wait = Duration::from_secs(serving.wait);
     serve.require_approval = require_approval;

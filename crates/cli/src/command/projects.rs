@@ -1,25 +1,22 @@
 //! `althing projects`: the projects that this user worked in.
 
 use crate::args::{Options, ProjectsAction};
-use crate::exit::{Exit, Failure};
-use crate::project;
+use crate::exit::Exit;
 use crate::show::print;
-use crate::surroundings::Surroundings;
+use althing_app::AppContext;
+use althing_app::Failure;
+use althing_app::project;
 use althing_storage::{ProjectEntry, ProjectWorkspace};
 use althing_text::sanitize;
 use serde_json::{Value, json};
 use std::path::Path;
 
-pub fn run(
-    options: &Options,
-    action: Option<ProjectsAction>,
-    surroundings: &Surroundings,
-) -> Result<Exit, Failure> {
+pub fn run(options: &Options, action: Option<ProjectsAction>, app: &AppContext) -> Result<Exit, Failure> {
     match action {
-        None => list(options.json, surroundings)?,
-        Some(ProjectsAction::Show { project }) => show(&project, surroundings)?,
+        None => list(options.json, app)?,
+        Some(ProjectsAction::Show { project }) => show(&project, app)?,
         Some(ProjectsAction::Forget { project }) => {
-            let registry = project::registry(surroundings);
+            let registry = project::registry(&app.environment);
             let known = match &registry {
                 Some(registry) => registry.find(&project.to_string_lossy())?,
                 None => None,
@@ -37,8 +34,8 @@ fn unknown(which: &Path) -> Failure {
         .hint("`althing projects` lists them; `--project DIR` begins one")
 }
 
-fn list(as_json: bool, surroundings: &Surroundings) -> Result<(), Failure> {
-    let projects = match project::registry(surroundings) {
+fn list(as_json: bool, app: &AppContext) -> Result<(), Failure> {
+    let projects = match project::registry(&app.environment) {
         Some(registry) => registry.list()?,
         None => Vec::new(),
     };
@@ -56,8 +53,8 @@ fn list(as_json: bool, surroundings: &Surroundings) -> Result<(), Failure> {
     Ok(())
 }
 
-fn show(which: &Path, surroundings: &Surroundings) -> Result<(), Failure> {
-    let dir = project::find(which, surroundings)?;
+fn show(which: &Path, app: &AppContext) -> Result<(), Failure> {
+    let dir = project::find(which, &app.environment)?;
     // Looking at something must not make a project of it.
     if !dir.join("CONTEXT.md").is_file() || !dir.join("deliverables").is_dir() {
         return Err(unknown(which));

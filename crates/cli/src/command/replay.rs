@@ -1,27 +1,23 @@
 //! `althing replay FILE`: a recorded log in the same screen that showed the session, at a chosen speed.
 
-use crate::exit::{Exit, Failure};
+use crate::exit::Exit;
 use crate::outside::Machine;
-use crate::session;
 use crate::show;
-use crate::surroundings::Surroundings;
+use althing_app::AppContext;
+use althing_app::Failure;
+use althing_app::session;
 use althing_protocol::{Event, Fact, SessionKind};
 use althing_tui::{Replay, TuiExit};
 use std::path::Path;
 use std::sync::Arc;
 
-pub fn run(
-    file: &Path,
-    speed: f64,
-    state_dir: Option<&Path>,
-    surroundings: &Surroundings,
-) -> Result<Exit, Failure> {
-    if !surroundings.stdout_is_terminal {
+pub fn run(file: &Path, speed: f64, app: &AppContext) -> Result<Exit, Failure> {
+    if !app.environment.stdout_is_terminal {
         return Err(Failure::usage("a recording is shown in a terminal, and this is none")
             .hint("the log is one JSON object a line: read it as it is"));
     }
     // A session's directory stands for the log in it.
-    let path = surroundings.cwd.join(file);
+    let path = app.environment.cwd.join(file);
     let path = if path.is_dir() { path.join("events.jsonl") } else { path };
     let text = std::fs::read_to_string(&path)
         .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
@@ -46,8 +42,8 @@ pub fn run(
     });
     let session = opened.map_or_else(|| "recording".into(), |opened| opened.session.clone());
     let workflow = opened.is_some_and(|opened| opened.kind == SessionKind::Workflow);
-    let machine = Machine::new(session, surroundings.state_dir(state_dir), surroundings.clone());
-    let mut options = super::tui::look(None, surroundings);
+    let machine = Machine::new(session, app.state_dir(), app.clone());
+    let mut options = super::tui::look(None, app);
     (options.replay, options.workflow, options.notes) = (true, workflow, notes);
     let runtime = session::runtime()?;
     let hold = show::hold();

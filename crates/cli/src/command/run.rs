@@ -1,18 +1,18 @@
 //! `althing [OPTIONS] TASK`: one run, from a task to its final answer.
 
 use crate::args::Options;
-use crate::choice::Choice;
-use crate::context;
 use crate::exit::Exit;
-use crate::exit::Failure;
 use crate::follow::{Followed, Follower};
-use crate::project::{self, Project, with_project};
-use crate::records::plan_run;
-use crate::session::{self, NewSession};
 use crate::show;
 use crate::stop::StopSignals;
-use crate::surroundings::Surroundings;
-use crate::team::{self, Team};
+use althing_app::AppContext;
+use althing_app::Failure;
+use althing_app::choice::Choice;
+use althing_app::context_paths;
+use althing_app::project::{self, Project, with_project};
+use althing_app::records::plan_run;
+use althing_app::session::{self, NewSession};
+use althing_app::team::{self, Team};
 use althing_protocol::{AgentMode, ContextPath, Member, Modes, Op, RunSpec, Seq, SessionKind};
 use althing_storage::{PlanError, PlanStore, StoredPlan};
 use std::io::Read;
@@ -23,18 +23,18 @@ use tokio::runtime::Runtime;
 /// A task longer than this is a mistake, not a task.
 const MOST_TASK_BYTES: u64 = 4 << 20;
 
-pub fn run(options: &Options, task: Option<&str>, surroundings: &Surroundings) -> Result<Exit, Failure> {
+pub fn run(options: &Options, task: Option<&str>, app: &AppContext) -> Result<Exit, Failure> {
     if options.session.is_some() || options.go_on {
         return Err(Failure::usage("a conversation is gone on with on the screen or by `althing chat`")
             .hint("`althing chat --session ID` takes the message from stdin"));
     }
     // First of all, so that no signal finds us unprepared.
     let runtime = session::runtime()?;
-    let mut signals = session::signals(&runtime)?;
-    let mut team = team::assemble(options, surroundings)?;
-    let mut choice = Choice::of(options, task.map(str::to_owned), &team)?;
+    let mut signals = crate::stop::signals(&runtime)?;
+    let mut team = team::assemble(app)?;
+    let mut choice = Choice::of(app, task.map(str::to_owned), &team)?;
     let plan = match &options.execute_plan {
-        Some(which) => Some(kept_plan(which, options, surroundings)?),
+        Some(which) => Some(kept_plan(which, app)?),
         None => None,
     };
     let task = match (&plan, choice.task.take()) {
@@ -42,21 +42,21 @@ pub fn run(options: &Options, task: Option<&str>, surroundings: &Surroundings) -
         (_, task) => read_task(task, &runtime, &mut signals)?,
     };
     choice.narrow_to_run(&mut team);
-    let home = surroundings.variable("HOME").map(PathBuf::from);
-    let from = context::From { cwd: &surroundings.cwd, home: home.as_deref() };
+    let home = app.environment.variable("HOME").map(PathBuf::from);
+    let from = context_paths::From { cwd: &app.environment.cwd, home: home.as_deref() };
     let (context_paths, task) =
-        context::gather(&team.config.context_paths, &options.context_path, &task, &from)?;
-    let project = project::named(options, surroundings)?;
+        context_paths::gather(&team.config.context_paths, &options.context_path, &task, &from)?;
+    let project = project::named(app)?;
     let context_paths = with_project(context_paths, project.as_deref());
-    let stage = Stage { options, team: &team, context_paths, project, surroundings, runtime: &runtime };
+    let stage = Stage { options, team: &team, context_paths, project, app, runtime: &runtime };
     if options.plan_and_execute {
         let Followed { exit, result } = stage.run(&task, None, true, &mut signals)?;
         let kept = result.and_then(|result| result.plan).filter(|_| exit == Exit::Answered);
         let Some(kept) = kept else {
-            return Err(Failure::usage("there is no plan that could be carried out").exit(exit));
+            return Err(Failure::usage("there is no plan that could be carried out").kind(exit.into()));
         };
         show::say(&format!("plan kept in {}", kept.path));
-        let plan = kept_plan(&kept.path, options, surroundings)?;
+        let plan = kept_plan(&kept.path, app)?;
         return Ok(stage.run(&task, Some(&plan), false, &mut signals)?.exit);
     }
     let Followed { exit, result } = stage.run(&task, plan.as_ref(), options.plan, &mut signals)?;
@@ -67,9 +67,9 @@ pub fn run(options: &Options, task: Option<&str>, surroundings: &Surroundings) -
 }
 
 /// A plan that was kept, approved by whoever asks for it to be carried out.
-fn kept_plan(which: &str, options: &Options, surroundings: &Surroundings) -> Result<StoredPlan, Failure> {
+fn kept_plan(which: &str, app: &AppContext) -> Result<StoredPlan, Failure> {
     let failed = |error: PlanError| Failure::usage(error.to_string()).maybe_hint(error.hint());
-    let store = PlanStore::of(&surroundings.state_dir(options.state_dir.as_deref()));
+    let store = PlanStore::of(&app.state_dir());
     let mut plan = store.load(which).map_err(failed)?;
     // Nobody else may be at it; what was under way when somebody stopped begins anew.
     let lock = plan.lock().map_err(failed)?;
@@ -87,7 +87,7 @@ struct Stage<'a> {
     team: &'a Team,
     context_paths: Vec<ContextPath>,
     project: Option<Arc<Project>>,
-    surroundings: &'a Surroundings,
+    app: &'a AppContext,
     runtime: &'a Runtime,
 }
 
@@ -99,10 +99,10 @@ impl Stage<'_> {
         planning: bool,
         signals: &mut StopSignals,
     ) -> Result<Followed, Failure> {
-        let cast = session::cast(self.team, Some(&self.context_paths), self.options, self.surroundings)?;
-        announce(self.team, &cast.members);
+        let cast = session::cast(self.team, Some(&self.context_paths), self.app)?;
+        announce(self.team, &cast.members, self.app);
         let mut spec =
-            spec(task.to_owned(), self.context_paths.clone(), self.options, self.team, cast.members.clone());
+            spec(task.to_owned(), self.context_paths.clone(), self.app, self.team, cast.members.clone());
         spec.modes.planning = planning;
         if planning {
             // As in every planning run, nobody acts: not even the agent that presents.
@@ -118,14 +118,14 @@ impl Stage<'_> {
         spec.context = (!context.is_empty()).then(|| context.join("\n\n"));
         let (goal, op) = (spec.task.clone(), Op::StartRun { spec: Box::new(spec) });
         let new = NewSession { kind: SessionKind::Run, goal, op, project: self.project.clone() };
-        let begun = session::begin(new, self.team, cast, None, self.options, self.surroundings);
+        let begun = session::begin(new, self.team, cast, None, self.app);
         let begun = self.runtime.block_on(begun)?;
-        let follower = Follower::new(begun.id, self.options, self.surroundings, signals);
+        let follower = Follower::new(begun.id, self.options, self.app, signals);
         let follower = if self.team.plain { follower.plain() } else { follower };
         // Of a plan that is carried out at once, the execution's answer is what is asked for.
         let follower = if planning && self.options.plan_and_execute { follower.silent() } else { follower };
         let ended = follower.run(begun.orchestrator, Seq(0), self.runtime);
-        session::close(&begun.places, self.runtime);
+        session::close(&begun.places, self.runtime, self.app);
         ended
     }
 }
@@ -136,7 +136,7 @@ fn read_task(task: Option<String>, runtime: &Runtime, signals: &mut StopSignals)
             Ok(text) => text?,
             Err(signal) => {
                 let failure = Failure::usage(format!("{signal}: nothing was started"));
-                return Err(failure.exit(Exit::Interrupted));
+                return Err(failure.kind(Exit::Interrupted.into()));
             }
         },
         Some(task) => task,
@@ -166,8 +166,8 @@ fn read_stdin() -> Result<String, Failure> {
     Ok(text)
 }
 
-fn announce(team: &Team, members: &[Member]) {
-    team.tell();
+fn announce(team: &Team, members: &[Member], app: &AppContext) {
+    team.announce(app);
     let agents: Vec<String> = members
         .iter()
         .map(|member| {
@@ -185,13 +185,13 @@ fn announce(team: &Team, members: &[Member]) {
 fn spec(
     task: String,
     context_paths: Vec<ContextPath>,
-    options: &Options,
+    app: &AppContext,
     team: &Team,
     members: Vec<Member>,
 ) -> RunSpec {
     let agent_mode = if members.len() == 1 { AgentMode::Single } else { AgentMode::Multi };
-    let modes = Modes { agent_mode, refinement: !options.quick, planning: false };
-    let mut rules = team.rules(options).with(&modes.overrides());
+    let modes = Modes { agent_mode, refinement: !app.settings.quick, planning: false };
+    let mut rules = team.rules(app).with(&modes.overrides());
     // Nobody is there to override the winner.
     rules.override_window = None;
     RunSpec {

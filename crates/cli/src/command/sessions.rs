@@ -1,9 +1,10 @@
 //! `althing sessions`: lists, shows and deletes sessions.
 
 use crate::args::{Options, SessionsAction};
-use crate::exit::{Exit, Failure};
+use crate::exit::Exit;
 use crate::show::{self, print};
-use crate::surroundings::{Surroundings, SystemClock};
+use althing_app::Failure;
+use althing_app::{AppContext, SystemClock};
 use althing_protocol::{Clock, SessionId, SessionState, Timestamp};
 use althing_storage::{ReadSession, SessionManager, SessionSummary};
 use althing_text::count;
@@ -14,12 +15,8 @@ use serde_json::{Value, json};
 const GOAL_CHARS: usize = 60;
 const DAY_MS: u64 = 86_400_000;
 
-pub fn run(
-    options: &Options,
-    action: Option<SessionsAction>,
-    surroundings: &Surroundings,
-) -> Result<Exit, Failure> {
-    let dir = surroundings.state_dir(options.state_dir.as_deref());
+pub fn run(options: &Options, action: Option<SessionsAction>, app: &AppContext) -> Result<Exit, Failure> {
+    let dir = app.state_dir();
     let Some(state) = althing_storage::open_existing_state(&dir)? else {
         return match action {
             None => {

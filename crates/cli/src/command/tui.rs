@@ -2,16 +2,17 @@
 //! workflow's tasks, until they are.
 
 use crate::args::Options;
-use crate::choice::Choice;
-use crate::conversation::{self, Conversation};
-use crate::exit::{Exit, Failure};
+use crate::exit::Exit;
 use crate::follow::Follower;
 use crate::outside::Machine;
-use crate::project;
-use crate::session::{self, Begun, NewSession};
 use crate::show::{self, Hold};
-use crate::surroundings::Surroundings;
-use crate::team::{self, Team};
+use althing_app::AppContext;
+use althing_app::Failure;
+use althing_app::choice::Choice;
+use althing_app::conversation::{self, Conversation};
+use althing_app::project;
+use althing_app::session::{self, Begun, NewSession};
+use althing_app::team::{self, Team};
 use althing_engine::{Interest, Stopped};
 use althing_protocol::{
     ChatSpec, Engine, Event, Fact, Member, ModeChoice, Op, Origin, Seq, SessionId, SessionKind, TaskSpec,
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use tokio::runtime::Runtime;
 
 /// Whether the screen is meant: somebody is at a terminal, and nothing asks for a script's output.
-pub fn is_meant(options: &Options, surroundings: &Surroundings) -> bool {
+pub fn is_meant(options: &Options, app: &AppContext) -> bool {
     let script = options.automation
         || options.json
         || options.stream_events.is_some()
@@ -30,32 +31,32 @@ pub fn is_meant(options: &Options, surroundings: &Surroundings) -> bool {
         || options.output_file.is_some()
         || options.plan_and_execute
         || options.execute_plan.is_some();
-    !script && surroundings.stdin_is_terminal && surroundings.stdout_is_terminal
+    !script && app.environment.stdin_is_terminal && app.environment.stdout_is_terminal
 }
 
-pub fn run(options: &Options, task: Option<String>, surroundings: &Surroundings) -> Result<Exit, Failure> {
+pub fn run(task: Option<String>, app: &AppContext) -> Result<Exit, Failure> {
     let runtime = session::runtime()?;
-    let mut options = options.clone();
+    let mut app = app.clone();
     let mut first_message = task;
-    let mut next = session::to_go_on_with(&options, surroundings)?;
+    let mut next = session::to_go_on_with(&app)?;
     loop {
-        let shown = Shown::open(next.take(), first_message.take(), &mut options, surroundings, &runtime)?;
+        let shown = Shown::open(next.take(), first_message.take(), &mut app, &runtime)?;
         let id = shown.begun.id.clone();
-        let (left, _) = shown.until_left(&options, surroundings, &runtime)?;
+        let (left, _) = shown.until_left(&app, &runtime)?;
         if matches!(left, TuiExit::Quit | TuiExit::Stopped) {
             show::say(&format!("go on with `althing --session {id}`"));
         }
         // What was asked for once is not asked for again.
-        (options.session, options.go_on) = (None, false);
+        (app.settings.session, app.settings.go_on) = (None, false);
         match left {
             TuiExit::Quit | TuiExit::Ended => return Ok(Exit::Answered),
             TuiExit::Stopped => return Ok(Exit::Interrupted),
             TuiExit::OpenSession(id) => next = Some(id),
-            TuiExit::OpenProject(path) => options.project = Some(PathBuf::from(path)),
+            TuiExit::OpenProject(path) => app.settings.project = Some(PathBuf::from(path)),
             TuiExit::NewSession | TuiExit::Reload => {}
             TuiExit::UseOffline => {
-                (options.config, options.model) = (None, Vec::new());
-                options.offline = true;
+                (app.settings.config, app.settings.model) = (None, Vec::new());
+                app.settings.offline = true;
             }
         }
     }
@@ -66,14 +67,13 @@ pub fn watch(
     begun: Begun,
     hold: Hold,
     follower: Follower<'_>,
-    options: &Options,
-    surroundings: &Surroundings,
+    app: &AppContext,
     runtime: &Runtime,
 ) -> Result<Exit, Failure> {
     let facts = begun.orchestrator.feed().subscribe(Seq(0), Interest::Facts);
-    let mut screen = look(None, surroundings);
+    let mut screen = look(None, app);
     (screen.workflow, screen.notes) = (true, hold.heard());
-    let (_, stopped) = Shown { begun, screen, hold }.until_left(options, surroundings, runtime)?;
+    let (_, stopped) = Shown { begun, screen, hold }.until_left(app, runtime)?;
     follower.tell_end(facts, stopped, runtime)
 }
 
@@ -89,47 +89,41 @@ impl Shown {
     fn open(
         id: Option<SessionId>,
         first_message: Option<String>,
-        options: &mut Options,
-        surroundings: &Surroundings,
+        app: &mut AppContext,
         runtime: &Runtime,
     ) -> Result<Self, Failure> {
         let hold = show::hold();
         if let Some(id) = id {
-            let reopened = super::resume::reopen(&id, options, surroundings, runtime)?;
-            let mut screen = look(recorded(&reopened.events), surroundings);
+            let reopened = althing_app::resume::reopen(&id, app, runtime)?;
+            let mut screen = look(recorded(&reopened.events), app);
             (screen.first_message, screen.notes) = (first_message, hold.heard());
             return Ok(Self { begun: reopened.begun, screen, hold });
         }
-        let mut team = team::assemble(options, surroundings)?;
-        let mut choice = Choice::of(options, first_message, &team)?;
+        let mut team = team::assemble(app)?;
+        let mut choice = Choice::of(app, first_message, &team)?;
         choice.narrow(&mut team);
         // What was the first message is not said again in the next session.
-        options.single_agent.clone_from(&choice.single);
-        let project = project::named(options, surroundings)?;
+        app.settings.single_agent.clone_from(&choice.single);
+        let project = project::named(app)?;
         let Conversation { spec, cast } =
-            conversation::assemble(&team, &choice, options, true, project.as_deref(), surroundings)?;
-        let mut screen = look(Some(&spec), surroundings);
+            conversation::assemble(&team, &choice, true, project.as_deref(), app)?;
+        let mut screen = look(Some(&spec), app);
         screen.first_message = choice.task.take();
         (screen.problems, screen.notes) = (team.problems.clone(), team.notes.clone());
-        screen.welcome = welcome(&team, options, surroundings);
+        screen.welcome = welcome(&team, app);
         let goal = screen.first_message.clone().unwrap_or_else(|| "conversation".to_owned());
         let op = Op::StartChat { spec: Box::new(spec) };
         let new = NewSession { kind: SessionKind::Chat, goal, op, project };
-        let begun = runtime.block_on(session::begin(new, &team, cast, None, options, surroundings))?;
+        let begun = runtime.block_on(session::begin(new, &team, cast, None, app))?;
         screen.notes.extend(hold.heard());
         Ok(Self { begun, screen, hold })
     }
 
     /// Shows it until the user leaves it; then it is stopped, and can be gone on with. How it stopped is told too.
-    fn until_left(
-        self,
-        options: &Options,
-        surroundings: &Surroundings,
-        runtime: &Runtime,
-    ) -> Result<(TuiExit, Stopped), Failure> {
+    fn until_left(self, app: &AppContext, runtime: &Runtime) -> Result<(TuiExit, Stopped), Failure> {
         let Begun { id, orchestrator, places } = self.begun;
-        let state_dir = surroundings.state_dir(options.state_dir.as_deref());
-        let outside = Arc::new(Machine::new(id, state_dir, surroundings.clone()));
+        let state_dir = app.state_dir();
+        let outside = Arc::new(Machine::new(id, state_dir, app.clone()));
         let front = Arc::new(orchestrator.front());
         let engine: Arc<dyn Engine> = front.clone();
         let left = runtime.block_on(althing_tui::run(engine, self.screen, outside));
@@ -139,7 +133,7 @@ impl Shown {
         // The doers end on this runtime, so it must go on turning while the session does.
         let joined =
             runtime.block_on(async { tokio::task::spawn_blocking(move || orchestrator.join()).await });
-        session::close(&places, runtime);
+        session::close(&places, runtime, app);
         let Ok(Ok(stopped)) = joined else {
             return Err(Failure::no_answer("the session broke off"));
         };
@@ -157,22 +151,22 @@ fn recorded(events: &[Arc<Event>]) -> Option<&ChatSpec> {
 }
 
 /// How the screen looks here, and what it shows of a conversation.
-pub fn look(spec: Option<&ChatSpec>, surroundings: &Surroundings) -> TuiOptions {
-    let set = |name: &str| surroundings.variable(name).is_some();
-    let theme = match surroundings.variable("ALTHING_THEME").as_deref().and_then(Theme::by_name) {
+pub fn look(spec: Option<&ChatSpec>, app: &AppContext) -> TuiOptions {
+    let set = |name: &str| app.environment.variable(name).is_some();
+    let theme = match app.environment.variable("ALTHING_THEME").as_deref().and_then(Theme::by_name) {
         _ if set("NO_COLOR") => Theme::Mono,
         Some(theme) => theme,
         None => Theme::default(),
     };
-    let utf8 = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| surroundings.variable(name));
+    let utf8 = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| app.environment.variable(name));
     let ascii = utf8.is_some_and(|locale| locale == "C" || locale == "POSIX");
     let team: Vec<Member> = spec.map(|spec| spec.team.members.clone()).unwrap_or_default();
     let name = |path: &String| Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
     TuiOptions {
         theme,
         ascii: ascii || set("ALTHING_ASCII"),
-        plain: set("ALTHING_PLAIN") || surroundings.variable("TERM").as_deref() == Some("dumb"),
-        bell: surroundings.variable("ALTHING_BELL").is_none_or(|value| value != "0"),
+        plain: set("ALTHING_PLAIN") || app.environment.variable("TERM").as_deref() == Some("dumb"),
+        bell: app.environment.variable("ALTHING_BELL").is_none_or(|value| value != "0"),
         project: spec.and_then(|spec| spec.project.as_ref()).and_then(name),
         interactive: spec.is_some_and(|spec| spec.agent.is_some()),
         team,
@@ -182,11 +176,11 @@ pub fn look(spec: Option<&ChatSpec>, surroundings: &Surroundings) -> TuiOptions 
 }
 
 /// What was found on this machine, where there is no config and nothing was chosen.
-fn welcome(team: &Team, options: &Options, surroundings: &Surroundings) -> Option<Welcome> {
-    if options.offline || !options.model.is_empty() || team.is_from_file() {
+fn welcome(team: &Team, app: &AppContext) -> Option<Welcome> {
+    if app.settings.offline || !app.settings.model.is_empty() || team.is_from_file() {
         return None;
     }
-    let found = althing_config::found_providers(&|name| surroundings.setting(name));
+    let found = althing_config::found_providers(&|name| app.environment.setting(name));
     let mut known: Vec<String> = found.iter().map(|provider| provider.variable.to_owned()).collect();
     let mut missing = Vec::new();
     for key in ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"] {
@@ -195,7 +189,7 @@ fn welcome(team: &Team, options: &Options, surroundings: &Surroundings) -> Optio
         }
     }
     for program in ["claude", "codex", "gemini", "opencode"] {
-        if surroundings.has_program(program) {
+        if app.environment.has_program(program) {
             known.push(program.to_owned());
         } else {
             missing.push(program.to_owned());

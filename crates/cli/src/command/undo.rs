@@ -1,33 +1,24 @@
 //! `althing undo RUN`: puts back the context-path files that a run changed; with `--diff` it only shows them.
 
-use crate::args::Options;
-use crate::exit::{Exit, Failure};
+use crate::exit::Exit;
 use crate::show::{self, diff};
-use crate::surroundings::Surroundings;
-use crate::trust;
+use althing_app::AppContext;
+use althing_app::Failure;
+use althing_app::{resume, trust};
 use althing_protocol::{SessionId, TaskId};
 use althing_text::count;
 use althing_text::sanitize;
 use std::io::Write;
 use std::path::Path;
 
-pub fn run(
-    options: &Options,
-    run: &str,
-    only_show: bool,
-    surroundings: &Surroundings,
-) -> Result<Exit, Failure> {
-    let dir = surroundings.state_dir(options.state_dir.as_deref());
-    let state = althing_storage::open_existing_state(&dir)?.ok_or_else(|| {
-        Failure::usage(format!("there are no sessions in {}", dir.display()))
-            .hint("--state-dir names another place")
-    })?;
+pub fn run(run: &str, only_show: bool, app: &AppContext) -> Result<Exit, Failure> {
+    let state = resume::existing_state(app)?;
     let (session, task) = run.split_once('.').map_or((run, None), |(session, task)| (session, Some(task)));
     let session = SessionId::new(session);
     // Says so in words if there is no such session.
     state.read(&session)?;
     // Undoing writes to the paths that the session names, wherever they are.
-    trust::require_own_session(&state.session_dir(&session), options, surroundings)?;
+    trust::require_own_session(&state.session_dir(&session), app)?;
     let task = task.map(TaskId::from).or_else(|| althing_storage::last_changed(&state.session_dir(&session)));
     let task = task.ok_or_else(|| Failure::usage(format!("nothing in session {session} changed a file")))?;
     let run_dir = althing_storage::task_dir(&state.session_dir(&session), &task);

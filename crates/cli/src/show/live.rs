@@ -2,9 +2,10 @@
 //!
 //! Only cursor-up, clear-to-end and carriage return are used; everything in the lines is cleaned text.
 
-use super::{Board, Plain, tokens};
+use super::Plain;
 use althing_protocol::{Fact, FeedItem, Op, Progress, Timestamp, Verdict};
 use althing_text::sanitize;
+use althing_view::{Board, tokens};
 use std::fmt::Write as _;
 use std::io::Write as _;
 

@@ -1,20 +1,16 @@
 //! Everything that is said to people: failures, notes, progress, the answer. Nothing an agent says reaches a terminal
 //! as anything but text.
 
-mod board;
 mod changes;
 mod live;
 mod plain;
-mod words;
 
-pub use board::Board;
 pub use changes::diff;
 pub use live::Live;
 pub use plain::Plain;
-pub use words::{modes, tokens};
 
-use crate::exit::Failure;
-use crate::secrets::mask;
+use althing_app::Failure;
+use althing_app::secrets::mask;
 use althing_config::{Report, Style};
 use althing_text::sanitize;
 use std::io::{IsTerminal, Write};
@@ -81,6 +77,9 @@ pub fn say_secret(text: &str) {
 
 /// Why the program ends.
 pub fn failure(failure: &Failure) {
+    if let Some(report) = &failure.report {
+        problems(report);
+    }
     say(&format!("althing: {}", failure.message));
     for hint in &failure.hints {
         say(&format!("  hint: {hint}"));

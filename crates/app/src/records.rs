@@ -1,7 +1,7 @@
 //! What outlives a session: the project's account of its runs, what they deliver, and how far a plan is. Told of every
 //! fact, once it is on disk; told of it again after a crash, so everything here can be done twice.
 
-use crate::place::Tell;
+use crate::context::Notify as Tell;
 use crate::project::Project;
 use althing_protocol::{
     Event, Fact, Item, PlanProgress, PlanRef, PlanRun, PlanStatus, PlanTask, RunResult, RunSpec, RunStatus,
@@ -32,6 +32,7 @@ struct Executed {
 }
 
 impl Records {
+    /// The records of a session with this history.
     pub fn new(
         session: SessionId,
         state_dir: PathBuf,

@@ -1,7 +1,7 @@
 //! An agent's MCP servers, from its config. Each is started under a guard, so that neither it nor anything that it
 //! started outlives Althing.
 
-use super::Tell;
+use crate::context::Notify as Tell;
 use althing_mcp::{Launch, Launched, McpServers, Options, Process, ServerSpec, ServerTransport, Spawner};
 use althing_protocol::{BoxFuture, McpServerConfig, McpTransport, Secret};
 use althing_runner::{Launcher, PipedProcess, PipedProgram};

@@ -1,12 +1,10 @@
 //! Tells an OpenTelemetry collector what happens in this process's sessions, where `--otlp` asks for it: what is sent and
 //! with which headers, and what is said when it does not arrive.
 
-use crate::args::Options;
-use crate::exit::{Exit, Failure};
+use crate::context::AppContext;
+use crate::failure::Failure;
 use crate::secrets;
 use crate::session;
-use crate::show;
-use crate::surroundings::Surroundings;
 use althing_engine::{Interest, Orchestrator};
 use althing_llm::{HttpClient, HttpOptions};
 use althing_protocol::{Secret, Seq};
@@ -31,33 +29,33 @@ const CONTENT: &str = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
 static EXPORTER: OnceLock<Exporter> = OnceLock::new();
 
 /// Gets ready to tell, if that is asked for. The standard variables say how; none of them turns it on.
-pub fn prepare(options: &Options, surroundings: &Surroundings) -> Result<(), Failure> {
-    let Some(address) = &options.otlp else { return Ok(()) };
+pub fn prepare(app: &AppContext) -> Result<(), Failure> {
+    let Some(address) = &app.settings.otlp else { return Ok(()) };
     let endpoint = Endpoint::parse(address).map_err(|error| {
         Failure::usage(format!("--otlp: {error}"))
             .hint("give a collector's address for OTLP over HTTP, such as http://localhost:4318")
     })?;
     secrets::remember(endpoint.password().map(Secret::new).into_iter().collect());
-    let read = |name: &str| match surroundings.variable(name) {
+    let read = |name: &str| match app.environment.variable(name) {
         Some(text) => pairs(&text).map_err(|error| {
             Failure::usage(format!("{name}: {error}")).hint("write name=value,name=value, or unset it")
         }),
         None => Ok(Vec::new()),
     };
     // The headers of traces stand in for the general ones, as the standard has it.
-    let headers = if surroundings.variable(TRACES_HEADERS).is_some() { TRACES_HEADERS } else { HEADERS };
+    let headers = if app.environment.variable(TRACES_HEADERS).is_some() { TRACES_HEADERS } else { HEADERS };
     let (from, headers) = (headers, read(headers)?);
     secrets::remember(headers.iter().flat_map(|(_, value)| in_header(value)).map(Secret::new).collect());
-    let name = surroundings.variable("OTEL_SERVICE_NAME").map(|name| ("service.name".to_owned(), name));
+    let name = app.environment.variable("OTEL_SERVICE_NAME").map(|name| ("service.name".to_owned(), name));
     let ours = [("service.name", "althing"), ("service.version", env!("CARGO_PKG_VERSION"))];
     let ours = ours.map(|(key, value)| (key.to_owned(), value.to_owned()));
     let attributes = name.into_iter().chain(read(RESOURCE)?).chain(ours).collect();
-    let told = surroundings.variable(CONTENT).is_some_and(|value| {
+    let told = app.environment.variable(CONTENT).is_some_and(|value| {
         ["true", "span_only", "span_and_event"].contains(&value.to_ascii_lowercase().as_str())
     });
     let content = if told { Content::Told } else { Content::LeftOut };
     let http =
-        if endpoint.is_secure() { session::http_options(surroundings)? } else { HttpOptions::default() };
+        if endpoint.is_secure() { session::http_options(&app.environment)? } else { HttpOptions::default() };
     let client = HttpClient::new(&http)?.service(endpoint.host(), CONNECT)?;
     let settings = Settings { endpoint, headers, resource: Resource { attributes }, content, client };
     let exporter = Exporter::new(settings).map_err(|error| Failure::usage(format!("{from}: {error}")))?;
@@ -79,12 +77,12 @@ pub fn follow(orchestrator: &Orchestrator, told: Seq) {
 }
 
 /// Sends the last of it before the process ends, and says what could not be sent.
-pub fn finish(exit: Exit) {
+pub fn finish(interrupted: bool, notify: &dyn Fn(&str)) {
     let Some(exporter) = EXPORTER.get() else { return };
-    let patience = if exit == Exit::Interrupted { LITTLE_PATIENCE } else { PATIENCE };
+    let patience = if interrupted { LITTLE_PATIENCE } else { PATIENCE };
     let Some(report) = exporter.finish(patience) else { return };
     if report.lost > 0 {
-        show::say(&format!(
+        notify(&format!(
             "warning: {} of {} did not reach the OpenTelemetry collector at {}: {}",
             report.lost,
             count(report.lost + report.sent, "span"),

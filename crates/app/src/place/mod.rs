@@ -8,8 +8,9 @@ mod hands;
 mod hosts;
 mod servers;
 
+use crate::context::Notify as Tell;
+use crate::environment::Environment;
 use crate::project::Project;
-use crate::surroundings::Surroundings;
 use althing_engine::{Briefing, Guidance, Planning, Router};
 use althing_mcp::McpServers;
 use althing_protocol::{
@@ -28,9 +29,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use commands::{Walls, docker_socket};
 pub use hands::Hands;
-
-/// Tells the user something, as it arises.
-pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// Makes the places of one session's agents.
 pub struct Places {
@@ -62,17 +60,18 @@ enum Started {
 }
 
 impl Places {
+    /// The workspaces of one session's agents.
     pub fn new(
         session: SessionId,
         state_dir: PathBuf,
         hands: Hands,
         project: Option<Arc<Project>>,
         walls: Walls,
-        surroundings: &Surroundings,
+        environment: &Environment,
         tell: Tell,
     ) -> Self {
-        let environment = surroundings.environment();
-        let skills = find_skills(&hands.extras.skill_dirs(&surroundings.cwd));
+        let variables = environment.environment();
+        let skills = find_skills(&hands.extras.skill_dirs(&environment.cwd));
         for notice in &skills.notices {
             tell(notice);
         }
@@ -87,10 +86,10 @@ impl Places {
             skills,
             notes,
             walls,
-            environment,
-            cwd: surroundings.cwd.clone(),
+            environment: variables,
+            cwd: environment.cwd.clone(),
             project,
-            home: surroundings.variable("HOME").map(PathBuf::from),
+            home: environment.variable("HOME").map(PathBuf::from),
             tell,
             started: Mutex::default(),
             memories: Mutex::default(),

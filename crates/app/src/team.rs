@@ -1,11 +1,10 @@
 //! The agents and rules of a run: from a config that was named or found, from keys in the environment, or offline.
 
-use crate::args::Options;
-use crate::exit::Failure;
+use crate::context::AppContext;
+use crate::environment::Environment;
+use crate::failure::Failure;
 use crate::found;
 use crate::secrets;
-use crate::show;
-use crate::surroundings::Surroundings;
 use crate::trust::Trust;
 use althing_config::{Found, Purpose, Report, Source, Style, starter};
 use althing_protocol::{BackendConfig, Config, InteractiveConfig, Millis, RunRules, SessionOpened};
@@ -19,6 +18,7 @@ const PLAYED: &str = "played by the offline model: ";
 
 /// A config ready to run, and where it came from.
 pub struct Team {
+    /// The config.
     pub config: Config,
     /// A path, or how it was made up; as sessions record it.
     pub source: String,
@@ -35,20 +35,20 @@ pub struct Team {
 }
 
 impl Team {
-    /// Says on stderr what the user should know before it is used.
-    pub fn tell(&self) {
+    /// Tells the user what they should know before it is used.
+    pub fn announce(&self, app: &AppContext) {
         for text in self.problems.iter().chain(&self.notes) {
-            show::say(text);
+            app.notify(text);
         }
     }
 
     /// The rules of its runs, within the limits of the command line.
-    pub fn rules(&self, options: &Options) -> RunRules {
+    pub fn rules(&self, app: &AppContext) -> RunRules {
         let mut rules = self.config.rules.clone();
-        if let Some(seconds) = options.orchestrator_timeout {
+        if let Some(seconds) = app.settings.orchestrator_timeout {
             rules.limits.orchestrator = Millis::from_secs(seconds);
         }
-        if let Some(dollars) = options.max_cost {
+        if let Some(dollars) = app.settings.max_cost {
             rules.limits.cost_micro_usd = Some((dollars * 1e6).ceil() as u64);
         }
         rules
@@ -84,36 +84,36 @@ enum Origin {
 }
 
 /// Finds or makes up the team that these options ask for.
-pub fn assemble(options: &Options, surroundings: &Surroundings) -> Result<Team, Failure> {
-    if let Some(path) = options.config.as_ref().filter(|_| options.offline) {
-        let path = surroundings.cwd.join(path);
-        return load(&format!("{PLAYED}{}", path.display()), &read_config(&path)?, surroundings);
+pub fn assemble(app: &AppContext) -> Result<Team, Failure> {
+    if let Some(path) = app.settings.config.as_ref().filter(|_| app.settings.offline) {
+        let path = app.environment.cwd.join(path);
+        return load(&format!("{PLAYED}{}", path.display()), &read_config(&path)?, &app.environment);
     }
-    if options.offline {
-        return load(OFFLINE, &starter(&Found::default()), surroundings);
+    if app.settings.offline {
+        return load(OFFLINE, &starter(&Found::default()), &app.environment);
     }
-    if !options.model.is_empty() {
-        return load("--model", &models(&options.model)?, surroundings);
+    if !app.settings.model.is_empty() {
+        return load("--model", &models(&app.settings.model)?, &app.environment);
     }
-    if let Some(path) = &options.config {
-        return from_file(&surroundings.cwd.join(path), Origin::Named, options, surroundings);
+    if let Some(path) = &app.settings.config {
+        return from_file(&app.environment.cwd.join(path), Origin::Named, app);
     }
-    let here = ["althing.yaml", ".althing/config.yaml"].map(|name| surroundings.cwd.join(name));
+    let here = ["althing.yaml", ".althing/config.yaml"].map(|name| app.environment.cwd.join(name));
     let here = here.into_iter().map(|path| (path, Origin::Found));
-    let own = surroundings.config_dir().map(|dir| (dir.join("config.yaml"), Origin::Own));
+    let own = app.environment.config_dir().map(|dir| (dir.join("config.yaml"), Origin::Own));
     match here.chain(own).find(|(path, _)| path.is_file()) {
-        Some((path, origin)) => from_file(&path, origin, options, surroundings),
-        None => from_environment(surroundings),
+        Some((path, origin)) => from_file(&path, origin, app),
+        None => from_environment(&app.environment),
     }
 }
 
 /// The team of a session that is resumed: as recorded, with secrets read anew.
-pub fn recorded(opened: &SessionOpened, surroundings: &Surroundings) -> Result<Team, Failure> {
+pub fn recorded(opened: &SessionOpened, environment: &Environment) -> Result<Team, Failure> {
     let path = file_of(&opened.config_source);
     let current = path.and_then(|path| std::fs::read_to_string(path).ok());
     let unchanged = current.as_deref().filter(|text| digest(text) == opened.config_digest);
     let text = unchanged.unwrap_or(&opened.config_text);
-    let mut team = load(&opened.config_source, text, surroundings)?;
+    let mut team = load(&opened.config_source, text, environment)?;
     team.digest.clone_from(&opened.config_digest);
     if let Some(path) = path.filter(|_| unchanged.is_none()) {
         let what = if current.is_some() { "has changed" } else { "is not there any more" };
@@ -123,10 +123,10 @@ pub fn recorded(opened: &SessionOpened, surroundings: &Surroundings) -> Result<T
     Ok(team)
 }
 
-fn from_environment(surroundings: &Surroundings) -> Result<Team, Failure> {
-    let found = found::look(surroundings);
+fn from_environment(environment: &Environment) -> Result<Team, Failure> {
+    let found = found::look(environment);
     if found.is_empty() {
-        let mut team = load(OFFLINE, &starter(&found), surroundings)?;
+        let mut team = load(OFFLINE, &starter(&found), environment)?;
         team.notes.push(
             "no config, no API key, no agent's program and no Ollama found: using the offline model, which is not an AI (set OPENAI_API_KEY or another \
              provider's key, or write a config with `althing config init`)"
@@ -134,7 +134,7 @@ fn from_environment(surroundings: &Surroundings) -> Result<Team, Failure> {
         );
         return Ok(team);
     }
-    let mut team = load("what is found here", &starter(&found), surroundings)?;
+    let mut team = load("what is found here", &starter(&found), environment)?;
     team.notes.push(format!("no config found: agents from {}", found.describe()));
     Ok(team)
 }
@@ -155,18 +155,13 @@ fn models(models: &[String]) -> Result<String, Failure> {
     Ok(serde_json::json!({ "agents": agents }).to_string())
 }
 
-fn from_file(
-    path: &Path,
-    origin: Origin,
-    options: &Options,
-    surroundings: &Surroundings,
-) -> Result<Team, Failure> {
+fn from_file(path: &Path, origin: Origin, app: &AppContext) -> Result<Team, Failure> {
     let text = read_config(path)?;
     let name = path.display().to_string();
-    let report = check(&name, &text, surroundings, Purpose::Run);
+    let report = check(&name, &text, &app.environment, Purpose::Run);
     let Usable { config, risks, problems, plain } = usable(report)?;
     if origin == Origin::Found && !risks.is_empty() {
-        require_trust(path, &text, &risks, options, surroundings)?;
+        require_trust(path, &text, &risks, app)?;
     }
     let redacted = althing_config::redact(&text);
     let using = (origin != Origin::Named).then(|| format!("using {name}"));
@@ -197,10 +192,10 @@ pub fn read_config(path: &Path) -> Result<String, Failure> {
     })
 }
 
-fn load(source: &str, text: &str, surroundings: &Surroundings) -> Result<Team, Failure> {
+fn load(source: &str, text: &str, environment: &Environment) -> Result<Team, Failure> {
     let played = source.strip_prefix(PLAYED);
     let purpose = if played.is_some() { Purpose::Play } else { Purpose::Run };
-    let report = check(played.unwrap_or(source), text, surroundings, purpose);
+    let report = check(played.unwrap_or(source), text, environment, purpose);
     let Usable { mut config, problems, plain, .. } = usable(report)?;
     if played.is_some() {
         play(&mut config);
@@ -235,8 +230,8 @@ fn play(config: &mut Config) {
 }
 
 /// Checks a config and takes note of its secrets before anything is said about it.
-pub fn check(name: &str, text: &str, surroundings: &Surroundings, purpose: Purpose) -> Report {
-    let report = althing_config::check(Source { name, text }, &|name| surroundings.setting(name), purpose);
+pub fn check(name: &str, text: &str, environment: &Environment, purpose: Purpose) -> Report {
+    let report = althing_config::check(Source { name, text }, &|name| environment.setting(name), purpose);
     secrets::remember(report.secrets.clone());
     tracing::info!(source = name, digest = digest(text), "config read");
     report
@@ -259,10 +254,10 @@ fn usable(report: Report) -> Result<Usable, Failure> {
         .map(|warning| warning.render(&report.file, Style::Plain).trim_end().to_owned())
         .collect();
     let Some(loaded) = report.config else {
-        show::problems(&report);
         let count = report.errors.len();
         let what = if count == 1 { "one error".to_owned() } else { format!("{count} errors") };
-        return Err(Failure::usage(format!("{} has {what}; nothing was started", report.file)));
+        let failure = Failure::usage(format!("{} has {what}; nothing was started", report.file));
+        return Err(Failure { report: Some(Box::new(report)), ..failure });
     };
     let risks = loaded.needs_trust().iter().map(|need| format!("{}: {}", need.location, need.what)).collect();
     let plain = loaded.plain_progress();
@@ -271,20 +266,14 @@ fn usable(report: Report) -> Result<Usable, Failure> {
     Ok(Usable { config, risks, problems, plain })
 }
 
-fn require_trust(
-    path: &Path,
-    text: &str,
-    risks: &[String],
-    options: &Options,
-    surroundings: &Surroundings,
-) -> Result<(), Failure> {
+fn require_trust(path: &Path, text: &str, risks: &[String], app: &AppContext) -> Result<(), Failure> {
     let path: PathBuf = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let digest = digest(text);
     let trust = Trust { path: &path, digest: &digest };
-    if options.trust {
-        return trust.give(surroundings);
+    if app.settings.trust {
+        return trust.give(&app.environment);
     }
-    if trust.is_given(surroundings) {
+    if trust.is_given(&app.environment) {
         return Ok(());
     }
     let message = format!(

@@ -1,12 +1,11 @@
 //! What a conversation is made of: the agent that is talked to, and the team that its runs are made of.
 
-use crate::args::Options;
 use crate::choice::Choice;
-use crate::context;
-use crate::exit::Failure;
+use crate::context::AppContext;
+use crate::context_paths;
+use crate::failure::Failure;
 use crate::project::{Project, with_project};
 use crate::session::{self, Cast};
-use crate::surroundings::Surroundings;
 use crate::team::Team;
 use althing_protocol::{
     AgentConfig, AgentId, BackendConfig, ChatSpec, ContextPath, HandsConfig, InteractiveAgent, Member,
@@ -16,7 +15,9 @@ use std::path::PathBuf;
 
 /// A conversation, ready to be opened, with everyone who takes part in it.
 pub struct Conversation {
+    /// What the conversation is opened with.
     pub spec: ChatSpec,
+    /// The agents' backends.
     pub cast: Cast,
 }
 
@@ -24,14 +25,13 @@ pub struct Conversation {
 pub fn assemble(
     team: &Team,
     choice: &Choice,
-    options: &Options,
     attended: bool,
     project: Option<&Project>,
-    surroundings: &Surroundings,
+    app: &AppContext,
 ) -> Result<Conversation, Failure> {
-    let about = about(team, options, project, surroundings)?;
-    let mut cast = session::cast(team, Some(&about), options, surroundings)?;
-    let team_spec = team_spec(team, &cast, about, options, attended);
+    let about = about(team, project, app)?;
+    let mut cast = session::cast(team, Some(&about), app)?;
+    let team_spec = team_spec(team, &cast, about, attended, app);
     let agent = match team.interactive() {
         None => None,
         Some(config) => {
@@ -43,7 +43,7 @@ pub fn assemble(
                 id.push('_');
             }
             let id = AgentId::from(id.as_str());
-            let mut member = cast.add(&id, backend, team, options, surroundings)?;
+            let mut member = cast.add(&id, backend, team, app)?;
             // Who it is, is told by the config only where the agent is the first one itself.
             member.system_message =
                 first.filter(|_| config.backend.is_none()).and_then(|agent| agent.system_message.clone());
@@ -58,22 +58,17 @@ pub fn assemble(
         }
     };
     let spec =
-        ChatSpec { agent, team: team_spec, project: project.map(Project::dir), modes: choice.modes(options) };
+        ChatSpec { agent, team: team_spec, project: project.map(Project::dir), modes: choice.modes(app) };
     Ok(Conversation { spec, cast })
 }
 
 /// Everyone who takes part in a conversation that is gone on with.
-pub fn recast(
-    spec: &ChatSpec,
-    team: &Team,
-    options: &Options,
-    surroundings: &Surroundings,
-) -> Result<Cast, Failure> {
-    let mut cast = session::cast(team, None, options, surroundings)?;
+pub fn recast(spec: &ChatSpec, team: &Team, app: &AppContext) -> Result<Cast, Failure> {
+    let mut cast = session::cast(team, None, app)?;
     if let Some(agent) = &spec.agent {
         let first = first(team, &spec.team.members);
         let own = team.config.interactive.as_ref().and_then(|config| config.backend.as_ref());
-        cast.add(&agent.member.id, backend(own, first)?, team, options, surroundings)?;
+        cast.add(&agent.member.id, backend(own, first)?, team, app)?;
         cast.hands.insert(agent.member.id.clone(), hands(team, first));
     }
     Ok(cast)
@@ -103,15 +98,11 @@ fn hands(team: &Team, first: Option<&AgentConfig>) -> HandsConfig {
 }
 
 /// The paths that every run of a team is about.
-pub fn about(
-    team: &Team,
-    options: &Options,
-    project: Option<&Project>,
-    surroundings: &Surroundings,
-) -> Result<Vec<ContextPath>, Failure> {
-    let home = surroundings.variable("HOME").map(PathBuf::from);
-    let from = context::From { cwd: &surroundings.cwd, home: home.as_deref() };
-    let (paths, _) = context::gather(&team.config.context_paths, &options.context_path, "", &from)?;
+pub fn about(team: &Team, project: Option<&Project>, app: &AppContext) -> Result<Vec<ContextPath>, Failure> {
+    let home = app.environment.variable("HOME").map(PathBuf::from);
+    let from = context_paths::From { cwd: &app.environment.cwd, home: home.as_deref() };
+    let (paths, _) =
+        context_paths::gather(&team.config.context_paths, &app.settings.context_path, "", &from)?;
     Ok(with_project(paths, project))
 }
 
@@ -120,10 +111,10 @@ pub fn team_spec(
     team: &Team,
     cast: &Cast,
     context_paths: Vec<ContextPath>,
-    options: &Options,
     attended: bool,
+    app: &AppContext,
 ) -> TeamSpec {
-    let mut rules = team.rules(options);
+    let mut rules = team.rules(app);
     if !attended {
         rules.override_window = None;
     }

@@ -1,16 +1,14 @@
 //! Wires a session: storage below, backends beside, the engine between them.
 
-use crate::args::Options;
-use crate::exit::Failure;
+use crate::context::AppContext;
+use crate::environment::{Environment, SystemClock};
+use crate::failure::Failure;
 use crate::observe;
 use crate::place::{self, Hands, Places, Walls};
 use crate::programs;
 use crate::project::Project;
 use crate::records::{Records, plan_run};
 use crate::secrets;
-use crate::show;
-use crate::stop::StopSignals;
-use crate::surroundings::{Surroundings, SystemClock};
 use crate::team::Team;
 use crate::trust;
 use althing_engine::{Backends, KeepPlan, OpenPlan, Orchestrator, Parts};
@@ -37,8 +35,11 @@ const DISK_PATIENCE: Duration = Duration::from_secs(60);
 /// The agents of a team as members of a run, with their backends.
 #[derive(Default)]
 pub struct Cast {
+    /// The agents, as members of a run.
     pub members: Vec<Member>,
+    /// The backend of each agent.
     pub backends: Backends,
+    /// The tools of each agent.
     pub hands: Hands,
     /// How models are reached, and whether over TLS.
     http: Option<(bool, HttpClient)>,
@@ -47,8 +48,8 @@ pub struct Cast {
 }
 
 /// How to reach models from here: with the user's own certificate authorities besides the public ones.
-pub fn http_options(surroundings: &Surroundings) -> Result<HttpOptions, Failure> {
-    let Some(file) = surroundings.variable("SSL_CERT_FILE") else { return Ok(HttpOptions::default()) };
+pub fn http_options(environment: &Environment) -> Result<HttpOptions, Failure> {
+    let Some(file) = environment.variable("SSL_CERT_FILE") else { return Ok(HttpOptions::default()) };
     let pem = std::fs::read(&file).map_err(|error| {
         Failure::usage(format!("{file} (from SSL_CERT_FILE) cannot be read: {error}"))
             .hint("unset it, or name a PEM file")
@@ -57,15 +58,10 @@ pub fn http_options(surroundings: &Surroundings) -> Result<HttpOptions, Failure>
 }
 
 /// Makes the backends of a team's agents.
-pub fn cast(
-    team: &Team,
-    about: Option<&[ContextPath]>,
-    options: &Options,
-    surroundings: &Surroundings,
-) -> Result<Cast, Failure> {
+pub fn cast(team: &Team, about: Option<&[ContextPath]>, app: &AppContext) -> Result<Cast, Failure> {
     let mut cast = Cast { hands: Hands::of(&team.config), ..Cast::default() };
     for agent in &team.config.agents {
-        let member = cast.add(&agent.id, &agent.backend, team, options, surroundings)?;
+        let member = cast.add(&agent.id, &agent.backend, team, app)?;
         let member = Member {
             system_message: agent.system_message.clone(),
             // Who is to work on paths must be able to look at them.
@@ -85,18 +81,17 @@ impl Cast {
         id: &AgentId,
         config: &BackendConfig,
         team: &Team,
-        options: &Options,
-        surroundings: &Surroundings,
+        app: &AppContext,
     ) -> Result<Member, Failure> {
         if CliBackend::knows(&config.kind) {
-            return self.add_program(id, config, options, surroundings);
+            return self.add_program(id, config, app);
         }
         // Reading a system's certificates takes milliseconds; only those who use TLS pay for it.
         let tls = config.base_url.as_ref().is_some_and(|url| url.starts_with("https:"));
         let http = match &self.http {
             Some((with_tls, http)) if *with_tls || !tls => http.clone(),
             _ => {
-                let options = if tls { http_options(surroundings)? } else { HttpOptions::default() };
+                let options = if tls { http_options(&app.environment)? } else { HttpOptions::default() };
                 let http = HttpClient::new(&options)?;
                 self.http = Some((tls, http.clone()));
                 http
@@ -106,7 +101,7 @@ impl Cast {
         let backend = althing_llm::backend(config, &http, &prices)
             .map_err(|error| Failure { message: format!("agent {id}: {error}"), ..Failure::from(error) })?;
         for warning in althing_llm::warnings(config) {
-            show::say(&format!("agent {id}: {warning}"));
+            app.notify(&format!("agent {id}: {warning}"));
         }
         let info = backend.info().clone();
         self.backends.insert(id.clone(), backend);
@@ -128,14 +123,13 @@ impl Cast {
         &mut self,
         id: &AgentId,
         config: &BackendConfig,
-        options: &Options,
-        surroundings: &Surroundings,
+        app: &AppContext,
     ) -> Result<Member, Failure> {
         let (starter, endpoints) = self.programs.get_or_insert_with(|| {
-            let starter = programs::starter(Adapters::default(), options, surroundings);
+            let starter = programs::starter(Adapters::default(), app);
             (starter, Arc::new(AgentEndpoints::new(WebLimits::default())))
         });
-        let dir = surroundings.state_dir(options.state_dir.as_deref()).join("agents").join(id.as_str());
+        let dir = app.state_dir().join("agents").join(id.as_str());
         let member =
             CliMember { kind: config.kind.clone(), model: config.model.clone(), dir, ..CliMember::default() };
         let backend = CliBackend::new(starter.clone(), endpoints.clone(), member);
@@ -157,14 +151,14 @@ impl Cast {
 }
 
 /// The conversation that the options name, if they name one.
-pub fn to_go_on_with(options: &Options, surroundings: &Surroundings) -> Result<Option<SessionId>, Failure> {
-    if let Some(id) = &options.session {
+pub fn to_go_on_with(app: &AppContext) -> Result<Option<SessionId>, Failure> {
+    if let Some(id) = &app.settings.session {
         return Ok(Some(SessionId::new(id.as_str())));
     }
-    if !options.go_on {
+    if !app.settings.go_on {
         return Ok(None);
     }
-    let dir = surroundings.state_dir(options.state_dir.as_deref());
+    let dir = app.state_dir();
     let sessions = match althing_storage::open_existing_state(&dir)? {
         Some(state) => state.list()?,
         None => Vec::new(),
@@ -194,30 +188,23 @@ pub fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) 
     waiting.join().ok().flatten()
 }
 
-/// The signals that ask to stop; from now on they no longer kill the process.
-pub fn signals(runtime: &Runtime) -> Result<StopSignals, Failure> {
-    let _inside = runtime.enter();
-    StopSignals::listen().map_err(|error| Failure::no_answer(format!("signals cannot be heard: {error}")))
-}
-
 /// The places where a session's agents work, those of them that have hands.
 pub async fn places(
     id: &SessionId,
     hands: Hands,
     project: Option<Arc<Project>>,
     state_dir: &Path,
-    options: &Options,
-    surroundings: &Surroundings,
+    app: &AppContext,
 ) -> Arc<Places> {
-    let tell: place::Tell = Arc::new(show::say);
+    let tell = app.notifier();
     let mut walls = if hands.runs_commands() {
-        let accepted = options.unconfined.then(AcceptedByUser::explicitly);
+        let accepted = app.settings.unconfined.then(AcceptedByUser::explicitly);
         Walls::find(&std::env::temp_dir(), accepted).await
     } else {
         Walls::unneeded()
     };
     if hands.needs_docker() {
-        let socket = place::docker_socket(surroundings.variable("DOCKER_HOST").as_deref());
+        let socket = place::docker_socket(app.environment.variable("DOCKER_HOST").as_deref());
         walls.docker = place::docker(&tell, &socket).await;
     }
     if hands.runs_commands() {
@@ -226,28 +213,29 @@ pub async fn places(
     }
     match &walls.local {
         Confinement::Unconfined(_) => {
-            show::say("commands run unconfined, as you accepted: agents can do whatever you can")
+            app.notify("commands run unconfined, as you accepted: agents can do whatever you can")
         }
         Confinement::Refused { why } if hands.runs_commands() => {
-            show::say(&format!(
+            app.notify(&format!(
                 "commands are refused, since nothing here can confine them: {why} (--unconfined accepts the risk)"
             ));
         }
         _ => {}
     }
-    Arc::new(Places::new(id.clone(), state_dir.to_owned(), hands, project, walls, surroundings, tell))
+    Arc::new(Places::new(id.clone(), state_dir.to_owned(), hands, project, walls, &app.environment, tell))
 }
 
 /// Ends what was started for agents, in the time that is left to a process that was asked to stop.
-pub fn close(places: &Places, runtime: &Runtime) {
+pub fn close(places: &Places, runtime: &Runtime, app: &AppContext) {
     let closed = runtime.block_on(async { tokio::time::timeout(CLOSING, places.close()).await });
     if closed.is_err() {
-        show::say("some programs of agents did not end in time; they end with this process");
+        app.notify("some programs of agents did not end in time; they end with this process");
     }
 }
 
 /// A session that is to be begun.
 pub struct NewSession {
+    /// What kind of session it is.
     pub kind: SessionKind,
     /// What it is for, in the user's words.
     pub goal: String,
@@ -259,8 +247,11 @@ pub struct NewSession {
 
 /// A session under way, with what must be closed after it.
 pub struct Begun {
+    /// The session's id.
     pub id: SessionId,
+    /// The session under way.
     pub orchestrator: Orchestrator,
+    /// Its agents' workspaces.
     pub places: Arc<Places>,
 }
 
@@ -270,23 +261,20 @@ pub async fn begin(
     team: &Team,
     Cast { backends, hands, .. }: Cast,
     programs: Option<Arc<dyn Programs>>,
-    options: &Options,
-    surroundings: &Surroundings,
+    app: &AppContext,
 ) -> Result<Begun, Failure> {
-    let state = althing_storage::open_state(&surroundings.state_dir(options.state_dir.as_deref())).map_err(
-        |error| {
-            Failure::from(error).hint("--state-dir or ALTHING_STATE_DIR names another place for sessions")
-        },
-    )?;
+    let state = althing_storage::open_state(&app.state_dir()).map_err(|error| {
+        Failure::from(error).hint("--state-dir or ALTHING_STATE_DIR names another place for sessions")
+    })?;
     let id = althing_storage::new_session_id(SystemClock.now(), fastrand::u64(..));
     let writer = state.create(&id)?;
-    trust::note_session(writer.dir(), surroundings);
+    trust::note_session(writer.dir(), &app.environment);
     let opening = SessionOpened {
         schema: LOG_SCHEMA,
         session: id.clone(),
         kind: new.kind,
         goal: new.goal,
-        cwd: surroundings.cwd.display().to_string(),
+        cwd: app.environment.cwd.display().to_string(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         config_source: team.source.clone(),
         config_text: team.text.clone(),
@@ -294,9 +282,9 @@ pub async fn begin(
         project: new.project.as_deref().map(Project::dir),
         op: Some(new.op),
     };
-    let places = places(&id, hands, new.project.clone(), state.state_dir(), options, surroundings).await;
+    let places = places(&id, hands, new.project.clone(), state.state_dir(), app).await;
     let staff = Staff { backends, places: places.clone(), programs, project: new.project };
-    let orchestrator = open(id.clone(), writer, Vec::new(), staff, Some(opening), &Handle::current())?;
+    let orchestrator = open(id.clone(), writer, Vec::new(), staff, Some(opening), &Handle::current(), app)?;
     Ok(Begun { id, orchestrator, places })
 }
 
@@ -327,9 +315,13 @@ fn open_plan(state_dir: PathBuf) -> OpenPlan {
 
 /// Who and what works in a session.
 pub struct Staff {
+    /// The backend of each agent.
     pub backends: Backends,
+    /// The agents' workspaces.
     pub places: Arc<Places>,
+    /// What runs the programs of a workflow.
     pub programs: Option<Arc<dyn Programs>>,
+    /// The project that it works in.
     pub project: Option<Arc<Project>>,
 }
 
@@ -341,14 +333,14 @@ pub fn open(
     staff: Staff,
     opening: Option<SessionOpened>,
     runtime: &Handle,
+    app: &AppContext,
 ) -> Result<Orchestrator, Failure> {
     let dir = writer.dir().to_owned();
     // Sessions are two below the state directory.
     let state_dir = dir.ancestors().nth(2).map(Path::to_owned).unwrap_or_default();
-    let tell: place::Tell = Arc::new(show::say);
     let (name, log_dir) = (id.clone(), dir.display().to_string());
     let known = history.last().map_or(Seq(0), |event| event.seq);
-    let mut records = Records::new(id.clone(), state_dir.clone(), staff.project, tell, &history);
+    let mut records = Records::new(id.clone(), state_dir.clone(), staff.project, app.notifier(), &history);
     let parts = Parts {
         session: id,
         reader: writer.reader(),

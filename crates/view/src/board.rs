@@ -1,4 +1,4 @@
-//! Who is doing what in a run or a workflow: a fold of its events, for the progress displays.
+//! Who is doing what in a run or a workflow: a fold of its events.
 
 use althing_protocol::{
     AttemptOutcome, DeltaKind, Event, Fact, FeedItem, Item, Phase, Progress, Purpose, TaskId, TaskSpec,
@@ -9,11 +9,15 @@ use std::collections::HashMap;
 /// The line of an agent or of a workflow's program.
 #[derive(Clone, Debug)]
 pub struct Row {
+    /// The agent's or the task's name.
     pub name: String,
     /// Whether it is a program of a workflow, which has no rounds.
     pub program: bool,
+    /// What it is doing, in a few words.
     pub doing: String,
+    /// How many rounds it has begun.
     pub round: u32,
+    /// What it has used.
     pub usage: Usage,
     /// When it began what it is doing; None when it does nothing.
     pub since: Option<Timestamp>,
@@ -27,8 +31,11 @@ pub struct Board {
     places: HashMap<TaskId, usize>,
     /// Of the longest name.
     width: usize,
+    /// What all of them have used.
     pub usage: Usage,
+    /// The phase of the run.
     pub phase: Option<Phase>,
+    /// The time of the newest event.
     pub now: Timestamp,
 }
 
@@ -55,6 +62,7 @@ impl Board {
         self.rows.push(Row { name, program, doing, round: 0, usage, since: None });
     }
 
+    /// Folds an item.
     pub fn take(&mut self, item: &FeedItem) {
         match item {
             FeedItem::Event(event) => self.apply(event),

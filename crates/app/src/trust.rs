@@ -1,9 +1,9 @@
 //! Trust in what was found rather than named. A config is remembered by path and content, so that a changed file has to be
 //! trusted anew; a session by its place, when it is begun: one that came with a directory would start what it says.
 
-use crate::args::Options;
-use crate::exit::Failure;
-use crate::surroundings::Surroundings;
+use crate::context::AppContext;
+use crate::environment::Environment;
+use crate::failure::Failure;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,9 @@ const MANY: usize = 1000;
 
 /// One found config, as it is remembered.
 pub struct Trust<'a> {
+    /// The config's canonical path.
     pub path: &'a Path,
+    /// SHA-256 of its text.
     pub digest: &'a str,
 }
 
@@ -23,17 +25,17 @@ impl Trust<'_> {
     }
 
     /// Whether the user has trusted exactly this.
-    pub fn is_given(&self, surroundings: &Surroundings) -> bool {
-        let known = store(surroundings).and_then(|store| std::fs::read_to_string(store).ok());
+    pub fn is_given(&self, environment: &Environment) -> bool {
+        let known = store(environment).and_then(|store| std::fs::read_to_string(store).ok());
         known.is_some_and(|known| known.lines().any(|line| line == self.line()))
     }
 
     /// Remembers that the user trusts this.
-    pub fn give(&self, surroundings: &Surroundings) -> Result<(), Failure> {
-        if self.is_given(surroundings) {
+    pub fn give(&self, environment: &Environment) -> Result<(), Failure> {
+        if self.is_given(environment) {
             return Ok(());
         }
-        let store = store(surroundings).ok_or_else(|| {
+        let store = store(environment).ok_or_else(|| {
             Failure::usage("there is no home directory to remember the trust in").hint("set HOME")
         })?;
         let failed = |error| Failure::usage(format!("{} cannot be written: {error}", store.display()));
@@ -46,13 +48,13 @@ impl Trust<'_> {
     }
 }
 
-fn store(surroundings: &Surroundings) -> Option<PathBuf> {
-    Some(surroundings.user_state_dir()?.join("trusted"))
+fn store(environment: &Environment) -> Option<PathBuf> {
+    Some(environment.user_state_dir()?.join("trusted"))
 }
 
 /// Remembers that a session was begun by this user. Where that cannot be remembered, going on with it needs their word.
-pub fn note_session(dir: &Path, surroundings: &Surroundings) {
-    let (Some(begun), Ok(dir)) = (begun(surroundings), dir.canonicalize()) else { return };
+pub fn note_session(dir: &Path, environment: &Environment) {
+    let (Some(begun), Ok(dir)) = (begun(environment), dir.canonicalize()) else { return };
     let known = std::fs::read_to_string(&begun).unwrap_or_default();
     let noted = if known.lines().count() < MANY {
         let made = begun.parent().map_or(Ok(()), std::fs::create_dir_all);
@@ -70,21 +72,18 @@ pub fn note_session(dir: &Path, surroundings: &Surroundings) {
 }
 
 /// Refuses a session that was found in the working directory and not begun by this user, unless they accept it.
-pub fn require_own_session(
-    dir: &Path,
-    options: &Options,
-    surroundings: &Surroundings,
-) -> Result<(), Failure> {
-    if surroundings.state_dir_is_named(options.state_dir.as_deref()) {
+pub fn require_own_session(dir: &Path, app: &AppContext) -> Result<(), Failure> {
+    if app.environment.state_dir_is_named(app.settings.state_dir.as_deref()) {
         return Ok(());
     }
-    let known = begun(surroundings).and_then(|begun| std::fs::read_to_string(begun).ok()).unwrap_or_default();
+    let known =
+        begun(&app.environment).and_then(|begun| std::fs::read_to_string(begun).ok()).unwrap_or_default();
     let shown = dir.canonicalize().unwrap_or_else(|_| dir.to_owned()).display().to_string();
     if known.lines().any(|line| line == shown) {
         return Ok(());
     }
-    if options.trust {
-        note_session(dir, surroundings);
+    if app.settings.trust {
+        note_session(dir, &app.environment);
         return Ok(());
     }
     let message = format!(
@@ -94,6 +93,6 @@ pub fn require_own_session(
     Err(Failure::usage(message).hint("look at it with `althing sessions show`, then accept it with --trust"))
 }
 
-fn begun(surroundings: &Surroundings) -> Option<PathBuf> {
-    Some(surroundings.user_state_dir()?.join("begun"))
+fn begun(environment: &Environment) -> Option<PathBuf> {
+    Some(environment.user_state_dir()?.join("begun"))
 }

@@ -11,6 +11,7 @@ const USUAL_SKILLS: &str = ".agent/skills";
 #[derive(Clone, Default)]
 pub struct Hands {
     agents: HashMap<AgentId, HandsConfig>,
+    /// What every agent with tools has besides its own.
     pub extras: Extras,
 }
 

@@ -1,12 +1,14 @@
 //! Context paths: from the config, from `--context-path`, and from `@path` and `@path:w` in the task or in a message.
 
-use crate::exit::Failure;
+use crate::failure::Failure;
 use althing_protocol::{ContextPath, PathGrant, Permission};
 use std::path::{Component, Path, PathBuf};
 
 /// Where relative paths begin.
 pub struct From<'a> {
+    /// The working directory.
     pub cwd: &'a Path,
+    /// The home directory, for `~`.
     pub home: Option<&'a Path>,
 }
 

@@ -1,29 +1,32 @@
 //! Who takes part: what `--agents` and `--single-agent` mean for a team.
 
-use crate::args::{Options, Single};
-use crate::exit::Failure;
+use crate::context::AppContext;
+use crate::failure::Failure;
+use crate::settings::Single;
 use crate::team::Team;
 use althing_protocol::{AgentId, AgentMode, ModeChoice};
 
 /// What the command line chooses of a team, and its task: the word after `--single-agent` may be either.
 pub struct Choice {
+    /// The task, if there is one.
     pub task: Option<String>,
+    /// Which agent works alone, if one does.
     pub single: Option<Single>,
     agents: Vec<String>,
 }
 
 impl Choice {
     /// What these options mean for this team; refused where they name an agent that it does not have.
-    pub fn of(options: &Options, task: Option<String>, team: &Team) -> Result<Self, Failure> {
-        let (single, agents) = (options.single_agent.clone(), options.agents.clone());
+    pub fn of(app: &AppContext, task: Option<String>, team: &Team) -> Result<Self, Failure> {
+        let (single, agents) = (app.settings.single_agent.clone(), app.settings.agents.clone());
         let mut choice = Self { task, single, agents };
         choice.settle(team)?;
         Ok(choice)
     }
 
     /// The same where a task is not looked for.
-    pub fn without_task(options: &Options, team: &Team) -> Result<Self, Failure> {
-        Self::of(options, Some(String::new()), team)
+    pub fn without_task(app: &AppContext, team: &Team) -> Result<Self, Failure> {
+        Self::of(app, Some(String::new()), team)
     }
 
     fn settle(&mut self, team: &Team) -> Result<(), Failure> {
@@ -71,12 +74,12 @@ impl Choice {
     }
 
     /// The modes that a conversation begins with.
-    pub fn modes(&self, options: &Options) -> ModeChoice {
+    pub fn modes(&self, app: &AppContext) -> ModeChoice {
         ModeChoice {
             agent_mode: self.single.as_ref().map(|_| AgentMode::Single),
             agent: self.named().map(|id| AgentId::from(id.as_str())),
-            refinement: options.quick.then_some(false),
-            planning: options.plan.then_some(true),
+            refinement: app.settings.quick.then_some(false),
+            planning: app.settings.plan.then_some(true),
         }
     }
 }

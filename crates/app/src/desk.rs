@@ -1,13 +1,11 @@
 //! Runs for MCP clients: each a session of its own, started here or found in the state directory.
 
-use crate::args::Options;
+use crate::context::AppContext;
 use crate::conversation;
-use crate::exit::Failure;
+use crate::failure::Failure;
 use crate::place::Places;
 use crate::project::{self, Project};
 use crate::session::{self, Begun, NewSession};
-use crate::show::{self, Plain};
-use crate::surroundings::Surroundings;
 use crate::team::Team;
 use althing_engine::{Consent, Front, Orchestrator, launch_run_spec, resolve_launch};
 use althing_mcp::{RunFeed, RunFile, RunNews, RunPlace, RunService, RunView};
@@ -17,6 +15,7 @@ use althing_protocol::{
     Verdict,
 };
 use althing_storage::{Below, SessionManager};
+use althing_view::ProgressLines;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,8 +27,7 @@ const MOST_FILE_BYTES: u64 = 4 << 20;
 /// What the desk starts runs with.
 pub struct RunDesk {
     team: Team,
-    options: Options,
-    surroundings: Surroundings,
+    app: AppContext,
     team_spec: TeamSpec,
     /// The project of all of them.
     project: Option<Arc<Project>>,
@@ -40,20 +38,13 @@ pub struct RunDesk {
 }
 
 impl RunDesk {
-    pub fn new(team: Team, options: Options, surroundings: Surroundings) -> Result<Self, Failure> {
-        let project = project::named(&options, &surroundings)?;
-        let about = conversation::about(&team, &options, project.as_deref(), &surroundings)?;
-        let cast = session::cast(&team, Some(&about), &options, &surroundings)?;
-        let team_spec = conversation::team_spec(&team, &cast, about, &options, false);
-        Ok(Self {
-            team,
-            options,
-            surroundings,
-            team_spec,
-            project,
-            started: Arc::default(),
-            ending: Mutex::default(),
-        })
+    /// A service that starts runs of this team.
+    pub fn new(team: Team, app: AppContext) -> Result<Self, Failure> {
+        let project = project::named(&app)?;
+        let about = conversation::about(&team, project.as_deref(), &app)?;
+        let cast = session::cast(&team, Some(&about), &app)?;
+        let team_spec = conversation::team_spec(&team, &cast, about, false, &app);
+        Ok(Self { team, app, team_spec, project, started: Arc::default(), ending: Mutex::default() })
     }
 
     /// What the runs are made of.
@@ -66,7 +57,7 @@ impl RunDesk {
         &self,
         work: impl FnOnce(&SessionManager) -> T + Send + 'static,
     ) -> Result<T, String> {
-        let dir = self.surroundings.state_dir(self.options.state_dir.as_deref());
+        let dir = self.app.state_dir();
         let looked = tokio::task::spawn_blocking(move || {
             let state = althing_storage::open_state(&dir).map_err(|error| error.to_string())?;
             Ok(work(&state))
@@ -88,13 +79,12 @@ impl RunDesk {
         let choice = ModeChoice::default();
         // The client stands for what it asks for; what it cannot grant stays as the config has it.
         let launch = resolve_launch(&self.team_spec, &launch, &choice, Consent::Nobody, fastrand::u64(..))?;
-        let cast =
-            session::cast(&self.team, Some(&launch.spec.context_paths), &self.options, &self.surroundings)
-                .map_err(|failure| failure.message)?;
+        let cast = session::cast(&self.team, Some(&launch.spec.context_paths), &self.app)
+            .map_err(|failure| failure.message)?;
         let goal = launch.spec.task.clone();
         let op = Op::StartRun { spec: Box::new(launch.spec) };
         let new = NewSession { kind: SessionKind::Run, goal, op, project: self.project.clone() };
-        let begun = session::begin(new, &self.team, cast, None, &self.options, &self.surroundings).await;
+        let begun = session::begin(new, &self.team, cast, None, &self.app).await;
         let Begun { id, orchestrator, places } = begun.map_err(|failure| failure.message)?;
         let mut events = orchestrator.front().subscribe(Seq(0));
         lock(&self.started).insert(id.to_string(), orchestrator.front());
@@ -129,7 +119,7 @@ impl RunDesk {
         let mut ending = std::mem::take(&mut *lock(&self.ending));
         let ended = async { while ending.join_next().await.is_some() {} };
         if tokio::time::timeout(session::CLOSING, ended).await.is_err() {
-            show::say("some runs did not end in time; they end with this process");
+            self.app.notify("some runs did not end in time; they end with this process");
         }
     }
 }
@@ -186,7 +176,7 @@ fn view(run: &str, events: &[Arc<Event>]) -> Option<RunView> {
         Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } if id.as_str() == task => Some(spec),
         _ => None,
     })?;
-    let (mut plain, mut progress) = (Plain::default(), None);
+    let (mut plain, mut progress) = (ProgressLines::default(), None);
     let mut interactions: Vec<Interaction> = Vec::new();
     for event in events {
         if let Some((who, what)) = plain.words(&FeedItem::Event(event.clone())) {
@@ -233,7 +223,7 @@ impl RunService for RunDesk {
             // Before what is on disk: a run that ends meanwhile is on one side or the other.
             let live = self.started(session).map(|front| front.subscribe(Seq(0)));
             let result = finished(&self.events(run).await?, task);
-            let feed = Following { live, plain: Plain::default(), task: TaskId::from(task), result };
+            let feed = Following { live, plain: ProgressLines::default(), task: TaskId::from(task), result };
             Some(Box::new(feed) as Box<dyn RunFeed>)
         })
     }
@@ -285,7 +275,7 @@ impl RunService for RunDesk {
 struct Following {
     /// None for a run that is not under way here.
     live: Option<Box<dyn EventStream>>,
-    plain: Plain,
+    plain: ProgressLines,
     task: TaskId,
     result: Option<RunResult>,
 }

@@ -1,7 +1,7 @@
 //! What this machine offers to a start without a config: keys in the environment, agents' programs, a local Ollama.
 
+use crate::environment::Environment;
 use crate::session;
-use crate::surroundings::Surroundings;
 use althing_config::{Found, FoundOllama};
 use althing_llm::{HttpClient, HttpOptions};
 
@@ -9,26 +9,26 @@ use althing_llm::{HttpClient, HttpOptions};
 const OLLAMA: &str = "http://localhost:11434";
 
 /// Looks for everything that agents can be made of.
-pub fn look(surroundings: &Surroundings) -> Found {
+pub fn look(environment: &Environment) -> Found {
     Found {
-        providers: althing_config::found_providers(&|name| surroundings.setting(name)),
-        programs: althing_config::found_programs(&|name| surroundings.has_program(name)),
-        ollama: ollama(surroundings),
+        providers: althing_config::found_providers(&|name| environment.setting(name)),
+        programs: althing_config::found_programs(&|name| environment.has_program(name)),
+        ollama: ollama(environment),
     }
 }
 
 /// The Ollama of this machine. Whatever goes wrong, there is none.
-fn ollama(surroundings: &Surroundings) -> Option<FoundOllama> {
-    let base_url = ollama_url(surroundings);
+fn ollama(environment: &Environment) -> Option<FoundOllama> {
+    let base_url = ollama_url(environment);
     let (http, asked) = (HttpClient::new(&HttpOptions::default()).ok()?, base_url.clone());
     let models = session::apart(async move { althing_llm::ollama_models(&http, &asked).await })?.ok()?;
     (!models.is_empty()).then_some(FoundOllama { base_url, models })
 }
 
 /// Where this machine's Ollama is called.
-pub fn ollama_url(surroundings: &Surroundings) -> String {
+pub fn ollama_url(environment: &Environment) -> String {
     let address =
-        surroundings.variable("OLLAMA_HOST").map_or_else(|| OLLAMA.to_owned(), |host| address(&host));
+        environment.variable("OLLAMA_HOST").map_or_else(|| OLLAMA.to_owned(), |host| address(&host));
     format!("{}/v1", address.trim_end_matches('/'))
 }
 

@@ -1,10 +1,9 @@
 //! The project workspace of a session: found by directory or by name, kept by one session at a time, and what its runs
 //! know of it.
 
-use crate::args::Options;
-use crate::exit::Failure;
-use crate::show;
-use crate::surroundings::{Surroundings, SystemClock};
+use crate::context::AppContext;
+use crate::environment::{Environment, SystemClock};
+use crate::failure::Failure;
 use althing_protocol::{Clock, ContextPath};
 use althing_storage::{ProjectError, ProjectLock, ProjectRegistry, ProjectWorkspace};
 use std::path::{Path, PathBuf};
@@ -12,6 +11,7 @@ use std::sync::{Arc, Mutex};
 
 /// A project that this process keeps.
 pub struct Project {
+    /// The project's directory.
     pub workspace: ProjectWorkspace,
     /// Held as long as anyone works in it; behind a mutex only so that it can be shared.
     _lock: Mutex<ProjectLock>,
@@ -24,53 +24,53 @@ impl From<ProjectError> for Failure {
 }
 
 /// The project that the options name; made where it is not there yet.
-pub fn named(options: &Options, surroundings: &Surroundings) -> Result<Option<Arc<Project>>, Failure> {
-    let Some(which) = &options.project else { return Ok(None) };
-    let dir = find(which, surroundings)?;
-    let state = surroundings.state_dir(options.state_dir.as_deref());
+pub fn named(app: &AppContext) -> Result<Option<Arc<Project>>, Failure> {
+    let Some(which) = &app.settings.project else { return Ok(None) };
+    let dir = find(which, &app.environment)?;
+    let state = app.state_dir();
     let closed = |dir: &Path| dir.starts_with(state.canonicalize().as_deref().unwrap_or(&state));
     if closed(&dir) || dir.canonicalize().is_ok_and(|dir| closed(&dir)) {
         return Err(Failure::usage(format!("{} is in Althing's own state, which is closed", dir.display()))
             .hint("keep the project somewhere else"));
     }
     if !dir.exists() {
-        show::say(&format!("a new project is made in {}", dir.display()));
+        app.notify(&format!("a new project is made in {}", dir.display()));
     }
-    open(&dir, surroundings).map(Some)
+    open(&dir, app).map(Some)
 }
 
 /// The project of a session that is gone on with.
-pub fn again(dir: Option<&str>, surroundings: &Surroundings) -> Result<Option<Arc<Project>>, Failure> {
-    dir.map(|dir| open(Path::new(dir), surroundings)).transpose()
+pub fn again(dir: Option<&str>, app: &AppContext) -> Result<Option<Arc<Project>>, Failure> {
+    dir.map(|dir| open(Path::new(dir), app)).transpose()
 }
 
 /// The projects that this user has worked in; None where there is no place for such a list.
-pub fn registry(surroundings: &Surroundings) -> Option<ProjectRegistry> {
-    surroundings.user_state_dir().map(|dir| ProjectRegistry::of(&dir))
+pub fn registry(environment: &Environment) -> Option<ProjectRegistry> {
+    environment.user_state_dir().map(|dir| ProjectRegistry::of(&dir))
 }
 
 /// Where the project of this name or in this directory is.
-pub fn find(which: &Path, surroundings: &Surroundings) -> Result<PathBuf, Failure> {
-    let dir = surroundings.cwd.join(which);
+pub fn find(which: &Path, environment: &Environment) -> Result<PathBuf, Failure> {
+    let dir = environment.cwd.join(which);
     let is_name = which.components().count() == 1 && which.is_relative();
     if dir.exists() || !is_name {
         return Ok(dir);
     }
     let name = which.to_string_lossy();
-    let known = match registry(surroundings) {
+    let known = match registry(environment) {
         Some(registry) => registry.find(&name)?.filter(althing_storage::ProjectEntry::is_there),
         None => None,
     };
     Ok(known.map_or(dir, |entry| entry.path))
 }
 
-fn open(dir: &Path, surroundings: &Surroundings) -> Result<Arc<Project>, Failure> {
+fn open(dir: &Path, app: &AppContext) -> Result<Arc<Project>, Failure> {
     let workspace = ProjectWorkspace::open(dir)?;
     let lock = workspace.lock()?;
     // A list that cannot be written is no reason not to work.
-    let noted = registry(surroundings).map(|registry| registry.note(&workspace, SystemClock.now()));
+    let noted = registry(&app.environment).map(|registry| registry.note(&workspace, SystemClock.now()));
     if let Some(Err(error)) = noted {
-        show::say(&format!("the project is not listed by `althing projects`: {error}"));
+        app.notify(&format!("the project is not listed by `althing projects`: {error}"));
     }
     Ok(Arc::new(Project { workspace, _lock: Mutex::new(lock) }))
 }

@@ -1,9 +1,7 @@
 //! What runs the programs of workflows here: on pipes, or in terminals.
 
-use crate::args::Options;
+use crate::context::AppContext;
 use crate::session;
-use crate::show;
-use crate::surroundings::Surroundings;
 use althing_protocol::{
     BoxFuture, CustomAdapter, ProgramEnd, ProgramJob, Programs, ReportSink, Screen, TaskId,
 };
@@ -17,23 +15,19 @@ use std::sync::Arc;
 pub const BUILT_IN: [&str; 5] = ["claude", "codex", "command", "gemini", "opencode"];
 
 /// Makes what runs programs, with the adapters that the user described.
-pub fn assemble(
-    custom: Vec<CustomAdapter>,
-    options: &Options,
-    surroundings: &Surroundings,
-) -> Arc<dyn Programs> {
-    let variables = surroundings.clone();
+pub fn assemble(custom: Vec<CustomAdapter>, app: &AppContext) -> Arc<dyn Programs> {
+    let variables = app.environment.clone();
     let fill = move |text: &str| althing_config::fill_variables(text, &|name| variables.setting(name));
     let custom = custom.into_iter().map(|adapter| described(adapter, &fill)).collect();
-    let starter = starter(Adapters::with(custom), options, surroundings);
-    let runner = ProgramRunner::new(starter, patterns(surroundings));
+    let starter = starter(Adapters::with(custom), app);
+    let runner = ProgramRunner::new(starter, patterns(app));
     Arc::new(Filled { runner, fill: Box::new(fill) })
 }
 
 /// How programs are started here.
-pub fn starter(adapters: Adapters, options: &Options, surroundings: &Surroundings) -> Arc<Starter> {
+pub fn starter(adapters: Adapters, app: &AppContext) -> Arc<Starter> {
     let launcher = Launcher::default();
-    let accepted = options.unconfined.then(AcceptedByUser::explicitly);
+    let accepted = app.settings.unconfined.then(AcceptedByUser::explicitly);
     let trying = launcher.clone();
     let found = session::apart(async move { althing_runner::detect(&trying, &std::env::temp_dir()).await });
     let confinement = match found {
@@ -45,22 +39,22 @@ pub fn starter(adapters: Adapters, options: &Options, surroundings: &Surrounding
         adapters,
         launcher,
         confinement,
-        state_dir: Some(surroundings.state_dir(options.state_dir.as_deref())),
+        state_dir: Some(app.state_dir()),
         limits: ProgramLimits::default(),
         masks: Some(crate::secrets::masks()),
     })
 }
 
 /// How programs' screens are read: as we know it, and as the user knows it better.
-fn patterns(surroundings: &Surroundings) -> PatternTable {
+fn patterns(app: &AppContext) -> PatternTable {
     let known = PatternTable::built_in();
-    let file = surroundings.config_dir().map(|dir| dir.join("patterns.json"));
+    let file = app.environment.config_dir().map(|dir| dir.join("patterns.json"));
     let Some(file) = file.filter(|file| file.is_file()) else { return known };
     let read = std::fs::read_to_string(&file).map_err(|error| error.to_string());
     match read.and_then(|json| PatternTable::from_json(&json)) {
         Ok(own) => known.with(own),
         Err(error) => {
-            show::say(&format!("{} is not used: {error}", file.display()));
+            app.notify(&format!("{} is not used: {error}", file.display()));
             known
         }
     }

@@ -1,6 +1,6 @@
 //! What is around the program: environment, `.env` files, directories, terminals. Read once, at the start.
 
-use crate::exit::Failure;
+use crate::failure::Failure;
 use althing_config::{is_secret_name, secrets_in_variable};
 use althing_protocol::{Clock, Secret, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,10 +14,14 @@ const OURS: &str = "althing";
 
 /// What is around the program.
 #[derive(Clone)]
-pub struct Surroundings {
+pub struct Environment {
+    /// The working directory.
     pub cwd: PathBuf,
+    /// Whether stdin is a terminal.
     pub stdin_is_terminal: bool,
+    /// Whether stdout is a terminal.
     pub stdout_is_terminal: bool,
+    /// Whether stderr is a terminal.
     pub stderr_is_terminal: bool,
     variables: BTreeMap<String, String>,
     /// What `.env` here says besides keys. Whoever wrote it may not be the user: it is put where a config asks for it, and
@@ -27,7 +31,7 @@ pub struct Surroundings {
     found_keys: BTreeSet<String>,
 }
 
-impl Surroundings {
+impl Environment {
     /// Looks around: the environment first, then `.env` here, then `.env` in the user's config directory.
     pub fn read() -> Result<Self, Failure> {
         let cwd = std::env::current_dir().map_err(|error| {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 /// What this machine can confine commands with, as far as this session needs it.
 pub struct Walls {
+    /// Starts processes under a guard.
     pub launcher: Launcher,
     /// For commands on this machine.
     pub local: Confinement,

@@ -1,7 +1,8 @@
 //! What agents find in their places under each switch of a config: tools, and what they are told.
 
-use super::{Hands, Places, Tell, Walls};
-use crate::surroundings::Surroundings;
+use super::{Hands, Places, Walls};
+use crate::context::Notify as Tell;
+use crate::environment::Environment;
 use althing_protocol::{
     AgentConfig, AgentId, BackendConfig, CommandsConfig, Config, ContextAccess, ContextPath, HandsConfig,
     McpServerConfig, McpTransport, Member, Modes, PlanningConfig, RunRules, RunSpec, SessionId, SkillsConfig,
@@ -83,8 +84,8 @@ impl Setting {
     }
 
     fn places(&self) -> Places {
-        let mut surroundings = Surroundings::read().unwrap();
-        surroundings.cwd.clone_from(&self.base);
+        let mut environment = Environment::read().unwrap();
+        environment.cwd.clone_from(&self.base);
         let told = self.told.clone();
         let tell: Tell = Arc::new(move |text| told.lock().unwrap().push(text.to_owned()));
         let local = Confinement::Unconfined(AcceptedByUser::explicitly());
@@ -96,7 +97,7 @@ impl Setting {
             Hands::of(&self.config),
             None,
             walls,
-            &surroundings,
+            &environment,
             tell,
         )
     }
