@@ -37,7 +37,8 @@ fn inner_section(kind: Kind) -> Option<(&'static Section, bool)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{inner_section, misspelled};
+    use super::inner_section;
+    use althing_text::misspelled;
     use crate::keys::{Kind, ROOT, Section, Status, WORKFLOW};
     use crate::landed::Landed;
 
