@@ -38,9 +38,9 @@ fn inner_section(kind: Kind) -> Option<(&'static Section, bool)> {
 #[cfg(test)]
 mod tests {
     use super::inner_section;
-    use althing_text::misspelled;
     use crate::keys::{Kind, ROOT, Section, Status, WORKFLOW};
     use crate::landed::Landed;
+    use althing_text::misspelled;
 
     /// Every section of a document.
     fn sections(section: &'static Section, found: &mut Vec<&'static Section>) {

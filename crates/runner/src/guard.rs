@@ -30,7 +30,13 @@ pub(crate) fn guard_main() -> ExitCode {
     let start = kernel::adopt_orphans()
         .and_then(|()| passing::receive(rustix::stdio::stdin()))
         .and_then(|input| Ok((input, read_frame::<Launch>(&mut Control)?)))
-        .and_then(|(input, launch)| Ok((sandbox::start(&launch, input)?, launch)));
+        .and_then(|(input, launch)| {
+            // The launch stays readable after its sender is gone; nothing may be started for nobody.
+            if is_abandoned() {
+                return Err(io::Error::other("the process that asked for the command is gone"));
+            }
+            Ok((sandbox::start(&launch, input)?, launch))
+        });
     match start {
         Ok((child, launch)) => {
             let_go_of_output();
@@ -45,6 +51,14 @@ pub(crate) fn guard_main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Whether the other end of our socket is closed.
+fn is_abandoned() -> bool {
+    let stdin = rustix::stdio::stdin();
+    let mut fds = [PollFd::new(&stdin, PollFlags::RDHUP)];
+    let polled = poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+    polled.is_ok() && fds.iter().any(|fd| fd.revents().intersects(PollFlags::HUP | PollFlags::RDHUP))
 }
 
 /// The socket to the one who started us.

@@ -171,6 +171,7 @@ fn named_by_others(text: &str) -> Vec<Arc<Event>> {
         members: Vec::new(),
         modes: Modes::default(),
         chosen: vec![text.into()],
+        may_read: vec![text.into()],
         may_write: vec![text.into()],
         digest: "0".repeat(64),
     };
