@@ -140,7 +140,8 @@ pub struct Options {
 
 /// Refuses a first word that is almost a command: it is hardly a task, and a run of it would cost money.
 pub fn slip(first: &OsStr) -> Option<Failure> {
-    let first = first.to_str().filter(|first| (4..=20).contains(&first.len()))?;
+    let is_word = |first: &&str| (4..=20).contains(&first.len()) && !first.starts_with('-');
+    let first = first.to_str().filter(is_word)?;
     let command = <Args as CommandFactory>::command();
     let mut names = command.get_subcommands().map(clap::Command::get_name);
     let name = names.find(|name| althing_text::edit_distance(first, name) == 1)?;
