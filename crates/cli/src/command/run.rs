@@ -9,11 +9,13 @@ use althing_app::AppContext;
 use althing_app::Failure;
 use althing_app::choice::Choice;
 use althing_app::context_paths;
+use althing_app::conversation;
 use althing_app::project::{self, Project, with_project};
 use althing_app::records::plan_run;
-use althing_app::session::{self, NewSession};
+use althing_app::session::{self, Cast, NewSession};
 use althing_app::team::{self, Team};
-use althing_protocol::{AgentMode, ContextPath, Member, Modes, Op, RunSpec, Seq, SessionKind};
+use althing_engine::{Consent, resolve_launch};
+use althing_protocol::{ContextPath, LaunchRun, Member, ModeChoice, Op, RunSpec, Seq, SessionKind};
 use althing_storage::{PlanError, PlanStore, StoredPlan};
 use std::io::Read;
 use std::path::PathBuf;
@@ -101,21 +103,7 @@ impl Stage<'_> {
     ) -> Result<Followed, Failure> {
         let cast = session::cast(self.team, Some(&self.context_paths), self.app)?;
         announce(self.team, &cast.members, self.app);
-        let mut spec =
-            spec(task.to_owned(), self.context_paths.clone(), self.app, self.team, cast.members.clone());
-        spec.modes.planning = planning;
-        if planning {
-            // As in every planning run, nobody acts: not even the agent that presents.
-            spec.rules.plan_first = false;
-            for path in &mut spec.context_paths {
-                path.writable = false;
-            }
-        }
-        let known = self.project.as_ref().map(|project| project.workspace.overview()).transpose()?;
-        let additions = plan.and_then(StoredPlan::additions).map(|words| format!("The user adds: {words}"));
-        spec.plan = plan.map(plan_run);
-        let context: Vec<String> = known.into_iter().chain(additions).collect();
-        spec.context = (!context.is_empty()).then(|| context.join("\n\n"));
+        let spec = self.spec(task, plan, planning, &cast)?;
         let (goal, op) = (spec.task.clone(), Op::StartRun { spec: Box::new(spec) });
         let new = NewSession { kind: SessionKind::Run, goal, op, project: self.project.clone() };
         let begun = session::begin(new, self.team, cast, None, self.app);
@@ -127,6 +115,34 @@ impl Stage<'_> {
         let ended = follower.run(begun.orchestrator, Seq(0), self.runtime);
         session::close(&begun.places, self.runtime, self.app);
         ended
+    }
+
+    /// The run that starts: what was asked for, resolved as every other launch is.
+    fn spec(
+        &self,
+        task: &str,
+        plan: Option<&StoredPlan>,
+        planning: bool,
+        cast: &Cast,
+    ) -> Result<RunSpec, Failure> {
+        let known = self.project.as_ref().map(|project| project.workspace.overview()).transpose()?;
+        let additions = plan.and_then(StoredPlan::additions).map(|words| format!("The user adds: {words}"));
+        let context: Vec<String> = known.into_iter().chain(additions).collect();
+        let launch = LaunchRun {
+            task: task.to_owned(),
+            context: (!context.is_empty()).then(|| context.join("\n\n")),
+            refinement: Some(!self.app.settings.quick),
+            planning_mode: planning,
+            ..LaunchRun::default()
+        };
+        let paths = self.context_paths.clone();
+        // Nobody is there to override the winner.
+        let team = conversation::team_spec(self.team, cast, paths, false, self.app);
+        let launch =
+            resolve_launch(&team, &launch, &ModeChoice::default(), Consent::Person, fastrand::u64(..));
+        let mut spec = launch.map_err(Failure::usage)?.spec;
+        spec.plan = plan.map(plan_run);
+        Ok(spec)
     }
 }
 
@@ -180,30 +196,4 @@ fn announce(team: &Team, members: &[Member], app: &AppContext) {
         })
         .collect();
     show::say(&format!("agents: {}", agents.join(", ")));
-}
-
-fn spec(
-    task: String,
-    context_paths: Vec<ContextPath>,
-    app: &AppContext,
-    team: &Team,
-    members: Vec<Member>,
-) -> RunSpec {
-    let agent_mode = if members.len() == 1 { AgentMode::Single } else { AgentMode::Multi };
-    let modes = Modes { agent_mode, refinement: !app.settings.quick, planning: false };
-    let mut rules = team.rules(app).with(&modes.overrides());
-    // Nobody is there to override the winner.
-    rules.override_window = None;
-    RunSpec {
-        task,
-        context: None,
-        history: Vec::new(),
-        members,
-        context_paths,
-        modes,
-        rules,
-        subagent_of: None,
-        plan: None,
-        lot: fastrand::u64(..),
-    }
 }

@@ -1,6 +1,6 @@
 //! Reads the arguments of a `launch_run` call as a model or an MCP client wrote them; every error names the parameter.
 
-use super::did_you_mean;
+use super::{did_you_mean, words};
 use althing_protocol::LaunchRun;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -37,9 +37,13 @@ pub fn read_launch(arguments: &Map<String, Value>) -> Result<LaunchRun, String> 
     if arguments.get("task").is_none_or(Value::is_null) {
         return Err("`task` is missing: say what the run is to accomplish.".into());
     }
+    let (task, context): (String, Option<String>) =
+        (read(arguments, "task")?.unwrap_or_default(), read(arguments, "context")?);
+    words("task", &task)?;
+    words("context", context.as_deref().unwrap_or_default())?;
     Ok(LaunchRun {
-        task: read(arguments, "task")?.unwrap_or_default(),
-        context: read(arguments, "context")?,
+        task,
+        context,
         agent_mode: read(arguments, "agent_mode")?,
         agents: read(arguments, "agents")?,
         refinement: read(arguments, "refinement")?,

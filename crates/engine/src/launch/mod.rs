@@ -1,8 +1,8 @@
 //! `launch_run`: one tool, one meaning. A call of it, or a message that is a run by itself, becomes exactly the run that
 //! would be started.
 //!
-//! Pure, and the only place that knows how: the conversation, MCP clients and edited approvals all come here. What is
-//! wrong with a call is said so that a model can correct itself.
+//! Pure, and the only place that knows how: the command line, the conversation, MCP clients, workflow tasks and edited
+//! approvals all come here. An error says what is wrong so that a model can correct itself.
 
 mod arguments;
 mod overrides;
@@ -27,7 +27,7 @@ use althing_text::{hex, nearest};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// The longest task and context that a run takes: what is longer belongs into files.
+/// The longest task and context that a model or an MCP client may give: what is longer belongs into files.
 const MOST_WORDS: usize = 64 * 1024;
 
 /// Who stands for a run's rights before it begins.
@@ -57,12 +57,8 @@ pub fn resolve_launch(
     lot: u64,
 ) -> Result<Launch, String> {
     let mut settled = launch.clone();
-    words("task", &settled.task)?;
     if settled.task.trim().is_empty() {
         return Err("`task` is empty: say what the run is to accomplish.".into());
-    }
-    if let Some(context) = &settled.context {
-        words("context", context)?;
     }
     let (agent_mode, mut members) = team::members(team, launch, choice)?;
     let refinement = choice.refinement.or(launch.refinement).unwrap_or(agent_mode == AgentMode::Multi);
