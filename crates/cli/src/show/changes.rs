@@ -66,7 +66,7 @@ mod tests {
         let shown = diff(&reviewed(FileChange::Modified, Content::Text(before), Content::Text(now)));
         assert_eq!(
             shown,
-            "--- /p/a.txt\n+++ /p/a.txt\n@@ -2,7 +2,7 @@\n line 2\n line 3\n line 4\n-line 5\n+line [31mfive\n line 6\n \
+            "--- /p/a.txt\n+++ /p/a.txt\n@@ -2,7 +2,7 @@\n line 2\n line 3\n line 4\n-line 5\n+line ␛[31mfive\n line 6\n \
              line 7\n line 8\n"
         );
     }
