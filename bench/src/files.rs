@@ -3,7 +3,7 @@
 use crate::measure::{median, timed};
 use crate::verdict::{below_ms, say, times};
 use althing_protocol::{AnswerLabel, ContextAccess, ContextPath, ToolCall, ToolHost};
-use althing_storage::{ContextSnapshot, FileHost, FilePolicy, ToolSet, Workspace};
+use althing_workspace::{ContextSnapshot, FileHost, FilePolicy, ToolSet, Workspace};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;

@@ -100,8 +100,8 @@ fn append(rounds: usize) {
 /// A log on disk.
 pub struct Written {
     dir: tempfile::TempDir,
-    state: althing_storage::SessionManager,
-    writer: Option<althing_storage::SessionWriter>,
+    state: althing_journal::SessionManager,
+    writer: Option<althing_journal::SessionWriter>,
     events: u64,
 }
 
@@ -109,7 +109,7 @@ impl Written {
     /// So many events.
     pub fn with(events: u64) -> Self {
         let dir = tempfile::TempDir::new().unwrap();
-        let state = althing_storage::open_state(dir.path()).unwrap();
+        let state = althing_journal::open_state(dir.path()).unwrap();
         let mut writer = state.create(&SESSION.into()).unwrap();
         writer.append(&[opening()]).unwrap();
         for first in (2..=events).step_by(10_000) {

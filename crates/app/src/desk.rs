@@ -8,14 +8,15 @@ use crate::project::{self, Project};
 use crate::session::{self, Begun, NewSession};
 use crate::team::Team;
 use althing_engine::{Consent, Front, Orchestrator, launch_run_spec, resolve_launch};
+use althing_journal::SessionManager;
 use althing_mcp::{RunFeed, RunFile, RunNews, RunPlace, RunService, RunView};
 use althing_protocol::{
     BoxFuture, Decision, Engine, Event, EventStream, Fact, FeedItem, Interaction, InteractionId, LaunchRun,
     ModeChoice, Op, Origin, RunResult, Seq, SessionId, SessionKind, TaskId, TaskSpec, TeamSpec, ToolSpec,
     Verdict,
 };
-use althing_storage::{Below, SessionManager};
 use althing_view::ProgressLines;
+use althing_workspace::Below;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -59,7 +60,7 @@ impl RunDesk {
     ) -> Result<T, String> {
         let dir = self.app.state_dir();
         let looked = tokio::task::spawn_blocking(move || {
-            let state = althing_storage::open_state(&dir).map_err(|error| error.to_string())?;
+            let state = althing_journal::open_state(&dir).map_err(|error| error.to_string())?;
             Ok(work(&state))
         });
         looked.await.map_err(|error| error.to_string())?
@@ -139,14 +140,14 @@ fn read(state: &SessionManager, run: &str, place: RunPlace, path: &str) -> Resul
     let (view, (session, task)) = (view(run, &events).ok_or_else(unknown)?, split(run).ok_or_else(unknown)?);
     let root = match place {
         RunPlace::Log => {
-            althing_storage::task_dir(&state.session_dir(&SessionId::new(session)), &TaskId::from(task))
+            althing_journal::task_dir(&state.session_dir(&SessionId::new(session)), &TaskId::from(task))
         }
         RunPlace::Workspace => {
             let path = finished(&events, task).and_then(|result| result.workspace_path);
             PathBuf::from(path.ok_or_else(|| format!("run {} has no workspace to read", view.run_id))?)
         }
     };
-    let found = althing_storage::read_below(&root, path, MOST_FILE_BYTES);
+    let found = althing_workspace::read_below(&root, path, MOST_FILE_BYTES);
     Ok(match found.map_err(|error| format!("`{path}` cannot be read: {error}"))? {
         Below::Text(text) => RunFile::Text(text),
         Below::Names(names) => RunFile::Directory(names),

@@ -58,8 +58,14 @@ impl Failure {
     }
 }
 
-impl From<althing_storage::StorageError> for Failure {
-    fn from(error: althing_storage::StorageError) -> Self {
+impl From<althing_disk::DiskError> for Failure {
+    fn from(error: althing_disk::DiskError) -> Self {
+        Self::usage(error.to_string()).maybe_hint(error.hint())
+    }
+}
+
+impl From<althing_journal::SessionError> for Failure {
+    fn from(error: althing_journal::SessionError) -> Self {
         Self::usage(error.to_string()).maybe_hint(error.hint())
     }
 }

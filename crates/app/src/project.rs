@@ -5,7 +5,7 @@ use crate::context::AppContext;
 use crate::environment::{Environment, SystemClock};
 use crate::failure::Failure;
 use althing_protocol::{Clock, ContextPath};
-use althing_storage::{ProjectError, ProjectLock, ProjectRegistry, ProjectWorkspace};
+use althing_workspace::{ProjectError, ProjectLock, ProjectRegistry, ProjectWorkspace};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -58,7 +58,7 @@ pub fn find(which: &Path, environment: &Environment) -> Result<PathBuf, Failure>
     }
     let name = which.to_string_lossy();
     let known = match registry(environment) {
-        Some(registry) => registry.find(&name)?.filter(althing_storage::ProjectEntry::is_there),
+        Some(registry) => registry.find(&name)?.filter(althing_workspace::ProjectEntry::is_there),
         None => None,
     };
     Ok(known.map_or(dir, |entry| entry.path))

@@ -3,13 +3,12 @@
 
 use crate::context::Notify as Tell;
 use crate::project::Project;
+use althing_journal::{session_dir, task_dir};
 use althing_protocol::{
     Event, Fact, Item, PlanProgress, PlanRef, PlanRun, PlanStatus, PlanTask, RunResult, RunSpec, RunStatus,
     SessionId, TaskId, TaskSpec, Timestamp, Verdict,
 };
-use althing_storage::{
-    Delivered, PlanError, PlanLock, PlanStore, ProjectError, StoredPlan, session_dir, task_dir,
-};
+use althing_workspace::{Delivered, PlanError, PlanLock, PlanStore, ProjectError, StoredPlan};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -8,10 +8,10 @@ use crate::project;
 use crate::session::{self, Begun, Cast, Staff};
 use crate::team;
 use crate::trust;
+use althing_journal::{Opened, SessionManager};
 use althing_protocol::{
     Event, Fact, Op, Origin, SessionId, SessionKind, SessionOpened, SessionState, StageBody, WorkflowSpec,
 };
-use althing_storage::{Opened, SessionManager};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
@@ -27,7 +27,7 @@ pub struct Reopened {
 /// The state directory, which must exist already.
 pub fn existing_state(app: &AppContext) -> Result<SessionManager, Failure> {
     let dir = app.state_dir();
-    althing_storage::open_existing_state(&dir)?.ok_or_else(|| {
+    althing_journal::open_existing_state(&dir)?.ok_or_else(|| {
         Failure::usage(format!("there are no sessions in {}", dir.display()))
             .hint("--state-dir names another place")
     })
@@ -44,7 +44,7 @@ pub fn to_resume(
         Failure::usage(format!("there is nothing to resume in {}", dir.display()))
             .hint("`althing sessions` lists the sessions; --state-dir names another place")
     };
-    let state = althing_storage::open_existing_state(&dir)?.ok_or_else(nothing)?;
+    let state = althing_journal::open_existing_state(&dir)?.ok_or_else(nothing)?;
     let id = match id {
         Some(id) => SessionId::new(id),
         None => newest_open(&state)?.ok_or_else(nothing)?,

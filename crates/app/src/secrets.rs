@@ -1,8 +1,8 @@
 //! The secrets this process knows, kept out of everything it writes: log, terminal, and the text of a panic.
 
 use althing_engine::Mask;
+use althing_journal::{MaskedStream, Masker};
 use althing_protocol::{Event, MaskStream, Masks, Secret};
-use althing_storage::{MaskedStream, Masker};
 use std::borrow::Cow;
 use std::io::Write;
 use std::sync::{Arc, PoisonError, RwLock};

@@ -1,4 +1,4 @@
-//! Wires a session: storage below, backends beside, the engine between them.
+//! Wires a session: the journal below, backends beside, the engine between them.
 
 use crate::context::AppContext;
 use crate::environment::{Environment, SystemClock};
@@ -12,6 +12,7 @@ use crate::secrets;
 use crate::team::Team;
 use crate::trust;
 use althing_engine::{Backends, KeepPlan, OpenPlan, Orchestrator, Parts};
+use althing_journal::{Keeper, SessionSummary, SessionWriter};
 use althing_llm::{HttpClient, HttpOptions, PriceTable};
 use althing_mcp::{AgentEndpoints, WebLimits};
 use althing_protocol::{
@@ -20,7 +21,7 @@ use althing_protocol::{
 };
 use althing_runner::adapter::Adapters;
 use althing_runner::{AcceptedByUser, CliBackend, CliMember, Confinement, Starter};
-use althing_storage::{Keeper, PlanError, SessionSummary, SessionWriter};
+use althing_workspace::PlanError;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -159,7 +160,7 @@ pub fn to_go_on_with(app: &AppContext) -> Result<Option<SessionId>, Failure> {
         return Ok(None);
     }
     let dir = app.state_dir();
-    let sessions = match althing_storage::open_existing_state(&dir)? {
+    let sessions = match althing_journal::open_existing_state(&dir)? {
         Some(state) => state.list()?,
         None => Vec::new(),
     };
@@ -263,10 +264,10 @@ pub async fn begin(
     programs: Option<Arc<dyn Programs>>,
     app: &AppContext,
 ) -> Result<Begun, Failure> {
-    let state = althing_storage::open_state(&app.state_dir()).map_err(|error| {
+    let state = althing_journal::open_state(&app.state_dir()).map_err(|error| {
         Failure::from(error).hint("--state-dir or ALTHING_STATE_DIR names another place for sessions")
     })?;
-    let id = althing_storage::new_session_id(SystemClock.now(), fastrand::u64(..));
+    let id = althing_journal::new_session_id(SystemClock.now(), fastrand::u64(..));
     let writer = state.create(&id)?;
     trust::note_session(writer.dir(), &app.environment);
     let opening = SessionOpened {
@@ -292,8 +293,8 @@ pub async fn begin(
 fn plans(state_dir: PathBuf) -> KeepPlan {
     Box::new(move |result| {
         let answer = result.final_answer.as_deref().unwrap_or_default();
-        let plan = althing_storage::plan_in(answer).map_err(|error| error.to_string())?;
-        let store = althing_storage::PlanStore::of(&state_dir);
+        let plan = althing_workspace::plan_in(answer).map_err(|error| error.to_string())?;
+        let store = althing_workspace::PlanStore::of(&state_dir);
         let kept = store.create(&result.task, plan, SystemClock.now(), fastrand::u64(..));
         kept.map(|plan| plan.reference()).map_err(|error| error.to_string())
     })
@@ -303,7 +304,7 @@ fn plans(state_dir: PathBuf) -> KeepPlan {
 fn open_plan(state_dir: PathBuf) -> OpenPlan {
     Box::new(move |plan| {
         let (store, failed) =
-            (althing_storage::PlanStore::of(&state_dir), |error: PlanError| error.to_string());
+            (althing_workspace::PlanStore::of(&state_dir), |error: PlanError| error.to_string());
         let mut stored = store.load(&plan.plan.path).map_err(failed)?;
         if !stored.is_approved() || plan.additions.is_some() {
             let additions = plan.additions.clone().or_else(|| stored.additions().map(str::to_owned));
@@ -359,7 +360,7 @@ pub fn open(
         mask: secrets::session_mask(),
         task_dir: Box::new(move |task: &TaskId| {
             crate::mishap::may_happen("session");
-            althing_storage::task_dir(&dir, task).display().to_string()
+            althing_journal::task_dir(&dir, task).display().to_string()
         }),
         runtime: runtime.clone(),
         disk_patience: DISK_PATIENCE,

@@ -93,7 +93,7 @@ impl<'a> Follower<'a> {
             None => format!("althing resume {session}"),
         };
         let state_dir = app.state_dir();
-        let log_dir = althing_storage::session_dir(&state_dir, &session);
+        let log_dir = althing_journal::session_dir(&state_dir, &session);
         let output_file = options.output_file.as_ref().map(|file| app.environment.cwd.join(file));
         Self {
             session,
@@ -392,10 +392,10 @@ impl<'a> Follower<'a> {
     /// What was written to context paths, below the answer; the whole list is kept beside the run where it is long.
     fn footer(result: &RunResult) -> String {
         let log_dir = Path::new(&result.log_dir);
-        if let Err(error) = althing_storage::keep_list(&result.context_path_writes, log_dir) {
+        if let Err(error) = althing_workspace::keep_list(&result.context_path_writes, log_dir) {
             show::say(&format!("the list of written files could not be kept: {error}"));
         }
-        let footer = althing_storage::footer(&result.context_path_writes, log_dir);
+        let footer = althing_workspace::footer(&result.context_path_writes, log_dir);
         footer.map(|footer| format!("\n\n{footer}")).unwrap_or_default()
     }
 }

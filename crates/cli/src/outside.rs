@@ -1,8 +1,8 @@
 //! What the screen needs of this machine: sessions, paths, the user's editor and pager, undo, remembered messages.
 
 use althing_app::{AppContext, SystemClock};
+use althing_journal::{session_dir, task_dir};
 use althing_protocol::{Clock, PathGrant, PlanRef, SessionId, SessionKind, SessionState, TaskId, Timestamp};
-use althing_storage::{session_dir, task_dir};
 use althing_text::count;
 use althing_tui::{Outside, ProjectEntry, SessionEntry};
 use std::io::Write;
@@ -72,10 +72,10 @@ impl Outside for Machine {
     }
 
     fn sessions(&self) -> Vec<SessionEntry> {
-        let sessions = althing_storage::open_existing_state(&self.state_dir).ok().flatten();
+        let sessions = althing_journal::open_existing_state(&self.state_dir).ok().flatten();
         let sessions = sessions.and_then(|state| state.list().ok()).unwrap_or_default();
         let others = sessions.into_iter().filter(|session| session.id != self.session);
-        let entry = |session: althing_storage::SessionSummary| {
+        let entry = |session: althing_journal::SessionSummary| {
             let checkpoint = session.checkpoint.as_ref()?;
             let chat = checkpoint.kind == SessionKind::Chat && !session.locked_by_live_process;
             chat.then(|| SessionEntry {
@@ -91,8 +91,8 @@ impl Outside for Machine {
     fn projects(&self) -> Vec<ProjectEntry> {
         let known =
             althing_app::project::registry(&self.app.environment).and_then(|registry| registry.list().ok());
-        let there = known.unwrap_or_default().into_iter().filter(althing_storage::ProjectEntry::is_there);
-        let entry = |entry: althing_storage::ProjectEntry| ProjectEntry {
+        let there = known.unwrap_or_default().into_iter().filter(althing_workspace::ProjectEntry::is_there);
+        let entry = |entry: althing_workspace::ProjectEntry| ProjectEntry {
             name: entry.name,
             path: entry.path.display().to_string(),
             about: std::fs::read_to_string(entry.path.join("CONTEXT.md"))
@@ -151,15 +151,16 @@ impl Outside for Machine {
 
     fn undo(&self, run: Option<&TaskId>) -> Result<String, String> {
         let session = session_dir(&self.state_dir, &self.session);
-        let last = || althing_storage::last_changed(&session).ok_or("nothing in this session changed a file");
+        let last =
+            || althing_workspace::last_changed(&session).ok_or("nothing in this session changed a file");
         let run = run.cloned().map_or_else(last, Ok)?;
-        let report = althing_storage::undo(&self.run_dir(&run)).map_err(|error| error.to_string())?;
+        let report = althing_workspace::undo(&self.run_dir(&run)).map_err(|error| error.to_string())?;
         let files = report.restored.len() + report.removed.len();
         Ok(format!("{} put back", count(files as u64, "file")))
     }
 
     fn diff(&self, run: &TaskId) -> Result<String, String> {
-        let changed = althing_storage::review(&self.run_dir(run)).map_err(|error| error.to_string())?;
+        let changed = althing_workspace::review(&self.run_dir(run)).map_err(|error| error.to_string())?;
         Ok(changed.iter().map(crate::show::diff).collect())
     }
 

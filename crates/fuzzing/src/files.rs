@@ -4,7 +4,7 @@
 //! nothing outside changes, no canary is told, and every call has an outcome of its own.
 
 use althing_protocol::{ContextAccess, ContextPath, ToolCall, ToolHost};
-use althing_storage::{FileHost, FilePolicy, ToolSet};
+use althing_workspace::{FileHost, FilePolicy, ToolSet};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;

@@ -5,12 +5,13 @@
 //! stands.
 
 use crate::cut::choice;
+use althing_disk::Disk;
+use althing_disk::sim::SimDisk;
+use althing_journal::{Opened, SessionError, SessionManager};
 use althing_protocol::{
     Event, Fact, Item, Journal, LOG_SCHEMA, Notice, NoticeLevel, Seq, SessionId, SessionKind, SessionOpened,
     TaskId, TaskStatus, Timestamp,
 };
-use althing_storage::sim::SimDisk;
-use althing_storage::{Disk, Opened, SessionManager, StorageError};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
@@ -75,7 +76,7 @@ fn any(log: &[u8], lines: usize) {
         }
         Err(error) => {
             assert!(
-                matches!(error, StorageError::Blank { .. } | StorageError::NewerSchema { .. }),
+                matches!(error, SessionError::Blank { .. } | SessionError::NewerSchema { .. }),
                 "{error}"
             );
             (Vec::new(), 0)

@@ -17,6 +17,7 @@ fn root() -> PathBuf {
 /// What each crate may use of ours: in the product, and in its tests besides.
 fn allowed() -> BTreeMap<&'static str, (&'static [&'static str], &'static [&'static str])> {
     let leaf: &[&str] = &["althing-protocol", "althing-text"];
+    let on_disk: &[&str] = &["althing-protocol", "althing-text", "althing-disk"];
     let kit: &[&str] = &["althing-testkit"];
     let below_app: &[&str] = &[
         "althing-protocol",
@@ -24,12 +25,14 @@ fn allowed() -> BTreeMap<&'static str, (&'static [&'static str], &'static [&'sta
         "althing-view",
         "althing-engine",
         "althing-llm",
-        "althing-storage",
+        "althing-journal",
+        "althing-workspace",
         "althing-config",
         "althing-runner",
         "althing-mcp",
         "althing-telemetry",
     ];
+    let app = &[below_app, &["althing-disk"]].concat().leak()[..];
     let front_end = &[below_app, &["althing-app", "althing-tui"]].concat().leak()[..];
     BTreeMap::from([
         ("althing-protocol", (&[] as &[&str], &[] as &[&str])),
@@ -37,14 +40,16 @@ fn allowed() -> BTreeMap<&'static str, (&'static [&'static str], &'static [&'sta
         ("althing-testkit", (leaf, &[])),
         ("althing-engine", (leaf, kit)),
         ("althing-llm", (leaf, kit)),
-        ("althing-storage", (leaf, kit)),
+        ("althing-disk", (leaf, kit)),
+        ("althing-journal", (on_disk, kit)),
+        ("althing-workspace", (on_disk, kit)),
         ("althing-config", (leaf, kit)),
         ("althing-runner", (leaf, kit)),
         ("althing-mcp", (leaf, kit)),
         ("althing-telemetry", (leaf, kit)),
         ("althing-tui", (leaf, &[])),
         ("althing-view", (leaf, kit)),
-        ("althing-app", (below_app, kit)),
+        ("althing-app", (app, kit)),
         ("althing", (front_end, kit)),
         (
             "althing-fuzzing",
@@ -52,7 +57,9 @@ fn allowed() -> BTreeMap<&'static str, (&'static [&'static str], &'static [&'sta
                 &[
                     "althing-protocol",
                     "althing-llm",
-                    "althing-storage",
+                    "althing-disk",
+                    "althing-journal",
+                    "althing-workspace",
                     "althing-config",
                     "althing-runner",
                     "althing-mcp",
@@ -63,7 +70,16 @@ fn allowed() -> BTreeMap<&'static str, (&'static [&'static str], &'static [&'sta
         ),
         (
             "althing-bench",
-            (&["althing-testkit", "althing-storage", "althing-runner", "althing-protocol"], &[]),
+            (
+                &[
+                    "althing-testkit",
+                    "althing-journal",
+                    "althing-workspace",
+                    "althing-runner",
+                    "althing-protocol",
+                ],
+                &[],
+            ),
         ),
     ])
 }

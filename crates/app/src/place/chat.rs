@@ -8,7 +8,7 @@ use althing_protocol::{
     AgentPaths, AnswerLabel, BoxFuture, ChatSpec, ContextAccess, ContextPath, FileWrite, HandsConfig,
     ToolHost, Workplace,
 };
-use althing_storage::{FileHost, FilePolicy, Memory, ProjectHost, TaskHost, ToolSet, project_instructions};
+use althing_workspace::{FileHost, FilePolicy, Memory, ProjectHost, TaskHost, ToolSet, project_instructions};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -5,7 +5,7 @@ use althing_runner::{
     AcceptedByUser, CommandHost, CommandLists, CommandPolicy, Confinement, Container, ContainerSpec,
     Containers, ContextMount, Launcher, NetworkMode, PolicyError, Reach,
 };
-use althing_storage::LocalPlace;
+use althing_workspace::LocalPlace;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! What an agent is told besides its place, put together from what storage finds.
+//! What an agent is told besides its place, put together from what `workspace` finds.
 
 use althing_engine::{NoteBook, Page, SkillEntry};
-use althing_storage::{Document, Memory, Skills};
+use althing_workspace::{Document, Memory, Skills};
 
 fn page(document: Document) -> Page {
     Page { path: document.path, text: document.text, whole: document.whole }
@@ -14,7 +14,7 @@ pub fn instructions(documents: Vec<Document>) -> Vec<Page> {
 
 /// Skills, as they are listed.
 pub fn skills(skills: &Skills) -> Vec<SkillEntry> {
-    let entry = |skill: &althing_storage::Skill| SkillEntry {
+    let entry = |skill: &althing_workspace::Skill| SkillEntry {
         name: skill.name.clone(),
         description: skill.description.clone(),
         path: skill.path.clone(),

@@ -1,7 +1,7 @@
 //! Tool hosts of a place that stand before others.
 
 use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
-use althing_storage::LocalPlace;
+use althing_workspace::LocalPlace;
 use std::sync::Arc;
 
 /// The file tools of a place, as one of several hosts.

@@ -1,5 +1,5 @@
-//! Where agents with hands work: storage's files, the runner's commands and MCP servers' tools joined into one place per
-//! agent, each with exactly the reach that its config gives it.
+//! Where agents with hands work: the files of `workspace`, the runner's commands and MCP servers' tools joined into one
+//! place per agent, each with exactly the reach that its config gives it.
 
 mod chat;
 mod commands;
@@ -18,7 +18,7 @@ use althing_protocol::{
     FileWrite, RunSpec, SessionId, TaskId, ToolHost, Workplace, Workplaces,
 };
 use althing_runner::{CommandHost, Confinement, Container, Containers};
-use althing_storage::{
+use althing_workspace::{
     LocalPlace, Memory, PlaceOptions, Skills, TaskHost, ToolSet, UndoLimits, UndoReach, aside, find_skills,
     is_reading_tool, project_instructions,
 };
@@ -77,7 +77,7 @@ impl Places {
         }
         let notes = match &project {
             Some(project) => project.workspace.notes_dir(),
-            None => althing_storage::session_dir(&state_dir, &session).join("memory"),
+            None => althing_journal::session_dir(&state_dir, &session).join("memory"),
         };
         Self {
             session,

@@ -6,8 +6,8 @@ use crate::show::print;
 use althing_app::AppContext;
 use althing_app::Failure;
 use althing_app::project;
-use althing_storage::{ProjectEntry, ProjectWorkspace};
 use althing_text::sanitize;
+use althing_workspace::{ProjectEntry, ProjectWorkspace};
 use serde_json::{Value, json};
 use std::path::Path;
 

@@ -16,7 +16,7 @@ use althing_app::session::{self, Cast, NewSession};
 use althing_app::team::{self, Team};
 use althing_engine::{Consent, resolve_launch};
 use althing_protocol::{ContextPath, LaunchRun, Member, ModeChoice, Op, RunSpec, Seq, SessionKind};
-use althing_storage::{PlanError, PlanStore, StoredPlan};
+use althing_workspace::{PlanError, PlanStore, StoredPlan};
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -5,8 +5,8 @@ use crate::exit::Exit;
 use crate::show::{self, print};
 use althing_app::Failure;
 use althing_app::{AppContext, SystemClock};
+use althing_journal::{ReadSession, SessionManager, SessionSummary};
 use althing_protocol::{Clock, SessionId, SessionState, Timestamp};
-use althing_storage::{ReadSession, SessionManager, SessionSummary};
 use althing_text::count;
 use althing_text::sanitize;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ const DAY_MS: u64 = 86_400_000;
 
 pub fn run(options: &Options, action: Option<SessionsAction>, app: &AppContext) -> Result<Exit, Failure> {
     let dir = app.state_dir();
-    let Some(state) = althing_storage::open_existing_state(&dir)? else {
+    let Some(state) = althing_journal::open_existing_state(&dir)? else {
         return match action {
             None => {
                 print(if options.json { "[]" } else { "no sessions" });
@@ -103,7 +103,7 @@ fn brief(session: &SessionSummary) -> Value {
 
 fn show(state: &SessionManager, id: &SessionId, as_json: bool) -> Result<Exit, Failure> {
     let ReadSession { events, damage } = state.read(id)?;
-    let checkpoint = althing_storage::rebuild_checkpoint(&events);
+    let checkpoint = althing_journal::rebuild_checkpoint(&events);
     if as_json {
         let mut whole = serde_json::to_value(&checkpoint).unwrap_or_default();
         if let Value::Object(fields) = &mut whole {

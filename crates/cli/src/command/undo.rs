@@ -19,13 +19,14 @@ pub fn run(run: &str, only_show: bool, app: &AppContext) -> Result<Exit, Failure
     state.read(&session)?;
     // Undoing writes to the paths that the session names, wherever they are.
     trust::require_own_session(&state.session_dir(&session), app)?;
-    let task = task.map(TaskId::from).or_else(|| althing_storage::last_changed(&state.session_dir(&session)));
+    let task =
+        task.map(TaskId::from).or_else(|| althing_workspace::last_changed(&state.session_dir(&session)));
     let task = task.ok_or_else(|| Failure::usage(format!("nothing in session {session} changed a file")))?;
-    let run_dir = althing_storage::task_dir(&state.session_dir(&session), &task);
+    let run_dir = althing_journal::task_dir(&state.session_dir(&session), &task);
     if only_show {
         return review(&run_dir);
     }
-    let report = althing_storage::undo(&run_dir).map_err(|error| {
+    let report = althing_workspace::undo(&run_dir).map_err(|error| {
         Failure::usage(error.to_string()).hint("nothing was changed; `althing sessions` lists the sessions")
     })?;
     let mut out = std::io::stdout().lock();
@@ -48,7 +49,7 @@ pub fn run(run: &str, only_show: bool, app: &AppContext) -> Result<Exit, Failure
 
 /// Shows what a run changed, for a person or for `patch`.
 fn review(run_dir: &Path) -> Result<Exit, Failure> {
-    let changed = althing_storage::review(run_dir)?;
+    let changed = althing_workspace::review(run_dir)?;
     let mut out = std::io::stdout().lock();
     for one in &changed {
         // A reader that went away has enough.

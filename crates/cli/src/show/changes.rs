@@ -1,8 +1,8 @@
 //! What a run changed, as a diff for people: unified, as `git` and `patch` write it.
 
 use althing_protocol::FileChange;
-use althing_storage::{Content, Reviewed};
 use althing_text::sanitize;
+use althing_workspace::{Content, Reviewed};
 use similar::TextDiff;
 use std::fmt::Write;
 

@@ -1,0 +1,18 @@
+//! The disk that sessions and agents' files are kept on: a port with a real and a simulated implementation, helpers for
+//! whole files and directories, and the names that things have in a state directory.
+//!
+//! Only `journal` and `workspace` build on this crate. It knows nothing of what the files hold.
+#![expect(clippy::disallowed_methods, reason = "the real disk calls the file system")]
+
+mod disk;
+mod error;
+pub mod files;
+pub mod names;
+mod real;
+
+#[cfg(feature = "sim")]
+pub mod sim;
+
+pub use disk::{Disk, DiskFile, DiskLock, Kind, Lock, OpenMode};
+pub use error::{DiskError, Trouble};
+pub use real::RealDisk;

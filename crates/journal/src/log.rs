@@ -1,0 +1,152 @@
+//! Appends to a log: one buffer, one write, one sync per batch, and back to the last good length when that fails.
+//!
+//! Must never acknowledge a batch before it is durable, never leave a half line in front of a good one, and never
+//! write to a file that is not as it left it.
+
+use crate::error::SessionError;
+use crate::line;
+use crate::reader::LogIndex;
+use althing_disk::files::{sync_dir, write_all};
+use althing_disk::{Disk, DiskFile, OpenMode};
+use althing_protocol::{Event, Fact, Seq};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Buffers above this are given back after use; one huge reply should not cost its memory for ever.
+const KEEP_BUFFER: usize = 1 << 20;
+
+pub(crate) struct Log {
+    file: Box<dyn DiskFile>,
+    path: PathBuf,
+    /// How many bytes are durable.
+    good: u64,
+    last: Seq,
+    /// How many bytes a failed append may have left behind `good`; they must go before anything else happens.
+    debris: u64,
+    buffer: Vec<u8>,
+    index: Arc<LogIndex>,
+    disk: Arc<dyn Disk>,
+    /// Directories that lead to the log and may not be durable yet: they are synced with the first append, whose own
+    /// sync most file systems let them share.
+    names: Vec<PathBuf>,
+}
+
+impl Log {
+    /// Goes on behind what `index` knows to be good.
+    pub(crate) fn open(
+        disk: &Arc<dyn Disk>,
+        mode: OpenMode,
+        index: Arc<LogIndex>,
+        names: Vec<PathBuf>,
+    ) -> Result<Self, SessionError> {
+        let path = index.path().to_owned();
+        let file = disk.open(&path, mode).map_err(SessionError::io("open", &path))?;
+        let (good, last) = index.end();
+        Ok(Self {
+            file,
+            path,
+            good,
+            last,
+            debris: 0,
+            buffer: Vec::new(),
+            index,
+            disk: Arc::clone(disk),
+            names,
+        })
+    }
+
+    pub(crate) fn last(&self) -> Seq {
+        self.last
+    }
+
+    /// All of these events are durable when this returns, or none of them counts.
+    pub(crate) fn append(&mut self, events: &[Arc<Event>]) -> Result<(), SessionError> {
+        let Some(first) = events.first().map(|e| e.seq) else { return Ok(()) };
+        self.check(events)?;
+        self.settle()?;
+        let marks = self.encode(events, first)?;
+        if let Err(e) = self.write_durably() {
+            // At once if the disk lets us; otherwise `settle` does it before the next append.
+            let _ = self.cut_debris();
+            return Err(e);
+        }
+        self.good += self.buffer.len() as u64;
+        self.last = events.last().map_or(self.last, |e| e.seq);
+        self.index.grow(&marks, self.good, self.last);
+        if self.buffer.capacity() > KEEP_BUFFER {
+            self.buffer = Vec::new();
+        }
+        Ok(())
+    }
+
+    fn check(&self, events: &[Arc<Event>]) -> Result<(), SessionError> {
+        let mut last = self.last;
+        for event in events {
+            if event.seq != last.next() {
+                return Err(SessionError::OutOfOrder { path: self.path.clone(), last, found: event.seq });
+            }
+            last = event.seq;
+        }
+        match events.first().map(|e| (e.seq, &e.fact)) {
+            Some((seq @ Seq(1), fact)) if !matches!(fact, Fact::SessionOpened(_)) => {
+                Err(self.not_writable(seq, "a log begins with `session_opened`"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn not_writable(&self, seq: Seq, why: &'static str) -> SessionError {
+        SessionError::NotWritable { path: self.path.clone(), seq, why }
+    }
+
+    /// Makes sure that the file is as we left it, without what a failed append left behind.
+    fn settle(&mut self) -> Result<(), SessionError> {
+        let len = self.file.size().map_err(SessionError::io("look at", &self.path))?;
+        let changed = |what| SessionError::Changed { path: self.path.clone(), what };
+        match len {
+            None => Err(changed("it was deleted".to_owned())),
+            Some(len) if len < self.good || len > self.good + self.debris => {
+                Err(changed(format!("it is {len} bytes long, not {}", self.good)))
+            }
+            Some(_) => self.cut_debris(),
+        }
+    }
+
+    fn cut_debris(&mut self) -> Result<(), SessionError> {
+        if self.debris > 0 {
+            self.file.truncate(self.good).map_err(SessionError::io("cut", &self.path))?;
+            self.debris = 0;
+        }
+        Ok(())
+    }
+
+    /// Fills the buffer; gives where the events that the index wants begin.
+    fn encode(&mut self, events: &[Arc<Event>], first: Seq) -> Result<Vec<u64>, SessionError> {
+        self.buffer.clear();
+        let mut marks = Vec::new();
+        for event in events {
+            if event.seq.0 % crate::scan::STRIDE == 1 {
+                marks.push(self.good + self.buffer.len() as u64);
+            }
+            if !line::encode(event, first, &mut self.buffer) {
+                return Err(self.not_writable(event.seq, "it has no JSON form"));
+            }
+        }
+        Ok(marks)
+    }
+
+    fn write_durably(&mut self) -> Result<(), SessionError> {
+        // From here until the sync succeeds, anything up to the whole buffer may be in the file. After a failed sync
+        // the system may take the pages for clean although they never reached the disk, so a second sync proves
+        // nothing: the bytes are cut off and written anew.
+        self.debris = self.buffer.len() as u64;
+        write_all(&mut *self.file, &self.buffer).map_err(SessionError::io("write to", &self.path))?;
+        self.file.sync_data().map_err(SessionError::io("make durable", &self.path))?;
+        for dir in &self.names {
+            sync_dir(&*self.disk, dir)?;
+        }
+        self.names.clear();
+        self.debris = 0;
+        Ok(())
+    }
+}

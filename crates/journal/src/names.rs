@@ -1,0 +1,43 @@
+//! Which texts may become the names of sessions and of their tasks' files.
+//!
+//! Ids and names can come from a command line, a model or another program: none may lead out of its directory.
+
+use crate::error::SessionError;
+use althing_disk::names::{is_plain, task_dir};
+use althing_protocol::{SessionId, TaskId, Timestamp};
+use std::path::{Path, PathBuf};
+
+/// When a session of this id was made, if it is one of our own ids.
+pub(crate) fn made_at(id: &SessionId) -> Option<Timestamp> {
+    let digits: String = id.as_str().chars().take(15).filter(char::is_ascii_digit).collect();
+    let part = |from: usize, to: usize| digits.get(from..to);
+    let text = format!(
+        "{}-{}-{}T{}:{}:{}.000Z",
+        part(0, 4)?,
+        part(4, 6)?,
+        part(6, 8)?,
+        part(8, 10)?,
+        part(10, 12)?,
+        part(12, 14)?
+    );
+    text.parse().ok()
+}
+
+pub(crate) fn check_id(id: &SessionId) -> Result<(), SessionError> {
+    if is_plain(id.as_str()) { Ok(()) } else { Err(SessionError::InvalidId { id: id.to_string() }) }
+}
+
+/// Where a file of a task goes, split into its directory and its name. The name may carry one subdirectory.
+pub(crate) fn task_file(dir: &Path, task: &TaskId, name: &str) -> Result<(PathBuf, String), SessionError> {
+    let invalid = || SessionError::InvalidName { name: format!("{task}/{name}") };
+    let (below, file) = match name.split_once('/') {
+        Some((below, file)) => (Some(below), file),
+        None => (None, name),
+    };
+    if !is_plain(task.as_str()) || !is_plain(file) || !below.is_none_or(is_plain) {
+        return Err(invalid());
+    }
+    let mut dir = task_dir(dir, task);
+    dir.extend(below);
+    Ok((dir, file.to_owned()))
+}

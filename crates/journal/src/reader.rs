@@ -1,0 +1,105 @@
+//! Reads parts of a log while its writer writes on: where events begin is remembered, what they say is not.
+//!
+//! Must never give an event that is not durable yet, nor hold the writer up.
+
+use crate::error::SessionError;
+use crate::line;
+use crate::scan::{Damage, DamageKind, STRIDE};
+use althing_disk::Disk;
+use althing_protocol::{Event, JournalError, JournalReader, Seq};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What is known of a log: its good length, its last event, and where every `STRIDE`th event begins.
+pub(crate) struct LogIndex {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    known: Mutex<Known>,
+}
+
+struct Known {
+    marks: Vec<u64>,
+    good: u64,
+    last: Seq,
+}
+
+impl LogIndex {
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        path: PathBuf,
+        marks: Vec<u64>,
+        good: u64,
+        last: Seq,
+    ) -> Arc<Self> {
+        Arc::new(Self { disk, path, known: Mutex::new(Known { marks, good, last }) })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The good length and the last event.
+    pub(crate) fn end(&self) -> (u64, Seq) {
+        let known = self.known();
+        (known.good, known.last)
+    }
+
+    /// Takes note of an append, once it is durable.
+    pub(crate) fn grow(&self, marks: &[u64], good: u64, last: Seq) {
+        let mut known = self.known();
+        known.marks.extend_from_slice(marks);
+        known.good = good;
+        known.last = last;
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The bytes that hold the events after `after` up to `last`, and how many lines to pass over first.
+    fn range(&self, after: Seq, up_to: Seq) -> Option<(u64, u64, Seq)> {
+        let known = self.known();
+        let up_to = up_to.min(known.last);
+        if up_to <= after {
+            return None;
+        }
+        let mark = |n: u64| usize::try_from(n).ok().and_then(|n| known.marks.get(n)).copied();
+        let from = mark(after.0 / STRIDE)?;
+        let to = mark((up_to.0 - 1) / STRIDE + 1).unwrap_or(known.good);
+        Some((from, to, up_to))
+    }
+
+    fn events(&self, after: Seq, up_to: Seq) -> Result<Vec<Arc<Event>>, SessionError> {
+        let Some((from, to, up_to)) = self.range(after, up_to) else { return Ok(Vec::new()) };
+        let bytes = self
+            .disk
+            .read_range(&self.path, from, to.saturating_sub(from))
+            .map_err(SessionError::io("read", &self.path))?;
+        let skip = after.0 % STRIDE;
+        let mut wanted = after.next();
+        let mut events = Vec::new();
+        let mut offset = from;
+        for (n, text) in (0..).zip(bytes.split(|b| *b == b'\n')) {
+            if n >= skip && wanted <= up_to {
+                let event = line::decode(text).ok().filter(|event| event.seq == wanted);
+                events.push(Arc::new(event.ok_or_else(|| self.damaged(wanted, offset))?));
+                wanted = wanted.next();
+            }
+            offset += text.len() as u64 + 1;
+        }
+        if wanted <= up_to { Err(self.damaged(wanted, offset)) } else { Ok(events) }
+    }
+
+    fn damaged(&self, wanted: Seq, offset: u64) -> SessionError {
+        let what = "it is not what was written there".to_owned();
+        let damage = Damage { kind: DamageKind::Middle, line: wanted.0, offset, what };
+        SessionError::Damaged { path: self.path.clone(), damage }
+    }
+}
+
+impl JournalReader for LogIndex {
+    /// Events that are not durable yet are left out, so the answer may end before `up_to`.
+    fn read(&self, after: Seq, up_to: Seq) -> Result<Vec<Arc<Event>>, JournalError> {
+        self.events(after, up_to).map_err(JournalError::from)
+    }
+}

@@ -1,0 +1,116 @@
+//! Writes checkpoints in the background: the newest wins, and what could not be written is tried again with the next.
+//!
+//! A checkpoint is a convenience that the log can always replace, so a failure here must never stop a session.
+
+use crate::error::SessionError;
+use althing_disk::Disk;
+use althing_disk::files::{Durability, replace};
+use althing_protocol::Checkpoint;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// The checkpoint's name in its session's directory.
+pub(crate) const NAME: &str = "session.json";
+
+/// How long a change waits for others before a checkpoint is written. Each costs two syncs that the log's own would have
+/// to wait behind.
+const PAUSE: Duration = Duration::from_millis(100);
+
+struct Shared {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    state: Mutex<State>,
+    news: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Boxed: it is passed from hand to hand while the lock is held.
+    waiting: Option<Box<Checkpoint>>,
+    closing: bool,
+}
+
+pub(crate) struct Saver {
+    shared: Arc<Shared>,
+    /// None where everything happens in the caller's thread.
+    worker: Option<JoinHandle<()>>,
+}
+
+impl Saver {
+    pub(crate) fn new(disk: Arc<dyn Disk>, dir: PathBuf) -> Self {
+        let one_thread = disk.one_thread();
+        let shared = Arc::new(Shared { disk, dir, state: Mutex::default(), news: Condvar::new() });
+        // Without a thread (the system has too many) checkpoints are written by the caller: slower, not wrong.
+        let worker = if one_thread {
+            None
+        } else {
+            let shared = Arc::clone(&shared);
+            std::thread::Builder::new().name("checkpoint".to_owned()).spawn(move || shared.work()).ok()
+        };
+        Self { shared, worker }
+    }
+
+    /// Takes a checkpoint to write; an older one that still waits is forgotten.
+    pub(crate) fn save(&self, checkpoint: Checkpoint) {
+        self.shared.state().waiting = Some(Box::new(checkpoint));
+        if self.worker.is_some() {
+            self.shared.news.notify_one();
+        } else {
+            let _ = self.shared.write_waiting();
+        }
+    }
+
+    /// Writes what still waits; says if that failed.
+    pub(crate) fn close(&mut self) -> Result<(), SessionError> {
+        self.shared.state().closing = true;
+        self.shared.news.notify_one();
+        if let Some(worker) = self.worker.take() {
+            // A worker that panicked has left its checkpoint waiting or lost it; the log has it all either way.
+            let _ = worker.join();
+        }
+        self.shared.write_waiting()
+    }
+}
+
+impl Drop for Saver {
+    fn drop(&mut self) {
+        let _ = self.close();
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        let mut failed = false;
+        loop {
+            let mut state = self.state();
+            // After a failure the same checkpoint waits on: only news (a newer one, or the end) is worth another try.
+            while !state.closing && (state.waiting.is_none() || failed) {
+                failed = false;
+                state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            if state.closing {
+                return;
+            }
+            // First the pause, then the write: a burst of changes costs one checkpoint, and a short session only its last.
+            let pause = self.news.wait_timeout_while(state, PAUSE, |state| !state.closing);
+            drop(pause.unwrap_or_else(PoisonError::into_inner));
+            failed = self.write_waiting().is_err();
+        }
+    }
+
+    fn write_waiting(&self) -> Result<(), SessionError> {
+        let Some(checkpoint) = self.state().waiting.take() else { return Ok(()) };
+        let bytes = serde_json::to_vec_pretty(&checkpoint).unwrap_or_default();
+        let written = replace(&*self.disk, &self.dir, NAME, &bytes, Durability::Synced);
+        if written.is_err() {
+            self.state().waiting.get_or_insert(checkpoint);
+        }
+        Ok(written?)
+    }
+}

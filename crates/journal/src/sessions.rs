@@ -1,0 +1,261 @@
+//! The state directory: makes, opens, reads and deletes sessions.
+//!
+//! Decides who may write (the holder of the lock) and what happens to a damaged log (a bad tail is kept aside and cut
+//! off, anything else is left as it is). Must never give a session blank that was not blank.
+
+use crate::checkpoint::rebuild_checkpoint;
+use crate::error::SessionError;
+use crate::log::Log;
+use crate::names::check_id;
+use crate::reader::LogIndex;
+use crate::saver;
+use crate::scan::{Damage, DamageKind, NoSession, Scan, scan};
+use crate::writer::SessionWriter;
+use althing_disk::files::{Durability, create_dirs, parent, remove_tree, replace, sync_dir};
+use althing_disk::names::{SESSIONS, session_dir};
+use althing_disk::{Disk, DiskError, DiskLock, Kind, Lock, OpenMode, RealDisk};
+use althing_protocol::{Checkpoint, Event, Notice, NoticeLevel, Seq, SessionId};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub(crate) const LOG: &str = "events.jsonl";
+pub(crate) const LOCK: &str = "lock";
+/// Sessions on their way out are called so: no id begins with a dot.
+const REMOVING: &str = ".removing-";
+
+/// The sessions of one state directory.
+#[derive(Clone)]
+pub struct SessionManager {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) state: PathBuf,
+}
+
+/// A session that was opened to go on with.
+pub struct Opened {
+    /// Its writer.
+    pub writer: SessionWriter,
+    /// Everything recorded so far.
+    pub events: Vec<Arc<Event>>,
+    /// What people should know: what was repaired.
+    pub notices: Vec<Notice>,
+}
+
+/// A session as it can be read.
+#[derive(Debug)]
+pub struct ReadSession {
+    /// Everything up to the first damage.
+    pub events: Vec<Arc<Event>>,
+    /// What is wrong with the log, if anything. While a writer is at work, its last line may look cut off.
+    pub damage: Option<Damage>,
+}
+
+/// Opens a state directory, and makes it if it is not there.
+pub fn open_state(dir: &Path) -> Result<SessionManager, SessionError> {
+    SessionManager::on_disk(Arc::new(RealDisk), dir)
+}
+
+/// Opens a state directory only if it is there: for those who just look.
+pub fn open_existing_state(dir: &Path) -> Result<Option<SessionManager>, SessionError> {
+    let disk = RealDisk;
+    match disk.list(dir) {
+        Ok(_) => Ok(Some(SessionManager { disk: Arc::new(disk), state: dir.to_owned() })),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
+            Err(DiskError::NotADirectory { path: dir.to_owned() }.into())
+        }
+        Err(e) => Err(SessionError::io("open the directory", dir)(e)),
+    }
+}
+
+impl SessionManager {
+    /// Opens a state directory on any disk.
+    pub fn on_disk(disk: Arc<dyn Disk>, dir: &Path) -> Result<Self, SessionError> {
+        create_dirs(&*disk, dir, Durability::Synced)?;
+        let ignore = dir.join(".gitignore");
+        match disk.kind(&ignore).map_err(SessionError::io("look at", &ignore))? {
+            // Empty: a crash caught it being written.
+            None | Some(Kind::File { len: 0 }) => {
+                replace(&*disk, dir, ".gitignore", b"*\n", Durability::Whenever)?;
+            }
+            Some(_) => {}
+        }
+        let sessions = Self { disk, state: dir.to_owned() };
+        create_dirs(&*sessions.disk, &sessions.root(), Durability::Whenever)?;
+        Ok(sessions)
+    }
+
+    /// The state directory.
+    pub fn state_dir(&self) -> &Path {
+        &self.state
+    }
+
+    /// The directory of a session.
+    pub fn session_dir(&self, id: &SessionId) -> PathBuf {
+        session_dir(&self.state, id)
+    }
+
+    pub(crate) fn root(&self) -> PathBuf {
+        self.state.join(SESSIONS)
+    }
+
+    /// Makes a new session and takes its lock. It is durable with its first event, like everything in it.
+    pub fn create(&self, id: &SessionId) -> Result<SessionWriter, SessionError> {
+        check_id(id)?;
+        let dir = self.session_dir(id);
+        create_dirs(&*self.disk, &dir, Durability::Whenever)?;
+        let lock = self.lock(id, &dir)?;
+        let path = dir.join(LOG);
+        let mode = match self.disk.kind(&path).map_err(SessionError::io("look at", &path))? {
+            None => OpenMode::New,
+            // An earlier try got this far and recorded nothing.
+            Some(Kind::File { len: 0 }) => OpenMode::Existing,
+            Some(_) => return Err(SessionError::Exists { id: id.to_string() }),
+        };
+        let index = LogIndex::new(Arc::clone(&self.disk), path, Vec::new(), 0, Seq(0));
+        // All the way up, though most of it was there before: whoever made it may have died, or failed, before its
+        // sync, and a log is only as safe as the names that lead to it.
+        let names = vec![dir.clone(), self.root(), self.state.clone(), parent(&self.state)];
+        let log = Log::open(&self.disk, mode, Arc::clone(&index), names)?;
+        Ok(SessionWriter::new(Arc::clone(&self.disk), dir, log, index, lock))
+    }
+
+    /// Opens a session to go on with: takes its lock, reads its log, repairs a bad tail.
+    pub fn open(&self, id: &SessionId) -> Result<Opened, SessionError> {
+        self.open_cutting(id, &[DamageKind::Tail])
+    }
+
+    /// Opens a session whose log is damaged in its middle: everything before the damage stays, everything from there
+    /// on is kept aside. For a person who has decided that this is better than nothing.
+    pub fn repair(&self, id: &SessionId) -> Result<Opened, SessionError> {
+        self.open_cutting(id, &[DamageKind::Tail, DamageKind::Middle])
+    }
+
+    fn open_cutting(&self, id: &SessionId, cuts: &[DamageKind]) -> Result<Opened, SessionError> {
+        let dir = self.existing(id)?;
+        let lock = self.lock(id, &dir)?;
+        let checkpoint = self.checkpoint(id);
+        let (path, bytes, found) = self.scan(id, checkpoint.as_ref())?;
+        let repairs = match found.damage {
+            Some(damage) if !cuts.contains(&damage.kind) => {
+                return Err(SessionError::Damaged { path, damage });
+            }
+            damage => damage,
+        };
+        let last = found.events.last().map_or(Seq(0), |e| e.seq);
+        let index = LogIndex::new(Arc::clone(&self.disk), path.clone(), found.marks, found.good, last);
+        let mut notices = Vec::new();
+        if let Some(damage) = repairs {
+            let good = usize::try_from(found.good).unwrap_or(usize::MAX);
+            notices.push(self.cut_tail(&dir, bytes.get(good..).unwrap_or_default(), &damage)?);
+        }
+        let log = Log::open(&self.disk, OpenMode::Existing, Arc::clone(&index), Vec::new())?;
+        let mut writer = SessionWriter::new(Arc::clone(&self.disk), dir, log, index, lock);
+        if checkpoint.is_none_or(|c| c.seq != last)
+            && let Some(rebuilt) = rebuild_checkpoint(&found.events)
+        {
+            writer.checkpoint(rebuilt);
+        }
+        Ok(Opened { writer, events: found.events, notices })
+    }
+
+    /// Reads a session as it is, without its lock and without changing anything.
+    pub fn read(&self, id: &SessionId) -> Result<ReadSession, SessionError> {
+        self.existing(id)?;
+        let (_, _, found) = self.scan(id, self.checkpoint(id).as_ref())?;
+        Ok(ReadSession { events: found.events, damage: found.damage })
+    }
+
+    /// Deletes a session; refused while somebody works on it.
+    pub fn remove(&self, id: &SessionId) -> Result<(), SessionError> {
+        let dir = self.existing(id)?;
+        let _lock = self.lock(id, &dir)?;
+        self.sweep();
+        // One rename takes it out of everybody's sight; what a crash leaves behind is deleted another time.
+        let going = self.root().join(format!("{REMOVING}{id}"));
+        self.disk.rename(&dir, &going).map_err(SessionError::io("delete", &dir))?;
+        remove_tree(&*self.disk, &going)?;
+        Ok(sync_dir(&*self.disk, &self.root())?)
+    }
+
+    /// Deletes what an interrupted `remove` left behind.
+    pub(crate) fn sweep(&self) {
+        for name in self.disk.list(&self.root()).unwrap_or_default() {
+            if name.starts_with(REMOVING) {
+                let _ = remove_tree(&*self.disk, &self.root().join(name));
+            }
+        }
+    }
+
+    /// The directory of a session that must be there.
+    pub(crate) fn existing(&self, id: &SessionId) -> Result<PathBuf, SessionError> {
+        check_id(id)?;
+        let dir = self.session_dir(id);
+        match self.disk.kind(&dir).map_err(SessionError::io("look at", &dir))? {
+            Some(Kind::Dir) => Ok(dir),
+            None | Some(Kind::File { .. } | Kind::Other) => Err(self.not_found(id)),
+        }
+    }
+
+    fn not_found(&self, id: &SessionId) -> SessionError {
+        SessionError::NotFound { id: id.to_string(), state: self.state.clone() }
+    }
+
+    fn lock(&self, id: &SessionId, dir: &Path) -> Result<Box<dyn DiskLock>, SessionError> {
+        let path = dir.join(LOCK);
+        match self.disk.lock(&path) {
+            Ok(Lock::Taken(lock)) => Ok(lock),
+            Ok(Lock::Held { pid }) => Err(SessionError::Locked { id: id.to_string(), pid }),
+            // It was deleted while we looked.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(self.not_found(id)),
+            Err(e) => Err(SessionError::io("lock", &path)(e)),
+        }
+    }
+
+    /// The checkpoint as it stands on disk; None if it is missing, unreadable or another session's.
+    pub(crate) fn checkpoint(&self, id: &SessionId) -> Option<Checkpoint> {
+        let bytes = self.disk.read(&self.session_dir(id).join(saver::NAME)).ok()?;
+        serde_json::from_slice(&bytes).ok().filter(|c: &Checkpoint| c.id == *id)
+    }
+
+    pub(crate) fn scan(
+        &self,
+        id: &SessionId,
+        checkpoint: Option<&Checkpoint>,
+    ) -> Result<(PathBuf, Vec<u8>, Scan), SessionError> {
+        let path = self.session_dir(id).join(LOG);
+        let bytes = match self.disk.read(&path) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                return Err(SessionError::Blank { path, what: "the file is missing".to_owned() });
+            }
+            Err(e) => return Err(SessionError::io("read", &path)(e)),
+        };
+        match scan(&bytes, checkpoint.map_or(Seq(0), |c| c.seq)) {
+            Ok(found) => Ok((path, bytes, found)),
+            Err(NoSession::Blank(what)) => Err(SessionError::Blank { path, what }),
+            Err(NoSession::Newer(found)) => Err(SessionError::NewerSchema { path, found }),
+        }
+    }
+
+    /// Keeps a bad tail aside, durably, and only then cuts it off.
+    fn cut_tail(&self, dir: &Path, tail: &[u8], damage: &Damage) -> Result<Notice, SessionError> {
+        let taken = self.disk.list(dir).map_err(SessionError::io("list", dir))?;
+        let free = |name: &String| !taken.contains(name);
+        let names = (1u32..).map(|n| format!("{LOG}.damaged-{n}"));
+        let aside = names.into_iter().find(free).unwrap_or_else(|| format!("{LOG}.damaged"));
+        replace(&*self.disk, dir, &aside, tail, Durability::Synced)?;
+        let path = dir.join(LOG);
+        let mut file = self.disk.open(&path, OpenMode::Existing).map_err(SessionError::io("open", &path))?;
+        file.truncate(damage.offset).map_err(SessionError::io("cut", &path))?;
+        file.sync_data().map_err(SessionError::io("make durable", &path))?;
+        Ok(Notice {
+            level: NoticeLevel::Warning,
+            text: format!(
+                "the session's log was damaged ({damage}): {} bytes were set aside, everything before them is kept",
+                tail.len()
+            ),
+            hint: Some(format!("the damaged bytes are in {}", dir.join(aside).display())),
+        })
+    }
+}

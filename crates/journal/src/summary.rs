@@ -1,0 +1,134 @@
+//! The list of sessions: each in brief, cheap even when their logs are long.
+//!
+//! A checkpoint is believed only if it stands exactly where its log ends; otherwise the log is read. Must never hide
+//! a session because something is wrong with it.
+
+use crate::checkpoint::rebuild_checkpoint;
+use crate::error::SessionError;
+use crate::line::{self, Place};
+use crate::names::{check_id, made_at};
+use crate::sessions::{LOCK, LOG, SessionManager};
+use althing_disk::Kind;
+use althing_protocol::{Checkpoint, SessionId, Timestamp};
+use std::path::Path;
+
+/// How much of a log's end is looked at first; more only if its last line is longer.
+const TAIL: u64 = 16 << 10;
+
+/// A session in brief.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionSummary {
+    /// Which.
+    pub id: SessionId,
+    /// Kind, state, goal, tasks, times; None if nothing of it can be read.
+    pub checkpoint: Option<Checkpoint>,
+    /// How long its log is, in bytes.
+    pub size: u64,
+    /// Whether a living process works on it.
+    pub locked_by_live_process: bool,
+    /// What is wrong with it, in words; None as far as can be seen without reading all of it.
+    pub damage: Option<String>,
+}
+
+impl SessionSummary {
+    /// When it last changed, as well as that can be told.
+    pub fn updated(&self) -> Timestamp {
+        let known = self.checkpoint.as_ref().map(|c| c.updated_at);
+        known.or_else(|| made_at(&self.id)).unwrap_or_default()
+    }
+}
+
+/// What `prune` did.
+#[derive(Debug, Default)]
+pub struct Pruned {
+    /// These are gone.
+    pub removed: Vec<SessionId>,
+    /// These were old enough, but could not be deleted.
+    pub kept: Vec<(SessionId, SessionError)>,
+}
+
+impl SessionManager {
+    /// All sessions, newest first.
+    pub fn list(&self) -> Result<Vec<SessionSummary>, SessionError> {
+        let root = self.root();
+        let names = match self.disk.list(&root) {
+            Ok(names) => names,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(e) => return Err(SessionError::io("list", &root)(e)),
+        };
+        let mut list: Vec<_> = names
+            .into_iter()
+            .map(SessionId::new)
+            .filter(|id| check_id(id).is_ok() && self.existing(id).is_ok())
+            .map(|id| self.summary(id))
+            .collect();
+        list.sort_by(|a, b| (b.updated(), &b.id).cmp(&(a.updated(), &a.id)));
+        Ok(list)
+    }
+
+    /// The session that changed last.
+    pub fn newest(&self) -> Result<Option<SessionSummary>, SessionError> {
+        Ok(self.list()?.into_iter().next())
+    }
+
+    /// Deletes the sessions that have not changed since `before`; those in use are kept.
+    pub fn prune(&self, before: Timestamp) -> Result<Pruned, SessionError> {
+        self.sweep();
+        let mut pruned = Pruned::default();
+        for summary in self.list()? {
+            // A session whose age nobody knows is not old.
+            let known = summary.checkpoint.is_some() || made_at(&summary.id).is_some();
+            if !known || summary.updated() >= before || summary.locked_by_live_process {
+                continue;
+            }
+            match self.remove(&summary.id) {
+                Ok(()) => pruned.removed.push(summary.id),
+                Err(e) => pruned.kept.push((summary.id, e)),
+            }
+        }
+        Ok(pruned)
+    }
+
+    /// One session in brief.
+    fn summary(&self, id: SessionId) -> SessionSummary {
+        let dir = self.session_dir(&id);
+        let log = dir.join(LOG);
+        let size = match self.disk.kind(&log) {
+            Ok(Some(Kind::File { len })) => len,
+            _ => 0,
+        };
+        let locked_by_live_process = self.disk.is_locked(&dir.join(LOCK)).unwrap_or(false);
+        let stored = self.checkpoint(&id);
+        let end = self.last_line(&log, size);
+        let (checkpoint, damage) = match stored {
+            Some(stored) if end.is_some_and(|end| end.seq == stored.seq) => (Some(stored), None),
+            stored => match self.scan(&id, stored.as_ref()) {
+                Ok((_, _, found)) => {
+                    // A writer may be in the middle of its last line.
+                    let damage = found.damage.filter(|_| !locked_by_live_process);
+                    (rebuild_checkpoint(&found.events), damage.map(|d| d.to_string()))
+                }
+                // Of a log that cannot be read at all, the checkpoint is the last that is left.
+                Err(e) => (stored, Some(e.to_string())),
+            },
+        };
+        SessionSummary { id, checkpoint, size, locked_by_live_process, damage }
+    }
+
+    /// The place of a log's last line, if that is a good one.
+    fn last_line(&self, log: &Path, size: u64) -> Option<Place> {
+        let mut want = TAIL;
+        loop {
+            let from = size.saturating_sub(want);
+            let bytes = self.disk.read_range(log, from, size - from).ok()?;
+            let lines = bytes.strip_suffix(b"\n")?;
+            if let Some(before) = memchr::memrchr(b'\n', lines) {
+                return line::place(lines.get(before + 1..)?);
+            }
+            if from == 0 {
+                return line::place(lines);
+            }
+            want = want.saturating_mul(8);
+        }
+    }
+}

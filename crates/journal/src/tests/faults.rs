@@ -1,0 +1,219 @@
+//! D4: the disk is full, broken or read-only at any operation, for a moment or for longer. Nothing is acknowledged
+//! that is not durable, the same events go through once the fault is gone, and nobody ever sees half a file.
+
+use super::{STATE, batches, event, id, log_path, manager, opened, session};
+use crate::{CheckpointFold, SessionError, SessionManager, SessionWriter, open_state, rebuild_checkpoint};
+use althing_disk::Disk;
+use althing_disk::sim::FaultKind::{Full, Io, ReadOnly};
+use althing_disk::sim::Lasts::{Once, UntilHealed};
+use althing_disk::sim::{FaultKind, Lasts, SimDisk};
+use althing_protocol::{Event, Fact, Journal, JournalError, Notice, NoticeLevel};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+const KEPT: &str = "An answer that people may read at any time.\n";
+
+fn start(disk: &SimDisk) -> Result<SessionWriter, SessionError> {
+    SessionManager::on_disk(Arc::new(disk.clone()), Path::new(STATE))?.create(&id())
+}
+
+/// The directory that the state directory is made in was there long before.
+fn make_home(disk: &SimDisk) {
+    disk.create_dir(Path::new("/home")).unwrap();
+    disk.sync_dir(Path::new("/")).unwrap();
+}
+
+/// Tries until it works: a fault that lasts must show again, and be gone once it is healed.
+fn insist<T, E: std::fmt::Display>(
+    disk: &SimDisk,
+    met: &mut bool,
+    lasts: Lasts,
+    case: &str,
+    mut act: impl FnMut() -> Result<T, E>,
+) -> T {
+    if let Ok(done) = act() {
+        return done;
+    }
+    if lasts == UntilHealed {
+        assert!(act().is_err(), "{case}: it worked although the disk does not");
+        *met |= disk.heal();
+    }
+    act().unwrap_or_else(|e| panic!("{case}: still failing when the fault is gone: {e}"))
+}
+
+/// Lives a whole session with one fault in it; says whether the fault was met.
+fn live_through(events: &[Arc<Event>], n: u64, kind: FaultKind, lasts: Lasts) -> bool {
+    let case = format!("operation {n} fails, {kind:?}, {lasts:?}");
+    let disk = SimDisk::new(n);
+    make_home(&disk);
+    disk.fail_at(n, kind, lasts);
+    let mut met = false;
+    let mut writer = insist(&disk, &mut met, lasts, &case, || start(&disk));
+    let mut fold = CheckpointFold::default();
+    for batch in batches(events) {
+        insist(&disk, &mut met, lasts, &case, || writer.append(batch));
+        for event in batch {
+            fold.apply(event);
+        }
+        writer.checkpoint(fold.checkpoint().unwrap());
+        insist(&disk, &mut met, lasts, &case, || writer.keep(&"r1".into(), "answers/agent1.1.md", KEPT));
+        whole_files_only(&disk, &case);
+    }
+    met |= disk.heal();
+    writer.close().unwrap();
+    disk.reboot();
+    let sessions = manager(&disk);
+    let read = sessions.read(&id()).unwrap();
+    assert_eq!((read.events.as_slice(), read.damage), (events, None), "{case}");
+    assert_eq!(sessions.checkpoint(&id()), rebuild_checkpoint(events), "{case}");
+    met
+}
+
+/// Whatever has a name that people see is whole.
+fn whole_files_only(disk: &SimDisk, case: &str) {
+    // Looked at behind the fault's back: what matters is what is there.
+    let dir = log_path().with_file_name("");
+    if let Ok(bytes) = disk.peek(&dir.join("session.json")) {
+        assert!(serde_json::from_slice::<serde_json::Value>(&bytes).is_ok(), "{case}: half a checkpoint");
+    }
+    if let Ok(bytes) = disk.peek(&dir.join("tasks/r1/answers/agent1.1.md")) {
+        assert_eq!(bytes, KEPT.as_bytes(), "{case}: half a file");
+    }
+}
+
+#[test]
+fn whichever_operation_fails_the_session_goes_on_when_the_fault_is_gone() {
+    let events = session(24);
+    for kind in [Full, Io, ReadOnly] {
+        for lasts in [Once, UntilHealed] {
+            let met = (1..10_000).take_while(|n| live_through(&events, *n, kind, lasts)).count();
+            assert!(met > 50, "only {met} operations were ever failed");
+        }
+    }
+}
+
+#[test]
+fn what_was_acknowledged_before_or_during_a_fault_survives_a_power_cut_in_it() {
+    let events = session(24);
+    for (kind, lasts) in [(Full, Once), (Io, Once), (Full, UntilHealed), (Io, UntilHealed)] {
+        for n in 1..200 {
+            let case = format!("operation {n} fails, {kind:?}, {lasts:?}, then the power goes");
+            let disk = SimDisk::new(n);
+            make_home(&disk);
+            disk.fail_at(n, kind, lasts);
+            let Ok(mut writer) = start(&disk).or_else(|_| start(&disk)) else { continue };
+            let (mut acknowledged, mut tried) = (0, 0);
+            for batch in batches(&events) {
+                tried += batch.len();
+                if writer.append(batch).or_else(|_| writer.append(batch)).is_err() {
+                    break;
+                }
+                acknowledged = tried;
+            }
+            disk.heal();
+            disk.reboot();
+            if acknowledged == 0 {
+                continue;
+            }
+            let found = manager(&disk).open(&id()).unwrap_or_else(|e| panic!("{case}: {e}")).events;
+            assert!(
+                (acknowledged..=tried).contains(&found.len()),
+                "{case}: {} of {acknowledged}",
+                found.len()
+            );
+            assert_eq!(found, events[..found.len()], "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_disk_error_names_the_file_says_what_to_do_and_whether_to_wait() {
+    for (kind, hint) in
+        [(Full, "free some space; Althing goes on by itself"), (Io, "dmesg"), (ReadOnly, "writable")]
+    {
+        let disk = SimDisk::new(0);
+        let mut writer = start(&disk).unwrap();
+        disk.fail_at(1, kind, UntilHealed);
+        let error: JournalError = writer.append(&session(1)).unwrap_err();
+        assert!(error.message.contains("events.jsonl") && error.retryable, "{error:?}");
+        assert!(error.hint.as_deref().unwrap().contains(hint), "{error:?}");
+    }
+}
+
+#[test]
+fn events_out_of_order_and_a_log_that_somebody_else_changed_are_refused() {
+    let events = session(6);
+    let disk = SimDisk::new(0);
+    let mut writer = start(&disk).unwrap();
+    assert!(writer.append(&events[1..3]).unwrap_err().message.contains("cannot follow"));
+    assert!(
+        writer.append(&[event(1, None, Fact::SessionClosed {})]).is_err(),
+        "a log begins with its session"
+    );
+    writer.append(&events[..3]).unwrap();
+    for wrong in
+        [&events[..1], &events[2..4], &events[4..], &[Arc::clone(&events[3]), Arc::clone(&events[3])]]
+    {
+        let error = writer.append(wrong).unwrap_err();
+        assert!(!error.retryable, "{error:?}");
+    }
+    writer.append(&events[3..4]).unwrap();
+    let log = disk.read(&log_path()).unwrap();
+
+    let mut other = disk.open(&log_path(), althing_disk::OpenMode::Existing).unwrap();
+    other.write(b"more").unwrap();
+    let error = writer.append(&events[4..5]).unwrap_err();
+    assert!(error.message.contains("changed by somebody else") && !error.retryable, "{error:?}");
+    other.truncate(log.len() as u64 - 1).unwrap();
+    assert!(writer.append(&events[4..5]).is_err(), "a log that became shorter");
+    disk.remove_file(&log_path()).unwrap();
+    assert!(writer.append(&events[4..5]).unwrap_err().message.contains("deleted"));
+}
+
+/// Lets go of the mount however the test ends.
+struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_real_full_disk_stops_nothing_for_good() {
+    let home = tempfile::tempdir().unwrap();
+    let mount =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(home.path()).output();
+    if !mount.is_ok_and(|out| out.status.success()) {
+        println!("skipped: mounting a tmpfs is not permitted here");
+        return;
+    }
+    let mounted = Mounted(home.path().to_owned());
+    std::fs::write(home.path().join("filler"), vec![1; 300 << 10]).unwrap();
+    let sessions = open_state(&home.path().join("state")).unwrap();
+    let mut writer = sessions.create(&id()).unwrap();
+    let mut events = vec![event(1, None, opened())];
+    writer.append(&events).unwrap();
+    let error = loop {
+        let text = "x".repeat(30_000);
+        let fact = Fact::Notice(Notice { level: NoticeLevel::Info, text, hint: None });
+        let next = event(events.len() as u64 + 1, None, fact);
+        events.push(Arc::clone(&next));
+        match writer.append(&[next]) {
+            Ok(()) => writer.checkpoint(rebuild_checkpoint(&events).unwrap()),
+            Err(e) => break e,
+        }
+        assert!(events.len() < 100, "the disk never got full");
+    };
+    assert!(error.retryable, "{error:?}");
+    let last = &events[events.len() - 1..];
+    assert!(writer.append(last).is_err(), "still full");
+    let before = sessions.read(&id()).unwrap();
+    assert_eq!((before.events.len(), before.damage), (events.len() - 1, None), "half a line stayed");
+    std::fs::remove_file(home.path().join("filler")).unwrap();
+    writer.append(last).unwrap();
+    writer.close().unwrap();
+    assert_eq!(sessions.open(&id()).unwrap().events, events);
+    drop(mounted);
+}

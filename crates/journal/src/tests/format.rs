@@ -1,0 +1,96 @@
+//! The log's form is a promise: these bytes were written by the first Althing and must be readable by every later one.
+
+use super::{event, id, manager, opened, session, stored};
+use crate::line::{self, BadLine, Place};
+use crate::new_session_id;
+use althing_disk::sim::SimDisk;
+use althing_protocol::{Fact, Journal, Phase, Seq, Timestamp};
+
+const GOLDEN: &str = include_str!("golden.jsonl");
+
+#[test]
+fn a_log_of_the_first_release_reads_as_it_was_written() {
+    let disk = SimDisk::new(0);
+    drop(manager(&disk).create(&id()).unwrap());
+    disk.put(&super::log_path(), GOLDEN.as_bytes()).unwrap();
+    let read = manager(&disk).read(&id()).unwrap();
+    assert_eq!(read.damage, None);
+    let phase = |phase| Fact::PhaseChanged { phase };
+    let expected = [
+        event(1, None, opened()),
+        event(2, Some("r1"), phase(Phase::Voting)),
+        event(3, Some("r1"), phase(Phase::Done)),
+        event(4, None, Fact::SessionClosed {}),
+    ];
+    assert_eq!(read.events, expected);
+    let (_, bytes) = stored(&expected, &[&expected[..1], &expected[1..3], &expected[3..]]);
+    assert_eq!(String::from_utf8(bytes).unwrap(), GOLDEN, "the form of the log changed");
+}
+
+#[test]
+fn a_line_is_the_events_json_with_a_checksum_of_everything_before_it() {
+    let event = event(7, Some("r1"), Fact::SessionClosed {});
+    let mut line = Vec::new();
+    assert!(line::encode(&event, Seq(7), &mut line));
+    let text = String::from_utf8(line).unwrap();
+    let (head, tail) = text.split_at(text.find(",\"crc\":").unwrap());
+    assert_eq!(format!("{head}}}"), event.to_json());
+    assert_eq!(tail, format!(",\"crc\":\"{:08x}\"}}\n", crc32c::crc32c(head.as_bytes())));
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(value.as_object().unwrap().keys().next_back().unwrap(), "crc");
+    assert_eq!(line::decode(text.trim_end().as_bytes()).unwrap(), *event);
+    assert_eq!(line::decode(event.to_json().as_bytes()), Err(BadLine::Torn));
+    assert_eq!(line::decode(text.trim_end().replace("r1", "r2").as_bytes()), Err(BadLine::Checksum));
+}
+
+#[test]
+fn lines_behind_the_first_of_an_append_name_it() {
+    let event = event(12, None, Fact::SessionClosed {});
+    let mut line = Vec::new();
+    assert!(line::encode(&event, Seq(9), &mut line));
+    let text = String::from_utf8(line).unwrap();
+    assert!(text.contains("\"data\":{},\"batch\":9,\"crc\":\""), "{text}");
+    assert_eq!(line::decode(text.trim_end().as_bytes()).unwrap(), *event);
+    assert_eq!(line::place(text.trim_end().as_bytes()), Some(Place { seq: Seq(12), batch: Seq(9) }));
+}
+
+#[test]
+fn ids_are_short_and_sort_by_time() {
+    let at = Timestamp(1_794_736_572_123);
+    let id = new_session_id(at, 0x7f3a);
+    assert_eq!(id.as_str(), "20261115-095612-7f3a");
+    assert!(id < new_session_id(Timestamp(at.0 + 1000), 0));
+    assert_ne!(id, new_session_id(at, 0x7f3a << 17), "every bit counts");
+    assert_eq!(crate::names::made_at(&id), Some(Timestamp(at.0 / 1000 * 1000)));
+}
+
+#[test]
+fn the_reader_gives_any_part_of_the_log_while_the_writer_writes_on() {
+    let events = session(300);
+    let disk = SimDisk::new(0);
+    let mut writer = manager(&disk).create(&id()).unwrap();
+    let reader = writer.reader();
+    assert_eq!(reader.read(Seq(0), Seq(10)).unwrap(), []);
+    let mut written = 0;
+    for batch in super::batches(&events) {
+        writer.append(batch).unwrap();
+        written += batch.len();
+        let from = written.saturating_sub(150);
+        let part = reader.read(Seq(from as u64), Seq(5000)).unwrap();
+        assert_eq!(part, events[from..written], "what is not written yet is left out");
+    }
+    drop(writer);
+    let reopened = manager(&disk).open(&id()).unwrap();
+    for (after, up_to) in
+        [(0, 300), (0, 1), (63, 64), (64, 65), (127, 130), (128, 192), (299, 300), (300, 301), (9, 3)]
+    {
+        let expected = events.get(after..up_to.min(300)).unwrap_or_default();
+        for reader in [&reader, &reopened.writer.reader()] {
+            assert_eq!(
+                reader.read(Seq(after as u64), Seq(up_to as u64)).unwrap(),
+                expected,
+                "{after}..{up_to}"
+            );
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! S6: known secrets never reach a file, in whatever form they turn up, and masking never breaks an event.
+
+use super::{event, id, manager, opened, run_spec, session};
+use crate::Masker;
+use althing_disk::sim::SimDisk;
+use althing_protocol::{
+    AgentId, Ask, AskKind, AskOption, AttemptOutcome, BackendErrorKind, Decision, Event, Fact, Interaction,
+    InteractionKind, Item, Journal, LaunchRun, Member, Modes, Notice, NoticeLevel, Op, Origin, PathGrant,
+    Permission, PlanProgress, PlanRef, PlanRun, PlanStatus, PlanTask, Proposal, Reply, RunSpec, SubagentOf,
+    TaskSpec, ToolCall, Usage,
+};
+use proptest::prelude::{Strategy, prop};
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const CANARIES: [&str; 8] = [
+    "sk-canary-0123456789abcdef",
+    "with \"quotes\" and \\ slashes",
+    "line\nbreak\tand tab",
+    "ünïcode-🦀-schlüssel",
+    "path/like+base64==",
+    "\\nstarts-with-an-escape",
+    "ends-with-a-backslash\\",
+    "control\u{1}\u{7f}chars",
+];
+
+fn masker() -> Masker {
+    Masker::new(CANARIES)
+}
+
+fn in_json(text: &str) -> String {
+    serde_json::to_string(text).unwrap()
+}
+
+/// Every form in which a canary could stand in a file.
+fn leaks(text: &str) -> Vec<String> {
+    let forms = |canary: &str| {
+        let once = in_json(canary).trim_matches('"').to_owned();
+        [canary.to_owned(), in_json(&once).trim_matches('"').to_owned(), once]
+    };
+    CANARIES.iter().flat_map(|c| forms(c)).filter(|form| text.contains(form)).collect()
+}
+
+#[test]
+fn a_text_loses_its_secrets_and_nothing_else() {
+    for canary in CANARIES {
+        let text = format!("before {canary} after {canary}");
+        assert_eq!(masker().mask_text(&text), "before [secret] after [secret]", "{canary:?}");
+        let nested = format!("{{\"key\": {}}}", in_json(canary));
+        assert_eq!(masker().mask_text(&nested), "{\"key\": \"[secret]\"}", "{canary:?}");
+    }
+    let other = masker();
+    let clean = other.mask_text("nothing to hide");
+    assert!(matches!(clean, Cow::Borrowed("nothing to hide")));
+}
+
+#[test]
+fn escapes_that_other_writers_choose_are_known_too() {
+    let masker = Masker::new(["path/like+base64==", "ünïcode-🦀"]);
+    assert_eq!(masker.mask_text(r#"{"k":"path\/like+base64=="}"#), r#"{"k":"[secret]"}"#);
+    assert_eq!(masker.mask_text(r#"{"k":"\u00fcn\u00efcode-\ud83e\udd80"}"#), r#"{"k":"[secret]"}"#);
+}
+
+#[test]
+fn values_that_overlap_leave_no_end_of_either() {
+    let masker = Masker::new(["abcdef", "abcdefghi", "defghijkl", "uvwxyz"]);
+    assert_eq!(masker.mask_text("-abcdefghijkl-abcdefghi-abcdef-"), "-[secret]-[secret]-[secret]-");
+    assert_eq!(masker.mask_text("uvwxyzuvwxyz"), "[secret][secret]");
+}
+
+#[test]
+fn short_values_and_the_space_around_values_are_left_out() {
+    let masker = Masker::new(["12345", "", "   ", " sk-secret\n"]);
+    assert_eq!(masker.mask_text("12345 sk-secret 12345"), "12345 [secret] 12345");
+    assert_eq!(Masker::new(["x"; 3]).mask_text("xxx"), "xxx");
+    assert_eq!(format!("{masker:?}"), "Masker(…)");
+}
+
+/// Events that carry a text wherever an event can carry one.
+fn carriers(text: &str) -> Vec<Arc<Event>> {
+    let arguments = format!("{{\"content\":{}}}", in_json(text));
+    let call = ToolCall { id: "c1".into(), name: "new_answer".into(), arguments };
+    let reply =
+        Reply { text: text.into(), reasoning: text.into(), tool_calls: vec![call], ..Reply::default() };
+    let member = Member {
+        id: "alice".into(),
+        backend: "openai".into(),
+        model: "m".into(),
+        offline: false,
+        system_message: Some(text.into()),
+        voting_sensitivity: None,
+        hands: false,
+    };
+    let TaskSpec::Run(spec) = run_spec(text) else { unreachable!() };
+    let spec =
+        TaskSpec::Run(Box::new(RunSpec { members: vec![member], context: Some(text.into()), ..*spec }));
+    let mut head = opened();
+    if let Fact::SessionOpened(head) = &mut head {
+        text.clone_into(&mut head.goal);
+        text.clone_into(&mut head.config_text);
+    }
+    let facts = [
+        head,
+        Fact::TaskCreated { id: "r1".into(), parent: None, spec },
+        Fact::ItemAdded { attempt: 1, item: Item::Reply(reply) },
+        Fact::Notice(Notice { level: NoticeLevel::Error, text: text.into(), hint: Some(text.into()) }),
+    ];
+    (1..).zip(facts).map(|(n, fact)| event(n, Some("r1"), fact)).collect()
+}
+
+#[test]
+fn no_canary_reaches_the_log_however_it_comes() {
+    let masker = masker();
+    for canary in CANARIES {
+        let disk = SimDisk::new(0);
+        let mut writer = manager(&disk).create(&id()).unwrap();
+        let masked: Vec<_> = carriers(&format!("x{canary}y"))
+            .into_iter()
+            .map(|event| Arc::new(masker.mask_event((*event).clone())))
+            .collect();
+        writer.append(&masked).unwrap();
+        let log = String::from_utf8(disk.peek(&super::log_path()).unwrap()).unwrap();
+        assert_eq!(leaks(&log), Vec::<String>::new(), "{canary:?}");
+        assert_eq!(masked, carriers("x[secret]y"), "{canary:?}");
+    }
+}
+
+#[test]
+fn an_event_without_secrets_comes_back_as_it_was() {
+    let masker = masker();
+    for event in session(40) {
+        assert_eq!(masker.mask_event((*event).clone()), *event);
+    }
+}
+
+#[test]
+fn a_secret_that_is_also_one_of_our_own_words_breaks_no_event() {
+    let words =
+        ["openai", "session_opened", "running", "r1.a1.a2", "2026-1", "item_added", "agent1", "new_answer"];
+    let masker = Masker::new(words);
+    for event in session(40).into_iter().chain(carriers("my key is openai")) {
+        let after = masker.mask_event((*event).clone());
+        assert_eq!((after.seq, &after.task, after.at), (event.seq, &event.task, event.at));
+        let type_of = |e: &Event| e.to_json().split("\"type\":").nth(1).unwrap()[..12].to_owned();
+        assert_eq!(type_of(&after), type_of(&event));
+    }
+    let after = masker.mask_event((*carriers("my key is openai")[3]).clone());
+    assert_eq!(after, *carriers("my key is [secret]")[3]);
+}
+
+/// Facts in which models, programs and people name things themselves.
+fn named_by_others(text: &str) -> Vec<Arc<Event>> {
+    let call = |id: &str| ToolCall { id: id.into(), name: text.into(), arguments: "{}".into() };
+    let reply =
+        Reply { tool_calls: vec![call(text), call("c2")], native: Some(text.into()), ..Reply::default() };
+    let launch = LaunchRun {
+        task: text.into(),
+        agents: Some(vec![AgentId::new(text)]),
+        context_paths: vec![PathGrant { path: text.into(), permission: Permission::Write }],
+        agent_system_prompts: BTreeMap::from([(AgentId::new(text), text.to_owned())]),
+        coordination_overrides: serde_json::Map::from_iter([(
+            text.to_owned(),
+            json!({"id": text, "kind": text}),
+        )]),
+        ..LaunchRun::default()
+    };
+    let proposal = Proposal {
+        launch,
+        members: Vec::new(),
+        modes: Modes::default(),
+        chosen: vec![text.into()],
+        may_read: vec![text.into()],
+        may_write: vec![text.into()],
+        digest: "0".repeat(64),
+    };
+    let option = AskOption { id: text.into(), label: text.into() };
+    let ask =
+        Ask { about: AskKind::Question, text: text.into(), options: vec![option], native: Some(text.into()) };
+    let asked = |kind| Fact::InteractionOpened(Interaction { id: "i1".into(), kind, countdown: None });
+    let TaskSpec::Run(spec) = run_spec(text) else { unreachable!() };
+    let task = PlanTask {
+        id: text.into(),
+        description: text.into(),
+        depends_on: vec![text.into()],
+        verification: Some(text.into()),
+    };
+    let plan = PlanRef { id: "p1".into(), path: text.into() };
+    let plan = PlanRun { plan, tasks: vec![task], progress: Vec::new(), additions: Some(text.into()) };
+    let of = SubagentOf {
+        work: "r1.a1".into(),
+        attempt: 1,
+        step: 0,
+        call: text.into(),
+        nth: 1,
+        background: false,
+        workspace: Some(text.into()),
+    };
+    let spec = RunSpec { plan: Some(plan), subagent_of: Some(of), ..*spec };
+    let progress = PlanProgress { task: text.into(), status: PlanStatus::Completed, note: Some(text.into()) };
+    let items = [
+        Item::Reply(reply),
+        Item::ToolResult { call: text.into(), content: text.into(), is_error: false },
+        Item::Reminder { call: Some(text.into()), text: text.into() },
+        Item::Conversation { id: text.into() },
+        Item::PlanProgress(progress),
+        Item::PromptSent { text: text.into(), error: Some(text.into()) },
+        Item::Did { tool: text.into(), detail: text.into(), result: Some(text.into()), is_error: true },
+        Item::WorkspaceKept { error: Some(text.into()) },
+    ];
+    let decision = Decision::Choose { option: text.into() };
+    let outcome = AttemptOutcome::Failed {
+        error: text.into(),
+        hint: Some(text.into()),
+        kind: Some(BackendErrorKind::Auth),
+    };
+    let mut facts = vec![
+        asked(InteractionKind::RunApproval { proposal: Box::new(proposal) }),
+        asked(InteractionKind::Program(ask)),
+        Fact::InteractionClosed { id: "i1".into(), decision },
+        Fact::TaskCreated { id: "r2".into(), parent: Some("r1".into()), spec: TaskSpec::Run(Box::new(spec)) },
+        Fact::AttemptEnded { attempt: 1, outcome, usage: Usage::default() },
+        Fact::OpAccepted { op: Op::Cancel { task: "w1.build".into() }, by: Origin::User },
+    ];
+    facts.extend(items.map(|item| Fact::ItemAdded { attempt: 1, item }));
+    (1..).zip(facts).map(|(n, fact)| event(n, Some("r1"), fact)).collect()
+}
+
+/// Every place of a text in a JSON value, as a pointer.
+fn texts(value: &Value, at: &str, found: &mut Vec<String>) {
+    match value {
+        Value::String(_) => found.push(at.to_owned()),
+        Value::Array(values) => {
+            values.iter().enumerate().for_each(|(n, value)| texts(value, &format!("{at}/{n}"), found));
+        }
+        Value::Object(fields) => {
+            fields.iter().for_each(|(name, value)| texts(value, &format!("{at}/{name}"), found));
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Where Althing's own ids stand: of tasks, agents, sessions, interactions and plans, and the config's words for a backend.
+fn is_our_id(place: &str) -> bool {
+    let place = place.replace(|c: char| c.is_ascii_digit(), "");
+    let ends = |ends: &[&str]| ends.iter().any(|end| place.ends_with(end));
+    let places =
+        ["/task", "/data/id", "/data/op/task", "/data/parent", "/data/session", "/data/config_digest"];
+    places.contains(&place.as_str())
+        || ends(&["/members//id", "/members//backend", "/members//model", "/plan/id", "/subagent_of/work"])
+        || ends(&["/spec/agent", "/item/agent", "/proposal/digest"])
+}
+
+#[test]
+fn every_text_of_every_fact_is_masked_but_for_our_own_ids() {
+    let (canary, masker) = (CANARIES[0], masker());
+    let events = session(40).into_iter().chain(carriers("plain")).chain(named_by_others("plain"));
+    let mut tried = 0;
+    for event in events {
+        let json: Value = serde_json::from_str(&event.to_json()).unwrap();
+        let mut places = Vec::new();
+        texts(&json, "", &mut places);
+        for place in places {
+            let mut json = json.clone();
+            *json.pointer_mut(&place).unwrap() = format!("x{canary}").into();
+            // Where not every text fits, there is nothing that others could put.
+            let Ok(event) = Event::from_json(&json.to_string()) else { continue };
+            tried += 1;
+            let masked = masker.mask_event(event.clone()).to_json();
+            assert_eq!(leaks(&masked).is_empty(), !is_our_id(&place), "{place} in {json}");
+        }
+    }
+    assert!(tried > 150, "{tried}");
+    for event in named_by_others(canary) {
+        let masked = masker.mask_event((*event).clone()).to_json();
+        assert_eq!(leaks(&masked), Vec::<String>::new(), "{masked}");
+    }
+}
+
+#[test]
+fn calls_whose_ids_are_nothing_but_secrets_stay_apart_and_have_ids_that_providers_take() {
+    let call = |id: &str| ToolCall { id: id.into(), name: CANARIES[0].into(), arguments: "{}".into() };
+    let ids = [CANARIES[0], CANARIES[3], "c1", CANARIES[4], "secret", "call-sk-canary-0123456789abcdef-1"];
+    let reply = Reply { tool_calls: ids.map(call).to_vec(), ..Reply::default() };
+    let item = Fact::ItemAdded { attempt: 1, item: Item::Reply(reply) };
+    let masked = masker().mask_event((*event(1, Some("r1.a1"), item)).clone());
+    let Fact::ItemAdded { item: Item::Reply(reply), .. } = masked.fact else { unreachable!() };
+    let (ids, names): (Vec<_>, Vec<_>) =
+        reply.tool_calls.into_iter().map(|call| (call.id, call.name)).unzip();
+    assert_eq!(ids, ["secret", "secret-2", "c1", "secret-3", "secret-4", "call-secret-1"]);
+    assert!(names.iter().all(|name| name == "secret"), "{names:?}");
+}
+
+#[test]
+fn a_secret_that_is_one_of_the_logs_own_words_costs_no_other_secret_its_mask() {
+    let masker = Masker::new(["permission", "write_only", "sk-canary-0123456789abcdef"]);
+    for event in named_by_others("sk-canary-0123456789abcdef") {
+        let masked = masker.mask_event((*event).clone()).to_json();
+        assert_eq!(leaks(&masked), Vec::<String>::new(), "{masked}");
+    }
+    // Masked, this word would leave an approval that cannot be read back.
+    let json = named_by_others("plain")[0].to_json().replace("\"write\"", "\"read\"");
+    let masker = Masker::new(["chosen", "read_x", "run_approval", "sk-canary-0123456789abcdef"]);
+    let json = json.replace("\"task\":\"plain\"", "\"task\":\"sk-canary-0123456789abcdef\"");
+    let masked = masker.mask_event(Event::from_json(&json).unwrap()).to_json();
+    assert!(masked.contains("run_approval") && leaks(&masked).is_empty(), "{masked}");
+}
+
+#[test]
+fn encoded_secrets_are_known_wherever_they_stand_in_what_was_encoded() {
+    let secret = "sk-canary/01?environment";
+    let masker = Masker::new([secret]);
+    for (text, masked) in [
+        // The secret alone, and after one, two and three other bytes.
+        ("c2stY2FuYXJ5LzAxP2Vudmlyb25tZW50.", "[secret]."),
+        ("eHNrLWNhbmFyeS8wMT9lbnZpcm9ubWVudA==", "eH[secret]A=="),
+        ("eHlzay1jYW5hcnkvMDE/ZW52aXJvbm1lbnQh", "eHl[secret]Qh"),
+        ("eHlzay1jYW5hcnkvMDE_ZW52aXJvbm1lbnQh", "eHl[secret]Qh"),
+        (r"eHlzay1jYW5hcnkvMDE\/ZW52aXJvbm1lbnQh", "eHl[secret]Qh"),
+        ("<736b2d63616e6172792f30313f656e7669726f6e6d656e74>", "<[secret]>"),
+        ("<736B2D63616E6172792F30313F656E7669726F6E6D656E74>", "<[secret]>"),
+        ("?key=sk-canary%2F01%3Fenvironment&x=1", "?key=[secret]&x=1"),
+        ("?key=sk-canary%2f01%3fenvironment&x=1", "?key=[secret]&x=1"),
+    ] {
+        assert_eq!(masker.mask_text(text), masked, "{text}");
+    }
+    assert_eq!(Masker::new(["a b+c/d e"]).mask_text("q=a+b%2Bc%2Fd+e"), "q=[secret]");
+    assert_eq!(
+        Masker::new(["abcdef"]).mask_text("YWJjZGVm 616263646566"),
+        "YWJjZGVm 616263646566",
+        "too short"
+    );
+}
+
+proptest::proptest! {
+    #[test]
+    fn masking_any_value_in_any_text_leaves_no_trace_of_it(
+        value in "[a-zA-Z \\\\\"\n\tä🦀/]{6,20}".prop_filter("long enough", |v| v.trim().len() >= 6),
+        around in prop::collection::vec("[0-9]{0,12}", 2),
+    ) {
+        let value = value.trim();
+        let masker = Masker::new([value]);
+        let text = format!("{}{value}{}", around[0], around[1]);
+        let masked = format!("{}[secret]{}", around[0], around[1]);
+        proptest::prop_assert_eq!(masker.mask_text(&text), masked.as_str());
+        for (event, expected) in carriers(&text).into_iter().zip(carriers(&masked)) {
+            proptest::prop_assert_eq!(masker.mask_event((*event).clone()), (*expected).clone());
+        }
+    }
+}
+
+#[test]
+fn a_stream_can_tell_what_may_be_the_beginning_of_a_secret() {
+    let masker = Masker::new(["sk-canary-0123", "other-secret"]);
+    assert_eq!(masker.unfinished("the key is sk-can"), "sk-can".len());
+    assert_eq!(masker.unfinished("the key is sk-canary-0123"), 0, "whole ones are masked, not held back");
+    assert_eq!(
+        masker.unfinished("anothe"),
+        "othe".len(),
+        "it may be the beginning of a word that ends in a secret"
+    );
+    assert_eq!(masker.unfinished("an othes"), "s".len());
+    assert_eq!(masker.unfinished("s and o"), 1);
+    assert_eq!(Masker::default().unfinished("sk-can"), 0);
+}

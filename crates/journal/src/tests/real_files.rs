@@ -1,0 +1,146 @@
+//! The real disk: modes, links, names, locks, and errors that a person can act on.
+
+use super::{batches, id, session, write};
+use crate::{CheckpointFold, SessionError, open_existing_state, open_state, rebuild_checkpoint};
+use althing_disk::DiskError;
+use althing_protocol::{Journal, SessionId};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+fn modes_below(dir: &Path, out: &mut Vec<(String, u32)>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let entry = entry.unwrap();
+        let meta = entry.metadata().unwrap();
+        out.push((entry.path().display().to_string(), meta.permissions().mode() & 0o777));
+        if meta.is_dir() {
+            modes_below(&entry.path(), out);
+        }
+    }
+}
+
+#[test]
+fn everything_is_for_its_owner_only_and_git_ignores_it() {
+    let home = tempfile::tempdir().unwrap();
+    let state = home.path().join("deep/er/.althing");
+    let sessions = open_state(&state).unwrap();
+    let events = session(30);
+    let mut writer = sessions.create(&id()).unwrap();
+    let mut fold = CheckpointFold::default();
+    for batch in batches(&events) {
+        write(&mut writer, &mut fold, batch);
+    }
+    writer.keep(&"r1".into(), "answers/agent1.1.md", "# An answer").unwrap();
+    writer.keep(&"r1".into(), "final.md", "old").unwrap();
+    writer.keep(&"r1".into(), "final.md", "the end").unwrap();
+    assert_eq!(fs::read_to_string(writer.task_dir(&"r1".into()).join("final.md")).unwrap(), "the end");
+    let dir = writer.dir().to_owned();
+    writer.close().unwrap();
+    // A torn end, so that there is a file set aside as well.
+    let log = dir.join("events.jsonl");
+    let bytes = fs::read(&log).unwrap();
+    fs::write(&log, &bytes[..bytes.len() - 5]).unwrap();
+    drop(sessions.open(&id()).unwrap());
+
+    assert_eq!(fs::read_to_string(state.join(".gitignore")).unwrap(), "*\n");
+    let mut modes = Vec::new();
+    modes_below(&home.path().join("deep"), &mut modes);
+    assert!(modes.iter().any(|(path, _)| path.ends_with("events.jsonl.damaged-1")), "{modes:?}");
+    assert!(modes.len() >= 12, "{modes:?}");
+    for (path, mode) in modes {
+        let expected = if Path::new(&path).is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(mode, expected, "{path}");
+    }
+}
+
+#[test]
+fn a_session_is_stored_and_read_back_with_its_checkpoint_written_behind_the_scenes() {
+    let home = tempfile::tempdir().unwrap();
+    let sessions = open_state(home.path()).unwrap();
+    let events = session(500);
+    let mut writer = sessions.create(&id()).unwrap();
+    let mut fold = CheckpointFold::default();
+    for batch in batches(&events) {
+        write(&mut writer, &mut fold, batch);
+    }
+    drop(writer);
+    assert_eq!(sessions.checkpoint(&id()), rebuild_checkpoint(&events));
+    assert_eq!(sessions.open(&id()).unwrap().events, events);
+    assert!(matches!(sessions.create(&id()), Err(SessionError::Exists { .. })));
+    sessions.remove(&id()).unwrap();
+    assert_eq!(sessions.list().unwrap(), []);
+    assert_eq!(fs::read_dir(home.path().join("sessions")).unwrap().count(), 0);
+}
+
+#[test]
+fn names_that_lead_elsewhere_are_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let sessions = open_state(home.path()).unwrap();
+    for bad in ["", ".", "..", "../x", "a/b", "/etc", "a\0b", ".hidden", "a b", "a\nb"] {
+        assert!(matches!(sessions.open(&bad.into()), Err(SessionError::InvalidId { .. })), "{bad:?}");
+        assert!(sessions.create(&bad.into()).is_err(), "{bad:?}");
+        assert!(sessions.remove(&bad.into()).is_err(), "{bad:?}");
+    }
+    let mut writer = sessions.create(&id()).unwrap();
+    for bad in ["", "..", "../x", "/etc/passwd", "a/../b", "a/b/c", "a/", "/a", "a\0b", "a//b", ".x", "a/.x"]
+    {
+        let error = writer.keep(&"r1".into(), bad, "text").unwrap_err();
+        assert!(!error.retryable, "{bad:?}");
+    }
+    assert!(writer.keep(&"../r1".into(), "x", "text").is_err());
+}
+
+#[test]
+fn links_in_a_session_are_not_followed_when_writing_or_deleting() {
+    let home = tempfile::tempdir().unwrap();
+    let precious = home.path().join("precious");
+    fs::create_dir(&precious).unwrap();
+    fs::write(precious.join("file"), "keep me").unwrap();
+    let sessions = open_state(&home.path().join("state")).unwrap();
+    let dir = sessions.session_dir(&id());
+    fs::create_dir(&dir).unwrap();
+    symlink(precious.join("file"), dir.join("events.jsonl")).unwrap();
+    symlink(&precious, dir.join("tasks")).unwrap();
+    assert!(sessions.create(&id()).is_err());
+    sessions.remove(&id()).unwrap();
+    assert_eq!(fs::read_to_string(precious.join("file")).unwrap(), "keep me");
+}
+
+#[test]
+fn a_state_directory_that_cannot_be_used_says_why_and_what_to_do() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("file");
+    fs::write(&file, "").unwrap();
+    for path in [file.clone(), file.join("below")] {
+        let error = open_state(&path).err().unwrap();
+        assert!(
+            matches!(&error, SessionError::Disk(DiskError::NotADirectory { path }) if *path == file),
+            "{error}"
+        );
+        assert!(error.hint().unwrap().contains("--state-dir"));
+    }
+    let error = open_state(Path::new("/proc/althing")).err().unwrap();
+    assert!(error.to_string().contains("/proc/althing"), "{error}");
+    assert!(open_existing_state(&home.path().join("nowhere")).unwrap().is_none());
+    assert!(open_existing_state(home.path()).unwrap().unwrap().list().unwrap().is_empty());
+    assert!(open_existing_state(&file).is_err());
+}
+
+#[test]
+fn the_holder_of_a_lock_is_named_to_the_next_who_wants_it() {
+    let home = tempfile::tempdir().unwrap();
+    let sessions = open_state(home.path()).unwrap();
+    let mut writer = sessions.create(&id()).unwrap();
+    writer.append(&session(1)).unwrap();
+    let error = sessions.open(&id()).err().unwrap();
+    let pid = std::process::id();
+    assert!(matches!(error, SessionError::Locked { pid: Some(p), .. } if p == pid), "{error}");
+    assert!(error.retryable() && error.hint().unwrap().contains(&pid.to_string()));
+    assert_eq!(sessions.read(&id()).unwrap().events.len(), 1, "following needs no lock");
+    assert!(sessions.list().unwrap()[0].locked_by_live_process);
+    drop(writer);
+    assert!(!sessions.list().unwrap()[0].locked_by_live_process);
+    assert!(sessions.open(&id()).is_ok());
+    let missing = SessionId::from("20200101-000000-0000");
+    assert!(matches!(sessions.open(&missing), Err(SessionError::NotFound { .. })));
+}

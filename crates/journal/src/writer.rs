@@ -1,0 +1,84 @@
+//! The one who writes a session: its log, its checkpoint, its tasks' files, under its lock.
+//!
+//! Must never let go of the lock before everything it took on is written.
+
+use crate::error::SessionError;
+use crate::log::Log;
+use crate::names::task_file;
+use crate::reader::LogIndex;
+use crate::saver::Saver;
+use althing_disk::files::{Durability, create_dirs, replace};
+use althing_disk::names::task_dir;
+use althing_disk::{Disk, DiskLock};
+use althing_protocol::{Checkpoint, Event, Journal, JournalError, JournalReader, TaskId};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The writer of one session. There is one at a time, in one process.
+pub struct SessionWriter {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    log: Log,
+    index: Arc<LogIndex>,
+    // The order matters: fields are dropped from the top, so the last checkpoint is written under the lock.
+    saver: Saver,
+    _lock: Box<dyn DiskLock>,
+}
+
+impl SessionWriter {
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        dir: PathBuf,
+        log: Log,
+        index: Arc<LogIndex>,
+        lock: Box<dyn DiskLock>,
+    ) -> Self {
+        let saver = Saver::new(Arc::clone(&disk), dir.clone());
+        Self { disk, dir, log, index, saver, _lock: lock }
+    }
+
+    /// Reads the log while this writer writes on; usable from any thread, and after the writer is gone.
+    pub fn reader(&self) -> Arc<dyn JournalReader> {
+        Arc::clone(&self.index) as Arc<dyn JournalReader>
+    }
+
+    /// The session's directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where the files of a task are kept.
+    pub fn task_dir(&self, task: &TaskId) -> PathBuf {
+        task_dir(&self.dir, task)
+    }
+
+    /// Writes the last checkpoint and lets go of the lock. Dropping does the same and keeps quiet about errors; the
+    /// log is complete either way.
+    pub fn close(mut self) -> Result<(), SessionError> {
+        self.saver.close()
+    }
+
+    /// Takes note of the session's state: written soon, the newest wins. A checkpoint of events that are not durable is
+    /// not taken: it would be ahead of the log.
+    pub fn checkpoint(&mut self, checkpoint: Checkpoint) {
+        if checkpoint.seq <= self.log.last() {
+            self.saver.save(checkpoint);
+        }
+    }
+
+    fn keep_file(&self, task: &TaskId, name: &str, text: &str) -> Result<(), SessionError> {
+        let (dir, file) = task_file(&self.dir, task, name)?;
+        create_dirs(&*self.disk, &dir, Durability::Whenever)?;
+        Ok(replace(&*self.disk, &dir, &file, text.as_bytes(), Durability::Whenever)?)
+    }
+}
+
+impl Journal for SessionWriter {
+    fn append(&mut self, events: &[Arc<Event>]) -> Result<(), JournalError> {
+        self.log.append(events).map_err(JournalError::from)
+    }
+
+    fn keep(&mut self, task: &TaskId, name: &str, text: &str) -> Result<(), JournalError> {
+        self.keep_file(task, name, text).map_err(JournalError::from)
+    }
+}

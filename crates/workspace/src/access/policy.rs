@@ -1,0 +1,208 @@
+//! What one agent may touch: the roots it was given, and what is closed inside them.
+//!
+//! Deny comes first, then what would have to be asked (nobody is asked yet, so it is denied with its reason), then allow;
+//! a check that fails means no. The README has the order. This file must never grant by name what it has not opened.
+
+use super::refusal::{ReadOnlyWhy, Refusal};
+use crate::confine::ConfinedDir;
+use althing_disk::DiskError;
+use althing_protocol::{ContextAccess, ContextPath};
+use std::ffi::{OsStr, OsString};
+use std::path::{Component, Path, PathBuf};
+
+/// Names that nobody writes in a context path, whatever is configured: MassGen's list, and our own state. Compared
+/// without regard to case, as some file systems do.
+pub const EXCLUDED_NAMES: &[&str] = &[
+    ".althing",
+    ".massgen",
+    ".gemini",
+    ".env",
+    ".git",
+    "node_modules",
+    "__pycache__",
+    ".venv",
+    "venv",
+    ".pytest_cache",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".DS_Store",
+    "massgen_logs",
+];
+
+/// What an agent is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FilePolicy {
+    /// Its own directory, readable and writable; relative paths start here, where `start` names no other place.
+    pub workspace: PathBuf,
+    /// Where relative paths start instead: one of the other roots.
+    pub start: Option<PathBuf>,
+    /// Directories that it may read: others' kept work, temporary things.
+    pub views: Vec<PathBuf>,
+    /// The run's context paths: readable; writable if configured so and the access of the call says so.
+    pub context: Vec<ContextPath>,
+    /// Althing's state: closed, but for the workspace and the views.
+    pub state_dir: Option<PathBuf>,
+}
+
+/// What kind of root a path belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ground {
+    Workspace,
+    View,
+    /// The number of the context path.
+    Context(usize),
+}
+
+/// A root, opened.
+#[derive(Debug)]
+pub(crate) struct Root {
+    pub ground: Ground,
+    /// As the agent is told.
+    pub shown: PathBuf,
+    /// Where it is, links resolved.
+    pub real: PathBuf,
+    pub dir: ConfinedDir,
+    /// For a context path that is one file: its name. `dir` is the directory above, of which nothing else is given.
+    pub only: Option<OsString>,
+}
+
+/// The policy with its roots opened.
+#[derive(Debug)]
+pub(crate) struct Grants {
+    pub roots: Vec<Root>,
+    /// Where relative paths start.
+    pub start: PathBuf,
+    pub context: Vec<ContextPath>,
+    protected: Vec<PathBuf>,
+    state: Vec<PathBuf>,
+    /// Context paths that are not there.
+    pub missing: Vec<String>,
+}
+
+/// A path without `.` and `..`, by its text alone.
+pub(crate) fn lexical(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                out.pop();
+            }
+            Component::CurDir => {}
+            part @ (Component::Normal(_) | Component::RootDir | Component::Prefix(_)) => out.push(part),
+        }
+    }
+    out
+}
+
+/// Both names of a place: as configured, and with links resolved where it exists.
+fn both(path: &Path) -> Vec<PathBuf> {
+    let mut names = vec![lexical(path)];
+    if let Ok(real) = std::fs::canonicalize(path)
+        && !names.contains(&real)
+    {
+        names.push(real);
+    }
+    names
+}
+
+impl Grants {
+    /// Opens everything that the policy names. A context path that is not there is left out and told; a workspace or a
+    /// view that cannot be opened is an error.
+    pub(crate) fn open(policy: &FilePolicy) -> Result<Self, DiskError> {
+        let mut roots = vec![directory(Ground::Workspace, &policy.workspace)?];
+        for view in &policy.views {
+            roots.push(directory(Ground::View, view)?);
+        }
+        let (mut protected, mut missing) = (Vec::new(), Vec::new());
+        for (n, context) in policy.context.iter().enumerate() {
+            let path = Path::new(&context.path);
+            match context_root(n, path) {
+                Ok(root) => roots.push(root),
+                Err(_) => missing.push(context.path.clone()),
+            }
+            // Relative ones are meant below the context path; below its directory if it is a file.
+            let base = if path.is_file() { path.parent().unwrap_or(path) } else { path };
+            for part in &context.protected {
+                protected.extend(both(&base.join(part)));
+            }
+        }
+        let state = policy.state_dir.as_deref().map(both).unwrap_or_default();
+        let start = lexical(policy.start.as_deref().unwrap_or(&policy.workspace));
+        Ok(Self { roots, start, context: policy.context.clone(), protected, state, missing })
+    }
+
+    /// The roots as the agent is told of them.
+    pub(crate) fn allowed(&self) -> String {
+        let name = |root: &Root| match root.ground {
+            Ground::Workspace => format!("{} (your workspace, read and write)", root.shown.display()),
+            Ground::View => format!("{} (read)", root.shown.display()),
+            Ground::Context(_) => format!("{} (context path)", root.shown.display()),
+        };
+        self.roots.iter().map(name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The root that decides about a real path: a single file before directories, a deeper directory before a higher one.
+    pub(crate) fn decider(&self, real: &Path) -> Option<&Root> {
+        let holds =
+            |root: &&Root| if root.only.is_some() { root.real == real } else { real.starts_with(&root.real) };
+        let rank = |root: &&Root| (root.only.is_some(), root.real.components().count());
+        self.roots.iter().filter(holds).max_by_key(rank)
+    }
+
+    /// Whether a real path is closed to the agent because it is Althing's own.
+    pub(crate) fn is_state(&self, real: &Path) -> bool {
+        let own = self.decider(real).is_some_and(|root| !matches!(root.ground, Ground::Context(_)));
+        !own && self.state.iter().any(|state| real.starts_with(state))
+    }
+
+    /// Whether a place may be written to; `real` is where it is, `shown` what the agent calls it.
+    pub(crate) fn may_write(
+        &self,
+        root: &Root,
+        real: &Path,
+        shown: &str,
+        access: ContextAccess,
+    ) -> Result<(), Refusal> {
+        let read_only = |why| Err(Refusal::ReadOnly { path: shown.to_owned(), why });
+        let context = match root.ground {
+            Ground::Workspace => return Ok(()),
+            Ground::View => return read_only(ReadOnlyWhy::View),
+            Ground::Context(n) => self.context.get(n),
+        };
+        let below = real.strip_prefix(&root.real).unwrap_or(real);
+        let names = root.real.file_name().into_iter().chain(below.components().map(Component::as_os_str));
+        if let Some(name) = names.into_iter().find_map(excluded) {
+            return read_only(ReadOnlyWhy::Excluded(name.to_owned()));
+        }
+        if self.protected.iter().any(|protected| real.starts_with(protected)) {
+            return read_only(ReadOnlyWhy::Protected);
+        }
+        match (context, access) {
+            (Some(context), ContextAccess::Writable) if context.writable => Ok(()),
+            (Some(context), ContextAccess::ReadOnly) if context.writable => read_only(ReadOnlyWhy::NotNow),
+            (Some(_) | None, _) => read_only(ReadOnlyWhy::Context),
+        }
+    }
+}
+
+/// The excluded name that this one is, if any.
+pub(crate) fn excluded(name: &OsStr) -> Option<&'static str> {
+    EXCLUDED_NAMES.iter().copied().find(|excluded| name.eq_ignore_ascii_case(excluded))
+}
+
+fn directory(ground: Ground, path: &Path) -> Result<Root, DiskError> {
+    let dir = ConfinedDir::open(path).map_err(DiskError::io("open the directory", path))?;
+    let real = std::fs::canonicalize(path).map_err(DiskError::io("look at", path))?;
+    Ok(Root { ground, shown: lexical(path), real, dir, only: None })
+}
+
+fn context_root(n: usize, path: &Path) -> Result<Root, DiskError> {
+    let ground = Ground::Context(n);
+    let real = std::fs::canonicalize(path).map_err(DiskError::io("look at", path))?;
+    if real.is_dir() {
+        return directory(ground, path);
+    }
+    let (above, name) = (real.parent().unwrap_or(&real), real.file_name().unwrap_or_default().to_owned());
+    let dir = ConfinedDir::open(above).map_err(DiskError::io("open the directory", above))?;
+    Ok(Root { ground, shown: lexical(path), real, dir, only: Some(name) })
+}

@@ -1,0 +1,65 @@
+//! What is said of the files that a run wrote to context paths, below its final answer.
+
+use althing_disk::files::{Durability, replace};
+use althing_disk::{Disk, DiskError, RealDisk};
+use althing_protocol::{FileChange, FileWrite};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// The file with the whole list, in the run's directory.
+pub const WRITES_FILE: &str = "context_path_writes.txt";
+/// Up to so many files are named one by one.
+const FEW: usize = 5;
+
+fn split(writes: &[FileWrite]) -> (Vec<&str>, Vec<&str>) {
+    let paths = |deleted: bool| {
+        let of = move |write: &&FileWrite| (write.change == FileChange::Deleted) == deleted;
+        writes.iter().filter(of).map(|write| write.path.as_str()).collect()
+    };
+    (paths(false), paths(true))
+}
+
+fn lines(head: &str, paths: &[&str]) -> String {
+    paths.iter().fold(head.to_owned(), |text, path| format!("{text}\n  {path}"))
+}
+
+/// The footer; None if nothing was written or deleted. Deleted files are named apart and do not count as written.
+pub fn footer(writes: &[FileWrite], log_dir: &Path) -> Option<String> {
+    let (written, deleted) = split(writes);
+    let list = log_dir.join(WRITES_FILE);
+    let mut parts = Vec::new();
+    if written.len() > FEW {
+        let count = written.len();
+        parts.push(format!("{count} files written to context paths\n  Details: {}", list.display()));
+    } else if !written.is_empty() {
+        parts.push(lines("Files written to context paths:", &written));
+    }
+    if deleted.len() > FEW {
+        let count = deleted.len();
+        parts.push(format!("{count} files deleted from context paths\n  Details: {}", list.display()));
+    } else if !deleted.is_empty() {
+        parts.push(lines("Files deleted from context paths:", &deleted));
+    }
+    (!parts.is_empty()).then(|| parts.join("\n"))
+}
+
+/// Keeps the whole list where [`footer`] points at it; None if it points nowhere.
+pub fn keep_list(writes: &[FileWrite], log_dir: &Path) -> Result<Option<PathBuf>, DiskError> {
+    let (written, deleted) = split(writes);
+    if written.len() <= FEW && deleted.len() <= FEW {
+        return Ok(None);
+    }
+    let mut text = format!("{} files written to context paths\n", written.len());
+    for write in writes.iter().filter(|write| write.change != FileChange::Deleted) {
+        let sign = if write.change == FileChange::New { '+' } else { '~' };
+        let _ = writeln!(text, "{sign} {}", write.path);
+    }
+    if !deleted.is_empty() {
+        let _ = writeln!(text, "\n{} files deleted from context paths", deleted.len());
+        for path in deleted {
+            let _ = writeln!(text, "- {path}");
+        }
+    }
+    replace(&RealDisk as &dyn Disk, log_dir, WRITES_FILE, text.as_bytes(), Durability::Whenever)?;
+    Ok(Some(log_dir.join(WRITES_FILE)))
+}

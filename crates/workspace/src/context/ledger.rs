@@ -1,0 +1,114 @@
+//! Opens the writable context paths to one agent, watches over what it changes there, and closes them again.
+
+use super::footer::keep_list;
+use super::preimages::{Cover, Preimages, UndoLimits, UndoReach};
+use super::snapshot::ContextSnapshot;
+use super::state::{After, State};
+use crate::access::{Ground, ReadOnlyWhy, Refusal, Spot};
+use crate::tools::Witness;
+use althing_disk::DiskError;
+use althing_protocol::{ContextPath, FileWrite};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The context paths of a run, for one of its agents.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    run_dir: PathBuf,
+    state_dir: PathBuf,
+    paths: Vec<ContextPath>,
+    reach: UndoReach,
+    limits: UndoLimits,
+    preimages: Preimages,
+    /// What was there before, while the paths are open.
+    open: Mutex<Option<Arc<ContextSnapshot>>>,
+}
+
+impl Ledger {
+    pub(crate) fn new(
+        run_dir: &Path,
+        state_dir: &Path,
+        paths: &[ContextPath],
+        reach: UndoReach,
+        limits: UndoLimits,
+    ) -> Self {
+        Self {
+            run_dir: run_dir.to_owned(),
+            state_dir: state_dir.to_owned(),
+            paths: paths.to_vec(),
+            reach,
+            limits,
+            preimages: Preimages::of(run_dir),
+            open: Mutex::new(None),
+        }
+    }
+
+    /// Remembers what is there and lets the agent write. Says what an undo will not reach.
+    pub(crate) fn open(&self) -> Result<Option<String>, DiskError> {
+        let take = || ContextSnapshot::take(&self.paths, Some(&self.state_dir));
+        let (before, cover) = self.preimages.begin(take, self.reach, self.limits)?;
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(before));
+        Ok(match cover {
+            Cover::Everything | Cover::ToolWrites => None,
+            Cover::TooLarge { bytes, files } => Some(format!(
+                "the writable context paths hold {files} files with {} MiB: too much to keep a copy of; `althing \
+                 undo` will put back what file tools change, not what commands change",
+                bytes >> 20
+            )),
+        })
+    }
+
+    /// Takes the right to write back and says what changed since the paths were first opened.
+    pub(crate) fn close(&self) -> Result<Vec<FileWrite>, DiskError> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let before = match open {
+            Some(before) => before,
+            // A resumed run closes what an earlier process opened.
+            None => match self.preimages.read("before")? {
+                Some(before) => Arc::new(before),
+                None => return Ok(Vec::new()),
+            },
+        };
+        let (mut after, mut writes) = (Vec::new(), Vec::new());
+        for changed in before.changes()? {
+            let Some(root) = before.roots.get(changed.root) else { continue };
+            let path = root.tell(&changed.path);
+            let dir = root.open().map_err(DiskError::io("open the directory", &root.dir()))?;
+            let state = State::of(&dir, &changed.path).map_err(DiskError::io("look at", Path::new(&path)))?;
+            writes.push(FileWrite { path, change: changed.change });
+            after.push(After { root: changed.root, path: changed.path, change: changed.change, state });
+        }
+        self.preimages.write("after", &after)?;
+        keep_list(&writes, &self.run_dir)?;
+        Ok(writes)
+    }
+
+    /// Where the run's pre-images are kept.
+    pub(crate) fn preimages_dir(&self) -> PathBuf {
+        self.preimages.dir.clone()
+    }
+
+    /// Whether there is anything to open.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.paths.iter().any(|path| path.writable)
+    }
+}
+
+impl Witness for Ledger {
+    fn before_change(&self, spot: &Spot<'_>) -> Result<(), Refusal> {
+        let not_open = || Refusal::ReadOnly { path: spot.shown.clone(), why: ReadOnlyWhy::NotOpen };
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (Some(before), Ground::Context(number)) = (open, spot.root.ground) else {
+            return Err(not_open());
+        };
+        let found = before.roots.iter().enumerate().find(|(_, root)| root.number == number);
+        let (n, root) = found.ok_or_else(not_open)?;
+        let failed = |why: String| Refusal::CheckFailed { path: spot.shown.clone(), why };
+        let path = spot.real.strip_prefix(root.dir()).map_err(|e| failed(e.to_string()))?;
+        // What was not there before is deleted by an undo.
+        if root.entry(path).is_none() || spot.found.is_none() {
+            return Ok(());
+        }
+        self.preimages.keep_one(n, path, &spot.dir).map_err(Refusal::check(&spot.shown))
+    }
+}

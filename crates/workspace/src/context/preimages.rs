@@ -1,0 +1,207 @@
+//! Pre-images: what files in context paths held before a run changed them, so that the run can be undone.
+//!
+//! ```text
+//! <run>/preimages/
+//!   before        what was there: names, sizes, times
+//!   cover         whether `tree` holds everything, or only what tools were about to change
+//!   tree/<n>/…    the files themselves, n counting the writable context paths
+//!   aside/        a file that is being copied
+//!   after         what the changed files looked like when the context paths were closed
+//!   undo          what an undo is doing; `undone` when it is done
+//! ```
+//!
+//! A pre-image is durable before the file is changed. One that cannot be had means that the file is not changed.
+
+use super::snapshot::ContextSnapshot;
+use crate::confine::{ConfinedDir, Kind, Leaf};
+use crate::manifest::{seal, unseal};
+use crate::workspace::{Copier, fill, split};
+use althing_disk::files::{Durability, create_dirs, replace};
+use althing_disk::{DiskError, RealDisk};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// How far an undo must reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UndoReach {
+    /// Only our own tools write: each file's pre-image is kept just before it is changed.
+    ToolWrites,
+    /// Commands write too: everything is kept beforehand, up to the limits.
+    Everything,
+}
+
+/// How much is kept beforehand at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UndoLimits {
+    /// Bytes in all.
+    pub bytes: u64,
+    /// Files in all.
+    pub files: u64,
+}
+
+impl Default for UndoLimits {
+    fn default() -> Self {
+        Self { bytes: 512 << 20, files: 50_000 }
+    }
+}
+
+/// What the pre-images cover.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Cover {
+    Everything,
+    ToolWrites,
+    /// Everything was wanted, and was too much.
+    TooLarge {
+        bytes: u64,
+        files: u64,
+    },
+}
+
+/// A run's pre-images.
+#[derive(Clone, Debug)]
+pub(crate) struct Preimages {
+    pub dir: PathBuf,
+}
+
+impl Preimages {
+    pub(crate) fn of(run_dir: &Path) -> Self {
+        Self { dir: run_dir.join("preimages") }
+    }
+
+    fn io(&self, doing: &'static str) -> impl FnOnce(io::Error) -> DiskError {
+        DiskError::io(doing, &self.dir)
+    }
+
+    pub(crate) fn write<T: Serialize>(&self, name: &str, value: &T) -> Result<(), DiskError> {
+        let bytes = seal(value).map_err(io::Error::from).map_err(self.io("write to"))?;
+        replace(&RealDisk, &self.dir, name, &bytes, Durability::Synced)
+    }
+
+    /// What was written; None if it is not there. Damage is an error: guessing would undo the wrong thing.
+    pub(crate) fn read<T: for<'de> Deserialize<'de>>(&self, name: &str) -> Result<Option<T>, DiskError> {
+        let path = self.dir.join(name);
+        match std::fs::read(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(DiskError::io("read", &path)(e)),
+            Ok(bytes) => {
+                let damaged = || io::Error::new(io::ErrorKind::InvalidData, "it is damaged");
+                unseal(&bytes).map(Some).ok_or_else(damaged).map_err(DiskError::io("read", &path))
+            }
+        }
+    }
+
+    /// Begins, or goes on with what an interrupted run began: the first look at the files is the one that counts.
+    pub(crate) fn begin(
+        &self,
+        take: impl FnOnce() -> Result<ContextSnapshot, DiskError>,
+        reach: UndoReach,
+        limits: UndoLimits,
+    ) -> Result<(ContextSnapshot, Cover), DiskError> {
+        create_dirs(&RealDisk, &self.dir, Durability::Synced)?;
+        let before = if let Some(before) = self.read::<ContextSnapshot>("before")? {
+            before
+        } else {
+            let before = take()?;
+            self.write("before", &before)?;
+            before
+        };
+        if let Some(cover) = self.read::<Cover>("cover")? {
+            return Ok((before, cover));
+        }
+        // Nobody could write yet: what is in the tree is the beginning of an interrupted copy.
+        let here = ConfinedDir::open(&self.dir).map_err(self.io("open the directory"))?;
+        here.remove_tree(OsStr::new("tree")).map_err(self.io("clear"))?;
+        let tree = here.make_dir(OsStr::new("tree"), 0o700).map_err(self.io("make a directory in"))?;
+        let cover = match reach {
+            UndoReach::ToolWrites => Cover::ToolWrites,
+            UndoReach::Everything => {
+                let copied = copy_all(&tree, &before, limits);
+                if copied.is_err() {
+                    // The disk may be full of it.
+                    let _ = here.remove_tree(OsStr::new("tree"));
+                }
+                copied.map_err(self.io("keep pre-images in"))?
+            }
+        };
+        self.write("cover", &cover)?;
+        Ok((before, cover))
+    }
+
+    pub(crate) fn tree(&self, root: usize) -> io::Result<ConfinedDir> {
+        let tree = ConfinedDir::open(&self.dir)?.descend(OsStr::new("tree"))?;
+        tree.make_dir(OsStr::new(&root.to_string()), 0o700)
+    }
+
+    /// The directory and name of a pre-image, if there is one.
+    pub(crate) fn find(&self, root: usize, path: &Path) -> Option<(ConfinedDir, Kind)> {
+        let (above, name) = split(path);
+        let dir = self.tree(root).ok()?.enter(above).ok()?;
+        let kind = dir.look(name).ok()??.kind;
+        Some((dir, kind))
+    }
+
+    /// Forgets the pre-image of one file, if there is one.
+    pub(crate) fn forget(&self, root: usize, path: &Path) -> io::Result<()> {
+        match self.find(root, path) {
+            Some((dir, _)) => dir.remove_tree(split(path).1),
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps the pre-image of one file, durably, unless there is one.
+    pub(crate) fn keep_one(&self, root: usize, path: &Path, from: &ConfinedDir) -> io::Result<()> {
+        if self.find(root, path).is_some() {
+            return Ok(());
+        }
+        let (above, name) = split(path);
+        let mut dir = self.tree(root)?;
+        for part in above.components() {
+            dir = dir.make_dir(part.as_os_str(), 0o700)?;
+        }
+        match from.look(name)?.map(|found| found.kind) {
+            Some(Kind::Link) => dir.make_link(&from.link_text(name)?, name)?,
+            Some(Kind::File) => {
+                // Under its own name only when it is whole.
+                let aside = ConfinedDir::open(&self.dir)?.make_dir(OsStr::new("aside"), 0o700)?;
+                aside.remove_tree(name)?;
+                let copied = Copier::default().copy(from, name, &aside, &mut Vec::new())?;
+                copied.ok_or(io::ErrorKind::NotFound)?;
+                aside.open_file(name)?.0.sync_data()?;
+                rustix::fs::renameat(&aside, name, &dir, name)?;
+            }
+            Some(Kind::Dir | Kind::Special) => return Err(io::Error::other("no file")),
+            None => return Ok(()),
+        }
+        Ok(rustix::fs::fsync(dir.readable()?)?)
+    }
+}
+
+fn copy_all(tree: &ConfinedDir, before: &ContextSnapshot, limits: UndoLimits) -> io::Result<Cover> {
+    let files =
+        || before.roots.iter().flat_map(|root| &root.entries).filter(|entry| entry.kind == Kind::File);
+    let (count, bytes) = (files().count() as u64, files().map(|entry| entry.stamp.size).sum());
+    if count > limits.files || bytes > limits.bytes {
+        return Ok(Cover::TooLarge { bytes, files: count });
+    }
+    let copier = Copier::default();
+    for (n, root) in before.roots.iter().enumerate() {
+        let target = tree.make_dir(OsStr::new(&n.to_string()), 0o700)?;
+        let leaf = |entry: &crate::manifest::Entry| Leaf {
+            path: entry.path.clone(),
+            found: crate::confine::Found { kind: entry.kind, stamp: entry.stamp, mode: entry.mode, links: 1 },
+        };
+        let leaves: Vec<Leaf> = root.entries.iter().map(leaf).collect();
+        fill(&root.open()?, &target, &leaves, &|leaf, name, from, to, buffer| match leaf.found.kind {
+            Kind::Link => from.link_text(name).and_then(|text| to.make_link(&text, name)),
+            Kind::File => copier.copy(from, name, to, buffer).map(drop),
+            Kind::Dir | Kind::Special => Ok(()),
+        })?;
+    }
+    // One call for all of them.
+    #[cfg(target_os = "linux")]
+    rustix::fs::syncfs(tree.readable()?)?;
+    Ok(Cover::Everything)
+}

@@ -1,0 +1,185 @@
+//! What the writable context paths looked like before a run wrote to them, and what is different now.
+//!
+//! Names, sizes and times only, no content. `.git` directories are left out: what is in them is git's bookkeeping, and
+//! nobody may write there. So is Althing's own state.
+
+use crate::confine::{ConfinedDir, Kind, Leaf, TICK, TreeWalk, by_bytes};
+use crate::manifest::{Entry, path_text, text_path};
+use althing_disk::DiskError;
+use althing_protocol::{ContextPath, FileChange, FileWrite};
+use serde::{Deserialize, Serialize};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The writable context paths at one moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContextSnapshot {
+    pub(crate) roots: Vec<Tracked>,
+    state: Option<String>,
+}
+
+/// One context path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Tracked {
+    /// As configured.
+    shown: String,
+    /// Links resolved.
+    real: String,
+    /// Where this one is among the run's context paths.
+    pub number: usize,
+    /// Whether the path is one file: then `real` is the directory above, and this its name.
+    only: Option<String>,
+    /// Sorted by the bytes of their paths.
+    pub entries: Vec<Entry>,
+}
+
+/// A file that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Changed {
+    /// Which of the tracked paths.
+    pub root: usize,
+    /// Below it.
+    pub path: PathBuf,
+    pub change: FileChange,
+}
+
+impl Tracked {
+    pub(crate) fn dir(&self) -> PathBuf {
+        text_path(&self.real)
+    }
+
+    pub(crate) fn open(&self) -> io::Result<ConfinedDir> {
+        ConfinedDir::open(&self.dir())
+    }
+
+    pub(crate) fn entry(&self, path: &Path) -> Option<&Entry> {
+        let at = self.entries.binary_search_by(|entry| by_bytes(&entry.path, path)).ok()?;
+        self.entries.get(at)
+    }
+
+    /// Takes one more entry in, in its place; one that is there already stays.
+    pub(crate) fn note(&mut self, entry: Entry) {
+        if let Err(at) = self.entries.binary_search_by(|known| by_bytes(&known.path, &entry.path)) {
+            self.entries.insert(at, entry);
+        }
+    }
+
+    /// A path as it is told.
+    pub(crate) fn tell(&self, path: &Path) -> String {
+        let shown = text_path(&self.shown);
+        let whole = if self.only.is_some() { shown } else { shown.join(path) };
+        whole.to_string_lossy().into_owned()
+    }
+
+    fn empty(number: usize, shown: &Path, real: &Path) -> Self {
+        let only = (!real.is_dir()).then(|| real.file_name().unwrap_or_default());
+        let dir = if only.is_some() { real.parent().unwrap_or(real) } else { real };
+        Self {
+            shown: path_text(shown),
+            real: path_text(dir),
+            number,
+            only: only.map(|name| path_text(Path::new(name))),
+            entries: Vec::new(),
+        }
+    }
+
+    fn look(&self, skip: &(dyn Fn(&Path) -> bool + Sync)) -> io::Result<Vec<Entry>> {
+        let (dir, base) = (self.open()?, self.dir());
+        if let Some(only) = &self.only {
+            let name: OsString = text_path(only).into();
+            let found = dir.look(&name)?;
+            let leaf = found.map(|found| Leaf { path: PathBuf::from(name), found });
+            return Ok(leaf.map(|leaf| Entry::of(&leaf, false)).into_iter().collect());
+        }
+        let unwanted = |at: &Path, name: &OsStr, found: &crate::confine::Found| {
+            found.kind == Kind::Special
+                || (found.kind == Kind::Dir && (name == ".git" || skip(&base.join(at).join(name))))
+        };
+        let leaves = TreeWalk { skip: &unwanted, stop: &|| false }.run(&dir)?;
+        Ok(leaves.iter().map(|leaf| Entry::of(leaf, false)).collect())
+    }
+}
+
+impl ContextSnapshot {
+    /// The writable ones of the context paths, with nothing in them. Paths that are not there are left out.
+    pub(crate) fn unlooked(paths: &[ContextPath]) -> Self {
+        let mut roots = Vec::new();
+        for (number, path) in paths.iter().enumerate().filter(|(_, path)| path.writable) {
+            let shown = Path::new(&path.path);
+            if let Ok(real) = std::fs::canonicalize(shown) {
+                roots.push(Tracked::empty(number, shown, &real));
+            }
+        }
+        Self { roots, state: None }
+    }
+
+    /// Looks at every file in those of the context paths that are writable. Paths that are not there are left out.
+    pub fn take(paths: &[ContextPath], state_dir: Option<&Path>) -> Result<Self, DiskError> {
+        let state = state_dir.and_then(|dir| std::fs::canonicalize(dir).ok()).map(|dir| path_text(&dir));
+        let mut snapshot = Self { state, ..Self::unlooked(paths) };
+        let entries = snapshot.look()?;
+        for (root, entries) in snapshot.roots.iter_mut().zip(entries) {
+            root.entries = entries;
+        }
+        snapshot.settle();
+        Ok(snapshot)
+    }
+
+    fn look(&self) -> Result<Vec<Vec<Entry>>, DiskError> {
+        let state = self.state.as_deref().map(text_path);
+        let inner: Vec<PathBuf> =
+            self.roots.iter().filter(|root| root.only.is_none()).map(Tracked::dir).collect();
+        // A context path within another one is looked at once.
+        let skip = |path: &Path| state.as_deref() == Some(path) || inner.iter().any(|root| root == path);
+        let look = |root: &Tracked| root.look(&skip).map_err(DiskError::io("look at", &root.dir()));
+        self.roots.iter().map(look).collect()
+    }
+
+    /// Lets the file system's clock go on, if something was changed just now: a further change at the same tick would
+    /// look the same.
+    fn settle(&self) {
+        let newest = self.roots.iter().flat_map(|root| &root.entries).map(|entry| entry.stamp.ctime).max();
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
+        if newest.is_some_and(|newest| newest.saturating_add(TICK) >= now) {
+            std::thread::sleep(Duration::from_nanos(TICK.unsigned_abs()));
+        }
+    }
+
+    /// What is different now, file by file, sorted.
+    pub fn compare(&self) -> Result<Vec<FileWrite>, DiskError> {
+        let tell = |changed: &Changed| self.roots.get(changed.root).map(|root| root.tell(&changed.path));
+        let write = |changed: Changed| Some(FileWrite { path: tell(&changed)?, change: changed.change });
+        Ok(self.changes()?.into_iter().filter_map(write).collect())
+    }
+
+    pub(crate) fn changes(&self) -> Result<Vec<Changed>, DiskError> {
+        let mut changes = Vec::new();
+        for (n, (root, now)) in self.roots.iter().zip(self.look()?).enumerate() {
+            diff(n, &root.entries, &now, &mut changes);
+        }
+        Ok(changes)
+    }
+}
+
+/// Goes through both lists side by side; directories themselves are no files.
+fn diff(root: usize, before: &[Entry], now: &[Entry], changes: &mut Vec<Changed>) {
+    let is_file = |entry: &&Entry| entry.kind != Kind::Dir;
+    let mut old = before.iter().filter(is_file).peekable();
+    let mut add = |path: &Path, change| changes.push(Changed { root, path: path.to_owned(), change });
+    for entry in now.iter().filter(is_file) {
+        while let Some(gone) = old.next_if(|old| by_bytes(&old.path, &entry.path).is_lt()) {
+            add(&gone.path, FileChange::Deleted);
+        }
+        match old.next_if(|old| old.path == entry.path) {
+            None => add(&entry.path, FileChange::New),
+            Some(old) if old != entry => add(&entry.path, FileChange::Modified),
+            Some(_) => {}
+        }
+    }
+    for gone in old {
+        add(&gone.path, FileChange::Deleted);
+    }
+}

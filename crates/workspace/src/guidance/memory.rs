@@ -1,0 +1,154 @@
+//! An agent's own notes: `memory/short_term` and `memory/long_term` in its workspace, kept from run to run.
+//!
+//! A workspace lives as long as its run; notes outlive it in a store beside the runs. They are brought when a run
+//! begins and taken back after each answer and at the end. Only plain files of limited size travel: no links, nothing
+//! nested, so that a store can never become a way out.
+
+use super::{Document, beginning, front, names_in};
+use crate::confine::{ConfinedDir, Kind, is_change};
+use althing_disk::files::{Durability, create_dirs};
+use althing_disk::{Disk, DiskError, RealDisk};
+use std::ffi::OsStr;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+const MEMORY: &str = "memory";
+const SHORT: &str = "short_term";
+const LONG: &str = "long_term";
+/// The most files of a kind, and how long one may be.
+const MOST_FILES: usize = 64;
+const MOST_BYTES: usize = 64 * 1024;
+/// How much of short-term notes is told in all.
+const TOLD: usize = 16 * 1024;
+/// How much is told of what a long-term note is about.
+const ABOUT: usize = 200;
+
+/// Notes are saved one at a time: of two that delete what the other has just copied, neither would be right.
+static SAVING: Mutex<()> = Mutex::new(());
+
+/// The notes of one agent, in its workspace and in the store.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    workspace: PathBuf,
+    store: PathBuf,
+}
+
+/// What an agent noted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// Word for word.
+    pub short_term: Vec<Document>,
+    /// By path and what each is about, to be read when needed.
+    pub long_term: Vec<(String, String)>,
+}
+
+impl Memory {
+    /// Opens the notes in a workspace; brings those of the store if the workspace has none yet.
+    pub fn open(workspace: &Path, store: &Path) -> Result<Self, DiskError> {
+        let memory = Self { workspace: workspace.to_owned(), store: store.to_owned() };
+        let failed = |e| DiskError::io("prepare", &memory.dir())(e);
+        let root = ConfinedDir::open(workspace).map_err(failed)?;
+        let is_new = root.look(OsStr::new(MEMORY)).map_err(failed)?.is_none();
+        let notes = root.make_dir(OsStr::new(MEMORY), 0o777).map_err(failed)?;
+        for kind in [SHORT, LONG] {
+            let to = notes.make_dir(OsStr::new(kind), 0o777).map_err(failed)?;
+            if let (true, Ok(from)) = (is_new, ConfinedDir::open(&memory.store.join(kind))) {
+                copy(&from, &to).map_err(failed)?;
+            }
+        }
+        Ok(memory)
+    }
+
+    /// Where the agent finds them.
+    pub fn dir(&self) -> PathBuf {
+        self.workspace.join(MEMORY)
+    }
+
+    /// Takes the notes back to the store, those that are gone too.
+    pub fn save(&self) -> Result<(), DiskError> {
+        let failed = |e| DiskError::io("keep the notes in", &self.store)(e);
+        let _one = SAVING.lock().unwrap_or_else(PoisonError::into_inner);
+        for kind in [SHORT, LONG] {
+            let below = Path::new(MEMORY).join(kind);
+            let from = ConfinedDir::open(&self.workspace).and_then(|root| root.enter(&below));
+            let path = self.store.join(kind);
+            create_dirs(&RealDisk as &dyn Disk, &path, Durability::Whenever)?;
+            let to = ConfinedDir::open(&path).map_err(failed)?;
+            let kept = match from {
+                Ok(from) => copy(&from, &to).map_err(failed)?,
+                // An agent may delete all its notes, and be without.
+                Err(error) if is_change(&error) => Vec::new(),
+                Err(error) => return Err(failed(error)),
+            };
+            for name in names_in(&to).map_err(failed)? {
+                if !kept.contains(&name) {
+                    to.remove_tree(OsStr::new(&name)).map_err(failed)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is noted now.
+    pub fn notes(&self) -> Notes {
+        let mut notes = Notes::default();
+        let mut left = TOLD;
+        for (name, text, whole) in self.read(SHORT, TOLD) {
+            let room = text.len().min(left);
+            let cut = (0..=room).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+            left -= cut;
+            let whole = whole && cut == text.len();
+            let text = text.get(..cut).unwrap_or_default().to_owned();
+            notes.short_term.push(Document { path: self.path(SHORT, &name), text, whole });
+        }
+        for (name, text, _) in self.read(LONG, 4096) {
+            notes.long_term.push((self.path(LONG, &name), about(&text)));
+        }
+        notes
+    }
+
+    fn path(&self, kind: &str, name: &str) -> String {
+        self.dir().join(kind).join(name).display().to_string()
+    }
+
+    fn read(&self, kind: &str, most: usize) -> Vec<(String, String, bool)> {
+        let below = Path::new(MEMORY).join(kind);
+        let dir = ConfinedDir::open(&self.workspace).and_then(|root| root.enter(&below));
+        let Ok(dir) = dir else { return Vec::new() };
+        let mut found = Vec::new();
+        for name in names_in(&dir).unwrap_or_default().into_iter().take(MOST_FILES) {
+            let opened = dir.open_file(OsStr::new(&name)).and_then(|(file, _)| beginning(file, most));
+            if let Ok(Some((text, whole))) = opened {
+                found.push((name, text, whole));
+            }
+        }
+        found
+    }
+}
+
+/// What a note is about: its description, or its first line.
+fn about(text: &str) -> String {
+    let (fields, rest) = front::read(text).unwrap_or_default();
+    let first = || rest.lines().map(|line| line.trim_start_matches('#').trim()).find(|line| !line.is_empty());
+    let about = fields.get("description").map(String::as_str).or_else(first).unwrap_or_default();
+    about.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(ABOUT).collect()
+}
+
+/// Copies the plain files of a directory that are small enough; gives their names.
+fn copy(from: &ConfinedDir, to: &ConfinedDir) -> io::Result<Vec<String>> {
+    let mut copied = Vec::new();
+    for name in names_in(from)? {
+        let own = OsStr::new(&name);
+        let found = from.look(own)?.filter(|found| found.kind == Kind::File);
+        if found.is_none_or(|found| found.stamp.size > MOST_BYTES as u64) || copied.len() >= MOST_FILES {
+            continue;
+        }
+        let (file, _) = from.open_file(own)?;
+        let mut bytes = Vec::new();
+        file.take(MOST_BYTES as u64).read_to_end(&mut bytes)?;
+        to.replace(own, &bytes, None)?;
+        copied.push(name);
+    }
+    Ok(copied)
+}

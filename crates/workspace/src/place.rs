@@ -1,0 +1,202 @@
+//! The place where one agent of a run works, as far as files go: its workspace, its view of others' work, its file tools,
+//! the context paths. Commands and MCP servers are joined to it elsewhere.
+
+use crate::access::FilePolicy;
+use crate::context::{Ledger, Turn, UndoLimits, UndoReach};
+use crate::exclusive;
+use crate::tools::{FileHost, ToolSet, Witness};
+use crate::workspace::Workspace;
+use althing_disk::DiskError;
+use althing_protocol::{AnswerLabel, FileWrite, RunSpec};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::task::JoinError;
+
+/// What a place is made of besides the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlaceOptions {
+    /// Althing's state, closed to agents.
+    pub state_dir: PathBuf,
+    /// Further directories that the agent may read.
+    pub views: Vec<PathBuf>,
+    /// Which file tools it has.
+    pub tools: ToolSet,
+    /// Whether others than the file tools (commands, MCP servers) can write to context paths.
+    pub reach: UndoReach,
+    /// How much is kept beforehand for an undo.
+    pub limits: UndoLimits,
+}
+
+/// One agent's files in a run.
+pub struct LocalPlace {
+    workspace: Workspace,
+    path: String,
+    files: FileHost,
+    ledger: Arc<Ledger>,
+    policy: FilePolicy,
+    notices: Mutex<Vec<String>>,
+    /// While the context paths are open: nobody else writes to them.
+    turn: Arc<Mutex<Option<Turn>>>,
+}
+
+impl LocalPlace {
+    /// The place of the member at `seat`; made anew or found again.
+    pub fn open(
+        run_dir: &Path,
+        spec: &RunSpec,
+        seat: usize,
+        options: PlaceOptions,
+    ) -> Result<Self, DiskError> {
+        let path = spec.workspace(&run_dir.to_string_lossy(), seat);
+        let workspace = Workspace::open(run_dir, Path::new(&path))?;
+        let mut views = vec![workspace.view_dir()];
+        views.extend(options.views);
+        let policy = FilePolicy {
+            workspace: workspace.path().to_owned(),
+            start: None,
+            views,
+            context: spec.context_paths.clone(),
+            state_dir: Some(options.state_dir.clone()),
+        };
+        let ledger = Ledger::new(run_dir, &options.state_dir, &policy.context, options.reach, options.limits);
+        let ledger = Arc::new(ledger);
+        let witness: Arc<dyn Witness> = Arc::clone(&ledger) as Arc<dyn Witness>;
+        let files = FileHost::watched(&policy, options.tools, Some(witness))?;
+        let missing = files.missing().iter();
+        let notices =
+            missing.map(|path| format!("the context path {path} is not there; it is left out")).collect();
+        Ok(Self {
+            workspace,
+            path,
+            files,
+            ledger,
+            policy,
+            notices: Mutex::new(notices),
+            turn: Arc::default(),
+        })
+    }
+
+    /// The workspace, as the agent and the result name it.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The file tools.
+    pub fn files(&self) -> &FileHost {
+        &self.files
+    }
+
+    /// What the agent may touch; for those who confine its commands the same way.
+    pub fn policy(&self) -> &FilePolicy {
+        &self.policy
+    }
+
+    /// Where the agent sees others' work: one directory that stays, in which what is shown changes.
+    pub fn view_dir(&self) -> PathBuf {
+        self.workspace.view_dir()
+    }
+
+    /// Where the agent sees what was kept with another's answers.
+    pub fn view_of(&self, agent: u32) -> String {
+        self.workspace.view_of(agent).to_string_lossy().into_owned()
+    }
+
+    /// What a person should be told since this was last asked.
+    pub fn take_notices(&self) -> Vec<String> {
+        std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Keeps the workspace as it is now.
+    pub async fn keep(&self, label: AnswerLabel) -> Result<(), String> {
+        let workspace = self.workspace.clone();
+        self.alone(move || workspace.keep(label).map(drop)).await
+    }
+
+    /// Lets the agent see what was kept with these answers, in place of what it saw before.
+    pub async fn show(&self, labels: Vec<AnswerLabel>) -> Result<(), String> {
+        let workspace = self.workspace.clone();
+        self.alone(move || workspace.show(&labels)).await
+    }
+
+    /// Copies what is in another directory into the workspace, under this name.
+    pub async fn take(&self, from: &str, name: &str) -> Result<(), String> {
+        let (workspace, from, name) = (self.workspace.clone(), PathBuf::from(from), PathBuf::from(name));
+        self.alone(move || workspace.take(&from, &name)).await
+    }
+
+    /// Waits until nobody else writes to the writable context paths, remembers them as they are, and opens them to the
+    /// file tools. To be called before commands may write there.
+    pub async fn open_context(&self) -> Result<(), String> {
+        if self.ledger.is_empty() {
+            return Ok(());
+        }
+        let writable = self.policy.context.iter().filter(|path| path.writable);
+        let writable: Vec<PathBuf> = writable.map(|path| PathBuf::from(&path.path)).collect();
+        // In this order, as in `close_context`: the agent's own operations, the paths, the run's pre-images.
+        let own = exclusive::claim(self.workspace.path()).await;
+        let held = Arc::clone(&self.turn);
+        let is_held = held.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        let turn = if is_held {
+            None
+        } else {
+            Some(Turn::take(&writable).await.map_err(|error| error.to_string())?)
+        };
+        let preimages = exclusive::claim(&self.ledger.preimages_dir()).await;
+        let ledger = Arc::clone(&self.ledger);
+        let opened = own.run(move || {
+            // If this call is cancelled, the paths stay locked for as long as this thread reads them.
+            let _preimages = preimages;
+            let opened = ledger.open();
+            let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+            match &opened {
+                Ok(_) => *held = held.take().or(turn),
+                Err(_) => drop(held.take()),
+            }
+            opened
+        });
+        let notice = told(opened.await)?;
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(notice);
+        Ok(())
+    }
+
+    /// Closes them and says what changed. To be called after commands can no longer write there.
+    pub async fn close_context(&self) -> Result<Vec<FileWrite>, String> {
+        if self.ledger.is_empty() {
+            return Ok(Vec::new());
+        }
+        let own = exclusive::claim(self.workspace.path()).await;
+        let preimages = exclusive::claim(&self.ledger.preimages_dir()).await;
+        let (ledger, held) = (Arc::clone(&self.ledger), Arc::clone(&self.turn));
+        let closed = own.run(move || {
+            let _preimages = preimages;
+            let writes = ledger.close();
+            // Even if this call was cancelled: others wait for the paths.
+            drop(held.lock().unwrap_or_else(PoisonError::into_inner).take());
+            writes
+        });
+        told(closed.await)
+    }
+
+    /// Runs an operation on this agent's files after every earlier one, changes by its file tools included.
+    async fn alone<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, DiskError> + Send + 'static,
+    ) -> Result<T, String> {
+        told(exclusive::alone(self.workspace.path(), work).await)
+    }
+}
+
+/// Runs what waits for the disk where waiting is no harm. Only for operations that may run beside each other: one whose
+/// caller went away runs on.
+pub async fn aside<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, DiskError> + Send + 'static,
+) -> Result<T, String> {
+    told(tokio::task::spawn_blocking(work).await)
+}
+
+fn told<T>(done: Result<Result<T, DiskError>, JoinError>) -> Result<T, String> {
+    match done {
+        Ok(done) => done.map_err(|e| e.to_string()),
+        Err(e) => Err(format!("the work on files broke: {e}")),
+    }
+}

@@ -1,0 +1,246 @@
+//! Plans on disk: `<state>/plans/<id>/`.
+//!
+//! Every file is replaced whole. `plan.json` may be edited by hand between planning and execution: it is checked again
+//! whenever it is read.
+
+use super::plan::{self, Plan, Stand, TaskProgress};
+use super::{PlanError, parse, show};
+use althing_disk::files::{Durability, create_dirs, replace};
+use althing_disk::names::{is_plain, new_session_id};
+use althing_disk::{Disk, DiskError, DiskLock, Lock, RealDisk};
+use althing_protocol::{PlanRef, PlanStatus, PlanTask, Timestamp};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::io;
+use std::path::{Path, PathBuf};
+
+const DISK: RealDisk = RealDisk;
+
+/// The plans in a state directory.
+#[derive(Clone, Debug)]
+pub struct PlanStore {
+    dir: PathBuf,
+}
+
+/// A plan on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredPlan {
+    id: String,
+    dir: PathBuf,
+    head: Head,
+    plan: Plan,
+    stand: Stand,
+}
+
+/// Everything in `plan.json` but the tasks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Head {
+    /// What the plan is for.
+    goal: String,
+    created_at: Timestamp,
+    /// What was said when it was approved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    additions: Option<String>,
+    /// Whether it may be executed.
+    #[serde(default)]
+    approved: bool,
+}
+
+/// Held while a plan is executed.
+pub struct PlanLock {
+    _lock: Box<dyn DiskLock>,
+}
+
+impl PlanStore {
+    /// The plans below a state directory, which need not exist yet.
+    pub fn of(state_dir: &Path) -> Self {
+        Self { dir: state_dir.join("plans") }
+    }
+
+    /// Keeps a new plan. `entropy` tells plans of the same second apart.
+    pub fn create(
+        &self,
+        goal: &str,
+        plan: Plan,
+        now: Timestamp,
+        entropy: u64,
+    ) -> Result<StoredPlan, PlanError> {
+        let plan = plan.checked()?;
+        let id = format!("plan-{}", new_session_id(now, entropy));
+        create_dirs(&DISK, &self.dir, Durability::Synced)?;
+        let dir = self.dir.join(&id);
+        DISK.create_dir(&dir).map_err(DiskError::io("make the directory", &dir))?;
+        let head = Head { goal: goal.to_owned(), created_at: now, additions: None, approved: false };
+        let stored = StoredPlan { id, dir, head, plan, stand: Stand::new() };
+        stored.write_plan()?;
+        stored.write_progress()?;
+        Ok(stored)
+    }
+
+    /// The plan of that id, in that directory, or the `latest`.
+    pub fn load(&self, which: &str) -> Result<StoredPlan, PlanError> {
+        let missing = || PlanError::NotFound { which: which.to_owned(), dir: self.dir.clone() };
+        if which == "latest" {
+            let newest = self.ids()?.pop().ok_or_else(missing)?;
+            return StoredPlan::read(&self.dir.join(newest));
+        }
+        let named = self.dir.join(which);
+        let dir = if is_plain(which) && named.is_dir() { named } else { PathBuf::from(which) };
+        if !dir.join("plan.json").is_file() {
+            return Err(missing());
+        }
+        StoredPlan::read(&dir)
+    }
+
+    /// The ids of all plans, oldest first.
+    pub fn ids(&self) -> Result<Vec<String>, PlanError> {
+        let mut ids = match DISK.list(&self.dir) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
+            names => names.map_err(DiskError::io("list", &self.dir))?,
+        };
+        ids.retain(|id| is_plain(id) && self.dir.join(id).join("plan.json").is_file());
+        ids.sort();
+        Ok(ids)
+    }
+}
+
+impl StoredPlan {
+    fn read(dir: &Path) -> Result<Self, PlanError> {
+        let dir = dir.canonicalize().map_err(DiskError::io("look at", dir))?;
+        let id = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let value: Value = read_json(&dir.join("plan.json"))?;
+        let plan = parse::plan_of(&value)?.checked()?;
+        let wrong = |e: serde_json::Error| PlanError::NotReadable { why: format!("plan.json: {e}") };
+        let head: Head = serde_json::from_value(value).map_err(wrong)?;
+        let progress = dir.join("progress.json");
+        let mut stand: Stand = if progress.is_file() { read_json(&progress)? } else { Stand::new() };
+        // Of tasks that were edited away nothing is left to say.
+        stand.retain(|id, _| plan.task(id).is_some());
+        Ok(Self { id, dir, head, plan, stand })
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Its tasks.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// What it is for.
+    pub fn goal(&self) -> &str {
+        &self.head.goal
+    }
+
+    /// What was said when it was approved.
+    pub fn additions(&self) -> Option<&str> {
+        self.head.additions.as_deref()
+    }
+
+    /// Whether it may be executed.
+    pub fn is_approved(&self) -> bool {
+        self.head.approved
+    }
+
+    /// As results name it.
+    pub fn reference(&self) -> PlanRef {
+        PlanRef { id: self.id.clone(), path: self.dir.display().to_string() }
+    }
+
+    /// How far a task is.
+    pub fn progress(&self, task: &str) -> TaskProgress {
+        self.stand.get(task).cloned().unwrap_or_default()
+    }
+
+    /// The tasks that can begin now, in the plan's order.
+    pub fn ready(&self) -> Vec<&PlanTask> {
+        plan::ready(&self.plan.tasks, &self.stand)
+    }
+
+    /// How many tasks are done, of how many.
+    pub fn done(&self) -> (usize, usize) {
+        let is_done = |task: &&PlanTask| self.progress(&task.id).status == PlanStatus::Completed;
+        (self.plan.tasks.iter().filter(is_done).count(), self.plan.tasks.len())
+    }
+
+    /// The plan as Markdown, with a box per task.
+    pub fn text(&self) -> String {
+        show::markdown(&self.head.goal, self.additions(), &self.plan.tasks, &self.stand)
+    }
+
+    /// Allows its execution, with what the user has to add.
+    pub fn approve(&mut self, additions: Option<String>) -> Result<(), PlanError> {
+        let head = Head { additions, approved: true, ..self.head.clone() };
+        self.head = head;
+        self.write_plan()
+    }
+
+    /// Puts other tasks in place of its own; what was done of tasks that stay is still done. It has to be approved again.
+    pub fn edit(&mut self, plan: Plan) -> Result<(), PlanError> {
+        self.plan = plan.checked()?;
+        self.stand.retain(|id, _| self.plan.task(id).is_some());
+        self.head.approved = false;
+        self.write_plan()?;
+        self.write_progress()
+    }
+
+    /// Says how far a task is; durable when it returns.
+    pub fn set(&mut self, task: &str, status: PlanStatus, note: Option<String>) -> Result<(), PlanError> {
+        if self.plan.task(task).is_none() {
+            return Err(PlanError::NoSuchTask { task: task.to_owned() });
+        }
+        self.stand.insert(task.to_owned(), TaskProgress { status, note });
+        self.write_progress()
+    }
+
+    /// What was under way when nobody is left to do it begins anew.
+    pub fn take_back_unfinished(&mut self) -> Result<(), PlanError> {
+        let under_way = |task: &TaskProgress| task.status == PlanStatus::InProgress;
+        if !self.stand.values().any(under_way) {
+            return Ok(());
+        }
+        self.stand.retain(|_, task| !under_way(task));
+        self.write_progress()
+    }
+
+    /// Takes the right to execute it.
+    pub fn lock(&self) -> Result<PlanLock, PlanError> {
+        let path = self.dir.join("lock");
+        match DISK.lock(&path).map_err(DiskError::io("lock", &path))? {
+            Lock::Taken(lock) => Ok(PlanLock { _lock: lock }),
+            Lock::Held { pid } => Err(PlanError::Locked { id: self.id.clone(), pid }),
+        }
+    }
+
+    fn write_plan(&self) -> Result<(), PlanError> {
+        let mut whole = serde_json::to_value(&self.head).unwrap_or_default();
+        if let Value::Object(fields) = &mut whole {
+            fields.insert("tasks".to_owned(), serde_json::to_value(&self.plan.tasks).unwrap_or_default());
+        }
+        self.write("plan.json", &format!("{whole:#}\n"))?;
+        self.write("plan.md", &self.text())
+    }
+
+    fn write_progress(&self) -> Result<(), PlanError> {
+        let json = serde_json::to_value(&self.stand).unwrap_or_default();
+        self.write("progress.json", &format!("{json:#}\n"))?;
+        self.write("plan.md", &self.text())
+    }
+
+    fn write(&self, name: &str, text: &str) -> Result<(), PlanError> {
+        Ok(replace(&DISK, &self.dir, name, text.as_bytes(), Durability::Synced)?)
+    }
+}
+
+fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, PlanError> {
+    let bytes = DISK.read(path).map_err(DiskError::io("read", path))?;
+    serde_json::from_slice(&bytes)
+        .map_err(|e| PlanError::NotReadable { why: format!("{}: {e}", path.display()) })
+}

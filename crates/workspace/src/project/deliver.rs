@@ -1,0 +1,178 @@
+//! Brings what a run delivers into the project: the presenter's `deliverables/`.
+//!
+//! What we brought ourselves and nobody touched since is replaced. A file that somebody edited, or that is somebody
+//! else's, stays as it is under its name, and the run's version is put beside it. Nothing is ever deleted.
+
+use super::{DELIVERABLES, ProjectError, ProjectWorkspace};
+use crate::confine::{ConfinedDir, Found, Kind};
+use crate::sparse::{Budget, Holes, digest};
+use althing_disk::DiskError;
+use althing_disk::names::is_plain;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What we brought: path → SHA-256.
+const RECORD: &str = ".delivered.json";
+/// How much is brought at most.
+const MOST_FILES: usize = 10_000;
+const MOST_BYTES: u64 = 4 << 30;
+const DEPTH: usize = 32;
+
+/// What was brought.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delivered {
+    /// Files that are new or replaced, relative to `deliverables/`.
+    pub brought: Vec<String>,
+    /// Files that somebody had edited, and the name beside them under which the run's version is.
+    pub beside: Vec<(String, String)>,
+    /// What could not be brought, and why.
+    pub left_out: Vec<(String, String)>,
+}
+
+struct Delivery<'a> {
+    run: &'a str,
+    record: BTreeMap<String, String>,
+    report: Delivered,
+    files: usize,
+    bytes: u64,
+}
+
+impl ProjectWorkspace {
+    /// Brings the `deliverables/` of a workspace, if it has any. `run` names the run in what is put beside.
+    pub fn deliver(&self, workspace: &Path, run: &str) -> Result<Delivered, ProjectError> {
+        if !is_plain(run) {
+            return Err(ProjectError::Refused(format!("`{}` is no run's id", run.escape_debug())));
+        }
+        let from = ConfinedDir::open(workspace).and_then(|dir| dir.descend(OsStr::new(DELIVERABLES)));
+        let from = match from {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Delivered::default()),
+            from => from.map_err(DiskError::io("open", &workspace.join(DELIVERABLES)))?,
+        };
+        let failed = |e| DiskError::io("bring deliverables to", &self.deliverables_dir())(e);
+        let to = self.root.make_dir(OsStr::new(DELIVERABLES), 0o777).map_err(failed)?;
+        // Without the record everything there counts as somebody's: then nothing is replaced.
+        let record = self.read_json(RECORD).ok().flatten().unwrap_or_default();
+        let mut delivery = Delivery { run, record, report: Delivered::default(), files: 0, bytes: 0 };
+        let done = delivery.directory(&from, &to, Path::new(""), 0);
+        // What was brought before something failed is ours all the same.
+        let json = serde_json::to_string(&delivery.record).unwrap_or_default();
+        self.put(RECORD, json.as_bytes())?;
+        done.map_err(failed)?;
+        Ok(delivery.report)
+    }
+}
+
+impl Delivery<'_> {
+    fn directory(&mut self, from: &ConfinedDir, to: &ConfinedDir, at: &Path, depth: usize) -> io::Result<()> {
+        let mut names = from.names()?;
+        names.sort();
+        for name in names {
+            let path = at.join(&name);
+            let Some(found) = from.look(&name)? else { continue };
+            let why = match found.kind {
+                Kind::Dir if depth >= DEPTH => "it is too deep",
+                Kind::Dir => match to.make_dir(&name, 0o777) {
+                    Ok(below) => {
+                        self.directory(&from.descend(&name)?, &below, &path, depth + 1)?;
+                        continue;
+                    }
+                    Err(_) => "something else has its name in the project",
+                },
+                Kind::File if self.files >= MOST_FILES || self.bytes + found.stamp.size > MOST_BYTES => {
+                    "there is too much"
+                }
+                Kind::File => {
+                    self.file(from, to, &name, &path)?;
+                    continue;
+                }
+                Kind::Link => "it is a link",
+                Kind::Special => "it is no regular file",
+            };
+            self.report.left_out.push((path.display().to_string(), why.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, from: &ConfinedDir, to: &ConfinedDir, name: &OsStr, path: &Path) -> io::Result<()> {
+        let shown = path.display().to_string();
+        let (staged, sha) = match stage(from, to, name) {
+            Ok((staged, sha, found)) => {
+                self.files += 1;
+                self.bytes += found.stamp.size;
+                (staged, sha)
+            }
+            Err(e) => {
+                self.report.left_out.push((shown, e.to_string()));
+                return Ok(());
+            }
+        };
+        let there = sha_of(to, name)?;
+        let ours = |sha: &String| self.record.get(&shown) == Some(sha);
+        match there {
+            Is::File(now) if now == sha => to.remove_file(&staged)?,
+            Is::Nothing => {
+                to.rename(&staged, name)?;
+                self.report.brought.push(shown.clone());
+            }
+            Is::File(now) if ours(&now) => {
+                to.rename(&staged, name)?;
+                self.report.brought.push(shown.clone());
+            }
+            Is::File(_) | Is::Other => {
+                let beside = self.beside(to, name, &sha)?;
+                to.rename(&staged, &beside)?;
+                let beside = path.with_file_name(&beside).display().to_string();
+                self.report.beside.push((shown, beside));
+                return Ok(());
+            }
+        }
+        self.record.insert(shown, sha);
+        Ok(())
+    }
+
+    /// A free name beside a file: `report.<run>.md`; the one that holds the same already, if there is one.
+    fn beside(&self, to: &ConfinedDir, name: &OsStr, sha: &str) -> io::Result<OsString> {
+        let path = PathBuf::from(name);
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let end = path.extension().map(|end| format!(".{}", end.to_string_lossy())).unwrap_or_default();
+        for n in 1..=1000 {
+            let again = if n == 1 { String::new() } else { format!("-{n}") };
+            let beside = OsString::from(format!("{stem}.{}{again}{end}", self.run));
+            match sha_of(to, &beside)? {
+                Is::Nothing => return Ok(beside),
+                Is::File(there) if there == sha => return Ok(beside),
+                Is::File(_) | Is::Other => {}
+            }
+        }
+        Err(io::Error::other("there is no free name beside it"))
+    }
+}
+
+/// What has a name.
+enum Is {
+    Nothing,
+    File(String),
+    Other,
+}
+
+fn sha_of(dir: &ConfinedDir, name: &OsStr) -> io::Result<Is> {
+    match dir.look(name)?.map(|found| found.kind) {
+        None => Ok(Is::Nothing),
+        Some(Kind::File) => digest(&mut dir.open_file(name)?.0).map(Is::File),
+        Some(Kind::Dir | Kind::Link | Kind::Special) => Ok(Is::Other),
+    }
+}
+
+/// Copies a file under a temporary name; its digest is that of the copy, whatever happens to the original meanwhile.
+fn stage(from: &ConfinedDir, to: &ConfinedDir, name: &OsStr) -> io::Result<(OsString, String, Found)> {
+    let (mut source, found) = from.open_file(name)?;
+    let mode = if found.mode & 0o100 == 0 { None } else { Some(0o755) };
+    let staged = to.stage_with(mode, |file| {
+        Holes::default().copy(&mut source, file, found.stamp.size, &mut Vec::new(), &Budget::default())?;
+        file.sync_data()
+    })?;
+    let sha = digest(&mut to.open_file(&staged)?.0)?;
+    Ok((staged, sha, found))
+}

@@ -1,0 +1,203 @@
+//! A project: what outlives any conversation. `CONTEXT.md` for what it is about, `filepaths.json` for where things are,
+//! `runs/<run>/run_description.json` for what was done, `deliverables/` for what came of it.
+//!
+//! Its files belong to the user, who edits them as they like: what is there is never overwritten unseen, every file is
+//! replaced whole, and one session at a time keeps it.
+
+mod deliver;
+mod host;
+mod paths;
+mod registry;
+mod runs;
+
+pub use deliver::Delivered;
+pub use host::ProjectHost;
+pub use paths::{DescribedPath, PathKind};
+pub use registry::{ProjectEntry, ProjectRegistry};
+pub use runs::ProjectRun;
+
+use crate::confine::ConfinedDir;
+use crate::guidance::{Document, beginning};
+use althing_disk::files::{Durability, create_dirs};
+use althing_disk::{Disk, DiskError, DiskLock, Lock, RealDisk};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const CONTEXT: &str = "CONTEXT.md";
+const RUNS: &str = "runs";
+const DELIVERABLES: &str = "deliverables";
+const LOCK: &str = ".althing-lock";
+/// What a new project's context says: how it is used.
+const NEW_CONTEXT: &str = "# Project context\n\nWhat this project is about, what was decided, what comes next. The \
+    interactive agent reads and updates this file; so can you.\n";
+/// How much of the context is told, and the most that is kept.
+const MOST_CONTEXT: usize = 64 * 1024;
+/// How much of a JSON file is read.
+const MOST_JSON: usize = 4 << 20;
+
+/// Why a project cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ProjectError {
+    /// Another session keeps it.
+    #[error("the project {} is in use by another session{}", dir.display(), pid.map(|p| format!(" (pid {p})")).unwrap_or_default())]
+    Locked {
+        /// Which.
+        dir: PathBuf,
+        /// By whom, if it said so.
+        pid: Option<u32>,
+    },
+    /// A file of it was edited into something that cannot be read.
+    #[error("{} cannot be read: {why}", path.display())]
+    Broken {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// What was to be kept is refused.
+    #[error("{0}")]
+    Refused(String),
+    /// The disk refused.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
+
+impl ProjectError {
+    /// What a person can do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Locked { .. } => {
+                Some("wait for it or end it, or work in another project with --project".to_owned())
+            }
+            Self::Broken { path, .. } => Some(format!("correct {}, or move it away", path.display())),
+            Self::Refused(_) => None,
+            Self::Disk(error) => error.hint(),
+        }
+    }
+}
+
+/// A project's directory. Clones share it.
+#[derive(Clone, Debug)]
+pub struct ProjectWorkspace {
+    dir: PathBuf,
+    root: Arc<ConfinedDir>,
+}
+
+/// Held by the session that keeps a project.
+pub struct ProjectLock {
+    _lock: Box<dyn DiskLock>,
+}
+
+impl ProjectWorkspace {
+    /// Opens the project in a directory; what is missing of it is made, what is there stays as it is.
+    pub fn open(dir: &Path) -> Result<Self, ProjectError> {
+        create_dirs(&RealDisk, dir, Durability::Synced)?;
+        let dir = dir.canonicalize().map_err(DiskError::io("look at", dir))?;
+        let failed = |e| DiskError::io("open the project", &dir)(e);
+        let root = ConfinedDir::open(&dir).map_err(failed)?;
+        for name in [RUNS, DELIVERABLES] {
+            root.make_dir(OsStr::new(name), 0o777).map_err(failed)?;
+        }
+        for (name, text) in [(CONTEXT, NEW_CONTEXT), (paths::FILE, "[]\n")] {
+            if root.look(OsStr::new(name)).map_err(failed)?.is_none() {
+                put(&root, name, text.as_bytes()).map_err(failed)?;
+            }
+        }
+        Ok(Self { dir, root: Arc::new(root) })
+    }
+
+    /// Takes the right to keep it, as long as the lock lives. Two sessions on one project would undo each other's work.
+    pub fn lock(&self) -> Result<ProjectLock, ProjectError> {
+        let path = self.dir.join(LOCK);
+        match RealDisk.lock(&path).map_err(DiskError::io("lock", &path))? {
+            Lock::Taken(lock) => Ok(ProjectLock { _lock: lock }),
+            Lock::Held { pid } => Err(ProjectError::Locked { dir: self.dir.clone(), pid }),
+        }
+    }
+
+    /// What it is called: as its directory.
+    pub fn name(&self) -> String {
+        self.dir.file_name().map_or_else(|| "/".to_owned(), |name| name.to_string_lossy().into_owned())
+    }
+
+    /// Where it is, links resolved.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where what came of it is: the source of truth for later runs.
+    pub fn deliverables_dir(&self) -> PathBuf {
+        self.dir.join(DELIVERABLES)
+    }
+
+    /// Where agents' notes of this project are kept between sessions.
+    pub fn notes_dir(&self) -> PathBuf {
+        self.dir.join("memory")
+    }
+
+    /// What `CONTEXT.md` says.
+    pub fn context(&self) -> Result<Document, ProjectError> {
+        let path = self.dir.join(CONTEXT);
+        let (text, whole) = self.read(CONTEXT, MOST_CONTEXT)?.unwrap_or_default();
+        Ok(Document { path: path.display().to_string(), text, whole })
+    }
+
+    /// Replaces `CONTEXT.md`.
+    pub fn set_context(&self, text: &str) -> Result<(), ProjectError> {
+        if text.trim().is_empty() {
+            return Err(ProjectError::Refused("the context would be empty; nothing was changed".to_owned()));
+        }
+        if text.len() > MOST_CONTEXT {
+            let why = format!(
+                "the context has {} bytes, of which {MOST_CONTEXT} are allowed: put details into files and describe their \
+                 paths",
+                text.len()
+            );
+            return Err(ProjectError::Refused(why));
+        }
+        let ended = if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
+        self.put(CONTEXT, ended.as_bytes())
+    }
+
+    /// A text file directly in the project; None if there is none.
+    fn read(&self, name: &str, most: usize) -> Result<Option<(String, bool)>, ProjectError> {
+        let path = self.dir.join(name);
+        let text = match self.root.open_file(OsStr::new(name)) {
+            Ok((file, _)) => beginning(file, most),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => Err(e),
+        };
+        let text = text.map_err(DiskError::io("read", &path))?;
+        let not_text = || ProjectError::Broken { path, why: "it is not UTF-8 text".to_owned() };
+        text.map(Some).ok_or_else(not_text)
+    }
+
+    /// A JSON file directly in the project; None if there is none.
+    fn read_json<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<Option<T>, ProjectError> {
+        let Some((text, _)) = self.read(name, MOST_JSON)? else { return Ok(None) };
+        let broken =
+            |e: serde_json::Error| ProjectError::Broken { path: self.dir.join(name), why: e.to_string() };
+        serde_json::from_str(&text).map(Some).map_err(broken)
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), ProjectError> {
+        Ok(put(&self.root, name, bytes).map_err(DiskError::io("write", &self.dir.join(name)))?)
+    }
+}
+
+/// Puts a file in place, whole and durable.
+fn put(dir: &ConfinedDir, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let staged = dir.stage_with(None, |file| {
+        file.write_all(bytes)?;
+        file.sync_data()
+    })?;
+    let placed = dir.rename(&staged, OsStr::new(name));
+    if placed.is_err() {
+        let _ = dir.remove_file(&staged);
+    }
+    placed?;
+    File::from(dir.readable()?).sync_all()
+}

@@ -1,0 +1,94 @@
+//! The projects that this user has worked in, so that they can be listed and found again.
+
+use super::{ProjectError, ProjectWorkspace};
+use althing_disk::files::{Durability, create_dirs, replace};
+use althing_disk::{Disk, DiskError, Lock, RealDisk};
+use althing_protocol::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::{Path, PathBuf};
+
+const FILE: &str = "projects.json";
+const LOCK: &str = ".projects.lock";
+/// The most that are remembered; the longest unused are forgotten.
+const MOST: usize = 500;
+
+/// A list of projects in a directory of the user's.
+#[derive(Clone, Debug)]
+pub struct ProjectRegistry {
+    dir: PathBuf,
+}
+
+/// A project that was worked in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProjectEntry {
+    /// Its name.
+    pub name: String,
+    /// Where it is.
+    pub path: PathBuf,
+    /// When it was last opened.
+    pub last_used: Timestamp,
+}
+
+impl ProjectEntry {
+    /// Whether it is still there.
+    pub fn is_there(&self) -> bool {
+        self.path.is_dir()
+    }
+}
+
+impl ProjectRegistry {
+    /// The list in a directory, which need not exist yet.
+    pub fn of(dir: &Path) -> Self {
+        Self { dir: dir.to_owned() }
+    }
+
+    /// The projects, last used first.
+    pub fn list(&self) -> Result<Vec<ProjectEntry>, ProjectError> {
+        let path = self.dir.join(FILE);
+        let bytes = match RealDisk.read(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            bytes => bytes.map_err(DiskError::io("read", &path))?,
+        };
+        let broken = |e: serde_json::Error| ProjectError::Broken { path, why: e.to_string() };
+        let mut entries: Vec<ProjectEntry> = serde_json::from_slice(&bytes).map_err(broken)?;
+        entries.sort_by(|a, b| b.last_used.cmp(&a.last_used).then_with(|| a.path.cmp(&b.path)));
+        Ok(entries)
+    }
+
+    /// Notes that a project is worked in.
+    pub fn note(&self, project: &ProjectWorkspace, now: Timestamp) -> Result<(), ProjectError> {
+        let entry = ProjectEntry { name: project.name(), path: project.dir().to_owned(), last_used: now };
+        self.change(|entries| {
+            entries.retain(|known| known.path != entry.path);
+            entries.insert(0, entry);
+            entries.truncate(MOST);
+        })
+    }
+
+    /// Forgets a project; its files stay.
+    pub fn forget(&self, path: &Path) -> Result<(), ProjectError> {
+        self.change(|entries| entries.retain(|known| known.path != path))
+    }
+
+    /// The project of that name or path.
+    pub fn find(&self, which: &str) -> Result<Option<ProjectEntry>, ProjectError> {
+        let named = |entry: &ProjectEntry| entry.name == which || entry.path == Path::new(which);
+        Ok(self.list()?.into_iter().find(named))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Vec<ProjectEntry>)) -> Result<(), ProjectError> {
+        create_dirs(&RealDisk, &self.dir, Durability::Synced)?;
+        let path = self.dir.join(LOCK);
+        // Held for a moment only; who finds it taken for longer than that says so instead of losing somebody's entry.
+        let lock = RealDisk.lock(&path).map_err(DiskError::io("lock", &path))?;
+        let _lock = match lock {
+            Lock::Taken(lock) => lock,
+            Lock::Held { pid } => return Err(ProjectError::Locked { dir: self.dir.clone(), pid }),
+        };
+        let mut entries = self.list()?;
+        change(&mut entries);
+        let json = serde_json::to_string_pretty(&entries).unwrap_or_default();
+        Ok(replace(&RealDisk, &self.dir, FILE, format!("{json}\n").as_bytes(), Durability::Synced)?)
+    }
+}

@@ -1,0 +1,248 @@
+//! An agent's list of what it has to do: [`TaskHost`] offers the tools that keep it in a file.
+//!
+//! The file is the truth: it outlives a crash, and with the workspace it is shown to others. It is reached through a
+//! confined handle, read anew for every call, and replaced whole.
+
+mod specs;
+
+use crate::access::Refusal;
+use crate::confine::ConfinedDir;
+use crate::exclusive;
+use crate::plans::TaskProgress;
+use crate::plans::{problems, ready, show_list, task_of};
+use crate::tools::Args;
+use althing_disk::DiskError;
+use althing_protocol::{
+    BoxFuture, ContextAccess, PlanStatus, PlanTask, ToolCall, ToolHost, ToolOutcome, ToolSpec,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The directory of the list, and its name in there.
+const DIR: &str = "tasks";
+const FILE: &str = "plan.json";
+/// The largest list that is read.
+const CAP: u64 = 1 << 20;
+
+/// The tools for one agent's list.
+pub struct TaskHost {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// The workspace, or another directory where the list is nobody else's matter.
+    root: ConfinedDir,
+    most: usize,
+    /// The list's file. Calls run one at a time under its lock: each is a read and a write.
+    file: PathBuf,
+}
+
+/// One task with where it stands, as in the file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    #[serde(flatten)]
+    task: PlanTask,
+    #[serde(flatten)]
+    progress: TaskProgress,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct List {
+    tasks: Vec<Entry>,
+}
+
+fn wrong(argument: &str, why: impl Into<String>) -> Refusal {
+    Refusal::Argument { argument: argument.to_owned(), why: why.into() }
+}
+
+impl TaskHost {
+    /// A list in `tasks/plan.json` below `root`, of at most `most` tasks.
+    pub fn open(root: &Path, most: u32) -> Result<Self, DiskError> {
+        let dir = ConfinedDir::open(root).map_err(DiskError::io("open the directory", root))?;
+        let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
+        Ok(Self { inner: Arc::new(Inner { root: dir, most, file: root.join(DIR).join(FILE) }) })
+    }
+}
+
+impl Inner {
+    fn run(&self, call: &ToolCall) -> Result<String, Refusal> {
+        let Some(spec) = specs::find(&call.name) else {
+            return Err(wrong("(tool)", "there is no such tool"));
+        };
+        let text = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
+        let args = Args::parse(text, &spec.arguments())?;
+        if call.name == specs::CREATE {
+            return self.keep(&List { tasks: entries(&args)? });
+        }
+        let mut list = self.read()?;
+        match call.name.as_str() {
+            specs::GET => return Ok(told(&list)),
+            specs::ADD => add(&mut list, &args)?,
+            specs::UPDATE => update(&mut list, &args)?,
+            specs::EDIT => edit(&mut list, &args)?,
+            _ => delete(&mut list, &args)?,
+        }
+        self.keep(&list)
+    }
+
+    fn read(&self) -> Result<List, Refusal> {
+        let failed = |e: io::Error| Refusal::io("read", "tasks/plan.json")(e);
+        let opened = self.root.descend(OsStr::new(DIR)).and_then(|dir| dir.open_file(OsStr::new(FILE)));
+        let (file, _) = match opened {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(List::default()),
+            opened => opened.map_err(failed)?,
+        };
+        let mut bytes = Vec::new();
+        file.take(CAP).read_to_end(&mut bytes).map_err(failed)?;
+        serde_json::from_slice(&bytes).map_err(|e| Refusal::CheckFailed {
+            path: "tasks/plan.json".to_owned(),
+            why: format!("{e}; create_task_plan writes a new list"),
+        })
+    }
+
+    fn keep(&self, list: &List) -> Result<String, Refusal> {
+        let tasks: Vec<PlanTask> = list.tasks.iter().map(|entry| entry.task.clone()).collect();
+        let problems = problems(&tasks, self.most);
+        if !problems.is_empty() {
+            let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            return Err(wrong("(the list)", format!("{}; nothing was changed", all.join("; "))));
+        }
+        let json = serde_json::to_string_pretty(list).unwrap_or_default();
+        let dir = self.root.make_dir(OsStr::new(DIR), 0o777);
+        dir.and_then(|dir| dir.replace(OsStr::new(FILE), json.as_bytes(), None))
+            .map_err(Refusal::io("write", "tasks/plan.json"))?;
+        Ok(told(list))
+    }
+}
+
+/// The list as the agent is told of it.
+fn told(list: &List) -> String {
+    if list.tasks.is_empty() {
+        return "There are no tasks yet; create_task_plan makes a list.".to_owned();
+    }
+    let tasks: Vec<PlanTask> = list.tasks.iter().map(|entry| entry.task.clone()).collect();
+    let stand: BTreeMap<String, TaskProgress> =
+        list.tasks.iter().map(|entry| (entry.task.id.clone(), entry.progress.clone())).collect();
+    let done = list.tasks.iter().filter(|entry| entry.progress.status == PlanStatus::Completed).count();
+    let next: Vec<&str> = ready(&tasks, &stand).into_iter().map(|task| task.id.as_str()).collect();
+    let next = if next.is_empty() { "none".to_owned() } else { next.join(", ") };
+    format!("{done} of {} done. Can begin now: {next}.\n{}", tasks.len(), show_list(&tasks, &stand))
+}
+
+fn entry(number: usize, value: &Value) -> Result<Entry, Refusal> {
+    // A bare text is a task that says no more.
+    let value = match value {
+        Value::String(text) => serde_json::json!({ "description": text }),
+        value => value.clone(),
+    };
+    let mut task = task_of(number, &value).map_err(|e| wrong("tasks", e.to_string()))?;
+    if task.id.is_empty() {
+        task.id = format!("t{number}");
+    }
+    Ok(Entry { task, progress: TaskProgress::default() })
+}
+
+fn entries(args: &Args) -> Result<Vec<Entry>, Refusal> {
+    let Some(Value::Array(tasks)) = args.value("tasks") else {
+        return Err(wrong("tasks", "must be a list"));
+    };
+    (1..).zip(tasks).map(|(number, task)| entry(number, task)).collect()
+}
+
+fn add(list: &mut List, args: &Args) -> Result<(), Refusal> {
+    // There is always a free one among so many.
+    let number = (list.tasks.len() + 1..=2 * list.tasks.len() + 1)
+        .find(|n| !list.tasks.iter().any(|entry| entry.task.id == format!("t{n}")))
+        .unwrap_or_default();
+    let new = entry(number, &Value::Object(args.all().clone()))?;
+    let at = match args.maybe_text("after")? {
+        Some(id) => place(list, "after", id)? + 1,
+        None => list.tasks.len(),
+    };
+    list.tasks.insert(at, new);
+    Ok(())
+}
+
+fn place(list: &List, argument: &str, id: &str) -> Result<usize, Refusal> {
+    list.tasks.iter().position(|entry| entry.task.id == id).ok_or_else(|| {
+        let known: Vec<&str> = list.tasks.iter().map(|entry| entry.task.id.as_str()).collect();
+        wrong(argument, format!("there is no task `{}`; there are: {}", id.escape_debug(), known.join(", ")))
+    })
+}
+
+fn named<'a>(list: &'a mut List, args: &Args) -> Result<&'a mut Entry, Refusal> {
+    let id = args.text("id")?;
+    let at = place(list, "id", id)?;
+    list.tasks.get_mut(at).ok_or_else(|| wrong("id", "there is no such task"))
+}
+
+fn update(list: &mut List, args: &Args) -> Result<(), Refusal> {
+    let word = args.text("status")?;
+    let words = PlanStatus::WORDS;
+    let Some((_, status)) = words.iter().find(|(known, _)| *known == word) else {
+        let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        return Err(wrong("status", format!("must be one of {}", all.join(", "))));
+    };
+    let note = args.maybe_text("note")?.map(str::to_owned);
+    let entry = named(list, args)?;
+    if *status == PlanStatus::Completed || *status == PlanStatus::InProgress {
+        let needs = entry.task.depends_on.clone();
+        let id = entry.task.id.clone();
+        let open = list
+            .tasks
+            .iter()
+            .find(|other| needs.contains(&other.task.id) && other.progress.status != PlanStatus::Completed);
+        if let Some(open) = open {
+            let why = format!("`{id}` depends on `{}`, which is not completed", open.task.id);
+            return Err(wrong("status", why));
+        }
+    }
+    let entry = named(list, args)?;
+    entry.progress = TaskProgress { status: *status, note: note.or(entry.progress.note.take()) };
+    Ok(())
+}
+
+fn edit(list: &mut List, args: &Args) -> Result<(), Refusal> {
+    let entry = named(list, args)?;
+    let changed =
+        task_of(1, &Value::Object(args.all().clone())).map_err(|e| wrong("(all)", e.to_string()))?;
+    if args.value("description").is_some() {
+        entry.task.description = changed.description;
+    }
+    if args.value("depends_on").is_some() {
+        entry.task.depends_on = changed.depends_on;
+    }
+    if args.value("verification").is_some() {
+        entry.task.verification = changed.verification;
+    }
+    Ok(())
+}
+
+fn delete(list: &mut List, args: &Args) -> Result<(), Refusal> {
+    let at = place(list, "id", args.text("id")?)?;
+    list.tasks.remove(at);
+    Ok(())
+}
+
+impl ToolHost for TaskHost {
+    fn tools(&self, _access: ContextAccess) -> Vec<ToolSpec> {
+        specs::all(self.inner.most)
+    }
+
+    fn call<'a>(&'a self, call: &'a ToolCall, _access: ContextAccess) -> BoxFuture<'a, ToolOutcome> {
+        Box::pin(async move {
+            let (inner, call) = (Arc::clone(&self.inner), call.clone());
+            let file = inner.file.clone();
+            match exclusive::alone(&file, move || inner.run(&call)).await {
+                Ok(Ok(content)) => ToolOutcome { content, is_error: false },
+                Ok(Err(refusal)) => ToolOutcome { content: refusal.to_string(), is_error: true },
+                Err(e) => ToolOutcome { content: format!("the tool broke: {e}"), is_error: true },
+            }
+        })
+    }
+}

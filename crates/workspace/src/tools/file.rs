@@ -1,0 +1,147 @@
+//! The host of one agent's file tools.
+
+use super::args::Args;
+use super::job::{Job, Witness};
+use super::{apply, change, list, read, search, specs};
+use crate::access::{FilePolicy, Grants, LastLink, Refusal};
+use crate::context::Diary;
+use crate::exclusive;
+use crate::guidance::{Document, beginning};
+use althing_disk::DiskError;
+use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Which of the tools an agent has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ToolSet {
+    /// All.
+    All,
+    /// Those that change nothing: for planning.
+    Reading,
+}
+
+/// Whether a file tool only looks.
+pub fn is_reading_tool(name: &str) -> bool {
+    specs::find(name).is_some_and(|spec| !spec.changes)
+}
+
+/// One agent's files.
+pub struct FileHost {
+    inner: Arc<Inner>,
+    set: ToolSet,
+}
+
+struct Inner {
+    grants: Grants,
+    witness: Option<Arc<dyn Witness>>,
+    /// Changes of one agent run one at a time under this path's lock: an edit is a read and a write.
+    workspace: PathBuf,
+}
+
+/// Sets the flag when the call's future goes away, so that the thread at work gives up at its next step.
+struct GiveUp(Arc<AtomicBool>);
+
+impl Drop for GiveUp {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl FileHost {
+    /// A host under a policy. Its changes to context paths leave no pre-images.
+    pub fn open(policy: &FilePolicy, set: ToolSet) -> Result<Self, DiskError> {
+        Self::watched(policy, set, None)
+    }
+
+    /// A host whose changes to context paths can be undone: what an undo needs of them is kept in `dir`.
+    pub fn undoable(policy: &FilePolicy, set: ToolSet, dir: &Path) -> Result<Self, DiskError> {
+        Self::watched(policy, set, Some(Arc::new(Diary::of(dir, &policy.context))))
+    }
+
+    pub(crate) fn watched(
+        policy: &FilePolicy,
+        set: ToolSet,
+        witness: Option<Arc<dyn Witness>>,
+    ) -> Result<Self, DiskError> {
+        let grants = Grants::open(policy)?;
+        let workspace = policy.workspace.clone();
+        Ok(Self { inner: Arc::new(Inner { grants, witness, workspace }), set })
+    }
+
+    /// Context paths that were not there when the host was made, and are therefore not given.
+    pub fn missing(&self) -> &[String] {
+        &self.inner.grants.missing
+    }
+
+    /// The beginning of a text file, by the same rules as `read_file`; None where that would refuse, or it is not text.
+    pub fn text(&self, path: &str, most: usize) -> Option<Document> {
+        let spot = self.inner.grants.resolve(path, LastLink::Follow).ok()?;
+        let (file, _) = Job::open(&spot).ok()?;
+        let (text, whole) = beginning(file, most).ok()??;
+        Some(Document { path: spot.shown, text, whole })
+    }
+
+    /// Carries out a call in the caller's thread, with the refusal as it is.
+    #[cfg(test)]
+    pub(crate) fn now(&self, tool: &str, arguments: &str, access: ContextAccess) -> Result<String, Refusal> {
+        let call = ToolCall { id: "1".to_owned(), name: tool.to_owned(), arguments: arguments.to_owned() };
+        self.inner.run(&call, access, &AtomicBool::new(false))
+    }
+
+    fn offers(&self, tool: &str) -> bool {
+        specs::find(tool).is_some_and(|spec| self.set == ToolSet::All || !spec.changes)
+    }
+}
+
+impl Inner {
+    fn run(&self, call: &ToolCall, access: ContextAccess, cancelled: &AtomicBool) -> Result<String, Refusal> {
+        let Some(spec) = specs::find(&call.name) else {
+            return Err(Refusal::Argument { argument: "(tool)".to_owned(), why: "unknown".to_owned() });
+        };
+        let args = Args::parse(&call.arguments, spec.arguments)?;
+        let job = Job { grants: &self.grants, access, cancelled, witness: self.witness.as_deref() };
+        job.go_on()?;
+        match spec.name {
+            "read_file" => read::read_file(&job, &args),
+            "list_directory" => list::list_directory(&job, &args),
+            "glob" => list::glob(&job, &args),
+            "search" => search::search(&job, &args),
+            "write_file" => change::write_file(&job, &args),
+            "edit_file" => change::edit_file(&job, &args),
+            "delete_file" => change::delete_file(&job, &args),
+            _ => apply::apply_patch(&job, &args),
+        }
+    }
+}
+
+impl ToolHost for FileHost {
+    fn tools(&self, _access: ContextAccess) -> Vec<ToolSpec> {
+        specs::all().filter(|spec| self.offers(spec.name)).map(specs::Spec::offer).collect()
+    }
+
+    fn call<'a>(&'a self, call: &'a ToolCall, access: ContextAccess) -> BoxFuture<'a, ToolOutcome> {
+        Box::pin(async move {
+            if !self.offers(&call.name) {
+                let content = format!("there is no tool {} here", call.name.escape_debug());
+                return ToolOutcome { content, is_error: true };
+            }
+            let (inner, call) = (Arc::clone(&self.inner), call.clone());
+            let cancelled = Arc::new(AtomicBool::new(false));
+            let _give_up = GiveUp(Arc::clone(&cancelled));
+            let (workspace, changes) = (inner.workspace.clone(), !is_reading_tool(&call.name));
+            let work = move || inner.run(&call, access, &cancelled);
+            let done = if changes {
+                exclusive::alone(&workspace, work).await
+            } else {
+                tokio::task::spawn_blocking(work).await
+            };
+            match done {
+                Ok(Ok(content)) => ToolOutcome { content, is_error: false },
+                Ok(Err(refusal)) => ToolOutcome { content: refusal.to_string(), is_error: true },
+                Err(e) => ToolOutcome { content: format!("the tool broke: {e}"), is_error: true },
+            }
+        })
+    }
+}

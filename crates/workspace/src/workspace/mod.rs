@@ -1,0 +1,76 @@
+//! An agent's own directory, what is kept of it with each answer, and what it sees of others'.
+//!
+//! What was kept never changes afterwards: it shares no file with anything that an agent can write to.
+
+mod copy;
+mod keep;
+mod lists;
+mod show;
+mod take;
+
+pub(crate) use copy::{Copier, fill, keep_time, split};
+pub use keep::{Kept, LeftOut};
+
+use crate::sparse::CopyLimits;
+use althing_disk::files::{Durability, create_dirs};
+use althing_disk::{Disk, DiskError, RealDisk};
+use althing_protocol::AnswerLabel;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// An agent's workspace in a run's directory.
+#[derive(Clone, Debug)]
+pub struct Workspace {
+    path: PathBuf,
+    run_dir: PathBuf,
+    limits: CopyLimits,
+}
+
+/// Beginnings of names that only unfinished things have.
+pub(crate) const UNFINISHED: &str = ".tmp-";
+
+fn make(dir: &Path) -> Result<(), DiskError> {
+    create_dirs(&RealDisk as &dyn Disk, dir, Durability::Whenever)
+}
+
+impl Workspace {
+    /// Opens the workspace at `path` of the run in `run_dir`; made (0700) if it is not there.
+    pub fn open(run_dir: &Path, path: &Path) -> Result<Self, DiskError> {
+        let limits = CopyLimits::default();
+        let workspace = Self { path: path.to_owned(), run_dir: run_dir.to_owned(), limits };
+        for dir in [path, &workspace.snapshots(), &workspace.view_dir()] {
+            make(dir)?;
+        }
+        Ok(workspace)
+    }
+
+    /// The same with other limits.
+    #[cfg(test)]
+    pub(crate) fn within(self, limits: CopyLimits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where what was kept with an answer is.
+    pub fn kept_dir(&self, label: AnswerLabel) -> PathBuf {
+        self.snapshots().join(label.to_string())
+    }
+
+    fn snapshots(&self) -> PathBuf {
+        self.run_dir.join("snapshots")
+    }
+
+    /// Where this agent sees others' work. Named like its workspace, so that it does not tell its anonymous number.
+    pub fn view_dir(&self) -> PathBuf {
+        self.run_dir.join("views").join(self.path.file_name().unwrap_or(OsStr::new("agent")))
+    }
+
+    /// Where this agent sees another's work.
+    pub fn view_of(&self, agent: u32) -> PathBuf {
+        self.view_dir().join(format!("agent{agent}"))
+    }
+}
