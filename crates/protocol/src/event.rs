@@ -1,7 +1,7 @@
 //! The one event model: everything that happens is a numbered fact in one log.
 //!
 //! A line of the log is `{"seq", "at", "task", "cause", "type", "data", "crc"}`; this file knows all of it but
-//! the checksum, which belongs to `storage`.
+//! the checksum, which belongs to `journal`.
 
 use crate::{
     AgentId, AttemptOutcome, Ballot, Decision, FinalAnswerStrategy, Interaction, InteractionId, Item, Op,
