@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use althing_config::{is_secret_name, secrets_in_variable};
 use althing_protocol::{Clock, Secret, Timestamp};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -27,8 +27,6 @@ pub struct Environment {
     /// What `.env` here says besides keys. Whoever wrote it may not be the user: it is put where a config asks for it, and
     /// decides nothing about what is started, trusted or called.
     found: BTreeMap<String, String>,
-    /// The keys that only `.env` here has.
-    found_keys: BTreeSet<String>,
 }
 
 impl Environment {
@@ -45,7 +43,6 @@ impl Environment {
             cwd,
             variables,
             found: BTreeMap::new(),
-            found_keys: BTreeSet::new(),
             stdin_is_terminal: std::io::stdin().is_terminal(),
             stdout_is_terminal: std::io::stdout().is_terminal(),
             stderr_is_terminal: std::io::stderr().is_terminal(),
@@ -54,9 +51,8 @@ impl Environment {
         for (name, value) in read_dotenv(&found.cwd.join(".env"))? {
             if !is_secret_name(&name) || name.to_uppercase().starts_with("ALTHING_") {
                 found.found.entry(name).or_insert(value);
-            } else if !found.variables.contains_key(&name) {
-                found.found_keys.insert(name.clone());
-                found.variables.insert(name, value);
+            } else {
+                found.variables.entry(name).or_insert(value);
             }
         }
         if let Some(dir) = found.config_dir() {
@@ -70,12 +66,10 @@ impl Environment {
     /// What a config means by a variable: set and not empty, also where only `.env` here sets it.
     pub fn setting(&self, name: &str) -> Option<String> {
         self.variable(name).or_else(|| {
-            // A key of the user's own goes to no address that was found.
-            let key = "AZURE_OPENAI_API_KEY";
-            let leads_a_key = name == "AZURE_OPENAI_ENDPOINT"
-                && self.variable(key).is_some()
-                && !self.found_keys.contains(key);
-            self.found.get(name).filter(|value| !value.is_empty() && !leads_a_key).cloned()
+            // A file that was found names no endpoint, whatever key comes with it.
+            let is_endpoint =
+                althing_config::BACKENDS.iter().any(|backend| backend.url_variable == Some(name));
+            self.found.get(name).filter(|value| !value.is_empty() && !is_endpoint).cloned()
         })
     }
 

@@ -269,7 +269,7 @@ pub async fn begin(
     })?;
     let id = althing_journal::new_session_id(SystemClock.now(), fastrand::u64(..));
     let writer = state.create(&id)?;
-    trust::note_session(writer.dir(), &app.environment);
+    trust::note_own(writer.dir(), &app.environment);
     let opening = SessionOpened {
         schema: LOG_SCHEMA,
         session: id.clone(),
@@ -290,13 +290,15 @@ pub async fn begin(
 }
 
 /// Keeps the plans of planning runs.
-fn plans(state_dir: PathBuf) -> KeepPlan {
+fn plans(state_dir: PathBuf, environment: Environment) -> KeepPlan {
     Box::new(move |result| {
         let answer = result.final_answer.as_deref().unwrap_or_default();
         let plan = althing_workspace::plan_in(answer).map_err(|error| error.to_string())?;
         let store = althing_workspace::PlanStore::of(&state_dir);
         let kept = store.create(&result.task, plan, SystemClock.now(), fastrand::u64(..));
-        kept.map(|plan| plan.reference()).map_err(|error| error.to_string())
+        let kept = kept.map_err(|error| error.to_string())?;
+        trust::note_own(kept.dir(), &environment);
+        Ok(kept.reference())
     })
 }
 
@@ -350,7 +352,7 @@ pub fn open(
         backends: staff.backends,
         workplaces: Some(staff.places),
         programs: staff.programs,
-        plans: Some(plans(state_dir.clone())),
+        plans: Some(plans(state_dir.clone(), app.environment.clone())),
         open_plan: Some(open_plan(state_dir)),
         observer: Some(Box::new(move |event| {
             crate::mishap::may_happen("fact");

@@ -52,8 +52,9 @@ fn store(environment: &Environment) -> Option<PathBuf> {
     Some(environment.user_state_dir()?.join("trusted"))
 }
 
-/// Remembers that a session was begun by this user. Where that cannot be remembered, going on with it needs their word.
-pub fn note_session(dir: &Path, environment: &Environment) {
+/// Remembers that the session or plan in this directory was made by this user. If that cannot be remembered, using it
+/// again needs `--trust`.
+pub fn note_own(dir: &Path, environment: &Environment) {
     let (Some(begun), Ok(dir)) = (begun(environment), dir.canonicalize()) else { return };
     let known = std::fs::read_to_string(&begun).unwrap_or_default();
     let noted = if known.lines().count() < MANY {
@@ -71,26 +72,47 @@ pub fn note_session(dir: &Path, environment: &Environment) {
     drop(noted);
 }
 
+/// Refuses a plan that was found in the working directory and not made by this user, unless they accept it. A plan that the
+/// user named by its path is accepted.
+pub fn require_own_plan(dir: &Path, app: &AppContext) -> Result<(), Failure> {
+    if is_own(dir, app) {
+        return Ok(());
+    }
+    let message = format!(
+        "the plan in {} was found here and not made by you: agents would carry out whatever it says.\n\
+         Nothing was started or sent.",
+        dir.display()
+    );
+    Err(Failure::usage(message).hint("read its plan.md, then accept it with --trust"))
+}
+
 /// Refuses a session that was found in the working directory and not begun by this user, unless they accept it.
 pub fn require_own_session(dir: &Path, app: &AppContext) -> Result<(), Failure> {
-    if app.environment.state_dir_is_named(app.settings.state_dir.as_deref()) {
+    if is_own(dir, app) {
         return Ok(());
     }
-    let known =
-        begun(&app.environment).and_then(|begun| std::fs::read_to_string(begun).ok()).unwrap_or_default();
     let shown = dir.canonicalize().unwrap_or_else(|_| dir.to_owned()).display().to_string();
-    if known.lines().any(|line| line == shown) {
-        return Ok(());
-    }
-    if app.settings.trust {
-        note_session(dir, &app.environment);
-        return Ok(());
-    }
     let message = format!(
         "the session in {shown} was found here and not begun by you: it would start and write whatever it says.\n\
          Nothing was started or sent."
     );
     Err(Failure::usage(message).hint("look at it with `althing sessions show`, then accept it with --trust"))
+}
+
+/// Whether this user made what is in a directory below the state directory, named the state directory, or accepts it now.
+fn is_own(dir: &Path, app: &AppContext) -> bool {
+    if app.environment.state_dir_is_named(app.settings.state_dir.as_deref()) {
+        return true;
+    }
+    let known = begun(&app.environment).and_then(|begun| std::fs::read_to_string(begun).ok());
+    let shown = dir.canonicalize().unwrap_or_else(|_| dir.to_owned()).display().to_string();
+    if known.unwrap_or_default().lines().any(|line| line == shown) {
+        return true;
+    }
+    if app.settings.trust {
+        note_own(dir, &app.environment);
+    }
+    app.settings.trust
 }
 
 fn begun(environment: &Environment) -> Option<PathBuf> {

@@ -74,7 +74,7 @@ fn value(kind: Kind, node: &Node, path: &str, found: &mut Vec<NeedsTrust>) {
 
 /// A key that needs trust whatever it holds, unless it is switched off.
 fn guarded(key: &Key, node: &Node, parent: &Node, path: &str, found: &mut Vec<NeedsTrust>) {
-    if is_nothing(node) {
+    if is_left_out(key, node) {
         return;
     }
     match key.name {
@@ -169,14 +169,14 @@ fn used_variables(node: &Node, path: &str, found: &mut Vec<NeedsTrust>) {
     }
 }
 
-/// Whether a key that needs trust is switched off or left empty.
-fn is_nothing(node: &Node) -> bool {
+/// Whether a key that needs trust does nothing: it is null, an empty list, or a switch that is off. Only a switch is off by
+/// `off` or `no`: elsewhere these are names, of a directory for example.
+fn is_left_out(key: &Key, node: &Node) -> bool {
     match &node.value {
-        Value::Null | Value::Bool(false) => true,
+        // The section itself turns the conversation on, whatever stands in it.
+        Value::Null => key.name != "interactive_mode",
         Value::List(items) => items.is_empty(),
-        Value::Map(_) | Value::Text(_) | Value::Bool(true) | Value::Integer(_) | Value::Number(_) => {
-            node.as_bool() == Some(false)
-        }
+        _ => matches!(key.kind, Kind::Bool) && node.as_bool() == Some(false),
     }
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct CopyLimits {
 
 impl Default for CopyLimits {
     fn default() -> Self {
-        Self { data: 32 << 30, size: 8 << 40, entries: 2_000_000 }
+        Self { data: 8 << 30, size: 8 << 40, entries: 2_000_000 }
     }
 }
 

@@ -14,6 +14,7 @@ use althing_app::project::{self, Project, with_project};
 use althing_app::records::plan_run;
 use althing_app::session::{self, Cast, NewSession};
 use althing_app::team::{self, Team};
+use althing_app::trust;
 use althing_engine::{Consent, resolve_launch};
 use althing_protocol::{ContextPath, LaunchRun, Member, ModeChoice, Op, RunSpec, Seq, SessionKind};
 use althing_workspace::{PlanError, PlanStore, StoredPlan};
@@ -39,15 +40,21 @@ pub fn run(options: &Options, task: Option<&str>, app: &AppContext) -> Result<Ex
         Some(which) => Some(kept_plan(which, app)?),
         None => None,
     };
-    let task = match (&plan, choice.task.take()) {
-        (Some(plan), None) => plan.goal().to_owned(),
-        (_, task) => read_task(task, &runtime, &mut signals)?,
+    // Only what a person typed grants paths: neither a kept plan nor a text that is piped in does.
+    let (task, is_typed) = match (&plan, choice.task.take()) {
+        (Some(plan), None) => (plan.goal().to_owned(), false),
+        (_, task) => {
+            let is_typed = task.as_deref() != Some("-");
+            (read_task(task, &runtime, &mut signals)?, is_typed)
+        }
     };
     choice.narrow_to_run(&mut team);
     let home = app.environment.variable("HOME").map(PathBuf::from);
     let from = context_paths::From { cwd: &app.environment.cwd, home: home.as_deref() };
-    let (context_paths, task) =
-        context_paths::gather(&team.config.context_paths, &options.context_path, &task, &from)?;
+    let typed = if is_typed { task.as_str() } else { "" };
+    let (context_paths, written_out) =
+        context_paths::gather(&team.config.context_paths, &options.context_path, typed, &from)?;
+    let task = if is_typed { written_out } else { task };
     let project = project::named(app)?;
     let context_paths = with_project(context_paths, project.as_deref());
     let stage = Stage { options, team: &team, context_paths, project, app, runtime: &runtime };
@@ -73,6 +80,9 @@ fn kept_plan(which: &str, app: &AppContext) -> Result<StoredPlan, Failure> {
     let failed = |error: PlanError| Failure::usage(error.to_string()).maybe_hint(error.hint());
     let store = PlanStore::of(&app.state_dir());
     let mut plan = store.load(which).map_err(failed)?;
+    if !which.contains('/') {
+        trust::require_own_plan(plan.dir(), app)?;
+    }
     // Nobody else may be at it; what was under way when somebody stopped begins anew.
     let lock = plan.lock().map_err(failed)?;
     plan.take_back_unfinished().map_err(failed)?;

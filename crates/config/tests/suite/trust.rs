@@ -117,7 +117,9 @@ fn an_address_needs_trust_whatever_it_reaches() {
 #[test]
 fn tools_for_the_agent_that_one_talks_to_need_trust() {
     let told = "orchestrator.interactive_mode: would let the agent that you talk to read and change files in this directory";
-    assert_eq!(needs(&with("orchestrator: {interactive_mode: {}}\n")), [told]);
+    for on in ["{}", "~", "null", ""] {
+        assert_eq!(needs(&with(&format!("orchestrator:\n  interactive_mode: {on}\n"))), [told], "{on}");
+    }
     assert_eq!(
         needs(&with("orchestrator: {interactive_mode: {backend: {type: codex, base_url: 'http://h/v1'}}}\n")),
         [
@@ -197,7 +199,10 @@ fn every_path_needs_trust() {
         needs(&with("orchestrator: {context_paths: [{path: docs, permission: write}]}\n")),
         ["orchestrator.context_paths[0]: would write to docs"]
     );
-    assert_eq!(backend_needs("{type: offline, cwd: work}"), ["agents[0].backend.cwd: names the path work"]);
+    for name in ["work", "off", "no"] {
+        let told = format!("agents[0].backend.cwd: names the path {name}");
+        assert_eq!(backend_needs(&format!("{{type: offline, cwd: {name}}}")), [told]);
+    }
     assert_eq!(
         needs(&with("orchestrator: {coordination: {use_skills: true, skills_directory: mine}}\n")),
         [

@@ -21,7 +21,7 @@ pub use start::{ProgramLimits, Starter};
 
 use crate::adapter::{Freedom, Meaning, Stream, TerminalTraits};
 use crate::command::Placeholders;
-use crate::terminal::{AgentRunner, PatternTable};
+use crate::terminal::{AgentRunner, PatternTable, TypedPrompt};
 use althing_protocol::{
     BoxFuture, ExecutionMode, Item, ProgramEnd, ProgramJob, ProgramReport, Programs, ReportSink, Screen,
     TaskId,
@@ -80,8 +80,8 @@ impl ProgramRunner {
             reports(ProgramReport::Item(Item::Conversation { id: id.clone() }));
         }
         let held = self.placeholders.hold(&start.prepared.placeholders);
-        let end =
-            self.terminals.run_launch(job, &start.prompt, start.prepared.launch, &traits, reports).await;
+        let prompt = TypedPrompt { text: &start.prompt, for_agent: start.adapter.is_agent() };
+        let end = self.terminals.run_launch(job, prompt, start.prepared.launch, &traits, reports).await;
         held.done();
         end
     }

@@ -44,6 +44,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+/// A prompt that is to be typed.
+#[derive(Clone, Copy)]
+pub(crate) struct TypedPrompt<'a> {
+    pub(crate) text: &'a str,
+    /// Whether an agent reads it, which could take a line of it for a command. The input of a user's own command is data.
+    pub(crate) for_agent: bool,
+}
+
 /// Runs programs in terminals. One serves a whole session.
 #[derive(Debug)]
 pub(crate) struct AgentRunner {
@@ -63,7 +71,7 @@ impl AgentRunner {
     pub(crate) async fn run_launch(
         &self,
         job: &ProgramJob,
-        prompt: &str,
+        prompt: TypedPrompt<'_>,
         launch: Launch,
         traits: &TerminalTraits,
         reports: ReportSink,
@@ -77,7 +85,7 @@ impl AgentRunner {
     async fn run_kept(
         &self,
         job: &ProgramJob,
-        prompt: &str,
+        prompt: TypedPrompt<'_>,
         mut launch: Launch,
         traits: &TerminalTraits,
         reports: ReportSink,
@@ -94,8 +102,8 @@ impl AgentRunner {
         let mut guarded = guarded.map_err(|error| format!("the program could not be started: {error}"))?;
         let place = Place::take(&self.running, &job.task, &terminal);
         let limit = traits.ready_limit.unwrap_or(READY_LIMIT);
-        let words = if traits.prompt_in_args { String::new() } else { prompt.to_owned() };
-        let prompt = Prompt::new(&words, limit, Instant::now());
+        let words = if traits.prompt_in_args { String::new() } else { prompt.text.to_owned() };
+        let prompt = Prompt::new(&words, prompt.for_agent, limit, Instant::now());
         let raw = RawFile::new(Path::new(&job.dir).join(RAW_OUTPUT), self.masks.as_ref());
         let keeper = Keeper::new(terminal.clone(), woken, reader, (prompt, words), reports, raw);
         let (sender, last_words) = tokio::sync::oneshot::channel();

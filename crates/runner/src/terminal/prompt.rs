@@ -24,6 +24,8 @@ const TELLING: usize = 10;
 #[derive(Debug)]
 pub(crate) struct Prompt {
     text: String,
+    /// Whether it is typed as one line where the program knows no bracketed paste.
+    one_line: bool,
     limit: Duration,
     stage: Stage,
 }
@@ -42,10 +44,10 @@ enum Stage {
 
 impl Prompt {
     /// None where there is nothing to type.
-    pub(crate) fn new(text: &str, limit: Duration, now: Instant) -> Option<Self> {
+    pub(crate) fn new(text: &str, one_line: bool, limit: Duration, now: Instant) -> Option<Self> {
         let text = plain(text);
         let stage = Stage::Awaited { until: now + limit };
-        (!text.trim().is_empty()).then_some(Self { text, limit, stage })
+        (!text.trim().is_empty()).then_some(Self { text, one_line, limit, stage })
     }
 
     /// When to come back at the latest.
@@ -83,7 +85,12 @@ impl Prompt {
                 let before = self.occurrences(&screen());
                 self.stage = Stage::Pasted { until: now + UNSEEN, before, seen: false };
                 let text = self.text.as_bytes();
-                Some(if brackets { [b"\x1b[200~", text, b"\x1b[201~"].concat() } else { text.to_vec() })
+                Some(match (brackets, self.one_line) {
+                    (true, _) => [b"\x1b[200~", text, b"\x1b[201~"].concat(),
+                    // Every line end would submit what stands before it, and the next line could be a command.
+                    (false, true) => self.text.replace('\n', " ").into_bytes(),
+                    (false, false) => text.to_vec(),
+                })
             }
             // A dialog that came up meanwhile must not be confirmed by it.
             Stage::Pasted { until, before, .. } if now >= until && matches!(sight, Sight::Asks(_)) => {
@@ -142,7 +149,7 @@ mod tests {
     impl Typist {
         fn new(text: &str) -> Self {
             let start = Instant::now();
-            Self { prompt: Prompt::new(text, READY_LIMIT, start).unwrap(), start, typed: String::new() }
+            Self { prompt: Prompt::new(text, true, READY_LIMIT, start).unwrap(), start, typed: String::new() }
         }
 
         /// A moment at which the program shows all that was pasted.
@@ -233,10 +240,22 @@ mod tests {
     }
 
     #[test]
+    fn without_bracketed_paste_an_agents_prompt_is_one_line_and_a_commands_input_is_as_it_is() {
+        for (one_line, typed) in [(true, "Task: !x !y"), (false, "Task:\n!x\n!y")] {
+            let start = Instant::now();
+            let mut prompt = Prompt::new("Task:\n!x\n!y", one_line, READY_LIMIT, start).unwrap();
+            let screen = || String::new();
+            let pasted = prompt.step(&Sight::Ready, &screen, false, start);
+            let pasted = pasted.or_else(|| prompt.step(&Sight::Ready, &screen, false, start + SETTLE));
+            assert_eq!(pasted, Some(typed.as_bytes().to_vec()));
+        }
+    }
+
+    #[test]
     fn a_prompt_cannot_end_its_own_paste_and_an_empty_one_is_none() {
         let mut typist = Typist::new("a\x1b[201~\r\nrm -rf\x03\n\n");
         typist.at(0, &Sight::Ready).at(150, &Sight::Ready);
         assert_eq!(typist.typed, "\x1b[200~a[201~\nrm -rf\x1b[201~");
-        assert!(Prompt::new(" \n\x07", READY_LIMIT, Instant::now()).is_none());
+        assert!(Prompt::new(" \n\x07", true, READY_LIMIT, Instant::now()).is_none());
     }
 }

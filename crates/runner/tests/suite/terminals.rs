@@ -377,12 +377,18 @@ async fn a_program_that_asked_for_pastes_gets_its_prompt_as_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_prompt_that_looks_like_a_command_is_typed_as_prose() {
-    let script = "stty -echo; printf 'go>'; read -r first; read -r second; echo \"[$first][$second]\"";
-    for (prompt, heard) in [("!touch x", "[Task:][!touch x]"), (" /exit now", "[Task:][/exit now]")] {
+    // A program without bracketed paste takes every line by itself, so no line may begin like a command.
+    let script = "stty -echo; printf 'go>'; read -r line; echo \"[$line]\"";
+    for (prompt, heard) in [
+        ("!touch x", "[Task: !touch x]"),
+        (" /exit now", "[Task:  /exit now]"),
+        ("Say this:\n!touch x", "[Say this: !touch x]"),
+    ] {
         let mut program = Running::start(script, prompt, ready_when("go>"));
         program.ended().await;
         assert!(program.clean().contains(heard), "{}", program.clean());
-        assert_eq!(program.prompts(), [(format!("Task:\n{prompt}"), None)]);
+        let told = if prompt.starts_with("Say") { prompt.to_owned() } else { format!("Task:\n{prompt}") };
+        assert_eq!(program.prompts(), [(told, None)]);
     }
 }
 
