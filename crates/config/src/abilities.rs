@@ -1,11 +1,10 @@
 //! What the agents of a run can do besides their hands: skills, memories, task lists, planning, agents of their own.
 //!
-//! The keys stand in `orchestrator.coordination`; each comes to nothing as long as its machinery is not there.
+//! The keys stand in `orchestrator.coordination`; each ability is off unless its switch is on.
 
 use althing_protocol::{PlanningConfig, SkillsConfig, SubagentsConfig, TaskPlanning};
 
 use crate::diagnostic::{Problem, Sink};
-use crate::landed::{Landed, Part};
 use crate::resolve::{count, flag, seconds, text};
 use crate::tree::Node;
 
@@ -18,7 +17,6 @@ const MOST_TASKS: u32 = 10;
 pub(crate) struct Abilities<'a> {
     root: &'a Node,
     coordination: Option<&'a Node>,
-    landed: Landed,
 }
 
 fn coordination(root: &Node) -> Option<&Node> {
@@ -78,28 +76,28 @@ fn subagents(node: &Node) -> SubagentsConfig {
 }
 
 impl<'a> Abilities<'a> {
-    pub(crate) fn of(root: &'a Node, landed: Landed) -> Self {
-        Self { root, coordination: coordination(root), landed }
+    pub(crate) fn of(root: &'a Node) -> Self {
+        Self { root, coordination: coordination(root) }
     }
 
-    /// The section, if this switch in it is on and its machinery is there.
-    fn on(&self, part: Part, switch: &str) -> Option<&'a Node> {
-        let node = self.coordination.filter(|_| self.landed.has(part))?;
+    /// The section, if this switch in it is on.
+    fn on(&self, switch: &str) -> Option<&'a Node> {
+        let node = self.coordination?;
         (flag(node, switch) == Some(true)).then_some(node)
     }
 
     pub(crate) fn skills(&self) -> Option<SkillsConfig> {
-        self.on(Part::Skills, "use_skills")?;
+        self.on("use_skills")?;
         let named = skills_directory(self.root).and_then(Node::as_text);
         Some(SkillsConfig { directory: named.unwrap_or(SKILLS_DIRECTORY).to_owned() })
     }
 
     pub(crate) fn file_memory(&self) -> bool {
-        self.on(Part::FileMemory, "enable_memory_filesystem_mode").is_some()
+        self.on("enable_memory_filesystem_mode").is_some()
     }
 
     pub(crate) fn task_planning(&self) -> Option<TaskPlanning> {
-        let node = self.on(Part::TaskPlanning, "enable_agent_task_planning")?;
+        let node = self.on("enable_agent_task_planning")?;
         Some(TaskPlanning {
             max_tasks: count(node, "max_tasks_per_plan").unwrap_or(MOST_TASKS),
             as_files: flag(node, "task_planning_filesystem_mode").unwrap_or(false),
@@ -107,11 +105,11 @@ impl<'a> Abilities<'a> {
     }
 
     pub(crate) fn planning(&self) -> Option<PlanningConfig> {
-        let node = self.on(Part::Planning, "enable_planning_mode")?;
+        let node = self.on("enable_planning_mode")?;
         Some(PlanningConfig { instruction: text(node, "planning_mode_instruction") })
     }
 
     pub(crate) fn subagents(&self) -> Option<SubagentsConfig> {
-        self.on(Part::Subagents, "enable_subagents").map(subagents)
+        self.on("enable_subagents").map(subagents)
     }
 }

@@ -3,8 +3,6 @@
 //! Facts only, and the only copy of them. A key is never sent to an address that it was not made for: an address of
 //! the user's own gets a key only if the backend's type or its `api_key` says which.
 
-use crate::landed::{Landed, Part};
-
 /// How a backend type is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
@@ -179,18 +177,15 @@ impl BackendType {
 
     /// Whether Althing can run it.
     pub fn is_supported(&self) -> bool {
-        self.is_supported_in(Landed::NOW)
-    }
-
-    /// Whether Althing with this machinery can run it.
-    pub(crate) fn is_supported_in(&self, landed: Landed) -> bool {
         match self.reach {
-            Reach::Offline => true,
             Reach::OtherApi => false,
-            Reach::Program => self.adapter().is_some() && landed.has(Part::Programs),
-            Reach::ChatCompletions | Reach::Responses | Reach::Anthropic | Reach::Gemini | Reach::Azure => {
-                landed.speaks(self.name)
-            }
+            Reach::Program => self.adapter().is_some(),
+            Reach::Offline
+            | Reach::ChatCompletions
+            | Reach::Responses
+            | Reach::Anthropic
+            | Reach::Gemini
+            | Reach::Azure => true,
         }
     }
 }

@@ -11,12 +11,11 @@ mod diagnostic;
 mod dotenv;
 mod hands;
 mod keys;
-mod landed;
 mod limits;
 mod memory;
+mod misplaced;
 #[cfg(test)]
 mod most_used;
-mod nearest;
 mod parse;
 mod patterns;
 mod reference;
@@ -39,14 +38,10 @@ mod workflow;
 pub use backends::{BACKENDS, BackendType, Reach, backend_type};
 pub use diagnostic::{Diagnostic, Severity};
 pub use dotenv::parse_dotenv;
-#[doc(hidden)]
-pub use landed::Landed;
 pub use memory::memory_bytes;
 pub use reference::reference;
 pub use render::Style;
 pub use report::{Loaded, Report};
-#[doc(hidden)]
-pub use schema::schema_in;
 pub use schema::{schema, workflow_schema};
 pub use secrets::{is_secret_name, redact, secrets_in_variable};
 pub use starter::{Found, FoundOllama, FoundProvider, found_programs, found_providers, starter};
@@ -84,17 +79,6 @@ const SHORTEST_SECRET: usize = 8;
 
 /// Reads a config and reports everything there is to say about it.
 pub fn check(source: Source<'_>, env: &dyn Fn(&str) -> Option<String>, purpose: Purpose) -> Report {
-    check_in(source, env, purpose, Landed::NOW)
-}
-
-/// Reads a config for an Althing with this machinery.
-#[doc(hidden)]
-pub fn check_in(
-    source: Source<'_>,
-    env: &dyn Fn(&str) -> Option<String>,
-    purpose: Purpose,
-    landed: Landed,
-) -> Report {
     let mut report = Report::empty(source.name);
     // A text that is refused for its size alone is not searched for lines first.
     let quotable = if source.text.len() > limits::MAX_BYTES { "" } else { source.text };
@@ -124,15 +108,15 @@ pub fn check_in(
         let problem = diagnostic::Problem::new("more text than a file may hold comes out of its variables");
         sink.error(root.span, "", problem.hint("use fewer `${VARIABLE}`s"));
     }
-    walk::Walk::new(&keys::ROOT, &mut sink, purpose, landed).document(root);
-    rules::check(root, env, purpose, landed, &mut sink);
+    walk::Walk::new(&keys::ROOT, &mut sink, purpose).document(root);
+    rules::check(root, env, purpose, &mut sink);
     (report.errors, report.warnings) = sink.finish();
 
     let mut seen: Vec<String> = literals.into_iter().map(|literal| literal.value).collect();
     seen.extend(secrets::literals(&parsed).into_iter().map(|literal| literal.value));
     seen.extend(substituted.secrets);
     if report.is_valid() {
-        let mut config = resolve::config(root, env, landed);
+        let mut config = resolve::config(root, env);
         config.adapters = adapters;
         let own = config.interactive.iter().filter_map(|interactive| interactive.backend.as_ref());
         let backends = config.agents.iter().map(|agent| &agent.backend).chain(own);
@@ -149,7 +133,7 @@ pub fn check_in(
         });
         let sent = sent.chain(to_servers.map(|(_, value)| value));
         seen.extend(sent.map(|secret| secret.reveal().to_owned()));
-        let plain_progress = resolve::plain_progress(root, landed);
+        let plain_progress = resolve::plain_progress(root);
         report.config = Some(Loaded { config, plain_progress, needs_trust });
     }
     report.secrets = worth_masking(&seen);

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 use crate::backends::BACKENDS;
 use crate::keys::{Key, Kind, ROOT, Section, Status, WORKFLOW};
-use crate::landed::Landed;
 use crate::values::shape_name;
 
 const ABOUT_CONFIGS: &str = "\
@@ -104,7 +103,7 @@ fn holds(key: &Key) -> String {
 
 fn meaning(key: &Key) -> String {
     let required = if key.required { " Required." } else { "" };
-    match key.status(Landed::NOW) {
+    match key.status {
         Status::Supported => format!("{}{required}", key.about),
         Status::NotYet => format!("{} *Not supported yet.*", key.about),
         Status::Alternative(instead) => format!("{} *Does nothing: {instead}.*", key.about),

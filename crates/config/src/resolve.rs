@@ -14,7 +14,6 @@ use crate::abilities::Abilities;
 use crate::backends::{self, Reach};
 use crate::hands;
 use crate::keys::{self, Choice, Kind, Section, Status};
-use crate::landed::{Landed, Part};
 use crate::rules;
 use crate::substitute::Lookup;
 use crate::tree::Node;
@@ -23,22 +22,21 @@ use crate::tree::Node;
 const AZURE_VERSION_VARIABLE: &str = "AZURE_OPENAI_API_VERSION";
 
 /// The settings in a document.
-pub(crate) fn config(root: &Node, env: Lookup<'_>, landed: Landed) -> Config {
+pub(crate) fn config(root: &Node, env: Lookup<'_>) -> Config {
     let orchestrator = root.get("orchestrator");
-    let context_paths = if landed.has(Part::Hands) { hands::paths::resolve(root) } else { Vec::new() };
+    let context_paths = hands::paths::resolve(root);
     let agents = rules::agents(root);
-    let abilities = Abilities::of(root, landed);
-    let agent = |node| agent(node, env, landed, !context_paths.is_empty());
+    let abilities = Abilities::of(root);
+    let agent = |node| agent(node, env, !context_paths.is_empty());
     Config {
         agents: agents.iter().filter_map(|at| agent(at.node)).collect(),
         rules: RunRules {
             subagents: abilities.subagents(),
             ..run_rules(orchestrator, root.get("timeout_settings"))
         },
-        interactive: orchestrator.and_then(|node| interactive(node, env, landed)),
+        interactive: orchestrator.and_then(|node| interactive(node, env)),
         prices: root.get("prices").map(prices).unwrap_or_default(),
-        project_instructions: landed.has(Part::Instructions)
-            && orchestrator.and_then(|node| flag(node, "project_instructions")) != Some(false),
+        project_instructions: orchestrator.and_then(|node| flag(node, "project_instructions")) != Some(false),
         skills: abilities.skills(),
         file_memory: abilities.file_memory(),
         task_planning: abilities.task_planning(),
@@ -50,35 +48,30 @@ pub(crate) fn config(root: &Node, env: Lookup<'_>, landed: Landed) -> Config {
 }
 
 /// Whether the config asks for plain progress instead of the full screen.
-pub(crate) fn plain_progress(root: &Node, landed: Landed) -> bool {
-    let ui = root.get("ui").filter(|_| landed.has(Part::Plain));
+pub(crate) fn plain_progress(root: &Node) -> bool {
+    let ui = root.get("ui");
     let kind = ui.and_then(|ui| ui.get("display_type").or_else(|| ui.get("type")));
     kind.and_then(Node::as_text) == Some("simple")
 }
 
-fn agent(node: &Node, env: Lookup<'_>, landed: Landed, has_paths: bool) -> Option<AgentConfig> {
+fn agent(node: &Node, env: Lookup<'_>, has_paths: bool) -> Option<AgentConfig> {
     let words = [text(node, "system_message"), text(node, "append_system_prompt")];
     let words: Vec<String> = words.into_iter().flatten().collect();
     let backend_node = node.get("backend")?;
-    let hands = if landed.has(Part::Hands) {
-        hands::resolve::hands(backend_node, has_paths, landed)
-    } else {
-        HandsConfig::default()
-    };
     Some(AgentConfig {
         id: AgentId::new(text(node, "id")?),
         system_message: (!words.is_empty()).then(|| words.join("\n\n")),
         voting_sensitivity: node.get("voting_sensitivity").and_then(sensitivity),
-        backend: backend(backend_node, env, landed)?,
-        hands,
+        backend: backend(backend_node, env)?,
+        hands: hands::resolve::hands(backend_node, has_paths),
     })
 }
 
 /// The settings of one backend.
-pub(crate) fn backend(node: &Node, env: Lookup<'_>, landed: Landed) -> Option<BackendConfig> {
+pub(crate) fn backend(node: &Node, env: Lookup<'_>) -> Option<BackendConfig> {
     let kind = text(node, "type")?;
     let facts = backends::backend_type(&kind)?;
-    let supported = facts.is_supported_in(landed);
+    let supported = facts.is_supported();
     let mut headers = Vec::new();
     for entry in
         ["default_headers", "extra_headers"].iter().filter_map(|key| node.get(key)).flat_map(Node::entries)
@@ -89,7 +82,7 @@ pub(crate) fn backend(node: &Node, env: Lookup<'_>, landed: Landed) -> Option<Ba
         headers.push((entry.key.clone(), Secret::new(value)));
     }
     let params = node.entries().iter().filter(|entry| !entry.value.is_null()).filter_map(|entry| {
-        let acts = |key: &&keys::Key| key.passed_on && key.status(landed) == Status::Supported;
+        let acts = |key: &&keys::Key| key.passed_on && key.status == Status::Supported;
         let key = keys::BACKEND.key(&entry.key).filter(acts)?;
         Some((entry.key.clone(), as_kind(key.kind, &entry.value)))
     });
@@ -180,7 +173,7 @@ fn limits(timeouts: Option<&Node>) -> RunLimits {
 }
 
 /// The conversation's settings. The section switches it on by being there, even empty.
-fn interactive(orchestrator: &Node, env: Lookup<'_>, landed: Landed) -> Option<InteractiveConfig> {
+fn interactive(orchestrator: &Node, env: Lookup<'_>) -> Option<InteractiveConfig> {
     let node = &orchestrator.entry("interactive_mode")?.value;
     let default = InteractiveConfig::default();
     let compaction = node.get("context_compaction").map_or(default.context_compaction, |node| {
@@ -194,8 +187,8 @@ fn interactive(orchestrator: &Node, env: Lookup<'_>, landed: Landed) -> Option<I
     Some(InteractiveConfig {
         enabled: flag(node, "enabled").unwrap_or(default.enabled),
         require_approval: flag(node, "require_approval").unwrap_or(default.require_approval),
-        backend: node.get("backend").and_then(|node| backend(node, env, landed)),
-        hands: own_hands(node.get("backend"), landed),
+        backend: node.get("backend").and_then(|node| backend(node, env)),
+        hands: own_hands(node.get("backend")),
         append_system_prompt: text(node, "append_system_prompt"),
         context_compaction: compaction,
         budget_usd: node.get("budget_usd").and_then(Node::as_number),
@@ -203,9 +196,8 @@ fn interactive(orchestrator: &Node, env: Lookup<'_>, landed: Landed) -> Option<I
 }
 
 /// The servers and tool lists of the interactive agent's own backend; of other hands it has none.
-fn own_hands(backend: Option<&Node>, landed: Landed) -> HandsConfig {
-    let hands =
-        backend.filter(|_| landed.has(Part::Hands)).map(|node| hands::resolve::hands(node, false, landed));
+fn own_hands(backend: Option<&Node>) -> HandsConfig {
+    let hands = backend.map(|node| hands::resolve::hands(node, false));
     let HandsConfig { mcp_servers, excluded_tools, .. } = hands.unwrap_or_default();
     HandsConfig { mcp_servers, excluded_tools, ..HandsConfig::default() }
 }

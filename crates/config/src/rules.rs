@@ -10,7 +10,6 @@ use crate::abilities;
 use crate::backends::{self, BackendType, Reach};
 use crate::diagnostic::{Problem, Severity, Sink};
 use crate::hands;
-use crate::landed::Landed;
 use crate::substitute::Lookup;
 use crate::tree::{Node, Span, Value};
 use crate::workflow;
@@ -49,7 +48,7 @@ pub(crate) fn backends(root: &Node) -> Vec<AgentAt<'_>> {
 }
 
 /// Checks every rule.
-pub(crate) fn check(root: &Node, env: Lookup<'_>, purpose: Purpose, landed: Landed, sink: &mut Sink<'_>) {
+pub(crate) fn check(root: &Node, env: Lookup<'_>, purpose: Purpose, sink: &mut Sink<'_>) {
     if !matches!(root.value, Value::Map(_)) {
         return;
     }
@@ -57,9 +56,9 @@ pub(crate) fn check(root: &Node, env: Lookup<'_>, purpose: Purpose, landed: Land
     names(root, sink);
     let mut reported = HashSet::new();
     for backend in backends(root) {
-        Requirements { backend: &backend, env, purpose, landed, reported: &mut reported, sink }.check();
+        Requirements { backend: &backend, env, purpose, reported: &mut reported, sink }.check();
     }
-    hands::check::check(root, landed, sink);
+    hands::check::check(root, sink);
     let built_in: Vec<&str> = backends::BACKENDS.iter().filter_map(BackendType::adapter).collect();
     abilities::check(root, sink);
     workflow::adapters::check(root, &[&built_in, [workflow::COMMAND].as_slice()].concat(), sink);
@@ -112,7 +111,6 @@ struct Requirements<'a, 'text> {
     backend: &'a AgentAt<'a>,
     env: Lookup<'a>,
     purpose: Purpose,
-    landed: Landed,
     /// Providers whose missing key was reported already; it is one thing to set, however many agents need it.
     reported: &'a mut HashSet<&'static str>,
     sink: &'a mut Sink<'text>,
@@ -126,11 +124,11 @@ impl Requirements<'_, '_> {
         }
         let Some(type_node) = node.get("type") else { return };
         let Some(kind) = type_node.as_text().and_then(backends::backend_type) else { return };
-        if kind.reach == Reach::Program && kind.is_supported_in(self.landed) {
+        if kind.reach == Reach::Program && kind.is_supported() {
             self.not_passed_on(kind);
         }
         // A program chooses its model, and finds its key, by itself.
-        if matches!(kind.reach, Reach::Offline | Reach::Program) || !kind.is_supported_in(self.landed) {
+        if matches!(kind.reach, Reach::Offline | Reach::Program) || !kind.is_supported() {
             return;
         }
         let model = node.get("model");

@@ -6,48 +6,37 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::backends::BACKENDS;
 use crate::keys::{Key, Kind, ROOT, Range, Section, Status, WORKFLOW};
-use crate::landed::Landed;
 use crate::scalar;
 use crate::tree::{Node, Span};
 
 /// The schema (draft 2020-12).
 pub fn schema() -> Json {
-    schema_in(Landed::NOW)
-}
-
-/// The schema for this machinery.
-#[doc(hidden)]
-pub fn schema_in(landed: Landed) -> Json {
-    let mut schema = document("Althing config", &ROOT, landed);
+    let mut schema = document("Althing config", &ROOT);
     schema.insert("oneOf".to_owned(), json!([{"required": ["agents"]}, {"required": ["agent"]}]));
     schema.into()
 }
 
 /// The schema of workflow files.
 pub fn workflow_schema() -> Json {
-    document("Althing workflow", &WORKFLOW, Landed::NOW).into()
+    document("Althing workflow", &WORKFLOW).into()
 }
 
-fn document(title: &str, table: &'static Section, landed: Landed) -> Map<String, Json> {
-    let mut definitions = Definitions { landed, done: Map::new() };
+fn document(title: &str, table: &'static Section) -> Map<String, Json> {
+    let mut definitions = Map::new();
     let root = section(table, &mut definitions);
     let mut schema = Map::new();
     schema.insert("$schema".to_owned(), "https://json-schema.org/draft/2020-12/schema".into());
     schema.insert("title".to_owned(), title.into());
     schema.extend(root.as_object().cloned().unwrap_or_default());
-    schema.insert("$defs".to_owned(), definitions.done.into());
+    schema.insert("$defs".to_owned(), definitions.into());
     schema
 }
 
-/// The sections described so far, and what of Althing there is.
-struct Definitions {
-    landed: Landed,
-    done: Map<String, Json>,
-}
+/// The sections described so far.
+type Definitions = Map<String, Json>;
 
 fn section(section: &'static Section, definitions: &mut Definitions) -> Json {
-    let landed = definitions.landed;
-    let known = section.keys.iter().filter(|key| !matches!(key.status(landed), Status::Replaced(_)));
+    let known = section.keys.iter().filter(|key| !matches!(key.status, Status::Replaced(_)));
     let properties: Map<String, Json> =
         known.map(|one| (one.name.to_owned(), key(one, definitions))).collect();
     let required: Vec<&str> = section.keys.iter().filter(|key| key.required).map(|key| key.name).collect();
@@ -61,8 +50,7 @@ fn section(section: &'static Section, definitions: &mut Definitions) -> Json {
 
 fn key(key: &Key, definitions: &mut Definitions) -> Json {
     let mut schema = Map::new();
-    let status = key.status(definitions.landed);
-    let about = match status {
+    let about = match key.status {
         Status::Supported => key.about.to_owned(),
         Status::NotYet => format!("{} (Not supported yet: does nothing.)", key.about),
         Status::Alternative(instead) | Status::Replaced(instead) => {
@@ -70,7 +58,7 @@ fn key(key: &Key, definitions: &mut Definitions) -> Json {
         }
     };
     schema.insert("description".to_owned(), about.into());
-    if status != Status::Supported {
+    if key.status != Status::Supported {
         schema.insert("deprecated".to_owned(), true.into());
     }
     if let Some(default) = key.default {
@@ -123,11 +111,11 @@ fn kind(kind_of_value: Kind, definitions: &mut Definitions) -> Map<String, Json>
             json!({"type": "string", "enum": words})
         }
         Kind::Section(inner) => {
-            if !definitions.done.contains_key(inner.name) {
+            if !definitions.contains_key(inner.name) {
                 // Held open first: a section may contain itself.
-                definitions.done.insert(inner.name.to_owned(), Json::Null);
+                definitions.insert(inner.name.to_owned(), Json::Null);
                 let schema = section(inner, definitions);
-                definitions.done.insert(inner.name.to_owned(), schema);
+                definitions.insert(inner.name.to_owned(), schema);
             }
             json!({"$ref": format!("#/$defs/{}", inner.name)})
         }

@@ -7,7 +7,6 @@ use crate::Purpose;
 use crate::backends::{self, BACKENDS};
 use crate::diagnostic::{Problem, Severity};
 use crate::keys::{Choice, Kind};
-use crate::landed::Landed;
 use crate::limits;
 use crate::memory;
 use crate::patterns;
@@ -86,13 +85,12 @@ impl Walk<'_, '_> {
 
     fn backend_type(&mut self, node: &Node, place: Place<'_>) {
         let Some(name) = node.as_text() else { return self.not_text(node, place) };
-        let landed = self.landed;
         let Some(backend) = backends::backend_type(name) else {
             return self
                 .sink
-                .push_with(Severity::Error, node.span, place.path, || unknown_backend_type(name, landed));
+                .push_with(Severity::Error, node.span, place.path, || unknown_backend_type(name));
         };
-        if backend.is_supported_in(self.landed) || place.quiet {
+        if backend.is_supported() || place.quiet {
             return;
         }
         let problem =
@@ -188,14 +186,13 @@ impl Walk<'_, '_> {
     }
 }
 
-fn unknown_backend_type(name: &str, landed: Landed) -> Problem {
+fn unknown_backend_type(name: &str) -> Problem {
     let shown = if secrets::is_key_like(name) { "…".to_owned() } else { name.escape_debug().to_string() };
     let problem = Problem::new(format!("unknown backend type `{shown}`"));
     if let Some(near) = backends::nearest(name) {
         return problem.hint(format!("did you mean `{near}`?"));
     }
-    let supported =
-        BACKENDS.iter().filter(|backend| backend.is_supported_in(landed)).map(|backend| backend.name);
+    let supported = BACKENDS.iter().filter(|backend| backend.is_supported()).map(|backend| backend.name);
     problem.hint(format!("use one of: {}", supported.collect::<Vec<_>>().join(", ")))
 }
 

@@ -8,8 +8,7 @@ use std::collections::HashSet;
 
 use crate::diagnostic::{Problem, Severity, Sink};
 use crate::keys::{Key, Kind, Section, Status};
-use crate::landed::Landed;
-use crate::nearest;
+use crate::misplaced;
 use crate::tree::{Entry, Node, Span, Value};
 use crate::values::{has_shape, shape_name};
 use crate::{Purpose, scalar};
@@ -18,7 +17,6 @@ use crate::{Purpose, scalar};
 pub(crate) struct Walk<'sink, 'text> {
     pub(crate) sink: &'sink mut Sink<'text>,
     pub(crate) purpose: Purpose,
-    pub(crate) landed: Landed,
     /// What was warned about already: a key that does not act is worth one warning a file, not one per agent.
     pub(crate) warned: HashSet<(&'static str, &'static str)>,
     /// How many patterns there were.
@@ -41,13 +39,8 @@ pub(crate) struct Place<'a> {
 
 impl<'sink, 'text> Walk<'sink, 'text> {
     /// A walk through a document that `root` describes.
-    pub(crate) fn new(
-        root: &'static Section,
-        sink: &'sink mut Sink<'text>,
-        purpose: Purpose,
-        landed: Landed,
-    ) -> Self {
-        Self { sink, purpose, landed, warned: HashSet::new(), patterns: 0, root }
+    pub(crate) fn new(root: &'static Section, sink: &'sink mut Sink<'text>, purpose: Purpose) -> Self {
+        Self { sink, purpose, warned: HashSet::new(), patterns: 0, root }
     }
 
     /// Checks the whole document.
@@ -83,7 +76,7 @@ impl<'sink, 'text> Walk<'sink, 'text> {
     }
 
     fn key(&mut self, section: &'static Section, key: &'static Key, entry: &Entry, path: &str, quiet: bool) {
-        let status = key.status(self.landed);
+        let status = key.status;
         if let Status::Replaced(by) = status {
             let problem = Problem::new(format!("`{}` is not read: {}", key.name, key.about));
             self.sink.error(entry.key_span, path, problem.hint(by));
@@ -155,7 +148,7 @@ impl<'sink, 'text> Walk<'sink, 'text> {
     fn unknown_key(&mut self, section: &'static Section, entry: &Entry, path: &str) {
         let root = self.root;
         // A key that is not read any more is nothing to propose.
-        let read = section.keys.iter().filter(|key| !matches!(key.status(self.landed), Status::Replaced(_)));
+        let read = section.keys.iter().filter(|key| !matches!(key.status, Status::Replaced(_)));
         let names = read.map(|key| key.name);
         if let Some(near) = althing_text::misspelled(&entry.key, names) {
             // Ignored, it would leave a setting at its default that was meant to be changed: a model, a limit, a budget.
@@ -171,7 +164,7 @@ impl<'sink, 'text> Walk<'sink, 'text> {
             if let Some(near) = althing_text::nearest(&entry.key, section.keys.iter().map(|key| key.name)) {
                 return problem.hint(format!("did you mean `{near}`?"));
             }
-            match nearest::home(root, &entry.key) {
+            match misplaced::home(root, &entry.key) {
                 Some(home) if home.is_empty() => problem.hint("it has its place at the top of the file"),
                 Some(home) => problem.hint(format!("it has its place in `{home}`")),
                 None if section.name == "backend" => {

@@ -13,7 +13,6 @@ mod suite {
     mod hostile;
     mod interactive;
     mod keys;
-    mod landed;
     mod massgen;
     mod mcp_servers;
     mod paths;
@@ -24,6 +23,7 @@ mod suite {
     mod secrets;
     mod starter;
     mod support;
+    mod supported;
     mod syntax;
     mod trust;
     mod wires;

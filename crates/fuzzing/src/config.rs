@@ -1,7 +1,7 @@
 //! Configs, workflows and `.env` files that strangers wrote: a report whose places exist, the same every time.
 
 use althing_config::{
-    Landed, Purpose, Report, Source, Style, WorkflowSurroundings, check_in, load_workflow, parse_dotenv,
+    Purpose, Report, Source, Style, WorkflowSurroundings, check as check_config, load_workflow, parse_dotenv,
     redact,
 };
 
@@ -13,11 +13,11 @@ const LONGEST_QUOTE: usize = 160;
 pub(crate) fn check(bytes: &[u8]) {
     let text = &*String::from_utf8_lossy(bytes);
     for purpose in [Purpose::Check, Purpose::Run] {
-        let report = |landed| check_in(Source { name: "x.yaml", text }, &env, purpose, landed);
-        let found = report(Landed::NOW);
+        let report = || check_config(Source { name: "x.yaml", text }, &env, purpose);
+        let found = report();
         assert_eq!(found.is_valid(), found.config.is_some());
         held(text, &found);
-        let again = report(Landed::NOW);
+        let again = report();
         assert_eq!((&again.errors, &again.warnings), (&found.errors, &found.warnings));
         assert_eq!(
             again.config.map(|loaded| format!("{:?}", loaded.config)),

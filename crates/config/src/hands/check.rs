@@ -1,7 +1,6 @@
 //! Reports what is wrong with an agent's tools where it takes more than one key to tell.
 //!
-//! It resolves nothing. What is wrong is an error whether or not Althing acts on the keys yet; what would have no effect
-//! is only said of keys that act.
+//! It resolves nothing. A key that would have no effect gives a warning; what is wrong is an error.
 
 use std::collections::HashSet;
 
@@ -9,7 +8,6 @@ use super::resolve::{is_docker, is_on};
 use super::{ServerAt, Transport, paths, servers};
 use crate::backends::{self, Reach};
 use crate::diagnostic::{Problem, Sink};
-use crate::landed::{Landed, Part};
 use crate::limits;
 use crate::rules::{self, AgentAt};
 use crate::tree::{Entry, Node};
@@ -30,32 +28,29 @@ const HANDS: &[&str] = &["cwd", "enable_mcp_command_line", "context_paths"];
 const LONGEST_NAME: usize = 64;
 
 /// Checks the hands of every agent.
-pub(crate) fn check(root: &Node, landed: Landed, sink: &mut Sink<'_>) {
-    paths::check(root, landed, sink);
-    let acts = landed.has(Part::Hands);
+pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
+    paths::check(root, sink);
     let mut told = HashSet::new();
     for agent in rules::agents(root) {
         let Some(node) = agent.node.get("backend") else { continue };
         let backend = AgentAt { node, path: format!("{}.backend", agent.path) };
-        mcp_servers(&backend, acts, sink);
+        mcp_servers(&backend, sink);
         tool_lists(&backend, sink);
         image(&backend, sink);
-        if acts {
-            without_effect(&backend, landed, &mut told, sink);
-        }
+        without_effect(&backend, &mut told, sink);
     }
-    interactive(root, acts, sink);
+    interactive(root, sink);
 }
 
 /// The interactive agent has the project's files and MCP servers; it hands other work to runs.
-fn interactive(root: &Node, acts: bool, sink: &mut Sink<'_>) {
+fn interactive(root: &Node, sink: &mut Sink<'_>) {
     let section = root.get("orchestrator").and_then(|node| node.get("interactive_mode"));
     let Some(node) = section.and_then(|node| node.get("backend")) else { return };
     let backend = AgentAt { node, path: "orchestrator.interactive_mode.backend".to_owned() };
-    mcp_servers(&backend, acts, sink);
+    mcp_servers(&backend, sink);
     tool_lists(&backend, sink);
     let entries = node.entries().iter().filter(|entry| HANDS.contains(&entry.key.as_str()));
-    let given = |entry: &&Entry| acts && !entry.value.is_null() && entry.value.as_bool() != Some(false);
+    let given = |entry: &&Entry| !entry.value.is_null() && entry.value.as_bool() != Some(false);
     for entry in entries.filter(given) {
         let problem = Problem::new(format!("`{}` does nothing for the interactive agent", entry.key));
         let path = format!("{}.{}", backend.path, entry.key);
@@ -75,12 +70,7 @@ fn image(backend: &AgentAt<'_>, sink: &mut Sink<'_>) {
 }
 
 /// Keys that need another one to act.
-fn without_effect(
-    backend: &AgentAt<'_>,
-    landed: Landed,
-    told: &mut HashSet<&'static str>,
-    sink: &mut Sink<'_>,
-) {
+fn without_effect(backend: &AgentAt<'_>, told: &mut HashSet<&'static str>, sink: &mut Sink<'_>) {
     let node = backend.node;
     let kind = node.get("type").and_then(Node::as_text).and_then(backends::backend_type);
     let mut tell = |keys: &'static [&'static str], where_to: &str, hint: &str| {
@@ -93,7 +83,7 @@ fn without_effect(
         }
     };
     match kind.filter(|kind| kind.reach == Reach::Program) {
-        Some(kind) if kind.is_supported_in(landed) => {
+        Some(kind) if kind.is_supported() => {
             let where_to = "for an agent that is a program";
             for keys in [COMMANDS, DOCKER] {
                 tell(keys, where_to, "it runs its own commands, inside Althing's walls; remove the key");
@@ -130,7 +120,7 @@ fn tool_lists(backend: &AgentAt<'_>, sink: &mut Sink<'_>) {
     }
 }
 
-fn mcp_servers(backend: &AgentAt<'_>, acts: bool, sink: &mut Sink<'_>) {
+fn mcp_servers(backend: &AgentAt<'_>, sink: &mut Sink<'_>) {
     let mut names = HashSet::new();
     let servers = servers(backend.node, &backend.path);
     if let Some(extra) = servers.get(limits::MAX_SERVERS) {
@@ -142,9 +132,7 @@ fn mcp_servers(backend: &AgentAt<'_>, acts: bool, sink: &mut Sink<'_>) {
         transport(&server, sink);
         environment(server.node, &server.path, sink);
         rules::check_headers(server.node, "headers", &server.path, sink);
-        if acts {
-            effects(&server, sink);
-        }
+        effects(&server, sink);
     }
 }
 

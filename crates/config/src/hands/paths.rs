@@ -7,7 +7,6 @@ use std::collections::{HashMap, HashSet};
 use althing_protocol::ContextPath;
 
 use crate::diagnostic::{Problem, Sink};
-use crate::landed::{Landed, Part};
 use crate::rules;
 use crate::tree::Node;
 
@@ -58,9 +57,9 @@ impl<'a> PathAt<'a> {
 }
 
 /// Reports what is wrong with context paths.
-pub(crate) fn check(root: &Node, landed: Landed, sink: &mut Sink<'_>) {
+pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
     let is_blank = |node: &Node| node.as_text().is_some_and(|path| path.trim().is_empty());
-    let mut told = rules::agents(root).len() < 2 || !landed.has(Part::Hands);
+    let mut told = rules::agents(root).len() < 2;
     for path in all(root) {
         if let Some(node) = path_node(path.node).filter(|node| is_blank(node)) {
             let problem = Problem::new("a context path is blank");

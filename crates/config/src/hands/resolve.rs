@@ -9,7 +9,6 @@ use althing_protocol::{CommandsConfig, DockerConfig, HandsConfig, McpServerConfi
 use super::{FILE_TOOLS, ServerAt, Transport, own_tool, own_tools, scalar, servers, texts};
 use crate::backends::{self, Reach};
 use crate::keys::DEFAULT_IMAGE;
-use crate::landed::{Landed, Part};
 use crate::memory;
 use crate::resolve::seconds;
 use crate::tree::Node;
@@ -18,19 +17,19 @@ use crate::tree::Node;
 const KEPT_WITH_COMMANDS: &[&str] = &["write_file", "edit_file"];
 
 /// The hands of an agent with this backend. Who has context paths can read them.
-pub(crate) fn hands(backend: &Node, has_paths: bool, landed: Landed) -> HandsConfig {
+pub(crate) fn hands(backend: &Node, has_paths: bool) -> HandsConfig {
     let has_workspace = text(backend, "cwd").is_some_and(|cwd| !cwd.trim().is_empty());
     let mcp_servers = servers(backend, "").into_iter().filter_map(|server| self::server(&server, backend));
     HandsConfig {
         files: has_workspace || has_paths,
-        commands: is_on(backend, "enable_mcp_command_line").then(|| commands(backend, landed)),
+        commands: is_on(backend, "enable_mcp_command_line").then(|| commands(backend)),
         mcp_servers: mcp_servers.collect(),
         excluded_tools: excluded_tools(backend),
     }
 }
 
-fn commands(backend: &Node, landed: Landed) -> CommandsConfig {
-    let patterns = |key: &str| match backend.get(key).filter(|_| landed.has(Part::CommandPatterns)) {
+fn commands(backend: &Node) -> CommandsConfig {
+    let patterns = |key: &str| match backend.get(key) {
         Some(list) => texts(list),
         None => Vec::new(),
     };

@@ -5,7 +5,7 @@
 use super::backend::BACKEND;
 use super::orchestrator::SENSITIVITY;
 use super::tools::CONTEXT_PATHS;
-use super::{Kind, Section, hands, instead, key, later};
+use super::{Kind, Section, instead, key, later};
 
 /// One agent of the team.
 #[rustfmt::skip] // a table: one key a line
@@ -18,7 +18,7 @@ pub(super) static AGENT: Section = Section {
         key("system_message", Kind::Text, "What it is told about itself.").before_trust(),
         key("append_system_prompt", Kind::Text, "More of the same, added behind `system_message`.").before_trust(),
         key("voting_sensitivity", Kind::Choice(SENSITIVITY), "This agent's own `orchestrator.voting_sensitivity`.").before_trust(),
-        hands("context_paths", CONTEXT_PATHS, "Paths besides `orchestrator.context_paths`; the whole team gets them.").off("[]"),
+        key("context_paths", CONTEXT_PATHS, "Paths besides `orchestrator.context_paths`; the whole team gets them."),
         later("subagent_agents", Kind::List(&Kind::Any), "Agents that it may start by itself."),
         later("main_agent", Kind::Bool, "Whether it leads in MassGen's checkpoint mode."),
         instead("subtask", Kind::Text, "Its part in MassGen's decomposition mode.", "decomposition is not offered; describe the part in `system_message`"),

@@ -5,8 +5,6 @@
 //! table; none of them may keep a list of its own, because a second list is a list that goes stale. The table
 //! holds facts only and looks at no document.
 
-use crate::landed::{Landed, Part};
-
 mod agent;
 mod backend;
 mod coordination;
@@ -40,10 +38,8 @@ pub(crate) struct Key {
     pub(crate) name: &'static str,
     /// What it may hold.
     pub(crate) kind: Kind,
-    /// Whether Althing acts on it, as long as it has not got `part`. Ask [`Key::status`].
-    until: Status,
-    /// Machinery with which the key acts.
-    part: Option<Part>,
+    /// Whether Althing acts on it.
+    pub(crate) status: Status,
     /// What holds when it is absent, as YAML; `None` when absence is its own meaning.
     pub(crate) default: Option<&'static str>,
     /// One line about it.
@@ -191,8 +187,7 @@ const fn key(name: &'static str, kind: Kind, about: &'static str) -> Key {
     Key {
         name,
         kind,
-        until: Status::Supported,
-        part: None,
+        status: Status::Supported,
         default: None,
         about,
         required: false,
@@ -205,12 +200,12 @@ const fn key(name: &'static str, kind: Kind, about: &'static str) -> Key {
 /// A key of MassGen's that Althing does not act on yet.
 const fn later(name: &'static str, kind: Kind, about: &'static str) -> Key {
     let off = if matches!(kind, Kind::Bool) { Some("false") } else { None };
-    Key { until: Status::NotYet, off, ..key(name, kind, about) }
+    Key { status: Status::NotYet, off, ..key(name, kind, about) }
 }
 
 /// A key of MassGen's for which Althing has something else.
 const fn instead(name: &'static str, kind: Kind, about: &'static str, use_this: &'static str) -> Key {
-    Key { until: Status::Alternative(use_this), ..later(name, kind, about) }
+    Key { status: Status::Alternative(use_this), ..later(name, kind, about) }
 }
 
 /// A key that goes on to the model's client as it stands.
@@ -218,32 +213,7 @@ const fn sent(name: &'static str, kind: Kind, about: &'static str) -> Key {
     Key { passed_on: true, ..key(name, kind, about) }
 }
 
-/// A key that goes on to the model's client once all wires are there.
-const fn wired(name: &'static str, kind: Kind, about: &'static str) -> Key {
-    Key { passed_on: true, part: Some(Part::Wires), ..later(name, kind, about) }
-}
-
-/// A key that acts once agents have hands.
-const fn hands(name: &'static str, kind: Kind, about: &'static str) -> Key {
-    Key { part: Some(Part::Hands), ..later(name, kind, about) }
-}
-
-/// A key that goes on to the program that an agent is, once agents can be programs.
-const fn program(name: &'static str, kind: Kind, about: &'static str) -> Key {
-    Key { passed_on: true, part: Some(Part::Programs), ..later(name, kind, about) }
-}
-
 impl Key {
-    /// Whether Althing acts on it.
-    pub(crate) fn status(&self, landed: Landed) -> Status {
-        if self.part.is_some_and(|part| landed.has(part)) { Status::Supported } else { self.until }
-    }
-
-    /// Acts once this is there.
-    const fn once(self, part: Part) -> Self {
-        Self { part: Some(part), ..self }
-    }
-
     const fn default(self, default: &'static str) -> Self {
         Self { default: Some(default), ..self }
     }

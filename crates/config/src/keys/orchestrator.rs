@@ -5,8 +5,7 @@
 use super::coordination::COORDINATION;
 use super::interactive::INTERACTIVE;
 use super::tools::CONTEXT_PATHS;
-use super::{COUNT, COUNT_OR_ZERO, Choice, Kind, Section, hands, instead, key, later, word, word_later};
-use crate::landed::Part;
+use super::{COUNT, COUNT_OR_ZERO, Choice, Kind, Section, instead, key, later, word, word_later};
 
 const MULTIMEDIA: &str = "generating images, sound and video is not offered; an MCP server can";
 
@@ -46,7 +45,7 @@ pub(crate) static ORCHESTRATOR: Section = Section {
         key("skip_final_presentation", Kind::Bool, "Whether the winner's answer is the final one as it stands.").default("false").before_trust(),
         key("coordination", Kind::Section(&COORDINATION), "Finer points of the coordination.").before_trust(),
         key("interactive_mode", Kind::Section(&INTERACTIVE), "The conversation in front of the runs."),
-        hands("context_paths", CONTEXT_PATHS, "Files and directories that the run is about: every agent may read them, the presenter may write to those with `permission: write`.").off("[]"),
+        key("context_paths", CONTEXT_PATHS, "Files and directories that the run is about: every agent may read them, the presenter may write to those with `permission: write`."),
         key("answer_novelty_requirement", Kind::Choice(&[word("lenient"), word("balanced"), word("strict")]), "How different a new answer must be from those that its author knows.").default("lenient").before_trust(),
         key("fairness_enabled", Kind::Bool, "Whether fast agents wait for slow ones.").default("true").before_trust(),
         key("fairness_lead_cap_answers", Kind::Integer(COUNT_OR_ZERO), "How many answers an agent may be ahead of the slowest.").default("2").before_trust(),
@@ -63,10 +62,10 @@ pub(crate) static ORCHESTRATOR: Section = Section {
         later("skip_coordination_rounds", Kind::Bool, "MassGen's test of the presentation alone."),
         later("debug_final_answer", Kind::Text, "MassGen's test of the presentation alone."),
         later("presenter_agent", Kind::Text, "The agent that presents in MassGen's decomposition mode."),
-        later("max_orchestration_restarts", Kind::Integer(COUNT_OR_ZERO), "How often a run may start over after it was judged; `coordination.max_orchestration_restarts` comes before it.").off("0").once(Part::Restarts).before_trust(),
+        key("max_orchestration_restarts", Kind::Integer(COUNT_OR_ZERO), "How often a run may start over after it was judged; `coordination.max_orchestration_restarts` comes before it.").before_trust(),
         later("max_turns", Kind::Integer(COUNT), "Most turns of a conversation."),
-        later("skills_directory", Kind::Text, "Another place for `coordination.skills_directory`.").once(Part::Skills),
-        later("project_instructions", Kind::Bool, "Whether agents are told what `AGENTS.md` and `CLAUDE.md` in the context paths say.").default("true").once(Part::Instructions).before_trust(),
+        key("skills_directory", Kind::Text, "Another place for `coordination.skills_directory`."),
+        key("project_instructions", Kind::Bool, "Whether agents are told what `AGENTS.md` and `CLAUDE.md` in the context paths say.").default("true").before_trust(),
         later("docker", Kind::Any, "Containers of the team."),
         later("timeout", Kind::Any, "MassGen's older place for `timeout_settings`."),
         later("type", Kind::Text, "MassGen's kind of orchestrator."),

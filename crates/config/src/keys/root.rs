@@ -7,13 +7,11 @@ use super::orchestrator::ORCHESTRATOR;
 use super::tools::HOOKS;
 use super::workflow::ADAPTERS;
 use super::{Key, Kind, NOT_NEGATIVE, SECONDS, SECONDS_OR_ZERO, Section, Status, instead, key, later, word};
-use crate::landed::Part;
 
-const SCREEN: &str = "a terminal gets the full screen; `--automation` gives plain lines";
 const V1: &str = "it belongs to MassGen's first config format, which is no longer read";
 
 const fn replaced(name: &'static str, by: &'static str) -> Key {
-    Key { until: Status::Replaced(by), ..key(name, Kind::Any, V1) }
+    Key { status: Status::Replaced(by), ..key(name, Kind::Any, V1) }
 }
 
 /// The whole file.
@@ -64,8 +62,8 @@ static UI: Section = Section {
     name: "ui",
     about: "How a run is shown.",
     keys: &[
-        instead("display_type", Kind::Choice(&[word("textual_terminal"), word("rich_terminal"), word("simple")]), "How a run is shown: `simple` is plain progress; the others are the full screen.", SCREEN).off("textual_terminal").once(Part::Plain).before_trust(),
-        instead("type", Kind::Text, "An older spelling of `display_type`.", SCREEN).off("textual_terminal").once(Part::Plain).before_trust(),
+        key("display_type", Kind::Choice(&[word("textual_terminal"), word("rich_terminal"), word("simple")]), "How a run is shown: `simple` is plain progress; the others are the full screen.").before_trust(),
+        key("type", Kind::Text, "An older spelling of `display_type`.").before_trust(),
         instead("logging_enabled", Kind::Bool, "Whether a run is logged.", "every run is logged").off("true").before_trust(),
         instead("automation_mode", Kind::Bool, "Whether nobody is watching.", "use `--automation`").before_trust(),
         later("theme", Kind::Text, "Colours of the screen.").before_trust(),

@@ -19,7 +19,6 @@ use althing_protocol::{
 
 use crate::diagnostic::{Problem, Sink};
 use crate::keys::WORKFLOW;
-use crate::landed::Landed;
 use crate::tree::{Node, Value};
 use crate::walk::Walk;
 use crate::{NeedsTrust, Purpose, Report, Source};
@@ -203,7 +202,7 @@ pub fn load_workflow(
         let problem = Problem::new("more text than a file may hold comes out of its variables");
         sink.error(parsed.root.span, "", problem.hint("use fewer `${VARIABLE}`s"));
     }
-    Walk::new(&WORKFLOW, &mut sink, surroundings.purpose, Landed::NOW).document(&parsed.root);
+    Walk::new(&WORKFLOW, &mut sink, surroundings.purpose).document(&parsed.root);
     let document = Document::new(&parsed.root, &written, source, surroundings);
     check::check(&document, &mut sink);
     (report.errors, report.warnings) = sink.finish();

@@ -1,13 +1,13 @@
 //! Skills, memories, task lists, planning, agents of agents, and agents that are programs: from keys to settings.
 
-use althing_config::{Landed, Purpose, Source, check_in};
+use althing_config::{Purpose, Source, check};
 use althing_protocol::{Config, Millis, PlanningConfig, SkillsConfig, SubagentsConfig, TaskPlanning};
 use serde_json::json;
 
-use super::support::{backend, checked_by_all, env, loaded_by_all, messages, with};
+use super::support::{backend, checked, env, loaded, messages, with};
 
 fn coordinated(flow: &str) -> Config {
-    loaded_by_all(&with(&format!("orchestrator: {{coordination: {flow}}}\n"))).config
+    loaded(&with(&format!("orchestrator: {{coordination: {flow}}}\n"))).config
 }
 
 #[test]
@@ -27,11 +27,9 @@ fn skills_have_a_directory_of_massgens_unless_one_is_named() {
     let skills = |config: Config| config.skills.map(|SkillsConfig { directory }| directory);
     assert_eq!(skills(coordinated("{use_skills: true}")).as_deref(), Some(".agent/skills"));
     assert_eq!(skills(coordinated("{use_skills: true, skills_directory: mine}")).as_deref(), Some("mine"));
-    let team =
-        loaded_by_all(&with("orchestrator: {skills_directory: ours, coordination: {use_skills: true}}\n"));
+    let team = loaded(&with("orchestrator: {skills_directory: ours, coordination: {use_skills: true}}\n"));
     assert_eq!(skills(team.config).as_deref(), Some("ours"));
-    let report =
-        checked_by_all(&with("orchestrator: {coordination: {use_skills: true, skills_directory: ' '}}\n"));
+    let report = checked(&with("orchestrator: {coordination: {use_skills: true, skills_directory: ' '}}\n"));
     assert_eq!(report.errors[0].message, "`skills_directory` is blank");
 }
 
@@ -72,8 +70,7 @@ fn agents_of_agents_have_times_that_fit_together() {
     assert_eq!(times("subagent_max_timeout: 30"), (30, 30, 30));
     assert_eq!(times("subagent_min_timeout: 700"), (700, 700, 700));
 
-    let told =
-        |flow: &str| messages(&checked_by_all(&with(&format!("orchestrator: {{coordination: {flow}}}\n"))));
+    let told = |flow: &str| messages(&checked(&with(&format!("orchestrator: {{coordination: {flow}}}\n"))));
     let crossed = told("{subagent_min_timeout: 9, subagent_max_timeout: 3}");
     assert!(
         crossed[0].starts_with("Error 4:53 orchestrator.coordination.subagent_min_timeout"),
@@ -88,10 +85,8 @@ fn agents_of_agents_have_times_that_fit_together() {
 
 #[test]
 fn project_instructions_are_on_unless_switched_off() {
-    assert!(loaded_by_all(&with("")).config.project_instructions);
-    assert!(
-        !loaded_by_all(&with("orchestrator: {project_instructions: false}\n")).config.project_instructions
-    );
+    assert!(loaded(&with("")).config.project_instructions);
+    assert!(!loaded(&with("orchestrator: {project_instructions: false}\n")).config.project_instructions);
 }
 
 #[test]
@@ -101,13 +96,13 @@ fn patterns_of_commands_reach_the_settings_and_a_wrong_one_is_an_error_at_its_pl
             "{{type: offline, enable_mcp_command_line: true, command_line_blocked_commands: [{list}], command_line_allowed_commands: ['git .*']}}"
         ))
     };
-    let hands = loaded_by_all(&flow("'rm .*', 'sudo'")).config.agents[0].hands.clone();
+    let hands = loaded(&flow("'rm .*', 'sudo'")).config.agents[0].hands.clone();
     let commands = hands.commands.expect("commands");
     assert_eq!(
         (commands.allowed, commands.blocked),
         (vec!["git .*".to_owned()], vec!["rm .*".into(), "sudo".into()])
     );
-    let report = checked_by_all(&flow("ok, '(?!x)'"));
+    let report = checked(&flow("ok, '(?!x)'"));
     assert_eq!(report.errors.len(), 1);
     assert_eq!(report.errors[0].location, "agents[0].backend.command_line_blocked_commands[1]");
     assert!(report.errors[0].message.contains("look-around"), "{}", report.errors[0].message);
@@ -117,14 +112,14 @@ fn patterns_of_commands_reach_the_settings_and_a_wrong_one_is_an_error_at_its_pl
 fn a_call_of_a_server_has_the_time_that_the_config_says() {
     let text =
         backend("{type: offline, mcp_servers: {s: {command: p, timeout_seconds: 2.5}, t: {command: p}}}");
-    let servers = loaded_by_all(&text).config.agents[0].hands.mcp_servers.clone();
+    let servers = loaded(&text).config.agents[0].hands.mcp_servers.clone();
     assert_eq!((servers[0].call_timeout, servers[1].call_timeout), (Some(Millis(2500)), None));
 }
 
 #[test]
 fn an_agent_that_is_a_program_needs_neither_model_nor_key_and_keeps_its_own_keys() {
     let text = backend("{type: claude_code, cwd: work, reasoning_effort: high}");
-    let report = check_in(Source { name: "team.yaml", text: &text }, &env(&[]), Purpose::Run, Landed::ALL);
+    let report = check(Source { name: "team.yaml", text: &text }, &env(&[]), Purpose::Run);
     assert_eq!(messages(&report), Vec::<String>::new());
     let agent = report.config.expect("settings").config.agents[0].clone();
     assert_eq!(
@@ -153,9 +148,7 @@ fn what_is_not_passed_on_to_a_cli_agent_is_refused_when_run_and_a_warning_when_c
             let agent = format!("{{id: a, backend: {{type: {kind}, {entry}}}}}");
             let other = format!("{{id: b, backend: {{type: {kind}, {entry}}}}}");
             let text = format!("agents:\n  - {agent}\n  - {other}\n");
-            let read = |purpose| {
-                check_in(Source { name: "team.yaml", text: &text }, &env(&[]), purpose, Landed::NOW)
-            };
+            let read = |purpose| check(Source { name: "team.yaml", text: &text }, &env(&[]), purpose);
             let run = read(Purpose::Run);
             let places: Vec<&str> = run.errors.iter().map(|error| error.location.as_str()).collect();
             let expected = [0, 1].map(|n| format!("agents[{n}].backend.{key}"));
@@ -181,8 +174,7 @@ fn what_takes_nothing_from_a_cli_agent_and_what_models_are_given_stays_as_it_is(
         "type: offline, allowed_tools: [read_file]",
     ] {
         let text = backend(&format!("{{{entry}}}"));
-        let report =
-            check_in(Source { name: "team.yaml", text: &text }, &env(&[]), Purpose::Run, Landed::NOW);
+        let report = check(Source { name: "team.yaml", text: &text }, &env(&[]), Purpose::Run);
         assert_eq!(messages(&report), Vec::<String>::new(), "{entry}");
     }
 }

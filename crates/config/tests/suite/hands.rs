@@ -2,10 +2,10 @@
 
 use althing_protocol::{CommandsConfig, DockerConfig, HandsConfig, Millis};
 
-use super::support::{backend, checked_by_all, loaded_by_all, messages, with};
+use super::support::{backend, checked, loaded, messages, with};
 
 fn hands(flow: &str) -> HandsConfig {
-    loaded_by_all(&backend(flow)).config.agents[0].hands.clone()
+    loaded(&backend(flow)).config.agents[0].hands.clone()
 }
 
 fn commands(flow: &str) -> CommandsConfig {
@@ -13,7 +13,7 @@ fn commands(flow: &str) -> CommandsConfig {
 }
 
 fn problems(flow: &str) -> Vec<String> {
-    messages(&checked_by_all(&backend(flow)))
+    messages(&checked(&backend(flow)))
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn a_working_directory_gives_a_workspace_and_files() {
 #[test]
 fn context_paths_give_every_agent_files() {
     let text = "agents:\n  - {id: a, backend: {type: offline}}\n  - {id: b, backend: {type: offline}}\norchestrator: {context_paths: [docs]}\n";
-    let agents = loaded_by_all(text).config.agents;
+    let agents = loaded(text).config.agents;
     assert!(agents.iter().all(|agent| agent.hands.files));
 }
 
@@ -106,7 +106,7 @@ fn a_key_that_needs_another_one_says_so_once() {
         })
         .concat();
     assert_eq!(
-        messages(&checked_by_all(&format!("agents:\n{agents}"))),
+        messages(&checked(&format!("agents:\n{agents}"))),
         [
             "Warning 2:69 agents[0].backend.command_line_docker_image | `command_line_docker_image` does nothing without `command_line_execution_mode: docker` | add `command_line_execution_mode: docker`, or remove the key"
         ]
@@ -143,7 +143,7 @@ fn wrong_words_and_numbers_are_errors_with_their_places() {
         ("command_line_network: maybe", "command_line_network"),
     ] {
         let text = backend(&format!("{{type: offline, enable_mcp_command_line: true, {wrong}}}"));
-        let report = checked_by_all(&text);
+        let report = checked(&text);
         assert_eq!(report.errors.len(), 1, "{wrong}");
         assert_eq!(report.errors[0].location, format!("agents[0].backend.{location}"));
     }
@@ -155,9 +155,8 @@ fn becoming_root_is_not_offered_and_the_other_sandbox_is_ours() {
     assert_eq!(sudo.len(), 1);
     assert!(sudo[0].contains("run as yourself, never as root"), "{sudo:?}");
     assert_eq!(problems("{type: offline, command_line_docker_enable_sudo: false}"), Vec::<String>::new());
-    let report = checked_by_all(&backend(
-        "{type: offline, enable_mcp_command_line: true, command_line_execution_mode: srt}",
-    ));
+    let report =
+        checked(&backend("{type: offline, enable_mcp_command_line: true, command_line_execution_mode: srt}"));
     assert_eq!(report.warnings[0].suggestion.as_deref(), Some("`local` is used in its place"));
     let commands = report.config.expect("settings").config.agents[0].hands.commands.clone();
     assert_eq!(commands, Some(CommandsConfig::default()));
@@ -183,7 +182,7 @@ fn tools_are_left_out_by_their_own_names_and_by_massgens() {
 
 #[test]
 fn the_interactive_agent_works_on_the_project_and_in_no_workspace_of_its_own() {
-    let report = checked_by_all(&with(
+    let report = checked(&with(
         "orchestrator:\n  interactive_mode:\n    backend: {type: offline, cwd: w, enable_mcp_command_line: false}\n",
     ));
     assert_eq!(
@@ -201,10 +200,10 @@ fn the_interactive_agents_own_backend_may_have_mcp_servers_which_are_checked_lik
             "orchestrator:\n  interactive_mode:\n    backend: {{type: offline, mcp_servers: [{server}], exclude_tools: [glob]}}\n"
         ))
     };
-    let loaded = loaded_by_all(&text("{name: sky, type: stdio, command: python3}"));
+    let loaded = loaded(&text("{name: sky, type: stdio, command: python3}"));
     let hands = loaded.config.interactive.expect("the section").hands;
     assert_eq!(hands.mcp_servers.first().map(|server| server.name.as_str()), Some("sky"));
     assert_eq!(hands.excluded_tools, ["glob"]);
-    let wrong = messages(&checked_by_all(&text("{name: 'a b', type: stdio, command: python3}")));
+    let wrong = messages(&checked(&text("{name: 'a b', type: stdio, command: python3}")));
     assert!(wrong[0].contains("orchestrator.interactive_mode.backend.mcp_servers[0].name"), "{wrong:?}");
 }

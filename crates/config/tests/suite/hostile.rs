@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use althing_config::{Landed, Purpose, Report, Source, check_in};
+use althing_config::{Purpose, Report, Source, check};
 
 use super::support::{backend, checked, env, with};
 
@@ -43,17 +43,15 @@ fn spent() -> Duration {
 
 #[test]
 fn thousands_of_paths_tools_and_servers_cost_no_more_than_their_number() {
-    let by_all = |text: &str| {
-        in_time(|| check_in(Source { name: "team.yaml", text }, &env(&[]), Purpose::Check, Landed::ALL))
-    };
+    let timed = |text: &str| in_time(|| check(Source { name: "team.yaml", text }, &env(&[]), Purpose::Check));
     let list = |count: usize| (0..count).map(|n| format!("t{n}")).collect::<Vec<_>>().join(", ");
-    let paths = by_all(&with(&format!("orchestrator: {{context_paths: [{}]}}\n", list(19_000))));
+    let paths = timed(&with(&format!("orchestrator: {{context_paths: [{}]}}\n", list(19_000))));
     assert_eq!(paths.config.expect("settings").config.context_paths.len(), 19_000);
     let protected = format!(
         "orchestrator: {{context_paths: [{{path: a, protected_paths: [{0}]}}, {{path: a, protected_paths: [{0}]}}]}}\n",
         list(9000)
     );
-    let protected = by_all(&with(&protected)).config.expect("settings").config.context_paths;
+    let protected = timed(&with(&protected)).config.expect("settings").config.context_paths;
     assert_eq!((protected.len(), protected[0].protected.len()), (1, 9000));
     let servers =
         |count: usize| (0..count).map(|n| format!("s{n}: {{command: p}}")).collect::<Vec<_>>().join(", ");
@@ -64,9 +62,9 @@ fn thousands_of_paths_tools_and_servers_cost_no_more_than_their_number() {
             list(tools)
         ))
     };
-    let most = by_all(&flow(64, 1000)).config.expect("settings").config.agents[0].hands.clone();
+    let most = timed(&flow(64, 1000)).config.expect("settings").config.agents[0].hands.clone();
     assert_eq!((most.mcp_servers.len(), most.mcp_servers[63].exclude_tools.len()), (64, 1000));
-    let error = |text: &str| by_all(text).errors[0].message.clone();
+    let error = |text: &str| timed(text).errors[0].message.clone();
     assert_eq!(error(&flow(65, 1)), "an agent may have at most 64 MCP servers");
     assert_eq!(error(&flow(1, 1001)), "`exclude_tools` may name at most 1000 tools, of 256 bytes each");
     assert!(error(&flow(3000, 3000)).contains("at most"));
@@ -201,7 +199,7 @@ fn variables_cannot_blow_a_config_up() {
     let big = "x".repeat(100_000);
     let env = |name: &str| (name == "BIG").then(|| big.clone());
     let source = Source { name: "team.yaml", text: &text };
-    let report = althing_config::check(source, &env, Purpose::Run);
+    let report = check(source, &env, Purpose::Run);
     assert!(report.errors.iter().any(|error| error.message.contains("out of its variables")));
 }
 

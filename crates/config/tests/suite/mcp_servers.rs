@@ -1,12 +1,12 @@
 //! MCP servers: how they are reached, what they are called, which of their tools are taken.
 
-use althing_config::{Landed, Purpose, Source, WORKSPACE_PLACEHOLDER, check_in};
+use althing_config::{Purpose, Source, WORKSPACE_PLACEHOLDER, check};
 use althing_protocol::{McpServerConfig, McpTransport, Secret};
 
-use super::support::{backend, checked_by_all, env, loaded_by_all};
+use super::support::{backend, checked, env, loaded};
 
 fn servers(flow: &str) -> Vec<McpServerConfig> {
-    loaded_by_all(&backend(&format!("{{type: offline, {flow}}}"))).config.agents[0].hands.mcp_servers.clone()
+    loaded(&backend(&format!("{{type: offline, {flow}}}"))).config.agents[0].hands.mcp_servers.clone()
 }
 
 fn stdio(command: &str, args: &[&str]) -> McpTransport {
@@ -47,7 +47,7 @@ fn a_program_gets_its_environment_and_directory_and_a_variable_stays_one_word() 
         "{type: offline, mcp_servers: {one: {command: '${BIN}', env: {TOKEN: '${TOKEN}', N: 1, OFF: false}, cwd: sub}}}",
     );
     let lookup = env(&[("BIN", "/opt/my program"), ("TOKEN", "canary-token")]);
-    let report = check_in(Source { name: "team.yaml", text: &text }, &lookup, Purpose::Run, Landed::ALL);
+    let report = check(Source { name: "team.yaml", text: &text }, &lookup, Purpose::Run);
     let loaded = report.config.expect("settings");
     let pair = |name: &str, value: &str| (name.to_owned(), Secret::new(value));
     let expected = McpTransport::Stdio {
@@ -65,7 +65,7 @@ fn an_address_is_called_with_its_headers_which_are_secret() {
     let text = backend(
         "{type: offline, mcp_servers: [{name: a, type: streamable-http, url: 'https://h/mcp', headers: {X-Team: canary-team}}, {name: b, url: 'https://h/mcp'}, {name: c, type: http, url: 'https://h/mcp'}]}",
     );
-    let report = checked_by_all(&text);
+    let report = checked(&text);
     let found = report.config.expect("settings").config.agents[0].hands.mcp_servers.clone();
     let url = "https://h/mcp".to_owned();
     let headers = vec![("X-Team".to_owned(), Secret::new("canary-team"))];
@@ -91,9 +91,8 @@ fn the_agents_lists_of_tools_hold_for_its_servers() {
         (&Some(texts(&["a", "mcp__two__b"])), &texts(&["x"]))
     );
     // A program's list names its own tools.
-    let program = checked_by_all(&backend(
-        "{type: claude_code, allowed_tools: [Read], mcp_servers: {one: {command: p}}}",
-    ));
+    let program =
+        checked(&backend("{type: claude_code, allowed_tools: [Read], mcp_servers: {one: {command: p}}}"));
     let hands = program.config.expect("settings").config.agents[0].hands.clone();
     assert_eq!((hands.mcp_servers[0].allowed_tools.clone(), hands.excluded_tools), (None, Vec::new()));
 }
@@ -129,23 +128,22 @@ fn what_a_server_lacks_is_an_error_with_its_place() {
             "HTTP does not allow this header",
         ),
     ] {
-        let report = checked_by_all(&backend(&format!("{{type: offline, mcp_servers: [{server}]}}")));
+        let report = checked(&backend(&format!("{{type: offline, mcp_servers: [{server}]}}")));
         let found: Vec<_> =
             report.errors.iter().map(|one| (one.location.as_str(), one.message.as_str())).collect();
         let location = format!("agents[0].backend.mcp_servers{location}");
         assert_eq!(found, [(location.as_str(), message)], "{server}");
         assert!(report.errors[0].suggestion.is_some());
     }
-    let report = checked_by_all(&backend(
-        "{type: offline, mcp_servers: [{name: a, command: p}, {name: a, command: q}]}",
-    ));
+    let report =
+        checked(&backend("{type: offline, mcp_servers: [{name: a, command: p}, {name: a, command: q}]}"));
     assert_eq!(report.errors[0].message, "two MCP servers of this agent are called `a`");
     assert_eq!(report.errors[0].location, "agents[0].backend.mcp_servers[1].name");
     // Two agents may each have one of the same name.
     let agents = ["a", "b"].map(|id| {
         format!("  - {{id: {id}, backend: {{type: offline, mcp_servers: {{s: {{command: p}}}}}}}}\n")
     });
-    loaded_by_all(&format!("agents:\n{}", agents.concat()));
+    loaded(&format!("agents:\n{}", agents.concat()));
 }
 
 #[test]
@@ -162,7 +160,7 @@ fn what_does_not_act_in_a_server_is_a_warning() {
         ("{type: sse, url: 'https://h'}", "type", "`type: sse` is not supported yet"),
         ("{url: 'http://h', headers: {A: b}}", "url", "the headers would go over the network unencrypted"),
     ] {
-        let report = checked_by_all(&backend(&format!("{{type: offline, mcp_servers: {{s: {server}}}}}")));
+        let report = checked(&backend(&format!("{{type: offline, mcp_servers: {{s: {server}}}}}")));
         assert!(report.is_valid(), "{server}");
         let found: Vec<_> =
             report.warnings.iter().map(|one| (one.location.as_str(), one.message.as_str())).collect();
@@ -170,14 +168,14 @@ fn what_does_not_act_in_a_server_is_a_warning() {
         assert_eq!(found, [(location.as_str(), message)], "{server}");
     }
     let report =
-        checked_by_all(&backend("{type: offline, mcp_servers: {s: {command: p, security: {level: high}}}}"));
+        checked(&backend("{type: offline, mcp_servers: {s: {command: p, security: {level: high}}}}"));
     assert!(report.warnings[0].suggestion.as_deref().is_some_and(|hint| hint.contains("own rules hold")));
 }
 
 #[test]
 fn an_unset_variable_of_a_server_stops_a_run() {
     let text = backend("{type: offline, mcp_servers: {s: {command: p, env: {TOKEN: '${NOT_SET}'}}}}");
-    let report = check_in(Source { name: "team.yaml", text: &text }, &env(&[]), Purpose::Run, Landed::ALL);
+    let report = check(Source { name: "team.yaml", text: &text }, &env(&[]), Purpose::Run);
     assert_eq!(report.errors[0].location, "agents[0].backend.mcp_servers.s.env.TOKEN");
     assert_eq!(report.errors[0].message, "the environment variable `NOT_SET` is not set");
 }
@@ -188,7 +186,7 @@ fn the_workspace_is_left_for_who_starts_the_server_to_put_in() {
         "{type: offline, cwd: w, mcp_servers: {s: {command: p, args: ['--output-dir=${cwd}/out'], env: {HOME: '${cwd}'}}}}",
     );
     let lookup = env(&[("cwd", "/elsewhere")]);
-    let report = check_in(Source { name: "team.yaml", text: &text }, &lookup, Purpose::Run, Landed::ALL);
+    let report = check(Source { name: "team.yaml", text: &text }, &lookup, Purpose::Run);
     let server = report.config.expect("settings").config.agents[0].hands.mcp_servers[0].clone();
     let expected = McpTransport::Stdio {
         command: "p".to_owned(),

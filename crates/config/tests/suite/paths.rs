@@ -1,9 +1,9 @@
 //! Context paths: the team's and the agents', merged into one list.
 
-use althing_config::{Landed, Purpose, Source, check_in};
+use althing_config::{Purpose, Source, check};
 use althing_protocol::ContextPath;
 
-use super::support::{backend, checked_by_all, env, loaded_by_all, messages, with};
+use super::support::{backend, checked, env, loaded, messages, with};
 
 fn path(path: &str, writable: bool, protected: &[&str]) -> ContextPath {
     let protected = protected.iter().map(|path| (*path).to_owned()).collect();
@@ -11,7 +11,7 @@ fn path(path: &str, writable: bool, protected: &[&str]) -> ContextPath {
 }
 
 fn team(list: &str) -> Vec<ContextPath> {
-    loaded_by_all(&with(&format!("orchestrator: {{context_paths: {list}}}\n"))).config.context_paths
+    loaded(&with(&format!("orchestrator: {{context_paths: {list}}}\n"))).config.context_paths
 }
 
 #[test]
@@ -44,11 +44,11 @@ fn a_path_that_is_named_twice_stands_once_and_writing_wins() {
 fn an_agents_own_paths_join_the_teams_and_the_team_is_told() {
     let one = backend("{type: offline, context_paths: [{path: b, permission: write}]}");
     let one = format!("{one}    context_paths: [c]\norchestrator: {{context_paths: [a, c]}}\n");
-    let config = loaded_by_all(&one).config;
+    let config = loaded(&one).config;
     assert_eq!(config.context_paths, [path("a", false, &[]), path("c", false, &[]), path("b", true, &[])]);
     let two = one.replace("orchestrator:", "  - {id: b, backend: {type: offline}}\norchestrator:");
     assert_eq!(
-        messages(&checked_by_all(&two)),
+        messages(&checked(&two)),
         [
             "Warning 4:21 agents[0].context_paths[0] | a context path of one agent is given to the whole team | move it to `orchestrator.context_paths`, or have a run of its own for that agent"
         ]
@@ -59,7 +59,7 @@ fn an_agents_own_paths_join_the_teams_and_the_team_is_told() {
 fn a_path_stays_as_written_but_for_its_variables() {
     let text = with("orchestrator: {context_paths: ['${ROOT}/a b/', '~/x']}\n");
     let lookup = env(&[("ROOT", "/srv")]);
-    let report = check_in(Source { name: "team.yaml", text: &text }, &lookup, Purpose::Run, Landed::ALL);
+    let report = check(Source { name: "team.yaml", text: &text }, &lookup, Purpose::Run);
     let paths = report.config.expect("settings").config.context_paths;
     assert_eq!(paths, [path("/srv/a b/", false, &[]), path("~/x", false, &[])]);
 }
@@ -74,7 +74,7 @@ fn what_is_wrong_with_a_path_is_an_error_with_its_place() {
         ("{path: a, permission: wrte}", "[0].permission", "`permission` cannot be the text \"wrte\""),
         ("7", "[0]", "`context_paths[0]` must be a section with keys of its own or a text, not the number 7"),
     ] {
-        let report = checked_by_all(&with(&format!("orchestrator: {{context_paths: [{entry}]}}\n")));
+        let report = checked(&with(&format!("orchestrator: {{context_paths: [{entry}]}}\n")));
         let found: Vec<_> =
             report.errors.iter().map(|one| (one.location.as_str(), one.message.as_str())).collect();
         let location = format!("orchestrator.context_paths{location}");

@@ -4,7 +4,7 @@ use althing_protocol::{
     AnswerNovelty, FinalAnswerStrategy, Millis, Price, RunLimits, RunRules, VotingSensitivity,
 };
 
-use super::support::{checked, loaded, loaded_by_all, with};
+use super::support::{checked, loaded, with};
 
 #[test]
 fn every_rule_of_a_run_reaches_the_settings() {
@@ -77,8 +77,7 @@ fn fairness_that_is_switched_off_has_no_cap_whatever_the_cap_says() {
 
 #[test]
 fn restarts_are_read_from_both_places_and_the_inner_one_wins() {
-    let restarts =
-        |more: &str| loaded_by_all(&with(&format!("orchestrator: {more}\n"))).config.rules.max_restarts;
+    let restarts = |more: &str| loaded(&with(&format!("orchestrator: {more}\n"))).config.rules.max_restarts;
     assert_eq!(restarts("{coordination: {max_orchestration_restarts: 2}}"), 2);
     assert_eq!(restarts("{max_orchestration_restarts: 1}"), 1);
     assert_eq!(restarts("{max_orchestration_restarts: 1, coordination: {max_orchestration_restarts: 3}}"), 3);
@@ -87,12 +86,12 @@ fn restarts_are_read_from_both_places_and_the_inner_one_wins() {
 
 #[test]
 fn plain_progress_is_asked_for_by_the_simple_display() {
-    let plain = |ui: &str| loaded_by_all(&with(&format!("ui: {ui}\n"))).plain_progress();
+    let plain = |ui: &str| loaded(&with(&format!("ui: {ui}\n"))).plain_progress();
     assert!(plain("{display_type: simple}"));
     assert!(plain("{type: simple}"));
     assert!(!plain("{display_type: rich_terminal}"));
     assert!(!plain("{display_type: textual_terminal, type: simple}"));
-    assert!(!loaded_by_all(&with("")).plain_progress());
+    assert!(!loaded(&with("")).plain_progress());
 }
 
 #[test]
@@ -111,7 +110,7 @@ fn a_config_that_says_nothing_has_the_default_rules() {
 /// The table's defaults are what people read; these are what acts. Written out, they must change nothing.
 #[test]
 fn writing_the_defaults_of_the_table_out_changes_nothing() {
-    let schema = althing_config::schema_in(althing_config::Landed::ALL);
+    let schema = althing_config::schema();
     let mut written = serde_json::Map::new();
     for section in
         ["orchestrator", "timeout_settings", "coordination", "interactive_mode", "context_compaction"]
@@ -128,8 +127,8 @@ fn writing_the_defaults_of_the_table_out_changes_nothing() {
         "orchestrator: {}\ntimeout_settings: {}\n",
         written["orchestrator"], written["timeout_settings"]
     );
-    let with_defaults = loaded_by_all(&with(&more)).config;
-    assert_eq!(with_defaults, loaded_by_all(&with("orchestrator: {interactive_mode: {}}\n")).config);
+    let with_defaults = loaded(&with(&more)).config;
+    assert_eq!(with_defaults, loaded(&with("orchestrator: {interactive_mode: {}}\n")).config);
     assert_eq!(with_defaults.rules, RunRules::default());
     assert_eq!(with_defaults.interactive, Some(althing_protocol::InteractiveConfig::default()));
     assert!(

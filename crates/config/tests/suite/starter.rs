@@ -1,8 +1,8 @@
 //! The first config that `config init` writes.
 
 use althing_config::{
-    BACKENDS, Found, FoundOllama, Landed, Purpose, Report, Source, Style, backend_type, check, check_in,
-    found_programs, found_providers, starter,
+    BACKENDS, Found, FoundOllama, Purpose, Report, Source, Style, backend_type, check, found_programs,
+    found_providers, starter,
 };
 
 use althing_protocol::{InteractiveConfig, RunRules};
@@ -70,7 +70,7 @@ fn with_programs_and_an_ollama_it_has_an_agent_for_each_of_them() {
     };
     let text = starter(&found);
     let lookup = env(&[("OPENAI_API_KEY", "k")]);
-    let report = check_in(Source { name: "althing.yaml", text: &text }, &lookup, Purpose::Run, Landed::ALL);
+    let report = check(Source { name: "althing.yaml", text: &text }, &lookup, Purpose::Run);
     let agents = right(&text, report).config.expect("settings").config.agents;
     let told: Vec<(&str, &str, Option<&str>)> = agents
         .iter()

@@ -1,6 +1,6 @@
 //! What the tests share: an environment of given variables, and short ways to check a text.
 
-use althing_config::{Diagnostic, Landed, Loaded, Purpose, Report, Source, check, check_in};
+use althing_config::{Diagnostic, Loaded, Purpose, Report, Source, check};
 
 /// A lookup over the given variables and no others.
 pub(crate) fn env<'a>(variables: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
@@ -10,18 +10,6 @@ pub(crate) fn env<'a>(variables: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> O
 /// Checks a text with nothing in the environment.
 pub(crate) fn checked(text: &str) -> Report {
     check(Source { name: "team.yaml", text }, &env(&[]), Purpose::Check)
-}
-
-/// Checks a text as an Althing does that has all that keys wait for, with nothing in the environment.
-pub(crate) fn checked_by_all(text: &str) -> Report {
-    check_in(Source { name: "team.yaml", text }, &env(&[]), Purpose::Check, Landed::ALL)
-}
-
-/// The settings of a text that must be right, without a warning, for an Althing that has everything.
-pub(crate) fn loaded_by_all(text: &str) -> Loaded {
-    let report = checked_by_all(text);
-    assert_eq!(messages(&report), Vec::<String>::new());
-    report.config.expect("settings")
 }
 
 /// Checks a text that must be right, without a warning.

@@ -1,15 +1,13 @@
 //! The types beside chat completions: their addresses, keys and models, and the parameters that reach them.
 
-use althing_config::{
-    BACKENDS, Found, FoundProvider, Landed, Purpose, Report, Source, backend_type, check_in, starter,
-};
+use althing_config::{BACKENDS, Found, FoundProvider, Purpose, Report, Source, backend_type, check, starter};
 use althing_protocol::{BackendConfig, Secret};
 
 use super::support::{backend, env, messages};
 
 fn run(flow: &str, variables: &[(&str, &str)]) -> Report {
     let text = backend(flow);
-    check_in(Source { name: "team.yaml", text: &text }, &env(variables), Purpose::Run, Landed::ALL)
+    check(Source { name: "team.yaml", text: &text }, &env(variables), Purpose::Run)
 }
 
 fn resolved(flow: &str, variables: &[(&str, &str)]) -> BackendConfig {
@@ -103,8 +101,7 @@ fn a_first_config_for_any_provider_with_an_address_is_right() {
             ..Found::default()
         });
         let lookup = [(variable, "k")];
-        let report =
-            check_in(Source { name: "a.yaml", text: &text }, &env(&lookup), Purpose::Run, Landed::ALL);
+        let report = check(Source { name: "a.yaml", text: &text }, &env(&lookup), Purpose::Run);
         assert_eq!(messages(&report), Vec::<String>::new(), "{}", kind.name);
     }
 }

@@ -39,7 +39,6 @@ fn inner_section(kind: Kind) -> Option<(&'static Section, bool)> {
 mod tests {
     use super::inner_section;
     use crate::keys::{Kind, ROOT, Section, Status, WORKFLOW};
-    use crate::landed::Landed;
     use althing_text::misspelled;
 
     /// Every section of a document.
@@ -92,7 +91,7 @@ mod tests {
         for section in all {
             let names = || {
                 let read = |status| !matches!(status, Status::Replaced(_));
-                section.keys.iter().filter(move |key| read(key.status(Landed::NOW))).map(|key| key.name)
+                section.keys.iter().filter(move |key| read(key.status)).map(|key| key.name)
             };
             for key in names().filter(|key| key.len() > 2) {
                 for slip in slips(key).into_iter().filter(|slip| section.key(slip).is_none()) {
