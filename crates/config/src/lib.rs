@@ -7,6 +7,8 @@
 mod abilities;
 mod backends;
 mod compose;
+#[cfg(test)]
+mod consumers;
 mod diagnostic;
 mod dotenv;
 mod hands;
@@ -108,7 +110,9 @@ pub fn check(source: Source<'_>, env: &dyn Fn(&str) -> Option<String>, purpose: 
         let problem = diagnostic::Problem::new("more text than a file may hold comes out of its variables");
         sink.error(root.span, "", problem.hint("use fewer `${VARIABLE}`s"));
     }
-    walk::Walk::new(&keys::ROOT, &mut sink, purpose).document(root);
+    let mut walk = walk::Walk::new(&keys::ROOT, &mut sink, purpose);
+    walk.warned.extend(rules::refused_keys(root).into_iter().map(|key| (keys::BACKEND.name, key)));
+    walk.document(root);
     rules::check(root, env, purpose, &mut sink);
     (report.errors, report.warnings) = sink.finish();
 

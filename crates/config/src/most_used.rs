@@ -12,8 +12,13 @@ use crate::values::has_shape;
 
 /// How many keys must act.
 const ACTING: usize = 40;
-/// Keys that Althing has something else for: a warning names it.
-const ASIDE: &[&str] = &["agents[].backend.custom_tools", "ui.logging_enabled"];
+/// Keys that Althing has something else for.
+const ASIDE: &[&str] = &[
+    "agents[].backend.custom_tools",
+    "orchestrator.agent_temporary_workspace",
+    "orchestrator.snapshot_storage",
+    "ui.logging_enabled",
+];
 
 /// Every key of a document that the table knows, by its path.
 fn keys(section: &'static Section, node: &Node, path: &str, found: &mut BTreeMap<String, &'static Key>) {

@@ -71,7 +71,6 @@ fn agent(node: &Node, env: Lookup<'_>, has_paths: bool) -> Option<AgentConfig> {
 pub(crate) fn backend(node: &Node, env: Lookup<'_>) -> Option<BackendConfig> {
     let kind = text(node, "type")?;
     let facts = backends::backend_type(&kind)?;
-    let supported = facts.is_supported();
     let mut headers = Vec::new();
     for entry in
         ["default_headers", "extra_headers"].iter().filter_map(|key| node.get(key)).flat_map(Node::entries)
@@ -87,10 +86,6 @@ pub(crate) fn backend(node: &Node, env: Lookup<'_>) -> Option<BackendConfig> {
         Some((entry.key.clone(), as_kind(key.kind, &entry.value)))
     });
     let mut params: serde_json::Map<_, _> = params.collect();
-    // A program's list is of the program's own tools.
-    if let Some(tools) = node.get("allowed_tools").filter(|_| facts.reach == Reach::Program && supported) {
-        params.insert("allowed_tools".to_owned(), tools.to_json());
-    }
     if facts.reach == Reach::Azure
         && !params.contains_key("api_version")
         && let Some(version) = env(AZURE_VERSION_VARIABLE).filter(|version| !version.trim().is_empty())
@@ -100,7 +95,7 @@ pub(crate) fn backend(node: &Node, env: Lookup<'_>) -> Option<BackendConfig> {
     Some(BackendConfig {
         model: text(node, "model").or_else(|| facts.default_model.map(str::to_owned)),
         base_url: rules::address(node, facts, env),
-        api_key: if supported { rules::api_key(node, facts, env).map(Secret::new) } else { None },
+        api_key: if facts.is_supported() { rules::api_key(node, facts, env).map(Secret::new) } else { None },
         headers,
         params,
         kind,

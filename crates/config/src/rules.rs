@@ -11,7 +11,7 @@ use crate::backends::{self, BackendType, Reach};
 use crate::diagnostic::{Problem, Severity, Sink};
 use crate::hands;
 use crate::substitute::Lookup;
-use crate::tree::{Node, Span, Value};
+use crate::tree::{Entry, Node, Span, Value};
 use crate::workflow;
 
 /// An agent's place in the document.
@@ -106,6 +106,24 @@ fn names(root: &Node, sink: &mut Sink<'_>) {
 const NOT_PASSED_ON: [&str; 5] =
     ["permission_mode", "allowed_tools", "disallowed_tools", "system_prompt", "append_system_prompt"];
 
+/// The keys of a backend that would bound or instruct a CLI agent if Althing passed them on; none for other types.
+fn not_passed_on(backend: &Node) -> impl Iterator<Item = (&'static str, &Entry)> {
+    let kind = backend.get("type").and_then(Node::as_text).and_then(backends::backend_type);
+    let is_cli_agent = kind.is_some_and(|kind| kind.reach == Reach::Program && kind.is_supported());
+    NOT_PASSED_ON.iter().filter(move |_| is_cli_agent).filter_map(|key| {
+        let entry = backend.entry(key).filter(|entry| !entry.value.is_null())?;
+        // An empty `allowed_tools` allows nothing; with the others empty, nothing is asked for.
+        let is_blank = entry.value.as_text().is_some_and(|text| text.trim().is_empty());
+        let is_empty = matches!(&entry.value.value, Value::List(items) if items.is_empty());
+        (!is_blank && (!is_empty || *key == "allowed_tools")).then_some((*key, entry))
+    })
+}
+
+/// The keys of backends that `check` reports as refused. The warning that they are not supported would be one too many.
+pub(crate) fn refused_keys(root: &Node) -> Vec<&'static str> {
+    backends(root).iter().flat_map(|backend| not_passed_on(backend.node)).map(|(key, _)| key).collect()
+}
+
 /// What one backend needs.
 struct Requirements<'a, 'text> {
     backend: &'a AgentAt<'a>,
@@ -164,16 +182,7 @@ impl Requirements<'_, '_> {
             Purpose::Check => Severity::Warning,
             Purpose::Play => return,
         };
-        for key in NOT_PASSED_ON {
-            let Some(entry) = self.backend.node.entry(key).filter(|entry| !entry.value.is_null()) else {
-                continue;
-            };
-            // An empty `allowed_tools` allows nothing; with the others empty, nothing is asked for.
-            let is_blank = entry.value.as_text().is_some_and(|text| text.trim().is_empty());
-            let is_empty = matches!(&entry.value.value, Value::List(items) if items.is_empty());
-            if is_blank || (is_empty && key != "allowed_tools") {
-                continue;
-            }
+        for (key, entry) in not_passed_on(self.backend.node) {
             if severity == Severity::Warning && !self.reported.insert(key) {
                 continue;
             }

@@ -178,6 +178,9 @@ impl<'sink, 'text> Walk<'sink, 'text> {
 
 /// Whether a key that does not act is set to what happens anyway.
 fn is_off(key: &Key, node: &Node) -> bool {
+    if key.never_missed {
+        return true;
+    }
     let Some(off) = key.off else { return false };
     match (scalar::plain(off), &node.value) {
         (Value::Bool(off), _) => node.as_bool() == Some(off),

@@ -48,6 +48,8 @@ pub(crate) struct Key {
     pub(crate) required: bool,
     /// For a key that does not act: the value with which nothing is missed (`false`, `0`), so no warning is due.
     pub(crate) off: Option<&'static str>,
+    /// For a key that does not act: whether nothing is missed whatever it holds, so no warning is due.
+    pub(crate) never_missed: bool,
     /// Whether the value goes on to the model's client as it stands (`BackendConfig::params`).
     pub(crate) passed_on: bool,
     /// Whether the key may act in a config that was found in the working directory, before the user trusts that config.
@@ -192,6 +194,7 @@ const fn key(name: &'static str, kind: Kind, about: &'static str) -> Key {
         about,
         required: false,
         off: None,
+        never_missed: false,
         passed_on: false,
         before_trust: false,
     }
@@ -226,6 +229,11 @@ impl Key {
     /// or program.
     const fn before_trust(self) -> Self {
         Self { before_trust: true, ..self }
+    }
+
+    /// Althing does by itself what the key is for, so a value of it gives no warning.
+    const fn never_missed(self) -> Self {
+        Self { never_missed: true, ..self }
     }
 
     const fn off(self, off: &'static str) -> Self {

@@ -7,6 +7,7 @@ use super::interactive::INTERACTIVE;
 use super::tools::CONTEXT_PATHS;
 use super::{COUNT, COUNT_OR_ZERO, Choice, Kind, Section, instead, key, later, word, word_later};
 
+const KEPT: &str = "Althing keeps them by itself, under its state directory";
 const MULTIMEDIA: &str = "generating images, sound and video is not offered; an MCP server can";
 
 /// How willing agents are to vote for an answer instead of improving on it. MassGen's finer shades are taken for
@@ -49,8 +50,8 @@ pub(crate) static ORCHESTRATOR: Section = Section {
         key("answer_novelty_requirement", Kind::Choice(&[word("lenient"), word("balanced"), word("strict")]), "How different a new answer must be from those that its author knows.").default("lenient").before_trust(),
         key("fairness_enabled", Kind::Bool, "Whether fast agents wait for slow ones.").default("true").before_trust(),
         key("fairness_lead_cap_answers", Kind::Integer(COUNT_OR_ZERO), "How many answers an agent may be ahead of the slowest.").default("2").before_trust(),
-        key("agent_temporary_workspace", Kind::Text, "Where MassGen keeps the copies that agents see of each other's work. Althing keeps them by itself, under its state directory."),
-        key("snapshot_storage", Kind::Text, "Where MassGen keeps what agents had made when they answered. Althing keeps it by itself, under its state directory."),
+        instead("agent_temporary_workspace", Kind::Text, "Where MassGen keeps the copies that agents see of each other's work.", KEPT).never_missed(),
+        instead("snapshot_storage", Kind::Text, "Where MassGen keeps what agents had made when they answered.", KEPT).never_missed(),
         later("voting_threshold", Kind::Integer(COUNT), "MassGen's threshold of its checklist votes."),
         later("max_midstream_injections_per_round", Kind::Integer(COUNT_OR_ZERO), "How many updates reach an agent in one round."),
         later("defer_peer_updates_until_restart", Kind::Bool, "Whether updates wait for an agent's next round."),

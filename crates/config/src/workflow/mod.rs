@@ -215,6 +215,21 @@ pub fn load_workflow(
     (file, report)
 }
 
+/// The workflow of a document, without any check of it.
+#[cfg(test)]
+pub(crate) fn resolved(root: &Node) -> WorkflowFile {
+    let surroundings = WorkflowSurroundings {
+        purpose: Purpose::Check,
+        cwd: "/home/me",
+        env: &|_| None,
+        adapters: &["claude", COMMAND],
+        custom: &[],
+        agents: &[],
+    };
+    let source = Source { name: "flow.yaml", text: "" };
+    resolve::file(&Document::new(root, root, source, &surroundings))
+}
+
 /// Variables stand in environments and directories only: a prompt or a command may well hold a `${…}` of its own.
 fn substitute_some(root: &mut Node, env: substitute::Lookup<'_>) -> substitute::Substituted {
     let mut result = substitute::Substituted::default();

@@ -171,10 +171,25 @@ fn what_takes_nothing_from_a_cli_agent_and_what_models_are_given_stays_as_it_is(
     for entry in [
         "type: claude_code, disallowed_tools: []",
         "type: codex, append_system_prompt: ''",
+        "type: gemini_cli, system_prompt: ''",
         "type: offline, allowed_tools: [read_file]",
     ] {
         let text = backend(&format!("{{{entry}}}"));
         let report = check(Source { name: "team.yaml", text: &text }, &env(&[]), Purpose::Run);
         assert_eq!(messages(&report), Vec::<String>::new(), "{entry}");
+    }
+}
+
+#[test]
+fn a_key_for_cli_agents_is_a_warning_for_every_other_agent() {
+    for key in
+        ["permission_mode: plan", "disallowed_tools: [Bash]", "system_prompt: x", "append_system_prompt: x"]
+    {
+        let report = checked(&backend(&format!("{{type: offline, {key}}}")));
+        assert!(report.is_valid(), "{key}: {:?}", messages(&report));
+        let said: Vec<&str> = report.warnings.iter().map(|warning| warning.message.as_str()).collect();
+        let name = key.split(':').next().unwrap();
+        assert_eq!(said, [format!("`{name}` is not supported yet and does nothing")]);
+        assert!(report.config.expect("settings").config.agents[0].backend.params.is_empty(), "{key}");
     }
 }

@@ -24,10 +24,9 @@ const OF_BACKEND: &[&str] = &[
     "betas: [one]",
     "max_concurrent_requests: 2",
     "requests_per_minute: 30",
-    "permission_mode: plan",
-    "disallowed_tools: [Bash]",
-    "append_system_prompt: x",
-    "system_prompt: x",
+    "engine: exa",
+    "max_results: 3",
+    "search_prompt: x",
 ];
 
 /// Supported keys of `orchestrator.coordination`.

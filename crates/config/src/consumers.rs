@@ -1,0 +1,224 @@
+//! A test that every key which the table calls supported has a consumer.
+//!
+//! A key counts as consumed if some document exists in which changing the value of the key changes the settings that come
+//! out. Only the functions that make settings are called, never the checks: a key that is only checked has no consumer.
+//! For keys that go on to the model's client (`passed_on`), the settings are only half of the way; a test of the crate
+//! `app` follows them into the requests.
+
+use althing_protocol::Config;
+use serde_json::{Map, Value as Json, json};
+
+use crate::backends::BACKENDS;
+use crate::keys::{Key, Kind, ROOT, Range, Section, Status, WORKFLOW};
+use crate::tree::{Entry, Node, Span, Substitution, Text, Value};
+use crate::{resolve, workflow};
+
+/// Keys that hold any text, but act only on some words.
+const WORDS: &[(&str, &str, &[&str])] =
+    &[("ui", "type", &["simple", "other"]), ("task", "agent", &["command", "claude"])];
+
+/// A key at one place of a document. A number in the path is an index of a list.
+struct Place {
+    path: Vec<String>,
+    section: &'static Section,
+    key: &'static Key,
+}
+
+/// A value for one place, or none for a key that is left out.
+type Change = (Vec<String>, Option<Json>);
+
+/// Values that a key may hold, the one that switches something on first.
+fn samples(section: &Section, key: &Key) -> Vec<Json> {
+    match WORDS.iter().find(|(of, name, _)| (*of, *name) == (section.name, key.name)) {
+        Some((_, _, words)) => words.iter().map(|word| json!(word)).collect(),
+        None => samples_of(key.kind),
+    }
+}
+
+fn samples_of(kind: Kind) -> Vec<Json> {
+    match kind {
+        Kind::Bool => vec![json!(true), json!(false)],
+        Kind::Text | Kind::Secret | Kind::Pattern => vec![json!("first"), json!("second")],
+        Kind::Url => vec![json!("https://first.example"), json!("https://second.example")],
+        Kind::Memory => vec![json!("1g"), json!("2g")],
+        Kind::Any => vec![json!({"first": 1}), json!("second")],
+        Kind::Integer(range) => [lowest(range), lowest(range) + 1.0].map(|n| json!(n as i64)).to_vec(),
+        Kind::Number(range) => [lowest(range), lowest(range) + 1.0].map(|n| json!(n)).to_vec(),
+        Kind::Choice(choices) => choices.iter().map(|choice| json!(choice.value)).collect(),
+        Kind::BackendType => BACKENDS.iter().map(|backend| json!(backend.name)).collect(),
+        Kind::Section(section) => vec![full(section)],
+        Kind::List(item) => samples_of(*item).into_iter().map(|item| json!([item])).collect(),
+        Kind::Map(item) => samples_of(*item).into_iter().map(|item| json!({"name": item})).collect(),
+        Kind::Either(kinds) => kinds.iter().flat_map(|kind| samples_of(*kind)).collect(),
+    }
+}
+
+fn lowest(range: Range) -> f64 {
+    match (range.min.is_finite(), range.above_min) {
+        (false, _) => 0.0,
+        (true, false) => range.min,
+        (true, true) => range.min + 1.0,
+    }
+}
+
+fn supported(section: &'static Section) -> impl Iterator<Item = &'static Key> {
+    section.keys.iter().filter(|key| key.status == Status::Supported)
+}
+
+/// A section with every supported key.
+fn full(section: &'static Section) -> Json {
+    let sample = |key: &Key| Some((key.name.to_owned(), samples(section, key).into_iter().next()?));
+    supported(section).filter_map(sample).collect::<Map<_, _>>().into()
+}
+
+/// Every supported key, at the first place of its section in the full document.
+fn places(section: &'static Section, path: &[String], found: &mut Vec<Place>) {
+    if found.iter().any(|place| place.section.name == section.name) {
+        return;
+    }
+    for key in supported(section) {
+        found.push(Place { path: [path, &[key.name.to_owned()]].concat(), section, key });
+    }
+    for key in supported(section) {
+        inner_places(key.kind, &[path, &[key.name.to_owned()]].concat(), found);
+    }
+}
+
+fn inner_places(kind: Kind, path: &[String], found: &mut Vec<Place>) {
+    match kind {
+        Kind::Section(section) => places(section, path, found),
+        Kind::List(item) => inner_places(*item, &[path, &["0".to_owned()]].concat(), found),
+        Kind::Map(item) => inner_places(*item, &[path, &["name".to_owned()]].concat(), found),
+        // The full document has the first shape.
+        Kind::Either(kinds) => kinds.iter().take(1).for_each(|kind| inner_places(*kind, path, found)),
+        _ => {}
+    }
+}
+
+/// Makes a change, unless its place is gone.
+fn apply(document: &mut Json, (path, value): &Change) {
+    let Some((last, parents)) = path.split_last() else { return };
+    let parent = parents.iter().try_fold(document, |node, part| match node {
+        Json::Array(items) => items.get_mut(part.parse::<usize>().ok()?),
+        node => node.get_mut(part),
+    });
+    let Some(Json::Object(entries)) = parent else { return };
+    match value {
+        Some(value) => entries.insert(last.clone(), value.clone()),
+        None => entries.remove(last),
+    };
+}
+
+fn with(document: &Json, changes: &[&Change]) -> Json {
+    let mut changed = document.clone();
+    for change in changes {
+        apply(&mut changed, change);
+    }
+    changed
+}
+
+/// The key left out, and every value of it.
+fn changes(place: &Place) -> Vec<Change> {
+    let values = samples(place.section, place.key).into_iter().map(Some);
+    [None].into_iter().chain(values).map(|value| (place.path.clone(), value)).collect()
+}
+
+fn as_node(json: &Json) -> Node {
+    let value = match json {
+        Json::Null => Value::Null,
+        Json::Bool(value) => Value::Bool(*value),
+        Json::Number(number) => {
+            number.as_i64().map_or_else(|| Value::Number(number.as_f64().unwrap_or_default()), Value::Integer)
+        }
+        Json::String(text) => {
+            Value::Text(Text { content: text.clone(), quoted: false, substitution: Substitution::None })
+        }
+        Json::Array(items) => Value::List(items.iter().map(as_node).collect()),
+        Json::Object(entries) => {
+            let entry = |(key, value): (&String, &Json)| Entry {
+                key: key.clone(),
+                key_span: Span::default(),
+                value: as_node(value),
+            };
+            Value::Map(entries.iter().map(entry).collect())
+        }
+    };
+    Node { value, span: Span::default() }
+}
+
+/// The document with nothing around a key but what each section on its path needs.
+fn bare(document: &Json, place: &Place, all: &[Place]) -> Json {
+    let is_beside = |other: &&Place| {
+        let around = other.path.split_last().map(|(_, around)| around).unwrap_or_default();
+        place.path.starts_with(around) && !place.path.starts_with(&other.path)
+    };
+    let beside = all.iter().filter(is_beside).filter(|other| !other.key.required);
+    let gone: Vec<Change> = beside.map(|other| (other.path.clone(), None)).collect();
+    with(document, &gone.iter().collect::<Vec<_>>())
+}
+
+/// Whether the settings depend on the key at a place: in the full document or in the bare one, as they are, with one
+/// other change, or (in the bare one) with two other changes in the same section.
+fn is_consumed<T: PartialEq>(
+    place: &Place,
+    document: &Json,
+    all: &[Place],
+    settings: &dyn Fn(&Node) -> T,
+) -> bool {
+    let own = changes(place);
+    let matters = |document: &Json, others: &[&Change]| {
+        let base = with(document, others);
+        let mut outcomes = own.iter().map(|change| settings(&as_node(&with(&base, &[change]))));
+        let Some(first) = outcomes.next() else { return false };
+        outcomes.any(|other| other != first)
+    };
+    let bare = bare(document, place, all);
+    if matters(&bare, &[]) || matters(document, &[]) {
+        return true;
+    }
+    let others: Vec<Change> = all.iter().filter(|other| other.path != place.path).flat_map(changes).collect();
+    let around = |path: &[String]| path.split_last().map(|(_, around)| around.to_vec());
+    let beside: Vec<&Change> =
+        others.iter().filter(|(path, _)| around(path) == around(&place.path)).collect();
+    let after = |n: usize| beside.iter().skip(n + 1).copied();
+    beside.iter().any(|other| matters(&bare, &[other]))
+        || beside.iter().any(|other| matters(document, &[other]))
+        || others.iter().any(|other| matters(document, &[other]))
+        || beside.iter().enumerate().any(|(n, one)| after(n).any(|two| matters(&bare, &[one, two])))
+}
+
+/// The supported keys of a table that no settings depend on, as `section.key`.
+fn without_consumer<T: PartialEq>(root: &'static Section, settings: &dyn Fn(&Node) -> T) -> Vec<String> {
+    let mut all = Vec::new();
+    places(root, &[], &mut all);
+    let document = full(root);
+    let mut consumed: Vec<&Place> = Vec::new();
+    let mut idle = Vec::new();
+    // Keys inside a section come behind the key that holds it: where one of them is read, the section is.
+    for place in all.iter().rev() {
+        let is_around = consumed.iter().any(|inner| inner.path.starts_with(&place.path));
+        if is_around || is_consumed(place, &document, &all, settings) {
+            consumed.push(place);
+        } else {
+            idle.push(format!("{}.{}", place.section.name, place.key.name));
+        }
+    }
+    assert!(consumed.len() > 40, "only {} keys of a {} are consumed", consumed.len(), root.name);
+    idle
+}
+
+fn settings_of_config(root: &Node) -> (Config, bool) {
+    let mut config = resolve::config(root, &|_| None);
+    config.adapters = workflow::adapters::resolve(root);
+    (config, resolve::plain_progress(root))
+}
+
+#[test]
+fn every_supported_key_of_a_config_changes_the_settings() {
+    assert_eq!(without_consumer(&ROOT, &settings_of_config), Vec::<String>::new());
+}
+
+#[test]
+fn every_supported_key_of_a_workflow_changes_what_runs() {
+    assert_eq!(without_consumer(&WORKFLOW, &workflow::resolved), Vec::<String>::new());
+}
