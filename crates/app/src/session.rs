@@ -293,7 +293,7 @@ pub async fn begin(
 fn plans(state_dir: PathBuf, environment: Environment) -> KeepPlan {
     Box::new(move |result| {
         let answer = result.final_answer.as_deref().unwrap_or_default();
-        let plan = althing_workspace::plan_in(answer).map_err(|error| error.to_string())?;
+        let plan = althing_plan::plan_in(answer).map_err(|error| error.to_string())?;
         let store = althing_workspace::PlanStore::of(&state_dir);
         let kept = store.create(&result.task, plan, SystemClock.now(), fastrand::u64(..));
         let kept = kept.map_err(|error| error.to_string())?;

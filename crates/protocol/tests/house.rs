@@ -16,12 +16,13 @@ fn root() -> PathBuf {
 
 /// What each crate may use of ours: in the product, and in its tests besides.
 fn allowed() -> BTreeMap<&'static str, (&'static [&'static str], &'static [&'static str])> {
-    let leaf: &[&str] = &["althing-protocol", "althing-text"];
-    let on_disk: &[&str] = &["althing-protocol", "althing-text", "althing-disk"];
+    let leaf: &[&str] = &["althing-protocol", "althing-text", "althing-plan"];
+    let on_disk: &[&str] = &["althing-protocol", "althing-text", "althing-plan", "althing-disk"];
     let kit: &[&str] = &["althing-testkit"];
     let below_app: &[&str] = &[
         "althing-protocol",
         "althing-text",
+        "althing-plan",
         "althing-view",
         "althing-engine",
         "althing-llm",
@@ -37,6 +38,7 @@ fn allowed() -> BTreeMap<&'static str, (&'static [&'static str], &'static [&'sta
     BTreeMap::from([
         ("althing-protocol", (&[] as &[&str], &[] as &[&str])),
         ("althing-text", (&[], &[])),
+        ("althing-plan", (&["althing-protocol"], &[])),
         ("althing-testkit", (leaf, &[])),
         ("althing-engine", (leaf, kit)),
         ("althing-llm", (leaf, kit)),

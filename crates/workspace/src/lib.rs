@@ -29,9 +29,7 @@ pub use context::{
 };
 pub use guidance::{Document, Memory, Notes, Skill, Skills, find_skills, project_instructions};
 pub use place::{LocalPlace, PlaceOptions, aside};
-pub use plans::{
-    MOST_TASKS, Plan, PlanError, PlanLock, PlanProblem, PlanStore, StoredPlan, TaskProgress, plan_in,
-};
+pub use plans::{PlanError, PlanLock, PlanStore, StoredPlan, TaskProgress};
 pub use project::{
     Delivered, DescribedPath, PathKind, ProjectEntry, ProjectError, ProjectHost, ProjectLock,
     ProjectRegistry, ProjectRun, ProjectWorkspace,

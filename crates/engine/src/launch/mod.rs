@@ -132,7 +132,7 @@ pub fn execution_of(
     launch.execute_after_planning = false;
     let mut context = launch.context.take().map(|context| context + "\n\n").unwrap_or_default();
     let steps = plan.final_answer.as_deref().unwrap_or_default();
-    let carried = plan.plan.clone().zip(plan::plan_in(steps));
+    let carried = plan.plan.clone().zip(plan::tasks(steps));
     let carried = carried.map(|(plan, tasks)| PlanRun { plan, tasks, progress: Vec::new(), additions: None });
     if let Some(carried) = &carried {
         let _ =

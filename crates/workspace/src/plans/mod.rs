@@ -3,18 +3,12 @@
 //! A plan comes from an agent's answer, is checked whole, and is kept under `<state>/plans/<id>/`: `plan.json` for
 //! programs, `plan.md` for people, `progress.json` for how far it is. What is missing or wrong is said, never guessed at.
 
-mod check;
-mod parse;
 mod plan;
 mod show;
 mod store;
 
-pub use check::PlanProblem;
-pub(crate) use check::problems;
-pub use parse::plan_in;
-pub(crate) use parse::task_of;
+pub use plan::TaskProgress;
 pub(crate) use plan::ready;
-pub use plan::{MOST_TASKS, Plan, TaskProgress};
 pub(crate) use show::list as show_list;
 pub use store::{PlanLock, PlanStore, StoredPlan};
 
@@ -24,27 +18,9 @@ use std::path::PathBuf;
 /// Why there is no usable plan.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// The answer holds no plan.
-    #[error("there is no plan in the answer: a JSON object with `tasks` is missing")]
-    Missing,
-    /// The answer holds more than one.
-    #[error("there are {count} different plans in the answer; there must be one")]
-    Several {
-        /// How many.
-        count: usize,
-    },
-    /// It is not JSON, or not of the right form.
-    #[error("the plan cannot be read: {why}")]
-    NotReadable {
-        /// Where and what.
-        why: String,
-    },
-    /// It makes no sense.
-    #[error("the plan is not valid: {}", problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-    Invalid {
-        /// Everything that is wrong with it.
-        problems: Vec<PlanProblem>,
-    },
+    /// It cannot be read, or is not valid.
+    #[error(transparent)]
+    Plan(#[from] althing_plan::PlanError),
     /// There is no such plan on disk.
     #[error("there is no plan `{which}` in {}", dir.display())]
     NotFound {
@@ -76,14 +52,7 @@ impl PlanError {
     /// What a person can do about it.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Missing | Self::Several { .. } => {
-                "ask for the plan again; the answer must hold one JSON block {\"tasks\": [{\"id\", \"description\", \
-                 \"depends_on\", \"verification\"}]}"
-                    .to_owned()
-            }
-            Self::NotReadable { .. } | Self::Invalid { .. } => {
-                "correct the plan, or ask for it again".to_owned()
-            }
+            Self::Plan(error) => error.hint(),
             Self::NotFound { .. } => "name a plan's id or directory, or `latest`".to_owned(),
             Self::Locked { .. } => "wait for the other Althing, or end it".to_owned(),
             Self::NoSuchTask { .. } => return None,

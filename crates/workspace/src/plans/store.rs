@@ -3,11 +3,12 @@
 //! Every file is replaced whole. `plan.json` may be edited by hand between planning and execution: it is checked again
 //! whenever it is read.
 
-use super::plan::{self, Plan, Stand, TaskProgress};
-use super::{PlanError, parse, show};
+use super::plan::{self, Stand, TaskProgress};
+use super::{PlanError, show};
 use althing_disk::files::{Durability, create_dirs, replace};
 use althing_disk::names::{is_plain, new_session_id};
 use althing_disk::{Disk, DiskError, DiskLock, Lock, RealDisk};
+use althing_plan::{Plan, plan_of};
 use althing_protocol::{PlanRef, PlanStatus, PlanTask, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -109,8 +110,10 @@ impl StoredPlan {
         let dir = dir.canonicalize().map_err(DiskError::io("look at", dir))?;
         let id = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let value: Value = read_json(&dir.join("plan.json"))?;
-        let plan = parse::plan_of(&value)?.checked()?;
-        let wrong = |e: serde_json::Error| PlanError::NotReadable { why: format!("plan.json: {e}") };
+        let plan = plan_of(&value)?.checked()?;
+        let wrong = |e: serde_json::Error| {
+            PlanError::from(althing_plan::PlanError::NotReadable { why: format!("plan.json: {e}") })
+        };
         let head: Head = serde_json::from_value(value).map_err(wrong)?;
         let progress = dir.join("progress.json");
         let mut stand: Stand = if progress.is_file() { read_json(&progress)? } else { Stand::new() };
@@ -241,6 +244,7 @@ impl StoredPlan {
 
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, PlanError> {
     let bytes = DISK.read(path).map_err(DiskError::io("read", path))?;
-    serde_json::from_slice(&bytes)
-        .map_err(|e| PlanError::NotReadable { why: format!("{}: {e}", path.display()) })
+    serde_json::from_slice(&bytes).map_err(|e| {
+        PlanError::from(althing_plan::PlanError::NotReadable { why: format!("{}: {e}", path.display()) })
+    })
 }

@@ -9,9 +9,10 @@ use crate::access::Refusal;
 use crate::confine::ConfinedDir;
 use crate::exclusive;
 use crate::plans::TaskProgress;
-use crate::plans::{problems, ready, show_list, task_of};
+use crate::plans::{ready, show_list};
 use crate::tools::Args;
 use althing_disk::DiskError;
+use althing_plan::{problems, task_of};
 use althing_protocol::{
     BoxFuture, ContextAccess, PlanStatus, PlanTask, ToolCall, ToolHost, ToolOutcome, ToolSpec,
 };

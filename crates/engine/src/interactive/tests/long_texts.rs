@@ -105,7 +105,10 @@ fn what_is_summed_up_is_shortened_with_markers_and_so_is_a_summary_that_is_too_l
 fn a_plan_that_is_to_be_changed_is_given_to_its_next_run_with_a_marker_where_it_is_too_long() {
     let mut world = World::new(ChatSpec { agent: None, ..chat() });
     plan(&mut world, "Migrate");
-    let steps = json!({"tasks": [{"id": "one", "description": long("plan", 40_000)}]}).to_string();
+    // Each task within its limit, all of them together too long.
+    let tasks: Vec<_> =
+        (0..8).map(|n| json!({"id": format!("t{n}"), "description": long("plan", 6_000)})).collect();
+    let steps = json!({ "tasks": tasks }).to_string();
     ends_with(&mut world, &steps);
     world.decides(Decision::Change { text: "in two steps".into() }).unwrap();
     let context = world.run_spec(&TaskId::run(2)).context.clone().unwrap();

@@ -67,7 +67,8 @@ fn is_id(id: &str) -> bool {
     !id.is_empty() && id.len() <= LONGEST_ID && id.chars().all(fine)
 }
 
-pub(crate) fn problems(tasks: &[PlanTask], most: usize) -> Vec<PlanProblem> {
+/// Everything that is wrong with these tasks, of which there may be `most`.
+pub fn problems(tasks: &[PlanTask], most: usize) -> Vec<PlanProblem> {
     let mut found = Vec::new();
     if tasks.is_empty() {
         found.push(PlanProblem::Empty);

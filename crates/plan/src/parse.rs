@@ -3,8 +3,7 @@
 //! An answer is prose with one JSON block in it, or the JSON alone. Other ways to write the same (`dependencies`,
 //! `success_criteria`, verification as a list or under `metadata`) are understood; what is not there is not made up.
 
-use super::PlanError;
-use super::plan::Plan;
+use crate::{Plan, PlanError};
 use althing_protocol::PlanTask;
 use serde_json::Value;
 
@@ -69,7 +68,8 @@ fn tasks_of(value: &Value) -> Option<&Vec<Value>> {
     }
 }
 
-pub(crate) fn plan_of(value: &Value) -> Result<Plan, PlanError> {
+/// The plan in a JSON value: an object with `tasks`, or a list of tasks.
+pub fn plan_of(value: &Value) -> Result<Plan, PlanError> {
     let why = || "`tasks` must be a list".to_owned();
     let tasks = tasks_of(value).ok_or_else(|| PlanError::NotReadable { why: why() })?;
     let tasks = (1..).zip(tasks).map(|(number, task)| task_of(number, task)).collect::<Result<_, _>>()?;
@@ -77,7 +77,7 @@ pub(crate) fn plan_of(value: &Value) -> Result<Plan, PlanError> {
 }
 
 /// A task as models write it; `number` counts from 1.
-pub(crate) fn task_of(number: usize, value: &Value) -> Result<PlanTask, PlanError> {
+pub fn task_of(number: usize, value: &Value) -> Result<PlanTask, PlanError> {
     let wrong = |what: &str| PlanError::NotReadable { why: format!("task {number}: {what}") };
     let Value::Object(fields) = value else { return Err(wrong("must be an object")) };
     let text = |name: &str| match fields.get(name) {
