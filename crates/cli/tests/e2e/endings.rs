@@ -295,6 +295,8 @@ fn cancelled_run(round: usize) -> Result<(), String> {
     running.write_stdin("{\"op\": \"cancel\", \"task\": \"r1\"}\n");
     let output = running.wait(LIMIT);
     let took = asked.elapsed();
+    // What was sent before the end may still be on its way to the server.
+    wait::until(LIMIT, || scene.server.open_connections() == 0);
     let requests = scene.server.request_count();
     let complain = |what: String| {
         format!("round {round}, cancelled after {facts} facts: {what}\n{}{}", output.stdout, output.stderr)
