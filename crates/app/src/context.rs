@@ -2,7 +2,9 @@
 //! user is told something.
 
 use crate::environment::Environment;
+use crate::failure::Failure;
 use crate::settings::Settings;
+use althing_protocol::{SessionId, SessionStore, TaskId};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -28,6 +30,30 @@ impl AppContext {
     /// Where sessions, plans and other state are kept.
     pub fn state_dir(&self) -> PathBuf {
         self.environment.state_dir(self.settings.state_dir.as_deref())
+    }
+
+    /// The store of this user's sessions; made if there is none yet.
+    pub fn store(&self) -> Result<Arc<dyn SessionStore>, Failure> {
+        let store = althing_journal::open_state(&self.state_dir()).map_err(|error| {
+            Failure::from(error).hint("--state-dir or ALTHING_STATE_DIR names another place for sessions")
+        })?;
+        Ok(Arc::new(store))
+    }
+
+    /// The store of this user's sessions, if there is one: looking makes nothing.
+    pub fn existing_store(&self) -> Result<Option<Arc<dyn SessionStore>>, Failure> {
+        let store = althing_journal::open_existing_state(&self.state_dir())?;
+        Ok(store.map(|store| Arc::new(store) as Arc<dyn SessionStore>))
+    }
+
+    /// Where the files of a session are.
+    pub fn session_dir(&self, id: &SessionId) -> PathBuf {
+        althing_journal::session_dir(&self.state_dir(), id)
+    }
+
+    /// Where the files of a session's task are.
+    pub fn task_dir(&self, id: &SessionId, task: &TaskId) -> PathBuf {
+        althing_journal::task_dir(&self.session_dir(id), task)
     }
 
     /// Tells the user something.

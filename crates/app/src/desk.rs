@@ -3,39 +3,31 @@
 use crate::context::AppContext;
 use crate::conversation;
 use crate::failure::Failure;
-use crate::place::Places;
-use crate::project::{self, Project};
-use crate::session::{self, Begun, NewSession};
+use crate::launch::{RunRequest, SessionRequest};
+use crate::project;
+use crate::service::{self, LocalSessions, SessionService};
+use crate::session;
 use crate::team::Team;
-use althing_engine::{Consent, Front, Orchestrator, launch_run_spec, resolve_launch};
-use althing_journal::SessionManager;
+use althing_engine::{Consent, launch_run_spec};
 use althing_mcp::{RunFeed, RunFile, RunNews, RunPlace, RunService, RunView};
 use althing_protocol::{
-    BoxFuture, Decision, Engine, Event, EventStream, Fact, FeedItem, Interaction, InteractionId, LaunchRun,
-    ModeChoice, Op, Origin, RunResult, Seq, SessionId, SessionKind, TaskId, TaskSpec, TeamSpec, ToolSpec,
+    BoxFuture, Decision, Event, EventStream, Fact, FeedItem, Interaction, InteractionId, Interest, LaunchRun,
+    Op, Origin, RunResult, Seq, SessionId, SessionKind, Submission, TaskId, TaskSpec, TeamSpec, ToolSpec,
     Verdict,
 };
 use althing_view::ProgressLines;
 use althing_workspace::Below;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::task::JoinSet;
+use std::sync::Arc;
 
 /// The largest file that a client is given.
 const MOST_FILE_BYTES: u64 = 4 << 20;
 
-/// What the desk starts runs with.
+/// Starts and finds runs for MCP clients.
 pub struct RunDesk {
-    team: Team,
     app: AppContext,
     team_spec: TeamSpec,
-    /// The project of all of them.
-    project: Option<Arc<Project>>,
-    /// Runs that are under way here, by session.
-    started: Arc<Mutex<BTreeMap<String, Front>>>,
-    /// Waits for their ends.
-    ending: Mutex<JoinSet<()>>,
+    sessions: LocalSessions,
 }
 
 impl RunDesk {
@@ -45,7 +37,8 @@ impl RunDesk {
         let about = conversation::about(&team, project.as_deref(), &app)?;
         let cast = session::cast(&team, Some(&about), &app)?;
         let team_spec = conversation::team_spec(&team, &cast, about, false, &app);
-        Ok(Self { team, app, team_spec, project, started: Arc::default(), ending: Mutex::default() })
+        let sessions = LocalSessions::with_team(app.clone(), Arc::new(team), project);
+        Ok(Self { app, team_spec, sessions })
     }
 
     /// What the runs are made of.
@@ -53,43 +46,18 @@ impl RunDesk {
         &self.team_spec
     }
 
-    /// Looks at what is on disk where waiting for it is no harm: model calls run beside.
-    async fn look<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&SessionManager) -> T + Send + 'static,
-    ) -> Result<T, String> {
-        let dir = self.app.state_dir();
-        let looked = tokio::task::spawn_blocking(move || {
-            let state = althing_journal::open_state(&dir).map_err(|error| error.to_string())?;
-            Ok(work(&state))
-        });
-        looked.await.map_err(|error| error.to_string())?
-    }
-
-    fn started(&self, session: &str) -> Option<Front> {
-        lock(&self.started).get(session).cloned()
-    }
-
     /// Everything that happened in a run's session.
     async fn events(&self, run: &str) -> Option<Vec<Arc<Event>>> {
-        let run = run.to_owned();
-        self.look(move |state| events(state, &run)).await.ok()?
+        let (session, _) = split(run)?;
+        Some(self.sessions.read(&SessionId::new(session)).await.ok()?.events)
     }
 
-    async fn start(&self, launch: LaunchRun) -> Result<String, String> {
-        let choice = ModeChoice::default();
+    async fn start(&self, launch: LaunchRun) -> Result<String, Failure> {
+        let context_paths = self.team_spec.context_paths.clone();
         // The client stands for what it asks for; what it cannot grant stays as the config has it.
-        let launch = resolve_launch(&self.team_spec, &launch, &choice, Consent::Nobody, fastrand::u64(..))?;
-        let cast = session::cast(&self.team, Some(&launch.spec.context_paths), &self.app)
-            .map_err(|failure| failure.message)?;
-        let goal = launch.spec.task.clone();
-        let op = Op::StartRun { spec: Box::new(launch.spec) };
-        let new = NewSession { kind: SessionKind::Run, goal, op, project: self.project.clone() };
-        let begun = session::begin(new, &self.team, cast, None, &self.app).await;
-        let Begun { id, orchestrator, places } = begun.map_err(|failure| failure.message)?;
-        let mut events = orchestrator.front().subscribe(Seq(0));
-        lock(&self.started).insert(id.to_string(), orchestrator.front());
-        self.attend(id.to_string(), orchestrator, places);
+        let request = RunRequest { launch, context_paths, plan: None, consent: Consent::Nobody };
+        let id = self.sessions.launch(SessionRequest::Run(Box::new(request))).await?;
+        let mut events = self.sessions.follow(&id, Seq(0), Interest::Facts).await?;
         // Once it is on disk, everyone can ask for it.
         while let Some(Ok(item)) = events.next().await {
             if matches!(&item, FeedItem::Event(event) if matches!(event.fact, Fact::TaskCreated { .. })) {
@@ -99,59 +67,46 @@ impl RunDesk {
         Ok(format!("{id}.{}", TaskId::run(1)))
     }
 
-    /// Waits for a run's end, beside everything else.
-    fn attend(&self, session: String, orchestrator: Orchestrator, places: Arc<Places>) {
-        let all = Arc::clone(&self.started);
-        let mut ending = lock(&self.ending);
-        while ending.try_join_next().is_some() {}
-        ending.spawn(async move {
-            // However it ended, all that was shown of it is on disk.
-            let _ = tokio::task::spawn_blocking(move || orchestrator.join()).await;
-            places.close().await;
-            lock(&all).remove(&session);
-        });
-    }
-
     /// Stops everything that is under way, and waits for its end.
     pub async fn close(&self) {
-        for one in lock(&self.started).values() {
-            one.submit(Op::Shutdown, Origin::System);
-        }
-        let mut ending = std::mem::take(&mut *lock(&self.ending));
-        let ended = async { while ending.join_next().await.is_some() {} };
-        if tokio::time::timeout(session::CLOSING, ended).await.is_err() {
-            self.app.notify("some runs did not end in time; they end with this process");
-        }
+        self.sessions.close().await;
     }
-}
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn events(state: &SessionManager, run: &str) -> Option<Vec<Arc<Event>>> {
-    let (session, _) = split(run)?;
-    Some(state.read(&SessionId::new(session)).ok()?.events)
-}
-
-fn read(state: &SessionManager, run: &str, place: RunPlace, path: &str) -> Result<RunFile, String> {
-    let unknown = || "there is no such run".to_owned();
-    let events = events(state, run).ok_or_else(unknown)?;
-    let (view, (session, task)) = (view(run, &events).ok_or_else(unknown)?, split(run).ok_or_else(unknown)?);
-    let root = match place {
-        RunPlace::Log => {
-            althing_journal::task_dir(&state.session_dir(&SessionId::new(session)), &TaskId::from(task))
+    async fn list(&self, most: usize) -> Vec<RunView> {
+        let sessions = self.sessions.list().await.unwrap_or_default();
+        let runs = sessions.into_iter().filter(|session| {
+            session.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.kind == SessionKind::Run)
+        });
+        let mut views = Vec::new();
+        for session in runs.take(most) {
+            let run = format!("{}.{}", session.id, TaskId::run(1));
+            views.extend(self.events(&run).await.and_then(|events| view(&run, &events)));
         }
-        RunPlace::Workspace => {
-            let path = finished(&events, task).and_then(|result| result.workspace_path);
-            PathBuf::from(path.ok_or_else(|| format!("run {} has no workspace to read", view.run_id))?)
-        }
-    };
-    let found = althing_workspace::read_below(&root, path, MOST_FILE_BYTES);
-    Ok(match found.map_err(|error| format!("`{path}` cannot be read: {error}"))? {
-        Below::Text(text) => RunFile::Text(text),
-        Below::Names(names) => RunFile::Directory(names),
-    })
+        views
+    }
+
+    async fn file(&self, run: &str, place: RunPlace, path: &str) -> Result<RunFile, String> {
+        let unknown = || "there is no such run".to_owned();
+        let events = self.events(run).await.ok_or_else(unknown)?;
+        let (view, (session, task)) =
+            (view(run, &events).ok_or_else(unknown)?, split(run).ok_or_else(unknown)?);
+        let root = match place {
+            RunPlace::Log => self.app.task_dir(&SessionId::new(session), &TaskId::from(task)),
+            RunPlace::Workspace => {
+                let path = finished(&events, task).and_then(|result| result.workspace_path);
+                PathBuf::from(path.ok_or_else(|| format!("run {} has no workspace to read", view.run_id))?)
+            }
+        };
+        let path = path.to_owned();
+        let read = service::blocking(move || {
+            let found = althing_workspace::read_below(&root, &path, MOST_FILE_BYTES);
+            found.map_err(|error| Failure::usage(format!("`{path}` cannot be read: {error}")))
+        });
+        Ok(match read.await.map_err(|failure| failure.message)? {
+            Below::Text(text) => RunFile::Text(text),
+            Below::Names(names) => RunFile::Directory(names),
+        })
+    }
 }
 
 /// Session and task of a run's id.
@@ -200,7 +155,7 @@ impl RunService for RunDesk {
     }
 
     fn launch(&self, launch: LaunchRun) -> BoxFuture<'_, Result<String, String>> {
-        Box::pin(self.start(launch))
+        Box::pin(async move { self.start(launch).await.map_err(|failure| failure.message) })
     }
 
     fn view<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunView>> {
@@ -208,21 +163,15 @@ impl RunService for RunDesk {
     }
 
     fn list(&self, most: usize) -> BoxFuture<'_, Vec<RunView>> {
-        let list = move |state: &SessionManager| {
-            let runs = state.list().unwrap_or_default().into_iter().filter(|session| {
-                session.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.kind == SessionKind::Run)
-            });
-            let ids = runs.take(most).map(|session| format!("{}.{}", session.id, TaskId::run(1)));
-            ids.filter_map(|run| view(&run, &events(state, &run)?)).collect()
-        };
-        Box::pin(async move { self.look(list).await.unwrap_or_default() })
+        Box::pin(Self::list(self, most))
     }
 
     fn follow<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<Box<dyn RunFeed>>> {
         Box::pin(async move {
             let (session, task) = split(run)?;
             // Before what is on disk: a run that ends meanwhile is on one side or the other.
-            let live = self.started(session).map(|front| front.subscribe(Seq(0)));
+            let id = SessionId::new(session);
+            let live = self.sessions.follow(&id, Seq(0), Interest::Everything).await.ok();
             let result = finished(&self.events(run).await?, task);
             let feed = Following { live, plain: ProgressLines::default(), task: TaskId::from(task), result };
             Some(Box::new(feed) as Box<dyn RunFeed>)
@@ -236,8 +185,8 @@ impl RunService for RunDesk {
     fn cancel<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             let (session, task) = split(run).ok_or("there is no such run")?;
-            if let Some(front) = self.started(session) {
-                front.submit(Op::Cancel { task: TaskId::from(task) }, Origin::Client);
+            let cancel = Submission::new(Op::Cancel { task: TaskId::from(task) }, Origin::Client);
+            if self.sessions.submit(&SessionId::new(session), cancel).is_ok() {
                 return Ok(());
             }
             let ended = self.result(run).await.is_some();
@@ -255,9 +204,9 @@ impl RunService for RunDesk {
     ) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             let (session, _) = split(run).ok_or("there is no such run")?;
-            let started = self.started(session).ok_or_else(|| format!("run {run} is not under way here"))?;
-            started.submit(Op::Answer { interaction, decision }, Origin::Client);
-            Ok(())
+            let answer = Submission::new(Op::Answer { interaction, decision }, Origin::Client);
+            let answered = self.sessions.submit(&SessionId::new(session), answer);
+            answered.map_err(|_| format!("run {run} is not under way here"))
         })
     }
 
@@ -267,8 +216,7 @@ impl RunService for RunDesk {
         place: RunPlace,
         path: &'a str,
     ) -> BoxFuture<'a, Result<RunFile, String>> {
-        let (run, path) = (run.to_owned(), path.to_owned());
-        Box::pin(async move { self.look(move |state| read(state, &run, place, &path)).await? })
+        Box::pin(Self::file(self, run, place, path))
     }
 }
 

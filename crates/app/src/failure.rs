@@ -40,6 +40,11 @@ impl Failure {
         Self { kind: FailureKind::NoAnswer, ..Self::usage(message) }
     }
 
+    /// A session could not be made, opened or read.
+    pub fn stored(error: JournalError) -> Self {
+        Self::usage(error.message).maybe_hint(error.hint)
+    }
+
     /// With another kind.
     pub fn kind(self, kind: FailureKind) -> Self {
         Self { kind, ..self }

@@ -12,6 +12,7 @@ pub mod desk;
 pub mod environment;
 pub mod failure;
 pub mod found;
+pub mod launch;
 #[doc(hidden)]
 pub mod mishap;
 pub mod observe;
@@ -21,12 +22,19 @@ pub mod project;
 pub mod records;
 pub mod resume;
 pub mod secrets;
+pub mod service;
 pub mod session;
 pub mod settings;
 pub mod team;
 pub mod trust;
+pub mod workflow;
 
 pub use context::{AppContext, Notify};
 pub use environment::{Environment, SystemClock};
 pub use failure::{Failure, FailureKind};
+pub use launch::{ChatRequest, RunRequest, SessionRequest};
+pub use service::{LocalSessions, SessionService};
 pub use settings::{Settings, Single};
+// What a front end needs of the engine and of the ports.
+pub use althing_engine::{Consent, Stopped};
+pub use althing_protocol::{Engine, EventStream, SessionStore};

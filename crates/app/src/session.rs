@@ -12,12 +12,11 @@ use crate::secrets;
 use crate::team::Team;
 use crate::trust;
 use althing_engine::{Backends, KeepPlan, OpenPlan, Orchestrator, Parts};
-use althing_journal::{Keeper, SessionSummary, SessionWriter};
 use althing_llm::{HttpClient, HttpOptions, PriceTable};
 use althing_mcp::{AgentEndpoints, WebLimits};
 use althing_protocol::{
-    AgentId, Backend, BackendConfig, Clock, ContextPath, Event, LOG_SCHEMA, Member, Op, Programs, Seq,
-    SessionId, SessionKind, SessionOpened, TaskId,
+    AgentId, Backend, BackendConfig, Clock, ContextPath, LOG_SCHEMA, Member, Op, OwnedSession, Programs, Seq,
+    SessionId, SessionKind, SessionOpened, SessionSummary, TaskId,
 };
 use althing_runner::adapter::Adapters;
 use althing_runner::{AcceptedByUser, CliBackend, CliMember, Confinement, Starter};
@@ -159,18 +158,17 @@ pub fn to_go_on_with(app: &AppContext) -> Result<Option<SessionId>, Failure> {
     if !app.settings.go_on {
         return Ok(None);
     }
-    let dir = app.state_dir();
-    let sessions = match althing_journal::open_existing_state(&dir)? {
-        Some(state) => state.list()?,
+    let sessions = match app.existing_store()? {
+        Some(store) => store.list().map_err(Failure::stored)?,
         None => Vec::new(),
     };
     let is_chat = |session: &SessionSummary| {
         session.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.kind == SessionKind::Chat)
     };
-    let newest = sessions.into_iter().find(|session| is_chat(session) && !session.locked_by_live_process);
+    let newest = sessions.into_iter().find(|session| is_chat(session) && !session.is_owned);
     let found = newest.map(|session| session.id);
     found.map(Some).ok_or_else(|| {
-        Failure::usage(format!("there is no conversation to go on with in {}", dir.display()))
+        Failure::usage(format!("there is no conversation to go on with in {}", app.state_dir().display()))
             .hint("`althing sessions` lists what is there")
     })
 }
@@ -190,7 +188,7 @@ pub fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) 
 }
 
 /// The places where a session's agents work, those of them that have hands.
-pub async fn places(
+pub(crate) async fn places(
     id: &SessionId,
     hands: Hands,
     project: Option<Arc<Project>>,
@@ -226,16 +224,8 @@ pub async fn places(
     Arc::new(Places::new(id.clone(), state_dir.to_owned(), hands, project, walls, &app.environment, tell))
 }
 
-/// Ends what was started for agents, in the time that is left to a process that was asked to stop.
-pub fn close(places: &Places, runtime: &Runtime, app: &AppContext) {
-    let closed = runtime.block_on(async { tokio::time::timeout(CLOSING, places.close()).await });
-    if closed.is_err() {
-        app.notify("some programs of agents did not end in time; they end with this process");
-    }
-}
-
-/// A session that is to be begun.
-pub struct NewSession {
+/// A session that is to be started.
+pub(crate) struct NewSession {
     /// What kind of session it is.
     pub kind: SessionKind,
     /// What it is for, in the user's words.
@@ -246,30 +236,28 @@ pub struct NewSession {
     pub project: Option<Arc<Project>>,
 }
 
-/// A session under way, with what must be closed after it.
-pub struct Begun {
+/// A session that was started, with what must be closed after it.
+pub(crate) struct Started {
     /// The session's id.
     pub id: SessionId,
-    /// The session under way.
+    /// The session under supervision.
     pub orchestrator: Orchestrator,
     /// Its agents' workspaces.
     pub places: Arc<Places>,
 }
 
-/// Begins a session: its directory, its places, its log, its first op.
-pub async fn begin(
+/// Starts a session: its directory, its places, its log, its first op.
+pub(crate) async fn begin(
     new: NewSession,
     team: &Team,
     Cast { backends, hands, .. }: Cast,
     programs: Option<Arc<dyn Programs>>,
     app: &AppContext,
-) -> Result<Begun, Failure> {
-    let state = althing_journal::open_state(&app.state_dir()).map_err(|error| {
-        Failure::from(error).hint("--state-dir or ALTHING_STATE_DIR names another place for sessions")
-    })?;
+) -> Result<Started, Failure> {
+    let store = app.store()?;
     let id = althing_journal::new_session_id(SystemClock.now(), fastrand::u64(..));
-    let writer = state.create(&id)?;
-    trust::note_own(writer.dir(), &app.environment);
+    let owned = store.create(&id).map_err(Failure::stored)?;
+    trust::note_own(&app.session_dir(&id), &app.environment);
     let opening = SessionOpened {
         schema: LOG_SCHEMA,
         session: id.clone(),
@@ -283,10 +271,10 @@ pub async fn begin(
         project: new.project.as_deref().map(Project::dir),
         op: Some(new.op),
     };
-    let places = places(&id, hands, new.project.clone(), state.state_dir(), app).await;
+    let places = places(&id, hands, new.project.clone(), &app.state_dir(), app).await;
     let staff = Staff { backends, places: places.clone(), programs, project: new.project };
-    let orchestrator = open(id.clone(), writer, Vec::new(), staff, Some(opening), &Handle::current(), app)?;
-    Ok(Begun { id, orchestrator, places })
+    let orchestrator = open(id.clone(), owned, staff, Some(opening), app)?;
+    Ok(Started { id, orchestrator, places })
 }
 
 /// Keeps the plans of planning runs.
@@ -317,7 +305,7 @@ fn open_plan(state_dir: PathBuf) -> OpenPlan {
 }
 
 /// Who and what works in a session.
-pub struct Staff {
+pub(crate) struct Staff {
     /// The backend of each agent.
     pub backends: Backends,
     /// The agents' workspaces.
@@ -329,25 +317,23 @@ pub struct Staff {
 }
 
 /// Puts a session under supervision.
-pub fn open(
+pub(crate) fn open(
     id: SessionId,
-    writer: SessionWriter,
-    history: Vec<Arc<Event>>,
+    owned: OwnedSession,
     staff: Staff,
     opening: Option<SessionOpened>,
-    runtime: &Handle,
     app: &AppContext,
 ) -> Result<Orchestrator, Failure> {
-    let dir = writer.dir().to_owned();
-    // Sessions are two below the state directory.
-    let state_dir = dir.ancestors().nth(2).map(Path::to_owned).unwrap_or_default();
+    let OwnedSession { journal, reader, events: history, .. } = owned;
+    let state_dir = app.state_dir();
+    let dir = app.session_dir(&id);
     let (name, log_dir) = (id.clone(), dir.display().to_string());
     let known = history.last().map_or(Seq(0), |event| event.seq);
     let mut records = Records::new(id.clone(), state_dir.clone(), staff.project, app.notifier(), &history);
     let parts = Parts {
         session: id,
-        reader: writer.reader(),
-        journal: Box::new(Keeper::new(writer, &history)),
+        reader,
+        journal,
         history,
         backends: staff.backends,
         workplaces: Some(staff.places),
@@ -364,7 +350,7 @@ pub fn open(
             crate::mishap::may_happen("session");
             althing_journal::task_dir(&dir, task).display().to_string()
         }),
-        runtime: runtime.clone(),
+        runtime: Handle::current(),
         disk_patience: DISK_PATIENCE,
     };
     let orchestrator = Orchestrator::open(parts, opening)

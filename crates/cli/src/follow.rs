@@ -5,12 +5,11 @@ use crate::exit::Exit;
 use crate::ops;
 use crate::show::{self, Live, Plain};
 use crate::stop::{Asked, StopSignals};
-use althing_app::{AppContext, SystemClock};
-use althing_app::{Failure, FailureKind};
-use althing_engine::{Interest, Orchestrator, Stopped, Submitter, Subscription, WorkflowExecutor};
+use althing_app::{AppContext, Failure, FailureKind, LocalSessions, SessionService, Stopped, SystemClock};
+use althing_engine::WorkflowExecutor;
 use althing_protocol::{
-    Clock, Event, Fact, FeedItem, Op, Origin, RunEnd, RunResult, Seq, SessionId, TaskSpec, TaskStatus,
-    Verdict,
+    Clock, Event, EventStream, Fact, FeedItem, Interest, Op, Origin, RunEnd, RunResult, Seq, SessionId,
+    Submission, TaskSpec, TaskStatus, Verdict,
 };
 use althing_text::sanitize;
 use std::io::Write;
@@ -92,8 +91,7 @@ impl<'a> Follower<'a> {
             Some(dir) => format!("althing resume {session} --state-dir {}", dir.display()),
             None => format!("althing resume {session}"),
         };
-        let state_dir = app.state_dir();
-        let log_dir = althing_journal::session_dir(&state_dir, &session);
+        let log_dir = app.session_dir(&session);
         let output_file = options.output_file.as_ref().map(|file| app.environment.cwd.join(file));
         Self {
             session,
@@ -125,33 +123,34 @@ impl<'a> Follower<'a> {
     }
 
     /// Follows the session from `from` until it ends.
-    pub fn run(
-        mut self,
-        orchestrator: Orchestrator,
-        from: Seq,
-        runtime: &Runtime,
-    ) -> Result<Followed, Failure> {
+    pub fn run(mut self, sessions: &LocalSessions, runtime: &Runtime) -> Result<Followed, Failure> {
         let everything = matches!(self.display, Display::Live(_)) || self.output == Output::Everything;
         let interest = if everything { Interest::Everything } else { Interest::Facts };
-        let mut events = orchestrator.feed().subscribe(from, interest);
-        let submitter = orchestrator.submitter();
-        let signalled = runtime.block_on(self.follow(&mut events, &submitter))?;
-        drop((events, submitter));
-        let stopped = orchestrator.join().map_err(|_| {
-            Failure::no_answer("the session broke off")
-                .hint(format!("what was shown is on disk; go on with `{}`", self.resume_command))
+        let followed = runtime.block_on(async {
+            // From the start, so that the progress shown is whole.
+            let mut events = sessions.follow(&self.session, Seq(0), interest).await?;
+            self.follow(&mut *events, sessions).await
+        });
+        let Ok(signalled) = followed else {
+            runtime.block_on(sessions.abandon());
+            return followed.map(|_| Followed { exit: Exit::NoAnswer, result: None });
+        };
+        let stopped = runtime.block_on(sessions.ended(&self.session)).map_err(|failure| {
+            failure.hint(format!("what was shown is on disk; go on with `{}`", self.resume_command))
         })?;
         if let Display::Live(live) = &mut self.display {
             live.finish(SystemClock.now());
         }
         let result = self.result.as_ref().map(|(_, result)| result.clone());
-        Ok(Followed { exit: self.finish(stopped, signalled)?, result })
+        let exit = self.finish(stopped, signalled);
+        runtime.block_on(sessions.close());
+        Ok(Followed { exit: exit?, result })
     }
 
     /// Tells how a session ended that was shown on a screen.
     pub fn tell_end(
         mut self,
-        mut facts: Subscription,
+        mut facts: Box<dyn EventStream>,
         stopped: Stopped,
         runtime: &Runtime,
     ) -> Result<Exit, Failure> {
@@ -172,7 +171,12 @@ impl<'a> Follower<'a> {
     }
 
     /// True if a signal asked to stop.
-    async fn follow(&mut self, events: &mut Subscription, submitter: &Submitter) -> Result<bool, Failure> {
+    async fn follow(
+        &mut self,
+        events: &mut dyn EventStream,
+        sessions: &LocalSessions,
+    ) -> Result<bool, Failure> {
+        let session = self.session.clone();
         let mut redraw = tokio::time::interval(REDRAW);
         let live = matches!(self.display, Display::Live(_));
         let mut signalled = false;
@@ -188,7 +192,8 @@ impl<'a> Follower<'a> {
                         signalled = true;
                         show::say(&format!("{name}: stopping …"));
                         // A session that has ended already says so itself.
-                        let _ = submitter.submit(Op::Shutdown, Origin::Signal);
+                        let shutdown = Submission::new(Op::Shutdown, Origin::Signal);
+                        let _ = sessions.submit(&session, shutdown);
                     }
                     Asked::End(why) => return Err(self.cut_short(why)),
                 },
@@ -197,7 +202,7 @@ impl<'a> Follower<'a> {
                     Some(line) if line.trim().is_empty() => {}
                     Some(line) => match ops::read(&line) {
                         // A session that has ended already says so itself.
-                        Ok(op) => drop(submitter.submit(op, Origin::User)),
+                        Ok(submission) => drop(sessions.submit(&session, submission)),
                         Err(why) => show::say(&why),
                     },
                 },

@@ -1,8 +1,9 @@
 //! What the screen needs of this machine: sessions, paths, the user's editor and pager, undo, remembered messages.
 
 use althing_app::{AppContext, SystemClock};
-use althing_journal::{session_dir, task_dir};
-use althing_protocol::{Clock, PathGrant, PlanRef, SessionId, SessionKind, SessionState, TaskId, Timestamp};
+use althing_protocol::{
+    Clock, PathGrant, PlanRef, SessionId, SessionKind, SessionState, SessionSummary, TaskId, Timestamp,
+};
 use althing_text::count;
 use althing_tui::{Outside, ProjectEntry, SessionEntry};
 use std::io::Write;
@@ -18,17 +19,16 @@ const MOST_PATHS: usize = 50;
 /// This machine.
 pub struct Machine {
     session: SessionId,
-    state_dir: PathBuf,
     app: AppContext,
 }
 
 impl Machine {
-    pub fn new(session: SessionId, state_dir: PathBuf, app: AppContext) -> Self {
-        Self { session, state_dir, app }
+    pub fn new(session: SessionId, app: AppContext) -> Self {
+        Self { session, app }
     }
 
     fn run_dir(&self, run: &TaskId) -> PathBuf {
-        task_dir(&session_dir(&self.state_dir, &self.session), run)
+        self.app.task_dir(&self.session, run)
     }
 
     fn remembered(&self) -> Option<PathBuf> {
@@ -72,12 +72,12 @@ impl Outside for Machine {
     }
 
     fn sessions(&self) -> Vec<SessionEntry> {
-        let sessions = althing_journal::open_existing_state(&self.state_dir).ok().flatten();
-        let sessions = sessions.and_then(|state| state.list().ok()).unwrap_or_default();
+        let store = self.app.existing_store().ok().flatten();
+        let sessions = store.and_then(|store| store.list().ok()).unwrap_or_default();
         let others = sessions.into_iter().filter(|session| session.id != self.session);
-        let entry = |session: althing_journal::SessionSummary| {
+        let entry = |session: SessionSummary| {
             let checkpoint = session.checkpoint.as_ref()?;
-            let chat = checkpoint.kind == SessionKind::Chat && !session.locked_by_live_process;
+            let chat = checkpoint.kind == SessionKind::Chat && !session.is_owned;
             chat.then(|| SessionEntry {
                 id: session.id.clone(),
                 goal: checkpoint.goal.clone(),
@@ -150,7 +150,7 @@ impl Outside for Machine {
     }
 
     fn undo(&self, run: Option<&TaskId>) -> Result<String, String> {
-        let session = session_dir(&self.state_dir, &self.session);
+        let session = self.app.session_dir(&self.session);
         let last =
             || althing_workspace::last_changed(&session).ok_or("nothing in this session changed a file");
         let run = run.cloned().map_or_else(last, Ok)?;

@@ -4,7 +4,7 @@
 
 use crate::scan::{Damage, DamageKind};
 use althing_disk::{DiskError, Trouble};
-use althing_protocol::{JournalError, LOG_SCHEMA, Seq};
+use althing_protocol::{JournalError, JournalErrorKind, LOG_SCHEMA, Seq};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -144,21 +144,19 @@ impl SessionError {
         Some(hint)
     }
 
-    /// Whether it may go away by itself or by a person's help, so that trying the same again makes sense.
-    pub fn retryable(&self) -> bool {
+    /// What kind of failure it is for those who use sessions through their ports.
+    pub fn kind(&self) -> JournalErrorKind {
         match self {
-            Self::Disk(error) => error.retryable(),
-            Self::Locked { .. } => true,
-            Self::InvalidId { .. }
-            | Self::InvalidName { .. }
-            | Self::NotFound { .. }
-            | Self::Exists { .. }
-            | Self::Blank { .. }
-            | Self::Damaged { .. }
-            | Self::NewerSchema { .. }
-            | Self::OutOfOrder { .. }
-            | Self::NotWritable { .. }
-            | Self::Changed { .. } => false,
+            Self::Disk(error) if error.retryable() => JournalErrorKind::Unavailable,
+            Self::InvalidId { .. } | Self::NotFound { .. } => JournalErrorKind::NotFound,
+            Self::Exists { .. } => JournalErrorKind::Exists,
+            Self::Locked { .. } | Self::Changed { .. } => JournalErrorKind::OwnedElsewhere,
+            Self::Blank { .. } | Self::Damaged { .. } | Self::NewerSchema { .. } => {
+                JournalErrorKind::Unreadable
+            }
+            Self::Disk(_) | Self::InvalidName { .. } | Self::OutOfOrder { .. } | Self::NotWritable { .. } => {
+                JournalErrorKind::Failed
+            }
         }
     }
 }
@@ -174,6 +172,6 @@ impl From<SessionError> for JournalError {
             }
             _ => error.hint(),
         };
-        Self { message: error.to_string(), hint, retryable: error.retryable() }
+        Self { kind: error.kind(), message: error.to_string(), hint }
     }
 }

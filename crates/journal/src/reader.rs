@@ -6,7 +6,7 @@ use crate::error::SessionError;
 use crate::line;
 use crate::scan::{Damage, DamageKind, STRIDE};
 use althing_disk::Disk;
-use althing_protocol::{Event, JournalError, JournalReader, Seq};
+use althing_protocol::{BoxFuture, Event, JournalError, JournalErrorKind, JournalReader, Seq};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -68,26 +68,37 @@ impl LogIndex {
         let to = mark((up_to.0 - 1) / STRIDE + 1).unwrap_or(known.good);
         Some((from, to, up_to))
     }
+}
 
-    fn events(&self, after: Seq, up_to: Seq) -> Result<Vec<Arc<Event>>, SessionError> {
-        let Some((from, to, up_to)) = self.range(after, up_to) else { return Ok(Vec::new()) };
+/// A part of a log that is to be read: everything needed, so that any thread can read it.
+struct Part {
+    disk: Arc<dyn Disk>,
+    path: PathBuf,
+    after: Seq,
+    up_to: Seq,
+    from: u64,
+    to: u64,
+}
+
+impl Part {
+    fn read(&self) -> Result<Vec<Arc<Event>>, SessionError> {
         let bytes = self
             .disk
-            .read_range(&self.path, from, to.saturating_sub(from))
+            .read_range(&self.path, self.from, self.to.saturating_sub(self.from))
             .map_err(SessionError::io("read", &self.path))?;
-        let skip = after.0 % STRIDE;
-        let mut wanted = after.next();
+        let skip = self.after.0 % STRIDE;
+        let mut wanted = self.after.next();
         let mut events = Vec::new();
-        let mut offset = from;
+        let mut offset = self.from;
         for (n, text) in (0..).zip(bytes.split(|b| *b == b'\n')) {
-            if n >= skip && wanted <= up_to {
+            if n >= skip && wanted <= self.up_to {
                 let event = line::decode(text).ok().filter(|event| event.seq == wanted);
                 events.push(Arc::new(event.ok_or_else(|| self.damaged(wanted, offset))?));
                 wanted = wanted.next();
             }
             offset += text.len() as u64 + 1;
         }
-        if wanted <= up_to { Err(self.damaged(wanted, offset)) } else { Ok(events) }
+        if wanted <= self.up_to { Err(self.damaged(wanted, offset)) } else { Ok(events) }
     }
 
     fn damaged(&self, wanted: Seq, offset: u64) -> SessionError {
@@ -99,7 +110,24 @@ impl LogIndex {
 
 impl JournalReader for LogIndex {
     /// Events that are not durable yet are left out, so the answer may end before `up_to`.
-    fn read(&self, after: Seq, up_to: Seq) -> Result<Vec<Arc<Event>>, JournalError> {
-        self.events(after, up_to).map_err(JournalError::from)
+    fn read(&self, after: Seq, up_to: Seq) -> BoxFuture<'_, Result<Vec<Arc<Event>>, JournalError>> {
+        Box::pin(async move {
+            let Some((from, to, up_to)) = self.range(after, up_to) else { return Ok(Vec::new()) };
+            let (disk, path) = (Arc::clone(&self.disk), self.path.clone());
+            let part = Part { disk, path, after, up_to, from, to };
+            // The disk may be slow: inside an async runtime another thread waits for it.
+            let read = match tokio::runtime::Handle::try_current() {
+                Ok(runtime) => runtime.spawn_blocking(move || part.read()).await,
+                Err(_) => Ok(part.read()),
+            };
+            match read {
+                Ok(events) => events.map_err(JournalError::from),
+                Err(error) => Err(JournalError {
+                    kind: JournalErrorKind::Failed,
+                    message: format!("{} could not be read: {error}", self.path.display()),
+                    hint: None,
+                }),
+            }
+        })
     }
 }

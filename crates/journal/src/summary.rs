@@ -9,34 +9,11 @@ use crate::line::{self, Place};
 use crate::names::{check_id, made_at};
 use crate::sessions::{LOCK, LOG, SessionManager};
 use althing_disk::Kind;
-use althing_protocol::{Checkpoint, SessionId, Timestamp};
+use althing_protocol::{SessionId, SessionSummary, Timestamp};
 use std::path::Path;
 
 /// How much of a log's end is looked at first; more only if its last line is longer.
 const TAIL: u64 = 16 << 10;
-
-/// A session in brief.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SessionSummary {
-    /// Which.
-    pub id: SessionId,
-    /// Kind, state, goal, tasks, times; None if nothing of it can be read.
-    pub checkpoint: Option<Checkpoint>,
-    /// How long its log is, in bytes.
-    pub size: u64,
-    /// Whether a living process works on it.
-    pub locked_by_live_process: bool,
-    /// What is wrong with it, in words; None as far as can be seen without reading all of it.
-    pub damage: Option<String>,
-}
-
-impl SessionSummary {
-    /// When it last changed, as well as that can be told.
-    pub fn updated(&self) -> Timestamp {
-        let known = self.checkpoint.as_ref().map(|c| c.updated_at);
-        known.or_else(|| made_at(&self.id)).unwrap_or_default()
-    }
-}
 
 /// What `prune` did.
 #[derive(Debug, Default)]
@@ -62,7 +39,7 @@ impl SessionManager {
             .filter(|id| check_id(id).is_ok() && self.existing(id).is_ok())
             .map(|id| self.summary(id))
             .collect();
-        list.sort_by(|a, b| (b.updated(), &b.id).cmp(&(a.updated(), &a.id)));
+        list.sort_by(|a, b| (b.updated_at, &b.id).cmp(&(a.updated_at, &a.id)));
         Ok(list)
     }
 
@@ -78,7 +55,7 @@ impl SessionManager {
         for summary in self.list()? {
             // A session whose age nobody knows is not old.
             let known = summary.checkpoint.is_some() || made_at(&summary.id).is_some();
-            if !known || summary.updated() >= before || summary.locked_by_live_process {
+            if !known || summary.updated_at >= before || summary.is_owned {
                 continue;
             }
             match self.remove(&summary.id) {
@@ -89,6 +66,12 @@ impl SessionManager {
         Ok(pruned)
     }
 
+    /// Whether a living process owns a session.
+    pub(crate) fn is_owned(&self, id: &SessionId) -> bool {
+        // A lock that cannot be looked at is nobody's: whoever opens the session finds out.
+        self.disk.is_locked(&self.session_dir(id).join(LOCK)).unwrap_or(false)
+    }
+
     /// One session in brief.
     fn summary(&self, id: SessionId) -> SessionSummary {
         let dir = self.session_dir(&id);
@@ -97,7 +80,7 @@ impl SessionManager {
             Ok(Some(Kind::File { len })) => len,
             _ => 0,
         };
-        let locked_by_live_process = self.disk.is_locked(&dir.join(LOCK)).unwrap_or(false);
+        let is_owned = self.is_owned(&id);
         let stored = self.checkpoint(&id);
         let end = self.last_line(&log, size);
         let (checkpoint, damage) = match stored {
@@ -105,14 +88,16 @@ impl SessionManager {
             stored => match self.scan(&id, stored.as_ref()) {
                 Ok((_, _, found)) => {
                     // A writer may be in the middle of its last line.
-                    let damage = found.damage.filter(|_| !locked_by_live_process);
+                    let damage = found.damage.filter(|_| !is_owned);
                     (rebuild_checkpoint(&found.events), damage.map(|d| d.to_string()))
                 }
                 // Of a log that cannot be read at all, the checkpoint is the last that is left.
                 Err(e) => (stored, Some(e.to_string())),
             },
         };
-        SessionSummary { id, checkpoint, size, locked_by_live_process, damage }
+        let known = checkpoint.as_ref().map(|c| c.updated_at);
+        let updated_at = known.or_else(|| made_at(&id)).unwrap_or_default();
+        SessionSummary { id, checkpoint, size, is_owned, damage, updated_at }
     }
 
     /// The place of a log's last line, if that is a good one.

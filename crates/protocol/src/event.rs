@@ -5,8 +5,8 @@
 
 use crate::{
     AgentId, AttemptOutcome, Ballot, Decision, FinalAnswerStrategy, Interaction, InteractionId, Item, Op,
-    Origin, Phase, Purpose, RunResult, Seq, SessionId, SessionKind, TaskId, TaskSpec, TaskStatus, Timer,
-    Timestamp, Usage,
+    OpId, Origin, Phase, Purpose, RunResult, Seq, SessionId, SessionKind, TaskId, TaskSpec, TaskStatus,
+    Timer, Timestamp, Usage,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -45,6 +45,9 @@ pub enum Fact {
         op: Op,
         /// Who.
         by: Origin,
+        /// The sender's own id for it: an op that is delivered again under the same id is not accepted again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<OpId>,
     },
     /// A task came into being.
     TaskCreated {
@@ -322,6 +325,13 @@ struct Line<'a> {
     data: &'a RawValue,
 }
 
+impl Fact {
+    /// An op is accepted that its sender gave no id.
+    pub fn accepted(op: Op, by: Origin) -> Self {
+        Self::OpAccepted { op, by, id: None }
+    }
+}
+
 impl Event {
     /// The event as one JSON object without a line end.
     pub fn to_json(&self) -> String {
@@ -393,7 +403,7 @@ fn fact_from<'a>(kind: &str, text: &'a str) -> Result<(Fact, &'a str), serde_jso
     match kind {
         "session_opened" => fact!(SessionOpened),
         "session_closed" => fact!(SessionClosed {}),
-        "op_accepted" => fact!(OpAccepted { op: Op, by: Origin }),
+        "op_accepted" => fact!(OpAccepted { op: Op, by: Origin, #[serde(default)] id: Option<OpId> }),
         "task_created" => fact!(TaskCreated { id: TaskId, parent: Option<TaskId>, spec: TaskSpec }),
         "status_changed" => fact!(StatusChanged { status: TaskStatus, why: Option<String> }),
         "attempt_started" => {
@@ -456,7 +466,8 @@ mod tests {
             Fact::ItemAdded { attempt: 1, item: Item::Reminder { call: None, text: "call a tool".into() } },
             Fact::TimerFired(Timer::Orchestrator),
             Fact::PhaseChanged { phase: Phase::Voting },
-            Fact::OpAccepted { op: Op::Resume, by: Origin::User },
+            Fact::accepted(Op::Resume, Origin::User),
+            Fact::OpAccepted { op: Op::Resume, by: Origin::Client, id: Some("retry-1".into()) },
         ];
         for (n, fact) in (1..).zip(facts) {
             let event = Event {

@@ -16,6 +16,7 @@ mod ports;
 mod program;
 mod result;
 mod run;
+mod store;
 mod task;
 mod time;
 mod usage;
@@ -41,10 +42,10 @@ pub use model::{
     AgentPaths, BackendError, BackendErrorKind, BackendInfo, Delta, Desk, Message, ModelRequest, Reply,
     ToolCall, ToolSpec,
 };
-pub use op::{Op, Origin};
+pub use op::{Op, OpId, Origin, Submission};
 pub use ports::{
-    Backend, BoxFuture, Clock, ContextAccess, DeltaSink, Engine, EventStream, Journal, JournalError,
-    JournalReader, ToolHost, ToolOutcome, Workplace, Workplaces,
+    Backend, BoxFuture, Clock, ContextAccess, DeltaSink, Engine, EventStream, Interest, Journal,
+    JournalError, JournalErrorKind, JournalReader, ToolHost, ToolOutcome, Workplace, Workplaces,
 };
 pub use program::{
     Ask, AskKind, AskOption, Endpoint, EndpointCalls, Endpoints, MaskStream, Masks, ProgramEnd, ProgramJob,
@@ -57,6 +58,7 @@ pub use run::{
     AgentMode, AnswerNovelty, ContextPath, Exchange, FinalAnswerStrategy, Member, Modes, Phase, Purpose,
     RunLimits, RunOverrides, RunRules, RunSpec, VotingSensitivity,
 };
+pub use store::{Epoch, OwnedSession, SessionStore, SessionSummary, StoredSession};
 pub use task::{
     AttemptOutcome, Checkpoint, CheckpointStage, CheckpointTask, Restart, SessionKind, SessionState,
     TaskSpec, TaskStatus, Timer,

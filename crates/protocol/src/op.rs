@@ -85,6 +85,35 @@ pub enum Op {
     Shutdown,
 }
 
+/// The id that a sender gives an op, so that delivering it again does nothing more. Unique within a session.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct OpId(String);
+
+impl From<&str> for OpId {
+    fn from(id: &str) -> Self {
+        Self(id.to_owned())
+    }
+}
+
+/// An op on its way to a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Submission {
+    /// What is asked for.
+    pub op: Op,
+    /// Who asks.
+    pub by: Origin,
+    /// The sender's own id for it, if it gives one.
+    pub id: Option<OpId>,
+}
+
+impl Submission {
+    /// An op without an id: each delivery counts.
+    pub fn new(op: Op, by: Origin) -> Self {
+        Self { op, by, id: None }
+    }
+}
+
 /// Who asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -2,7 +2,7 @@
 
 use crate::{
     AgentPaths, AnswerLabel, BackendError, BackendInfo, ChatSpec, Delta, Event, FeedItem, FileWrite,
-    ModelRequest, Op, Origin, Reply, RunSpec, Screen, Seq, TaskId, Timestamp, ToolCall, ToolSpec,
+    ModelRequest, Reply, RunSpec, Screen, Seq, Submission, TaskId, Timestamp, ToolCall, ToolSpec,
 };
 use std::future::Future;
 use std::pin::Pin;
@@ -133,32 +133,65 @@ pub trait Journal: Send {
 
 /// The session's log, for those who only read it.
 pub trait JournalReader: Send + Sync {
-    /// The events after `after`, up to and including `up_to`, in order.
-    fn read(&self, after: Seq, up_to: Seq) -> Result<Vec<Arc<Event>>, JournalError>;
+    /// The events after `after`, up to and including `up_to`, in order. Never blocks the thread that polls it.
+    fn read(&self, after: Seq, up_to: Seq) -> BoxFuture<'_, Result<Vec<Arc<Event>>, JournalError>>;
 }
 
-/// What the disk said.
+/// Why sessions could not be read or written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct JournalError {
+    /// What kind of failure it is: callers decide by this.
+    pub kind: JournalErrorKind,
     /// For people: which file, what happened.
     pub message: String,
     /// What a person can do about it.
     pub hint: Option<String>,
-    /// Whether it may go away by itself or by a person's help (a full disk), so that waiting makes sense.
-    pub retryable: bool,
+}
+
+/// Kinds of failures of a journal or a session store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalErrorKind {
+    /// There is no such session.
+    NotFound,
+    /// There is a session of that id already.
+    Exists,
+    /// Another writer owns the session: it was taken, or taken over.
+    OwnedElsewhere,
+    /// What is stored cannot be read, or not by this version.
+    Unreadable,
+    /// The storage takes nothing for now. Waiting can help: a full disk is freed, a server comes back.
+    Unavailable,
+    /// Anything else; trying again does not help.
+    Failed,
+}
+
+impl JournalError {
+    /// Whether the failure may pass, so that trying the same again makes sense.
+    pub fn is_retryable(&self) -> bool {
+        self.kind == JournalErrorKind::Unavailable
+    }
 }
 
 /// A running session, as front ends see it: they fold its events and send ops, and know nothing else of it.
 pub trait Engine: Send + Sync {
     /// Asks for something; the answer comes as events. False when the session has ended.
-    fn submit(&self, op: Op, by: Origin) -> bool;
+    fn submit(&self, submission: Submission) -> bool;
 
     /// Everything after `from`: history first, then live, without a gap or a repeat.
-    fn subscribe(&self, from: Seq) -> Box<dyn EventStream>;
+    fn subscribe(&self, from: Seq, interest: Interest) -> Box<dyn EventStream>;
 
     /// The screen of a program that has one.
     fn screen(&self, task: &TaskId) -> Option<Screen>;
+}
+
+/// What somebody who follows a session wants to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// Facts, and what one must know to follow them.
+    Facts,
+    /// Passing progress too.
+    Everything,
 }
 
 /// What a front end reads.

@@ -10,8 +10,8 @@
 mod script;
 
 use althing_protocol::{
-    BoxFuture, DeltaKind, Engine, EventStream, FeedItem, JournalError, Op, Origin, Progress, Screen,
-    ScreenCell, ScreenColor, Seq, TaskId, Timestamp,
+    BoxFuture, DeltaKind, Engine, EventStream, FeedItem, Interest, JournalError, Op, Progress, Screen,
+    ScreenCell, ScreenColor, Seq, Submission, TaskId, Timestamp,
 };
 use althing_tui::{Outside, TuiOptions, Welcome};
 use script::Script;
@@ -44,7 +44,7 @@ impl EventStream for Stream {
 }
 
 impl Engine for Scripted {
-    fn submit(&self, op: Op, _: Origin) -> bool {
+    fn submit(&self, Submission { op, .. }: Submission) -> bool {
         let mut script = self.script.lock().unwrap();
         let now = Timestamp(
             std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64,
@@ -85,7 +85,7 @@ impl Engine for Scripted {
         true
     }
 
-    fn subscribe(&self, _: Seq) -> Box<dyn EventStream> {
+    fn subscribe(&self, _: Seq, _: Interest) -> Box<dyn EventStream> {
         Box::new(Stream(self.receiver.lock().unwrap().take().unwrap()))
     }
 

@@ -6,7 +6,7 @@ use crate::app::{App, Effect};
 use crate::outside::{Outside, TuiExit, TuiOptions};
 use crate::plain;
 use crate::terminal::{TerminalGuard, broken, clipboard, panicked};
-use althing_protocol::{Engine, FeedItem, JournalError, Origin, Seq};
+use althing_protocol::{Engine, FeedItem, Interest, JournalError, Origin, Seq, Submission};
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use crossterm::terminal::{BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate};
 use crossterm::{execute, queue};
@@ -70,7 +70,7 @@ pub(crate) fn follow(
     outside: &Arc<dyn Outside>,
 ) -> (mpsc::Receiver<Fed>, tokio::task::JoinHandle<()>) {
     let (sender, receiver) = mpsc::channel(MOST_AT_ONCE);
-    let mut stream = engine.subscribe(Seq(0));
+    let mut stream = engine.subscribe(Seq(0), Interest::Everything);
     let outside = Arc::clone(outside);
     let pump = tokio::spawn(async move {
         while let Some(item) = stream.next().await {
@@ -306,7 +306,7 @@ impl Loop {
         for effect in effects {
             match effect {
                 Effect::Submit(op) => {
-                    if !self.engine.submit(op, Origin::User) {
+                    if !self.engine.submit(Submission::new(op, Origin::User)) {
                         self.app.notify("the session has ended: nothing more can be asked of it".into());
                     }
                 }

@@ -7,7 +7,9 @@ use crate::event_loop::{Signals, follow};
 use crate::model::{Body, Model, TaskKind};
 use crate::outside::{Outside, TuiExit, TuiOptions};
 use crate::view::file_word;
-use althing_protocol::{Decision, Engine, InteractionId, InteractionKind, Op, Origin, TaskId, TaskStatus};
+use althing_protocol::{
+    Decision, Engine, InteractionId, InteractionKind, Op, Origin, Submission, TaskId, TaskStatus,
+};
 use althing_text::sanitize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, Write};
@@ -252,7 +254,7 @@ fn carry_out(engine: &Arc<dyn Engine>, app: &mut App, effects: Vec<Effect>) -> i
     for effect in effects {
         match effect {
             Effect::Submit(op) => {
-                if !engine.submit(op, Origin::User) {
+                if !engine.submit(Submission::new(op, Origin::User)) {
                     print("The session has ended: nothing more can be asked of it.")?;
                 }
             }

@@ -1,7 +1,7 @@
 //! A recorded log as an engine: the same screen shows what happened, at a chosen speed.
 
 use althing_protocol::{
-    BoxFuture, Engine, Event, EventStream, FeedItem, JournalError, Op, Origin, Screen, Seq, TaskId,
+    BoxFuture, Engine, Event, EventStream, FeedItem, Interest, JournalError, Screen, Seq, Submission, TaskId,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,11 +24,11 @@ impl Replay {
 }
 
 impl Engine for Replay {
-    fn submit(&self, _: Op, _: Origin) -> bool {
+    fn submit(&self, _: Submission) -> bool {
         false
     }
 
-    fn subscribe(&self, from: Seq) -> Box<dyn EventStream> {
+    fn subscribe(&self, from: Seq, _: Interest) -> Box<dyn EventStream> {
         let next = self.events.partition_point(|event| event.seq <= from);
         Box::new(Playing { events: Arc::clone(&self.events), next, speed: self.speed })
     }

@@ -6,54 +6,49 @@ use crate::exit::Exit;
 use crate::ops;
 use crate::show::{self, print};
 use crate::stop::{Asked, StopSignals};
-use althing_app::AppContext;
-use althing_app::Failure;
 use althing_app::choice::Choice;
-use althing_app::context_paths;
-use althing_app::conversation::{self, Conversation};
-use althing_app::project;
-use althing_app::resume::Reopened;
-use althing_app::session::{self, Begun, NewSession};
-use althing_app::team;
-use althing_engine::{Interest, Stopped, Submitter, Subscription};
+use althing_app::{AppContext, ChatRequest, Failure, LocalSessions, SessionRequest, SessionService, Stopped};
+use althing_app::{context_paths, project, session, team};
 use althing_protocol::{
-    AttemptOutcome, ChatState, Decision, Event, Fact, FeedItem, Interaction, InteractionKind, Item,
-    LaunchRun, ModeChoice, NoticeLevel, Op, Origin, Phase, Proposal, RunResult, RunStatus, Seq, SessionKind,
-    TaskId, TaskSpec, Verdict,
+    AttemptOutcome, ChatState, Decision, Event, EventStream, Fact, FeedItem, Interaction, InteractionKind,
+    Interest, Item, LaunchRun, ModeChoice, NoticeLevel, Op, OpId, Origin, Phase, Proposal, RunResult,
+    RunStatus, Seq, SessionId, Submission, TaskId, TaskSpec, Verdict,
 };
 use althing_text::count;
 use althing_text::sanitize;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit, Failure> {
     let runtime = session::runtime()?;
     let signals = crate::stop::signals(&runtime)?;
-    let (begun, history) = if let Some(id) = session::to_go_on_with(app)? {
-        let Reopened { begun, events } = althing_app::resume::reopen(&id, app, &runtime)?;
-        (begun, events)
+    let (sessions, request, history) = if let Some(id) = session::to_go_on_with(app)? {
+        let sessions = LocalSessions::new(app.clone());
+        let history = runtime.block_on(sessions.read(&id))?.events;
+        (sessions, SessionRequest::Resume(id), history)
     } else {
         let mut team = team::assemble(app)?;
         let choice = Choice::without_task(app, &team)?;
         choice.narrow(&mut team);
         team.announce(app);
-        let project = project::named(app)?;
-        let Conversation { spec, cast } =
-            conversation::assemble(&team, &choice, false, project.as_deref(), app)?;
-        let (goal, op) = ("conversation".to_owned(), Op::StartChat { spec: Box::new(spec) });
-        let new = NewSession { kind: SessionKind::Chat, goal, op, project };
-        (runtime.block_on(session::begin(new, &team, cast, None, app))?, Vec::new())
+        let sessions = LocalSessions::with_team(app.clone(), Arc::new(team), project::named(app)?);
+        let chat = ChatRequest { choice, goal: "conversation".to_owned(), attended: false };
+        (sessions, SessionRequest::Chat(chat), Vec::new())
     };
-    let Begun { id, orchestrator, places } = begun;
+    let id = runtime.block_on(sessions.launch(request))?;
     let mut chat = Chat {
         json: options.json,
         cwd: app.environment.cwd.clone(),
         approve,
-        submitter: orchestrator.submitter(),
+        sessions: &sessions,
+        id: id.clone(),
         lines: Some(ops::lines()),
         state: ChatState::Idle,
         unheard: 0,
         sent: 0,
+        ids: BTreeSet::new(),
         asked: None,
         asked_by: Seq(0),
         answered: false,
@@ -66,15 +61,16 @@ pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit
     }
     chat.consider();
     let from = history.last().map_or(Seq(0), |event| event.seq);
-    let mut events = orchestrator.feed().subscribe(from, Interest::Facts);
-    let ended = runtime.block_on(chat.converse(&mut events, signals));
-    drop(events);
+    let ended = runtime.block_on(async {
+        let mut events = sessions.follow(&id, from, Interest::Facts).await?;
+        chat.converse(&mut *events, signals).await
+    });
     let Ok((signalled, failed)) = ended else {
-        session::close(&places, &runtime, app);
+        runtime.block_on(sessions.abandon());
         return ended.map(|_| Exit::NoAnswer);
     };
-    let stopped = orchestrator.join();
-    session::close(&places, &runtime, app);
+    let stopped = runtime.block_on(sessions.ended(&id));
+    runtime.block_on(sessions.close());
     match stopped {
         Ok(Stopped::Disk(error)) => {
             let message = format!("nothing more can be saved: {}", error.message);
@@ -87,17 +83,18 @@ pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit
             }
             Ok(if failed { Exit::NoAnswer } else { Exit::Answered })
         }
-        Err(_) => Err(Failure::no_answer("the session broke off")),
+        Err(failure) => Err(failure),
     }
 }
 
 /// The conversation as a script sees it.
-struct Chat {
+struct Chat<'a> {
     json: bool,
     /// Where the paths begin that messages mention.
     cwd: PathBuf,
     approve: Approve,
-    submitter: Submitter,
+    sessions: &'a LocalSessions,
+    id: SessionId,
     /// None once stdin has ended.
     lines: Option<UnboundedReceiver<String>>,
     state: ChatState,
@@ -105,6 +102,8 @@ struct Chat {
     unheard: usize,
     /// Messages of ours that the session has not accepted yet.
     sent: usize,
+    /// The ids that messages had.
+    ids: BTreeSet<OpId>,
     /// What waits for an answer of the user's.
     asked: Option<Interaction>,
     /// The fact that opened it.
@@ -118,18 +117,18 @@ struct Chat {
     direct: bool,
 }
 
-impl Chat {
+impl Chat<'_> {
     /// True if a signal ended it; and whether its last turn failed.
     async fn converse(
         mut self,
-        events: &mut Subscription,
+        events: &mut dyn EventStream,
         mut signals: StopSignals,
     ) -> Result<(bool, bool), Failure> {
         let mut signalled = false;
         loop {
             if self.is_done() && !self.leaving {
                 self.leaving = true;
-                let _ = self.submitter.submit(Op::Shutdown, Origin::User);
+                self.submit(Op::Shutdown);
             }
             let next_line = async {
                 match &mut self.lines {
@@ -154,7 +153,7 @@ impl Chat {
                     Asked::Stop(name) => {
                         (signalled, self.leaving) = (true, true);
                         show::say(&format!("{name}: stopping …"));
-                        let _ = self.submitter.submit(Op::Shutdown, Origin::Signal);
+                        self.send(Submission::new(Op::Shutdown, Origin::Signal));
                     }
                     Asked::End(why) => return Err(Failure::usage(why).kind(Exit::Interrupted.into())),
                 },
@@ -168,13 +167,23 @@ impl Chat {
     }
 
     fn submit(&mut self, op: Op) {
+        self.send(Submission::new(op, Origin::User));
+    }
+
+    fn send(&mut self, submission: Submission) {
         // Counted when it is sent: it must not look as if nothing were to come before it is accepted.
-        if let Op::SendMessage { .. } = &op {
+        if let Op::SendMessage { .. } = &submission.op {
+            // A message that is delivered again under its id is accepted once, and answered once.
+            if let Some(id) = &submission.id
+                && !self.ids.insert(id.clone())
+            {
+                return;
+            }
             self.unheard += 1;
             self.sent += 1;
         }
         // A session that has ended says so itself.
-        let _ = self.submitter.submit(op, Origin::User);
+        let _ = self.sessions.submit(&self.id, submission);
     }
 
     /// Takes a line of stdin.
@@ -184,7 +193,7 @@ impl Chat {
         }
         if self.json {
             match ops::read(line) {
-                Ok(op) => self.submit(op),
+                Ok(submission) => self.send(submission),
                 Err(why) => show::say(&why),
             }
             return;
@@ -234,10 +243,13 @@ impl Chat {
     fn fold(&mut self, event: &Event) {
         match &event.fact {
             Fact::TaskCreated { spec: TaskSpec::Chat(spec), .. } => self.direct = spec.agent.is_none(),
-            Fact::OpAccepted { op: Op::SendMessage { .. }, .. } => match self.sent.checked_sub(1) {
-                Some(left) => self.sent = left,
-                None => self.unheard += 1,
-            },
+            Fact::OpAccepted { op: Op::SendMessage { .. }, id, .. } => {
+                self.ids.extend(id.clone());
+                match self.sent.checked_sub(1) {
+                    Some(left) => self.sent = left,
+                    None => self.unheard += 1,
+                }
+            }
             Fact::OpAccepted { op: Op::Unqueue { .. }, .. } => self.unheard = self.unheard.saturating_sub(1),
             Fact::PhaseChanged { phase: Phase::Chat(state) } => {
                 // A message is taken up by the step away from idle, in the order in which they were sent.

@@ -42,7 +42,7 @@ pub fn run(file: &Path, speed: f64, app: &AppContext) -> Result<Exit, Failure> {
     });
     let session = opened.map_or_else(|| "recording".into(), |opened| opened.session.clone());
     let workflow = opened.is_some_and(|opened| opened.kind == SessionKind::Workflow);
-    let machine = Machine::new(session, app.state_dir(), app.clone());
+    let machine = Machine::new(session, app.clone());
     let mut options = super::tui::look(None, app);
     (options.replay, options.workflow, options.notes) = (true, workflow, notes);
     let runtime = session::runtime()?;

@@ -5,12 +5,11 @@ use crate::exit::Exit;
 use crate::follow::Follower;
 use crate::show;
 use crate::stop;
-use althing_app::resume::{self, Reopened};
-use althing_app::{AppContext, Failure, session};
-use althing_protocol::{Seq, SessionKind};
+use althing_app::{AppContext, Failure, LocalSessions, SessionRequest, SessionService, resume, session};
+use althing_protocol::SessionKind;
 
 pub fn run(options: &Options, id: Option<&str>, app: &AppContext) -> Result<Exit, Failure> {
-    let (state, id, kind) = resume::to_resume(id, app)?;
+    let (id, kind) = resume::to_resume(id, app)?;
     let on_screen = super::tui::is_meant(options, app);
     if kind == Some(SessionKind::Chat) {
         let mut app = app.clone();
@@ -23,23 +22,20 @@ pub fn run(options: &Options, id: Option<&str>, app: &AppContext) -> Result<Exit
     }
     let runtime = session::runtime()?;
     let mut signals = stop::signals(&runtime)?;
+    let sessions = LocalSessions::new(app.clone());
     let mut follower = Follower::new(id.clone(), options, app, &mut signals);
-    let opened = resume::open(&state, &id, app)?;
-    if resume::is_closed(&opened.events) {
+    let recorded = runtime.block_on(sessions.read(&id))?.events;
+    if resume::is_closed(&recorded) {
         show::say(&format!("session {id} is complete; this is its result"));
-        for event in &opened.events {
+        for event in &recorded {
             follower.fold(event);
         }
         return follower.print_end();
     }
-    if on_screen && kind == Some(SessionKind::Workflow) {
-        let hold = show::hold();
-        let Reopened { begun, .. } = resume::resume(&state, opened, app, &runtime)?;
-        return super::tui::watch(begun, hold, follower, app, &runtime);
+    let hold = (on_screen && kind == Some(SessionKind::Workflow)).then(show::hold);
+    runtime.block_on(sessions.launch(SessionRequest::Resume(id.clone())))?;
+    match hold {
+        Some(hold) => super::tui::watch(&sessions, &id, hold, follower, app, &runtime),
+        None => Ok(follower.run(&sessions, &runtime)?.exit),
     }
-    // Replayed from the start, so that the progress shown is whole.
-    let Reopened { begun, .. } = resume::resume(&state, opened, app, &runtime)?;
-    let ended = follower.run(begun.orchestrator, Seq(0), &runtime);
-    session::close(&begun.places, &runtime, app);
-    Ok(ended?.exit)
 }

@@ -5,18 +5,12 @@ use crate::exit::Exit;
 use crate::follow::{Followed, Follower};
 use crate::show;
 use crate::stop::StopSignals;
-use althing_app::AppContext;
-use althing_app::Failure;
 use althing_app::choice::Choice;
-use althing_app::context_paths;
-use althing_app::conversation;
-use althing_app::project::{self, Project, with_project};
+use althing_app::project::{self, with_project};
 use althing_app::records::plan_run;
-use althing_app::session::{self, Cast, NewSession};
-use althing_app::team::{self, Team};
-use althing_app::trust;
-use althing_engine::{Consent, resolve_launch};
-use althing_protocol::{ContextPath, LaunchRun, Member, ModeChoice, Op, RunSpec, Seq, SessionKind};
+use althing_app::{AppContext, Consent, Failure, LocalSessions, RunRequest, SessionRequest, SessionService};
+use althing_app::{context_paths, launch, session, team, trust};
+use althing_protocol::{ContextPath, Fact, FeedItem, Interest, LaunchRun, Seq, SessionId, TaskSpec};
 use althing_workspace::{PlanError, PlanStore, StoredPlan};
 use std::io::Read;
 use std::path::PathBuf;
@@ -57,7 +51,8 @@ pub fn run(options: &Options, task: Option<&str>, app: &AppContext) -> Result<Ex
     let task = if is_typed { written_out } else { task };
     let project = project::named(app)?;
     let context_paths = with_project(context_paths, project.as_deref());
-    let stage = Stage { options, team: &team, context_paths, project, app, runtime: &runtime };
+    let sessions = LocalSessions::with_team(app.clone(), Arc::new(team), project);
+    let stage = Stage { options, sessions, context_paths, app, runtime: &runtime };
     if options.plan_and_execute {
         let Followed { exit, result } = stage.run(&task, None, true, &mut signals)?;
         let kept = result.and_then(|result| result.plan).filter(|_| exit == Exit::Answered);
@@ -96,9 +91,8 @@ fn kept_plan(which: &str, app: &AppContext) -> Result<StoredPlan, Failure> {
 /// Where runs of this command take place.
 struct Stage<'a> {
     options: &'a Options,
-    team: &'a Team,
+    sessions: LocalSessions,
     context_paths: Vec<ContextPath>,
-    project: Option<Arc<Project>>,
     app: &'a AppContext,
     runtime: &'a Runtime,
 }
@@ -111,31 +105,21 @@ impl Stage<'_> {
         planning: bool,
         signals: &mut StopSignals,
     ) -> Result<Followed, Failure> {
-        let cast = session::cast(self.team, Some(&self.context_paths), self.app)?;
-        announce(self.team, &cast.members, self.app);
-        let spec = self.spec(task, plan, planning, &cast)?;
-        let (goal, op) = (spec.task.clone(), Op::StartRun { spec: Box::new(spec) });
-        let new = NewSession { kind: SessionKind::Run, goal, op, project: self.project.clone() };
-        let begun = session::begin(new, self.team, cast, None, self.app);
-        let begun = self.runtime.block_on(begun)?;
-        let follower = Follower::new(begun.id, self.options, self.app, signals);
-        let follower = if self.team.plain { follower.plain() } else { follower };
+        let team = self.sessions.team()?;
+        team.announce(self.app);
+        let request = self.request(task, plan, planning)?;
+        let launched = self.sessions.launch(SessionRequest::Run(Box::new(request)));
+        let id = self.runtime.block_on(launched)?;
+        self.runtime.block_on(announce(&self.sessions, &id))?;
+        let follower = Follower::new(id, self.options, self.app, signals);
+        let follower = if team.plain { follower.plain() } else { follower };
         // Of a plan that is carried out at once, the execution's answer is what is asked for.
         let follower = if planning && self.options.plan_and_execute { follower.silent() } else { follower };
-        let ended = follower.run(begun.orchestrator, Seq(0), self.runtime);
-        session::close(&begun.places, self.runtime, self.app);
-        ended
+        follower.run(&self.sessions, self.runtime)
     }
 
-    /// The run that starts: what was asked for, resolved as every other launch is.
-    fn spec(
-        &self,
-        task: &str,
-        plan: Option<&StoredPlan>,
-        planning: bool,
-        cast: &Cast,
-    ) -> Result<RunSpec, Failure> {
-        let known = self.project.as_ref().map(|project| project.workspace.overview()).transpose()?;
+    fn request(&self, task: &str, plan: Option<&StoredPlan>, planning: bool) -> Result<RunRequest, Failure> {
+        let known = launch::project_overview(self.sessions.project().map(Arc::as_ref))?;
         let additions = plan.and_then(StoredPlan::additions).map(|words| format!("The user adds: {words}"));
         let context: Vec<String> = known.into_iter().chain(additions).collect();
         let launch = LaunchRun {
@@ -145,14 +129,8 @@ impl Stage<'_> {
             planning_mode: planning,
             ..LaunchRun::default()
         };
-        let paths = self.context_paths.clone();
-        // Nobody is there to override the winner.
-        let team = conversation::team_spec(self.team, cast, paths, false, self.app);
-        let launch =
-            resolve_launch(&team, &launch, &ModeChoice::default(), Consent::Person, fastrand::u64(..));
-        let mut spec = launch.map_err(Failure::usage)?.spec;
-        spec.plan = plan.map(plan_run);
-        Ok(spec)
+        let (context_paths, plan) = (self.context_paths.clone(), plan.map(plan_run));
+        Ok(RunRequest { launch, context_paths, plan, consent: Consent::Person })
     }
 }
 
@@ -192,18 +170,21 @@ fn read_stdin() -> Result<String, Failure> {
     Ok(text)
 }
 
-fn announce(team: &Team, members: &[Member], app: &AppContext) {
-    team.announce(app);
-    let agents: Vec<String> = members
-        .iter()
-        .map(|member| {
+/// Says who takes part in a run that has just been launched.
+async fn announce(sessions: &LocalSessions, id: &SessionId) -> Result<(), Failure> {
+    let mut events = sessions.follow(id, Seq(0), Interest::Facts).await?;
+    while let Some(Ok(FeedItem::Event(event))) = events.next().await {
+        let Fact::TaskCreated { spec: TaskSpec::Run(spec), .. } = &event.fact else { continue };
+        let agents = spec.members.iter().map(|member| {
             let what = if member.offline {
                 "offline model, not an AI".to_owned()
             } else {
                 format!("{} {}", member.backend, member.model)
             };
             format!("{} ({what})", member.id)
-        })
-        .collect();
-    show::say(&format!("agents: {}", agents.join(", ")));
+        });
+        show::say(&format!("agents: {}", agents.collect::<Vec<_>>().join(", ")));
+        break;
+    }
+    Ok(())
 }

@@ -5,8 +5,10 @@ use crate::exit::Exit;
 use crate::show::{self, print};
 use althing_app::Failure;
 use althing_app::{AppContext, SystemClock};
-use althing_journal::{ReadSession, SessionManager, SessionSummary};
-use althing_protocol::{Clock, SessionId, SessionState, Timestamp};
+use althing_journal::SessionManager;
+use althing_protocol::{
+    Clock, Seq, SessionId, SessionState, SessionStore, SessionSummary, StoredSession, Timestamp,
+};
 use althing_text::count;
 use althing_text::sanitize;
 use serde_json::{Value, json};
@@ -29,7 +31,7 @@ pub fn run(options: &Options, action: Option<SessionsAction>, app: &AppContext) 
     };
     match action {
         None => list(&state, options.json),
-        Some(SessionsAction::Show { id }) => show(&state, &SessionId::new(id), options.json),
+        Some(SessionsAction::Show { id }) => show(&state, &SessionId::new(id), options.json, app),
         Some(SessionsAction::Remove { ids }) => {
             for id in ids {
                 state.remove(&SessionId::new(id.as_str()))?;
@@ -53,8 +55,8 @@ pub fn run(options: &Options, action: Option<SessionsAction>, app: &AppContext) 
     }
 }
 
-fn list(state: &SessionManager, as_json: bool) -> Result<Exit, Failure> {
-    let sessions = state.list()?;
+fn list(store: &dyn SessionStore, as_json: bool) -> Result<Exit, Failure> {
+    let sessions = store.list().map_err(Failure::stored)?;
     if as_json {
         let all: Vec<Value> = sessions.iter().map(brief).collect();
         print(&Value::Array(all).to_string());
@@ -75,7 +77,7 @@ fn list(state: &SessionManager, as_json: bool) -> Result<Exit, Failure> {
 /// Where a session stands, in a word.
 fn word(session: &SessionSummary) -> &'static str {
     match session.checkpoint.as_ref().map(|checkpoint| checkpoint.state) {
-        _ if session.locked_by_live_process => "running",
+        _ if session.is_owned => "running",
         None => "unreadable",
         Some(SessionState::Done) => "done",
         Some(SessionState::Failed) => "failed",
@@ -95,19 +97,19 @@ fn brief(session: &SessionSummary) -> Value {
         "state": checkpoint.map(|checkpoint| checkpoint.state),
         "goal": checkpoint.map(|checkpoint| &checkpoint.goal),
         "created_at": checkpoint.map(|checkpoint| checkpoint.created_at),
-        "updated_at": session.updated(),
+        "updated_at": session.updated_at,
         "log_bytes": session.size,
         "damage": session.damage,
     })
 }
 
-fn show(state: &SessionManager, id: &SessionId, as_json: bool) -> Result<Exit, Failure> {
-    let ReadSession { events, damage } = state.read(id)?;
+fn show(store: &dyn SessionStore, id: &SessionId, as_json: bool, app: &AppContext) -> Result<Exit, Failure> {
+    let StoredSession { events, damage, .. } = store.read(id, Seq(0)).map_err(Failure::stored)?;
     let checkpoint = althing_journal::rebuild_checkpoint(&events);
     if as_json {
         let mut whole = serde_json::to_value(&checkpoint).unwrap_or_default();
         if let Value::Object(fields) = &mut whole {
-            fields.insert("damage".into(), json!(damage.as_ref().map(ToString::to_string)));
+            fields.insert("damage".into(), json!(damage));
         }
         print(&whole.to_string());
         return Ok(Exit::Answered);
@@ -121,7 +123,7 @@ fn show(state: &SessionManager, id: &SessionId, as_json: bool) -> Result<Exit, F
             print(&format!("task     {}  {:?}{error}", task.id, task.status));
         }
     }
-    print(&format!("events   {}\nfiles    {}", events.len(), state.session_dir(id).display()));
+    print(&format!("events   {}\nfiles    {}", events.len(), app.session_dir(id).display()));
     if let Some(damage) = damage {
         show::say(&format!("the log is damaged: {damage}"));
     }

@@ -6,16 +6,12 @@ use crate::exit::Exit;
 use crate::follow::Follower;
 use crate::outside::Machine;
 use crate::show::{self, Hold};
-use althing_app::AppContext;
-use althing_app::Failure;
 use althing_app::choice::Choice;
-use althing_app::conversation::{self, Conversation};
-use althing_app::project;
-use althing_app::session::{self, Begun, NewSession};
 use althing_app::team::{self, Team};
-use althing_engine::{Interest, Stopped};
+use althing_app::{AppContext, ChatRequest, Failure, LocalSessions, SessionRequest, SessionService, Stopped};
+use althing_app::{project, session};
 use althing_protocol::{
-    ChatSpec, Engine, Event, Fact, Member, ModeChoice, Op, Origin, Seq, SessionId, SessionKind, TaskSpec,
+    ChatSpec, Fact, FeedItem, Interest, Member, ModeChoice, Op, Origin, Seq, SessionId, Submission, TaskSpec,
 };
 use althing_tui::{Theme, TuiExit, TuiOptions, Welcome};
 use std::path::{Path, PathBuf};
@@ -41,8 +37,8 @@ pub fn run(task: Option<String>, app: &AppContext) -> Result<Exit, Failure> {
     let mut next = session::to_go_on_with(&app)?;
     loop {
         let shown = Shown::open(next.take(), first_message.take(), &mut app, &runtime)?;
-        let id = shown.begun.id.clone();
-        let (left, _) = shown.until_left(&app, &runtime)?;
+        let Shown { sessions, id, screen, hold } = shown;
+        let (left, _) = show_until_left(&sessions, &id, screen, hold, &app, &runtime)?;
         if matches!(left, TuiExit::Quit | TuiExit::Stopped) {
             show::say(&format!("go on with `althing --session {id}`"));
         }
@@ -62,26 +58,28 @@ pub fn run(task: Option<String>, app: &AppContext) -> Result<Exit, Failure> {
     }
 }
 
-/// A workflow on the screen, until it is left; then what came of it is told as it is without a screen.
+/// A workflow on the screen, until it is left; then its outcome is printed as it is without a screen.
 pub fn watch(
-    begun: Begun,
+    sessions: &LocalSessions,
+    id: &SessionId,
     hold: Hold,
     follower: Follower<'_>,
     app: &AppContext,
     runtime: &Runtime,
 ) -> Result<Exit, Failure> {
-    let facts = begun.orchestrator.feed().subscribe(Seq(0), Interest::Facts);
+    let facts = runtime.block_on(sessions.follow(id, Seq(0), Interest::Facts))?;
     let mut screen = look(None, app);
     (screen.workflow, screen.notes) = (true, hold.heard());
-    let (_, stopped) = Shown { begun, screen, hold }.until_left(app, runtime)?;
+    let (_, stopped) = show_until_left(sessions, id, screen, hold, app, runtime)?;
     follower.tell_end(facts, stopped, runtime)
 }
 
-/// A session on the screen.
+/// A conversation that was launched, and how the screen shows it.
 struct Shown {
-    begun: Begun,
+    sessions: LocalSessions,
+    id: SessionId,
     screen: TuiOptions,
-    /// What is said meanwhile is not lost, and not on the screen either.
+    /// Keeps what is said meanwhile off the screen, until the screen is closed.
     hold: Hold,
 }
 
@@ -94,60 +92,61 @@ impl Shown {
     ) -> Result<Self, Failure> {
         let hold = show::hold();
         if let Some(id) = id {
-            let reopened = althing_app::resume::reopen(&id, app, runtime)?;
-            let mut screen = look(recorded(&reopened.events), app);
+            let sessions = LocalSessions::new(app.clone());
+            runtime.block_on(sessions.launch(SessionRequest::Resume(id.clone())))?;
+            let mut screen = look(runtime.block_on(opened_as(&sessions, &id))?.as_ref(), app);
             (screen.first_message, screen.notes) = (first_message, hold.heard());
-            return Ok(Self { begun: reopened.begun, screen, hold });
+            return Ok(Self { sessions, id, screen, hold });
         }
         let mut team = team::assemble(app)?;
         let mut choice = Choice::of(app, first_message, &team)?;
         choice.narrow(&mut team);
         // What was the first message is not said again in the next session.
         app.settings.single_agent.clone_from(&choice.single);
-        let project = project::named(app)?;
-        let Conversation { spec, cast } =
-            conversation::assemble(&team, &choice, true, project.as_deref(), app)?;
-        let mut screen = look(Some(&spec), app);
-        screen.first_message = choice.task.take();
-        (screen.problems, screen.notes) = (team.problems.clone(), team.notes.clone());
-        screen.welcome = welcome(&team, app);
-        let goal = screen.first_message.clone().unwrap_or_else(|| "conversation".to_owned());
-        let op = Op::StartChat { spec: Box::new(spec) };
-        let new = NewSession { kind: SessionKind::Chat, goal, op, project };
-        let begun = runtime.block_on(session::begin(new, &team, cast, None, app))?;
+        let first_message = choice.task.take();
+        let (problems, notes, welcome) = (team.problems.clone(), team.notes.clone(), welcome(&team, app));
+        let sessions = LocalSessions::with_team(app.clone(), Arc::new(team), project::named(app)?);
+        let goal = first_message.clone().unwrap_or_else(|| "conversation".to_owned());
+        let chat = ChatRequest { choice, goal, attended: true };
+        let id = runtime.block_on(sessions.launch(SessionRequest::Chat(chat)))?;
+        let mut screen = look(runtime.block_on(opened_as(&sessions, &id))?.as_ref(), app);
+        (screen.first_message, screen.problems, screen.notes) = (first_message, problems, notes);
+        screen.welcome = welcome;
         screen.notes.extend(hold.heard());
-        Ok(Self { begun, screen, hold })
-    }
-
-    /// Shows it until the user leaves it; then it is stopped, and can be gone on with. How it stopped is told too.
-    fn until_left(self, app: &AppContext, runtime: &Runtime) -> Result<(TuiExit, Stopped), Failure> {
-        let Begun { id, orchestrator, places } = self.begun;
-        let state_dir = app.state_dir();
-        let outside = Arc::new(Machine::new(id, state_dir, app.clone()));
-        let front = Arc::new(orchestrator.front());
-        let engine: Arc<dyn Engine> = front.clone();
-        let left = runtime.block_on(althing_tui::run(engine, self.screen, outside));
-        drop(self.hold);
-        front.submit(Op::Shutdown, Origin::User);
-        drop(front);
-        // The doers end on this runtime, so it must go on turning while the session does.
-        let joined =
-            runtime.block_on(async { tokio::task::spawn_blocking(move || orchestrator.join()).await });
-        session::close(&places, runtime, app);
-        let Ok(Ok(stopped)) = joined else {
-            return Err(Failure::no_answer("the session broke off"));
-        };
-        let left = left.map_err(|error| Failure::usage(format!("the terminal cannot be used: {error}")))?;
-        Ok((left, stopped))
+        Ok(Self { sessions, id, screen, hold })
     }
 }
 
+/// Shows a session until the user leaves it; then it is stopped, and can be resumed. Says how it stopped.
+fn show_until_left(
+    sessions: &LocalSessions,
+    id: &SessionId,
+    screen: TuiOptions,
+    hold: Hold,
+    app: &AppContext,
+    runtime: &Runtime,
+) -> Result<(TuiExit, Stopped), Failure> {
+    let engine = sessions.engine(id).ok_or_else(|| Failure::no_answer("the session broke off"))?;
+    let machine = Arc::new(Machine::new(id.clone(), app.clone()));
+    let left = runtime.block_on(althing_tui::run(engine.clone(), screen, machine));
+    drop(hold);
+    engine.submit(Submission::new(Op::Shutdown, Origin::User));
+    drop(engine);
+    let stopped = runtime.block_on(sessions.ended(id));
+    runtime.block_on(sessions.close());
+    let left = left.map_err(|error| Failure::usage(format!("the terminal cannot be used: {error}")))?;
+    Ok((left, stopped?))
+}
+
 /// The conversation as it was opened.
-fn recorded(events: &[Arc<Event>]) -> Option<&ChatSpec> {
-    events.iter().find_map(|event| match &event.fact {
-        Fact::TaskCreated { spec: TaskSpec::Chat(spec), .. } => Some(&**spec),
-        _ => None,
-    })
+async fn opened_as(sessions: &LocalSessions, id: &SessionId) -> Result<Option<ChatSpec>, Failure> {
+    let mut events = sessions.follow(id, Seq(0), Interest::Facts).await?;
+    while let Some(Ok(FeedItem::Event(event))) = events.next().await {
+        if let Fact::TaskCreated { spec: TaskSpec::Chat(spec), .. } = &event.fact {
+            return Ok(Some((**spec).clone()));
+        }
+    }
+    Ok(None)
 }
 
 /// How the screen looks here, and what it shows of a conversation.

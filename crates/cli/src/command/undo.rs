@@ -5,24 +5,23 @@ use crate::show::{self, diff};
 use althing_app::AppContext;
 use althing_app::Failure;
 use althing_app::{resume, trust};
-use althing_protocol::{SessionId, TaskId};
+use althing_protocol::{Seq, SessionId, TaskId};
 use althing_text::count;
 use althing_text::sanitize;
 use std::io::Write;
 use std::path::Path;
 
 pub fn run(run: &str, only_show: bool, app: &AppContext) -> Result<Exit, Failure> {
-    let state = resume::existing_state(app)?;
+    let store = resume::existing_store(app)?;
     let (session, task) = run.split_once('.').map_or((run, None), |(session, task)| (session, Some(task)));
     let session = SessionId::new(session);
     // Says so in words if there is no such session.
-    state.read(&session)?;
+    store.read(&session, Seq(0)).map_err(Failure::stored)?;
     // Undoing writes to the paths that the session names, wherever they are.
-    trust::require_own_session(&state.session_dir(&session), app)?;
-    let task =
-        task.map(TaskId::from).or_else(|| althing_workspace::last_changed(&state.session_dir(&session)));
+    trust::require_own_session(&app.session_dir(&session), app)?;
+    let task = task.map(TaskId::from).or_else(|| althing_workspace::last_changed(&app.session_dir(&session)));
     let task = task.ok_or_else(|| Failure::usage(format!("nothing in session {session} changed a file")))?;
-    let run_dir = althing_journal::task_dir(&state.session_dir(&session), &task);
+    let run_dir = app.task_dir(&session, &task);
     if only_show {
         return review(&run_dir);
     }

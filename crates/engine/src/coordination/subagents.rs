@@ -258,7 +258,7 @@ impl Coordination {
         };
         let stop = |subagent: &Subagent| {
             let op = Op::Cancel { task: subagent.task.clone() };
-            (subagent.task.clone(), Fact::OpAccepted { op, by: Origin::System })
+            (subagent.task.clone(), Fact::accepted(op, Origin::System))
         };
         let at_work = self.state.subagents.iter().filter(|it| it.end.is_none() && !it.stopped);
         at_work.filter(|subagent| !wanted(subagent)).map(stop).collect()

@@ -187,7 +187,7 @@ impl InteractiveSession {
         }
         if let Some(run) = turn.launching.as_ref().and_then(Launching::active) {
             let op = Op::Cancel { task: run.id.clone() };
-            let cancel = (run.id.clone(), Fact::OpAccepted { op, by: Origin::System });
+            let cancel = (run.id.clone(), Fact::accepted(op, Origin::System));
             return if run.cancelled { Vec::new() } else { vec![cancel] };
         }
         let Some(attempt) = &turn.attempt else { return Vec::new() };

@@ -4,7 +4,7 @@
 //! `Gap` and re-reads what it missed from the log. Passing progress it missed stays missed.
 
 use althing_protocol::{
-    BoxFuture, DeltaKind, Event, EventStream, FeedItem, JournalError, JournalReader, Progress, Seq,
+    BoxFuture, DeltaKind, Event, EventStream, FeedItem, Interest, JournalError, JournalReader, Progress, Seq,
 };
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -192,19 +192,11 @@ impl Feed {
             cursor,
             had: from,
             backlog: VecDeque::new(),
+            behind: None,
             began: false,
             interest,
         }
     }
-}
-
-/// What a subscriber wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interest {
-    /// Facts, and what one must know to follow them.
-    Facts,
-    /// Passing progress too.
-    Everything,
 }
 
 /// One reader of the feed.
@@ -215,6 +207,8 @@ pub struct Subscription {
     had: Seq,
     /// Read from the log, not yet handed out.
     backlog: VecDeque<FeedItem>,
+    /// Facts up to this one must be read from the log first. Kept here, since a caller may drop `next` while it reads.
+    behind: Option<Seq>,
     /// History at the start is no gap.
     began: bool,
     interest: Interest,
@@ -229,9 +223,18 @@ impl Subscription {
             let changed = feed.shared.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
+            if let Some(up_to) = self.behind {
+                let read = feed.shared.log.read(self.had, up_to).await;
+                self.behind = None;
+                match read {
+                    Ok(events) => self.catch_up(events),
+                    Err(error) => return Some(Err(error)),
+                }
+            }
             match self.now() {
-                Some(Ok(FeedItem::Progress(progress))) if self.passes_by(&progress) => {}
-                Some(item) => return Some(item),
+                Some(FeedItem::Progress(progress)) if self.passes_by(&progress) => {}
+                Some(item) => return Some(Ok(item)),
+                None if self.behind.is_some() => {}
                 None if self.feed.ring().next(&mut self.cursor.clone()) == Found::Closed => return None,
                 None => changed.await,
             }
@@ -247,20 +250,18 @@ impl Subscription {
         passing && self.interest == Interest::Facts
     }
 
-    /// The next item that is there already.
-    fn now(&mut self) -> Option<Result<FeedItem, JournalError>> {
-        loop {
-            if let Some(item) = self.backlog.pop_front() {
-                return Some(Ok(self.hand_out(item)));
-            }
-            let found = self.feed.ring().next(&mut self.cursor);
-            match found {
-                Found::Item(item) => return Some(Ok(self.hand_out(item))),
-                Found::Nothing | Found::Closed => return None,
-                Found::Behind(up_to) => match self.feed.shared.log.read(self.had, up_to) {
-                    Ok(events) => self.catch_up(events),
-                    Err(error) => return Some(Err(error)),
-                },
+    /// The next item that is there already; None where there is none, or the log must be read first.
+    fn now(&mut self) -> Option<FeedItem> {
+        if let Some(item) = self.backlog.pop_front() {
+            return Some(self.hand_out(item));
+        }
+        let found = self.feed.ring().next(&mut self.cursor);
+        match found {
+            Found::Item(item) => Some(self.hand_out(item)),
+            Found::Nothing | Found::Closed => None,
+            Found::Behind(up_to) => {
+                self.behind = Some(up_to);
+                None
             }
         }
     }

@@ -14,9 +14,10 @@ fn event(seq: u64) -> Arc<Event> {
 struct Memory(Mutex<Vec<Arc<Event>>>);
 
 impl JournalReader for Memory {
-    fn read(&self, after: Seq, up_to: Seq) -> Result<Vec<Arc<Event>>, JournalError> {
+    fn read(&self, after: Seq, up_to: Seq) -> BoxFuture<'_, Result<Vec<Arc<Event>>, JournalError>> {
         let log = self.0.lock().unwrap();
-        Ok(log.iter().filter(|event| event.seq > after && event.seq <= up_to).cloned().collect())
+        let events = log.iter().filter(|event| event.seq > after && event.seq <= up_to).cloned().collect();
+        Box::pin(std::future::ready(Ok(events)))
     }
 }
 

@@ -16,12 +16,12 @@ mod session;
 mod timers;
 
 use althing_protocol::{
-    AgentId, Backend, Clock, Engine, Event, EventStream, Journal, JournalError, JournalReader, Op, Origin,
-    PlanRef, PlanRun, ProgramReport, Programs, RunResult, Screen, Seq, SessionId, SessionOpened, TaskId,
-    Workplaces,
+    AgentId, Backend, Clock, Engine, Event, EventStream, Interest, Journal, JournalError, JournalReader,
+    PlanRef, PlanRun, ProgramReport, Programs, RunResult, Screen, Seq, SessionId, SessionOpened, Submission,
+    TaskId, Workplaces,
 };
 use doers::{DoerKey, Done};
-pub use feed::{Feed, Interest, Subscription};
+pub use feed::{Feed, Subscription};
 use session::Session;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ pub enum Stopped {
 pub struct SubmitError;
 
 pub(crate) enum Input {
-    Op(Op, Origin),
+    Op(Submission),
     Reported { key: DoerKey, report: ProgramReport },
     Done { key: DoerKey, done: Done },
 }
@@ -120,8 +120,8 @@ pub struct Submitter(Sender<Input>);
 
 impl Submitter {
     /// Asks for something; the answer comes as events.
-    pub fn submit(&self, op: Op, by: Origin) -> Result<(), SubmitError> {
-        self.0.send(Input::Op(op, by)).map_err(|_| SubmitError)
+    pub fn submit(&self, submission: Submission) -> Result<(), SubmitError> {
+        self.0.send(Input::Op(submission)).map_err(|_| SubmitError)
     }
 }
 
@@ -181,12 +181,12 @@ pub struct Front {
 }
 
 impl Engine for Front {
-    fn submit(&self, op: Op, by: Origin) -> bool {
-        self.submitter.submit(op, by).is_ok()
+    fn submit(&self, submission: Submission) -> bool {
+        self.submitter.submit(submission).is_ok()
     }
 
-    fn subscribe(&self, from: Seq) -> Box<dyn EventStream> {
-        Box::new(self.feed.subscribe(from, Interest::Everything))
+    fn subscribe(&self, from: Seq, interest: Interest) -> Box<dyn EventStream> {
+        Box::new(self.feed.subscribe(from, interest))
     }
 
     fn screen(&self, task: &TaskId) -> Option<Screen> {

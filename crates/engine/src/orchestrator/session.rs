@@ -10,8 +10,8 @@ use crate::interactive::InteractiveSession;
 use crate::workflow::{Told, WorkflowExecutor};
 use althing_protocol::{
     AttemptOutcome, BackendError, Decision, Event, Fact, InteractionId, Item, JournalError, Notice,
-    NoticeLevel, Op, Origin, ProgramEnd, ProgramReport, Progress, RunSpec, Seq, SessionOpened, TaskId,
-    TaskSpec,
+    NoticeLevel, Op, OpId, Origin, ProgramEnd, ProgramReport, Progress, RunSpec, Seq, SessionOpened,
+    Submission, TaskId, TaskSpec,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,6 +44,10 @@ pub(super) struct Session {
     questions: BTreeMap<InteractionId, Seq>,
     /// What programs are to be told once the facts of it are durable.
     pub(super) to_tell: Vec<Told>,
+    /// The ids of ops that were accepted.
+    accepted_ids: BTreeSet<OpId>,
+    /// The id of the op that is being accepted.
+    current_id: Option<OpId>,
     opening: Option<SessionOpened>,
     /// What the session was opened to do.
     opened_for: Option<Op>,
@@ -74,6 +78,8 @@ impl Session {
             pending: Vec::new(),
             questions: BTreeMap::new(),
             to_tell: Vec::new(),
+            accepted_ids: BTreeSet::new(),
+            current_id: None,
             opening,
             opened_for: None,
             closed: false,
@@ -96,7 +102,7 @@ impl Session {
         loop {
             if self.pending.is_empty() && !self.wait_and_take(inbox) {
                 self.halting = true;
-                self.record(None, None, Fact::OpAccepted { op: Op::Shutdown, by: Origin::System });
+                self.record(None, None, Fact::accepted(Op::Shutdown, Origin::System));
                 self.settle();
             }
             if self.is_over() && !self.closed {
@@ -170,7 +176,7 @@ impl Session {
     /// Records what an input says; what follows from it is settled later.
     fn take(&mut self, input: Input) {
         match input {
-            Input::Op(op, by) => self.accept(op, by),
+            Input::Op(submission) => self.submitted(submission),
             // What was not wanted any more may still have ended before it was stopped: too late.
             Input::Done { key, done } if self.doers.finished(&key) => self.done(&key, done),
             Input::Reported { key, report } if self.doers.has(&key) => self.reported(&key, report),
@@ -240,6 +246,26 @@ impl Session {
         self.record_all(facts, None);
     }
 
+    /// Takes an op, unless it was accepted before under the same id.
+    fn submitted(&mut self, Submission { op, by, id }: Submission) {
+        if id.as_ref().is_some_and(|id| self.accepted_ids.contains(id)) {
+            return;
+        }
+        // What starts something is accepted by the task it creates; only an id has to be remembered besides.
+        let starts = matches!(op, Op::StartRun { .. } | Op::StartWorkflow { .. } | Op::StartChat { .. });
+        if starts && id.is_some() {
+            self.record(None, None, Fact::OpAccepted { op: op.clone(), by, id: id.clone() });
+        }
+        self.current_id = id;
+        self.accept(op, by);
+        self.current_id = None;
+    }
+
+    /// The fact that an op is accepted, with the id that its sender gave it.
+    fn accepted(&self, op: Op, by: Origin) -> Fact {
+        Fact::OpAccepted { op, by, id: self.current_id.clone() }
+    }
+
     fn accept(&mut self, op: Op, by: Origin) {
         match op {
             Op::StartRun { spec } => self.start_run(*spec),
@@ -263,16 +289,16 @@ impl Session {
                 match self.chat.as_ref().and_then(|chat| chat.refuses(&op)) {
                     Some(why) => self.refuse(&why),
                     None => {
-                        self.record(Some(TaskId::chat()), None, Fact::OpAccepted { op, by });
+                        self.record(Some(TaskId::chat()), None, self.accepted(op, by));
                     }
                 }
             }
             Op::Answer { interaction, decision } => self.answer(&interaction, &decision, by),
             Op::Cancel { .. } => {
-                self.record(None, None, Fact::OpAccepted { op, by });
+                self.record(None, None, self.accepted(op, by));
             }
             Op::Resume => {
-                self.record(None, None, Fact::OpAccepted { op, by });
+                self.record(None, None, self.accepted(op, by));
                 // A crash may have come between the session's opening and what it was opened for.
                 if self.runs.is_empty() && self.workflow.is_none() && self.chat.is_none() {
                     let op = self.opened_for.clone();
@@ -281,7 +307,7 @@ impl Session {
             }
             Op::Shutdown => {
                 self.halting = true;
-                self.record(None, None, Fact::OpAccepted { op, by });
+                self.record(None, None, self.accepted(op, by));
             }
             // Keystrokes may hold passwords: never recorded.
             Op::Input { task, bytes } => {
@@ -335,7 +361,7 @@ impl Session {
         match verdict {
             Ok((facts, told)) => {
                 let op = Op::Answer { interaction: interaction.clone(), decision: decision.clone() };
-                let cause = self.record(None, None, Fact::OpAccepted { op, by });
+                let cause = self.record(None, None, self.accepted(op, by));
                 self.record_all(facts, Some(cause));
                 self.to_tell.extend(told);
             }
@@ -368,6 +394,9 @@ impl Session {
                 self.create(id, spec);
             }
             Fact::SessionOpened(opened) => self.opened_for.clone_from(&opened.op),
+            Fact::OpAccepted { id: Some(id), .. } => {
+                self.accepted_ids.insert(id.clone());
+            }
             Fact::SessionClosed {} => self.closed = true,
             Fact::InteractionOpened(interaction) => {
                 self.questions.insert(interaction.id.clone(), event.seq);
@@ -435,15 +464,15 @@ impl Session {
         let mut late = Vec::new();
         while let Err(error) = self.parts.journal.append(&self.pending) {
             let waited = self.parts.clock.now().since(began).duration();
-            if !error.retryable || waited >= self.parts.disk_patience || self.halting {
+            if !error.is_retryable() || waited >= self.parts.disk_patience || self.halting {
                 return Err(error);
             }
             let (reason, hint) = (error.message, error.hint);
             self.feed.pass(|after| Progress::Stalled { after, reason, hint });
             match inbox.recv_timeout(DISK_RETRY) {
-                Ok(Input::Op(Op::Shutdown, by)) => {
+                Ok(Input::Op(Submission { op: Op::Shutdown, by, .. })) => {
                     self.halting = true;
-                    self.record(None, None, Fact::OpAccepted { op: Op::Shutdown, by });
+                    self.record(None, None, Fact::accepted(Op::Shutdown, by));
                 }
                 Ok(input) => late.push(input),
                 Err(_) => {}

@@ -5,19 +5,33 @@ use crate::coordination::tests::harness::{answer, spec, text, vote};
 use althing_protocol::Reply;
 use althing_protocol::{
     BackendError, BackendErrorKind, BackendInfo, BoxFuture, Decision, DeltaSink, Fact, FeedItem, Item,
-    Millis, ModelRequest, Progress, RunRules, RunStatus, Timestamp, Usage,
+    JournalErrorKind, Millis, ModelRequest, Op, Origin, Progress, RunRules, RunStatus, Submission, Timestamp,
+    Usage,
 };
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A journal in memory that can be told to refuse.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 struct Memory {
     log: Arc<Mutex<Vec<Arc<Event>>>>,
     /// How many of the next appends fail.
     refusals: Arc<AtomicUsize>,
+    /// How they fail.
+    refusal_kind: Arc<Mutex<JournalErrorKind>>,
     /// Holds up the first file that is put beside the log.
     gate: Arc<Mutex<Option<Gate>>>,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self {
+            log: Arc::default(),
+            refusals: Arc::default(),
+            refusal_kind: Arc::new(Mutex::new(JournalErrorKind::Unavailable)),
+            gate: Arc::default(),
+        }
+    }
 }
 
 /// Says that someone is here, and lets nobody pass before it is opened.
@@ -31,9 +45,9 @@ impl Journal for Memory {
         let refuse = |left: usize| left.checked_sub(1);
         if self.refusals.fetch_update(Ordering::SeqCst, Ordering::SeqCst, refuse).is_ok() {
             return Err(JournalError {
+                kind: *self.refusal_kind.lock().unwrap(),
                 message: "no space left".into(),
                 hint: Some("free some".into()),
-                retryable: true,
             });
         }
         self.log.lock().unwrap().extend_from_slice(events);
@@ -50,9 +64,10 @@ impl Journal for Memory {
 }
 
 impl JournalReader for Memory {
-    fn read(&self, after: Seq, up_to: Seq) -> Result<Vec<Arc<Event>>, JournalError> {
+    fn read(&self, after: Seq, up_to: Seq) -> BoxFuture<'_, Result<Vec<Arc<Event>>, JournalError>> {
         let log = self.log.lock().unwrap();
-        Ok(log.iter().filter(|event| event.seq > after && event.seq <= up_to).cloned().collect())
+        let events = log.iter().filter(|event| event.seq > after && event.seq <= up_to).cloned().collect();
+        Box::pin(std::future::ready(Ok(events)))
     }
 }
 
@@ -158,7 +173,7 @@ fn open_watched(
 
 fn start(orchestrator: &Orchestrator, agents: &[&str], rules: RunRules) {
     let spec = Box::new(spec(agents, rules));
-    orchestrator.submitter().submit(Op::StartRun { spec }, Origin::User).unwrap();
+    orchestrator.submitter().submit(Submission::new(Op::StartRun { spec }, Origin::User)).unwrap();
 }
 
 /// Follows to the end; the run's result and whether the disk stalled on the way.
@@ -260,7 +275,7 @@ async fn a_shutdown_leaves_a_log_that_a_resume_finishes() {
     while let Some(Ok(item)) = events.next().await {
         let FeedItem::Event(event) = item else { continue };
         if let Fact::ItemAdded { item: Item::Answer(_), .. } = &event.fact {
-            orchestrator.submitter().submit(Op::Shutdown, Origin::Signal).unwrap();
+            orchestrator.submitter().submit(Submission::new(Op::Shutdown, Origin::Signal)).unwrap();
         }
     }
     let Stopped::Halted(results) = orchestrator.join().unwrap() else { panic!("halted") };
@@ -272,7 +287,7 @@ async fn a_shutdown_leaves_a_log_that_a_resume_finishes() {
     };
     assert_eq!(replies(&history), 1);
     let orchestrator = open(&memory, &[sensible, sensible], history);
-    orchestrator.submitter().submit(Op::Resume, Origin::User).unwrap();
+    orchestrator.submitter().submit(Submission::new(Op::Resume, Origin::User)).unwrap();
     let result = follow(&orchestrator).await.0.unwrap();
     assert_eq!(result.status, RunStatus::Completed);
     assert_eq!(
@@ -317,7 +332,7 @@ async fn an_answer_to_nothing_is_refused_in_words() {
     let memory = Memory::default();
     let orchestrator = open(&memory, &[sensible], Vec::new());
     let op = Op::Answer { interaction: "r9.override".into(), decision: Decision::Continue };
-    orchestrator.submitter().submit(op, Origin::User).unwrap();
+    orchestrator.submitter().submit(Submission::new(op, Origin::User)).unwrap();
     start(&orchestrator, &["a"], RunRules::default());
     follow(&orchestrator).await;
     let log = memory.log.lock().unwrap();
@@ -325,4 +340,44 @@ async fn an_answer_to_nothing_is_refused_in_words() {
         log.iter()
             .any(|event| matches!(&event.fact, Fact::Notice(notice) if notice.text.contains("not open")))
     );
+}
+
+#[tokio::test]
+async fn an_op_that_is_delivered_again_under_its_id_is_accepted_once_even_after_a_restart() {
+    let memory = Memory::default();
+    let op = Op::StartRun { spec: Box::new(spec(&["a"], RunRules::default())) };
+    let submission = Submission { op, by: Origin::Client, id: Some("launch-1".into()) };
+    let orchestrator = open(&memory, &[sensible], Vec::new());
+    for _ in 0..3 {
+        orchestrator.submitter().submit(submission.clone()).unwrap();
+    }
+    follow(&orchestrator).await;
+    orchestrator.join().unwrap();
+
+    let history = memory.log.lock().unwrap().clone();
+    let orchestrator = open(&memory, &[sensible], history);
+    orchestrator.submitter().submit(submission).unwrap();
+    orchestrator.submitter().submit(Submission::new(Op::Shutdown, Origin::System)).unwrap();
+    orchestrator.join().unwrap();
+    let log = memory.log.lock().unwrap();
+    let runs = log.iter().filter(|event| {
+        matches!(&event.fact, Fact::TaskCreated { spec: althing_protocol::TaskSpec::Run(_), .. })
+    });
+    assert_eq!(runs.count(), 1);
+    let accepted = log.iter().filter(|event| matches!(&event.fact, Fact::OpAccepted { id: Some(_), .. }));
+    assert_eq!(accepted.count(), 1);
+}
+
+#[tokio::test]
+async fn a_session_that_another_writer_took_over_stops_at_once_and_says_so() {
+    let memory = Memory::default();
+    memory.refusals.store(1, Ordering::SeqCst);
+    *memory.refusal_kind.lock().unwrap() = JournalErrorKind::OwnedElsewhere;
+    let orchestrator = open(&memory, &[sensible], Vec::new());
+    start(&orchestrator, &["a"], RunRules::default());
+    let (result, stalled) = follow(&orchestrator).await;
+    assert!(result.is_none() && !stalled, "nothing is waited for");
+    let Stopped::Disk(error) = orchestrator.join().unwrap() else { panic!("it stops") };
+    assert_eq!(error.kind, JournalErrorKind::OwnedElsewhere);
+    assert!(memory.log.lock().unwrap().is_empty());
 }

@@ -115,7 +115,7 @@ impl World {
     }
 
     fn op(&mut self, op: Op) {
-        self.happens(None, Fact::OpAccepted { op, by: Origin::User });
+        self.happens(None, Fact::accepted(op, Origin::User));
     }
 
     fn running(&self) -> Vec<String> {

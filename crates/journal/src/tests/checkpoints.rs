@@ -143,7 +143,7 @@ fn sessions_are_listed_newest_first_removed_and_pruned_but_never_under_a_writer(
     assert_eq!(ids(), [new.clone(), mid.clone(), old.clone()]);
 
     let held = sessions.open(&old).unwrap();
-    assert!(sessions.list().unwrap()[2].locked_by_live_process);
+    assert!(sessions.list().unwrap()[2].is_owned);
     assert!(matches!(sessions.remove(&old), Err(SessionError::Locked { .. })));
     assert!(matches!(sessions.open(&old), Err(SessionError::Locked { .. })));
     let pruned = sessions.prune(Timestamp(2500)).unwrap();

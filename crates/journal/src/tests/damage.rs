@@ -5,7 +5,7 @@ use super::{batches, event, id, log_path, manager, opened, scale, session, store
 use crate::{Damage, DamageKind, SessionError, rebuild_checkpoint};
 use althing_disk::Disk;
 use althing_disk::sim::SimDisk;
-use althing_protocol::{Event, Fact, Journal, NoticeLevel, SessionOpened};
+use althing_protocol::{Event, Fact, Journal, JournalErrorKind, NoticeLevel, SessionOpened};
 use std::sync::Arc;
 
 /// A good log, and what its lines are.
@@ -76,7 +76,7 @@ fn expect_tail(good: &Good, log: &[u8], kept: usize, case: &str) {
 /// Opening is refused, reading gives what was before, nothing is changed.
 fn expect_refused(good: &Good, disk: &SimDisk, log: &[u8], kept: usize, case: &str) {
     let error = manager(disk).open(&id()).err().unwrap_or_else(|| panic!("{case}: opened"));
-    assert!(!error.retryable() && error.hint().is_some(), "{case}: {error}");
+    assert!(error.kind() != JournalErrorKind::Unavailable && error.hint().is_some(), "{case}: {error}");
     match error {
         SessionError::Blank { .. } => assert_eq!(kept, 0, "{case}"),
         SessionError::Damaged { damage: Damage { kind, line, offset, .. }, .. } => {

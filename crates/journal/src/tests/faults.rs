@@ -7,7 +7,7 @@ use althing_disk::Disk;
 use althing_disk::sim::FaultKind::{Full, Io, ReadOnly};
 use althing_disk::sim::Lasts::{Once, UntilHealed};
 use althing_disk::sim::{FaultKind, Lasts, SimDisk};
-use althing_protocol::{Event, Fact, Journal, JournalError, Notice, NoticeLevel};
+use althing_protocol::{Event, Fact, Journal, JournalError, JournalErrorKind, Notice, NoticeLevel};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -136,7 +136,7 @@ fn a_disk_error_names_the_file_says_what_to_do_and_whether_to_wait() {
         let mut writer = start(&disk).unwrap();
         disk.fail_at(1, kind, UntilHealed);
         let error: JournalError = writer.append(&session(1)).unwrap_err();
-        assert!(error.message.contains("events.jsonl") && error.retryable, "{error:?}");
+        assert!(error.message.contains("events.jsonl") && error.is_retryable(), "{error:?}");
         assert!(error.hint.as_deref().unwrap().contains(hint), "{error:?}");
     }
 }
@@ -156,7 +156,7 @@ fn events_out_of_order_and_a_log_that_somebody_else_changed_are_refused() {
         [&events[..1], &events[2..4], &events[4..], &[Arc::clone(&events[3]), Arc::clone(&events[3])]]
     {
         let error = writer.append(wrong).unwrap_err();
-        assert!(!error.retryable, "{error:?}");
+        assert!(!error.is_retryable(), "{error:?}");
     }
     writer.append(&events[3..4]).unwrap();
     let log = disk.read(&log_path()).unwrap();
@@ -164,7 +164,10 @@ fn events_out_of_order_and_a_log_that_somebody_else_changed_are_refused() {
     let mut other = disk.open(&log_path(), althing_disk::OpenMode::Existing).unwrap();
     other.write(b"more").unwrap();
     let error = writer.append(&events[4..5]).unwrap_err();
-    assert!(error.message.contains("changed by somebody else") && !error.retryable, "{error:?}");
+    assert!(
+        error.message.contains("changed by somebody else") && error.kind == JournalErrorKind::OwnedElsewhere,
+        "{error:?}"
+    );
     other.truncate(log.len() as u64 - 1).unwrap();
     assert!(writer.append(&events[4..5]).is_err(), "a log that became shorter");
     disk.remove_file(&log_path()).unwrap();
@@ -206,7 +209,7 @@ fn a_real_full_disk_stops_nothing_for_good() {
         }
         assert!(events.len() < 100, "the disk never got full");
     };
-    assert!(error.retryable, "{error:?}");
+    assert!(error.is_retryable(), "{error:?}");
     let last = &events[events.len() - 1..];
     assert!(writer.append(last).is_err(), "still full");
     let before = sessions.read(&id()).unwrap();

@@ -1,6 +1,6 @@
 //! The log's form is a promise: these bytes were written by the first Althing and must be readable by every later one.
 
-use super::{event, id, manager, opened, session, stored};
+use super::{event, id, manager, opened, read, session, stored};
 use crate::line::{self, BadLine, Place};
 use crate::new_session_id;
 use althing_disk::sim::SimDisk;
@@ -70,13 +70,13 @@ fn the_reader_gives_any_part_of_the_log_while_the_writer_writes_on() {
     let disk = SimDisk::new(0);
     let mut writer = manager(&disk).create(&id()).unwrap();
     let reader = writer.reader();
-    assert_eq!(reader.read(Seq(0), Seq(10)).unwrap(), []);
+    assert_eq!(read(&*reader, Seq(0), Seq(10)).unwrap(), []);
     let mut written = 0;
     for batch in super::batches(&events) {
         writer.append(batch).unwrap();
         written += batch.len();
         let from = written.saturating_sub(150);
-        let part = reader.read(Seq(from as u64), Seq(5000)).unwrap();
+        let part = read(&*reader, Seq(from as u64), Seq(5000)).unwrap();
         assert_eq!(part, events[from..written], "what is not written yet is left out");
     }
     drop(writer);
@@ -87,7 +87,7 @@ fn the_reader_gives_any_part_of_the_log_while_the_writer_writes_on() {
         let expected = events.get(after..up_to.min(300)).unwrap_or_default();
         for reader in [&reader, &reopened.writer.reader()] {
             assert_eq!(
-                reader.read(Seq(after as u64), Seq(up_to as u64)).unwrap(),
+                read(&**reader, Seq(after as u64), Seq(up_to as u64)).unwrap(),
                 expected,
                 "{after}..{up_to}"
             );

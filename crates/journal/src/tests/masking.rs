@@ -221,7 +221,7 @@ fn named_by_others(text: &str) -> Vec<Arc<Event>> {
         Fact::InteractionClosed { id: "i1".into(), decision },
         Fact::TaskCreated { id: "r2".into(), parent: Some("r1".into()), spec: TaskSpec::Run(Box::new(spec)) },
         Fact::AttemptEnded { attempt: 1, outcome, usage: Usage::default() },
-        Fact::OpAccepted { op: Op::Cancel { task: "w1.build".into() }, by: Origin::User },
+        Fact::accepted(Op::Cancel { task: "w1.build".into() }, Origin::User),
     ];
     facts.extend(items.map(|item| Fact::ItemAdded { attempt: 1, item }));
     (1..).zip(facts).map(|(n, fact)| event(n, Some("r1"), fact)).collect()

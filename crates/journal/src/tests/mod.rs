@@ -14,8 +14,9 @@ mod real_files;
 use crate::{CheckpointFold, SessionManager, SessionWriter};
 use althing_disk::sim::SimDisk;
 use althing_protocol::{
-    Answer, AnswerLabel, Event, Fact, Item, Journal, Modes, Notice, NoticeLevel, Purpose, Reply, Revision,
-    RunRules, RunSpec, Seq, SessionId, SessionKind, SessionOpened, TaskId, TaskSpec, TaskStatus, Timestamp,
+    Answer, AnswerLabel, Event, Fact, Item, Journal, JournalError, JournalReader, Modes, Notice, NoticeLevel,
+    Purpose, Reply, Revision, RunRules, RunSpec, Seq, SessionId, SessionKind, SessionOpened, TaskId,
+    TaskSpec, TaskStatus, Timestamp,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,6 +34,15 @@ pub(super) fn id() -> SessionId {
 
 pub(super) fn log_path() -> PathBuf {
     Path::new(STATE).join("sessions").join(id().as_str()).join("events.jsonl")
+}
+
+/// Reads a part of a log as a front end does, inside an async runtime.
+pub(super) fn read(
+    reader: &dyn JournalReader,
+    after: Seq,
+    up_to: Seq,
+) -> Result<Vec<Arc<Event>>, JournalError> {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(reader.read(after, up_to))
 }
 
 pub(super) fn opened() -> Fact {

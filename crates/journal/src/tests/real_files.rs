@@ -3,7 +3,7 @@
 use super::{batches, id, session, write};
 use crate::{CheckpointFold, SessionError, open_existing_state, open_state, rebuild_checkpoint};
 use althing_disk::DiskError;
-use althing_protocol::{Journal, SessionId};
+use althing_protocol::{Journal, JournalErrorKind, SessionId};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -85,7 +85,7 @@ fn names_that_lead_elsewhere_are_refused() {
     for bad in ["", "..", "../x", "/etc/passwd", "a/../b", "a/b/c", "a/", "/a", "a\0b", "a//b", ".x", "a/.x"]
     {
         let error = writer.keep(&"r1".into(), bad, "text").unwrap_err();
-        assert!(!error.retryable, "{bad:?}");
+        assert!(!error.is_retryable(), "{bad:?}");
     }
     assert!(writer.keep(&"../r1".into(), "x", "text").is_err());
 }
@@ -135,11 +135,13 @@ fn the_holder_of_a_lock_is_named_to_the_next_who_wants_it() {
     let error = sessions.open(&id()).err().unwrap();
     let pid = std::process::id();
     assert!(matches!(error, SessionError::Locked { pid: Some(p), .. } if p == pid), "{error}");
-    assert!(error.retryable() && error.hint().unwrap().contains(&pid.to_string()));
+    assert!(
+        error.kind() == JournalErrorKind::OwnedElsewhere && error.hint().unwrap().contains(&pid.to_string())
+    );
     assert_eq!(sessions.read(&id()).unwrap().events.len(), 1, "following needs no lock");
-    assert!(sessions.list().unwrap()[0].locked_by_live_process);
+    assert!(sessions.list().unwrap()[0].is_owned);
     drop(writer);
-    assert!(!sessions.list().unwrap()[0].locked_by_live_process);
+    assert!(!sessions.list().unwrap()[0].is_owned);
     assert!(sessions.open(&id()).is_ok());
     let missing = SessionId::from("20200101-000000-0000");
     assert!(matches!(sessions.open(&missing), Err(SessionError::NotFound { .. })));

@@ -132,7 +132,7 @@ impl Script {
             modes: ModeChoice::default(),
         };
         let op = Op::StartChat { spec: Box::new(spec.clone()) };
-        self.fact(None, Fact::OpAccepted { op, by: Origin::User });
+        self.fact(None, Fact::accepted(op, Origin::User));
         let spec = TaskSpec::Chat(Box::new(spec));
         self.fact(None, Fact::TaskCreated { id: TaskId::chat(), parent: None, spec });
         self.fact(Some("c1"), Fact::StatusChanged { status: TaskStatus::Running, why: None });
@@ -144,7 +144,7 @@ impl Script {
 
     pub fn says_with(&mut self, text: &str, modes: ModeChoice) -> u64 {
         let op = Op::SendMessage { text: text.into(), modes, grants: Vec::new() };
-        self.fact(Some("c1"), Fact::OpAccepted { op, by: Origin::User })
+        self.fact(Some("c1"), Fact::accepted(op, Origin::User))
     }
 
     pub fn state(&mut self, state: ChatState) {

@@ -81,7 +81,7 @@ fn a_message_sent_during_a_run_is_shown_as_queued_and_can_be_taken_back() {
     assert_eq!(screen.ops, [Op::Unqueue { message: Seq(message) }]);
     script.items.clear();
     let op = Op::Unqueue { message: Seq(message) };
-    script.fact(Some("c1"), Fact::OpAccepted { op, by: Origin::User });
+    script.fact(Some("c1"), Fact::accepted(op, Origin::User));
     screen.feed(&script.items);
     assert!(!screen.shows("Actually, use Paseto"));
 }
@@ -229,7 +229,7 @@ fn taking_back_a_queued_message_leaves_the_later_ones_as_they_were() {
     assert!(screen.shows("the first that waits") && screen.shows("the second that waits"));
     script.items.clear();
     let op = Op::Unqueue { message: Seq(first) };
-    script.fact(Some("c1"), Fact::OpAccepted { op, by: Origin::User });
+    script.fact(Some("c1"), Fact::accepted(op, Origin::User));
     screen.feed(&script.items);
     assert!(!screen.shows("the first that waits"), "{}", screen.text());
     assert!(screen.shows("the second that waits"), "{}", screen.text());

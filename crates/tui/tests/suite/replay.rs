@@ -2,7 +2,7 @@
 
 use super::support::Screen;
 use crate::script;
-use althing_protocol::{Engine, Event, FeedItem, Op, Origin, Seq};
+use althing_protocol::{Engine, Event, FeedItem, Op, Origin, Seq, Submission};
 use althing_tui::Replay;
 
 fn events() -> Vec<Event> {
@@ -17,7 +17,7 @@ fn events() -> Vec<Event> {
 }
 
 async fn play(replay: &Replay, from: Seq) -> Vec<FeedItem> {
-    let mut stream = replay.subscribe(from);
+    let mut stream = replay.subscribe(from, althing_protocol::Interest::Everything);
     let mut items = Vec::new();
     while let Some(item) = stream.next().await {
         items.push(item.unwrap());
@@ -33,7 +33,7 @@ async fn a_recording_shows_what_the_session_showed() {
     let live = Screen::showing(&script::conversation(), 100, 30);
     assert_eq!(screen.rows()[..18], live.rows()[..18]);
     assert_eq!(play(&replay, Seq(10)).await.len(), events().len() - 10);
-    assert!(!replay.submit(Op::Resume, Origin::User), "nothing can be asked of it");
+    assert!(!replay.submit(Submission::new(Op::Resume, Origin::User)), "nothing can be asked of it");
 }
 
 #[tokio::test(start_paused = true)]

@@ -123,7 +123,7 @@ impl World {
 
     pub(crate) fn op(&mut self, op: Op) {
         self.batch = self.log.len();
-        self.record(None, Fact::OpAccepted { op, by: Origin::User });
+        self.record(None, Fact::accepted(op, Origin::User));
         self.settle();
     }
 

@@ -120,7 +120,7 @@ impl World {
 
     pub(crate) fn op(&mut self, op: Op) -> Seq {
         self.batch = self.log.len();
-        self.record(None, Fact::OpAccepted { op, by: Origin::User });
+        self.record(None, Fact::accepted(op, Origin::User));
         let seq = Seq(self.log.len() as u64);
         self.settle();
         seq
@@ -262,7 +262,7 @@ impl World {
         self.log.truncate((self.batch + left).max(1));
         self.chat = self.folded();
         self.batch = self.log.len();
-        self.record(None, Fact::OpAccepted { op: Op::Resume, by: Origin::User });
+        self.record(None, Fact::accepted(Op::Resume, Origin::User));
         for (task, fact) in more(self) {
             self.record(Some(task), fact);
         }

@@ -1,0 +1,128 @@
+//! From what a front end asks for to the session that starts: a run, a conversation, a workflow, or an old session again.
+
+use crate::choice::Choice;
+use crate::context::AppContext;
+use crate::conversation::{self, Conversation};
+use crate::failure::Failure;
+use crate::programs;
+use crate::project::Project;
+use crate::resume;
+use crate::service::LocalSessions;
+use crate::session::{self, Cast, NewSession, Started};
+use crate::team::Team;
+use crate::workflow::Workflow;
+use althing_engine::{Consent, resolve_launch};
+use althing_protocol::{
+    ContextPath, LaunchRun, ModeChoice, Op, PlanRun, RunSpec, SessionId, SessionKind, TeamSpec,
+};
+use std::sync::Arc;
+
+/// What a front end asks for.
+pub enum SessionRequest {
+    /// A run.
+    Run(Box<RunRequest>),
+    /// A conversation.
+    Chat(ChatRequest),
+    /// A workflow.
+    Workflow(Box<Workflow>),
+    /// A session that stopped is to continue.
+    Resume(SessionId),
+}
+
+/// A run that is asked for.
+pub struct RunRequest {
+    /// What is asked for, as `launch_run` takes it.
+    pub launch: LaunchRun,
+    /// The paths that the run is about: the config's, the project's, and what a person granted.
+    pub context_paths: Vec<ContextPath>,
+    /// The kept plan that the run carries out.
+    pub plan: Option<PlanRun>,
+    /// Who stands for what is asked.
+    pub consent: Consent,
+}
+
+/// A conversation that is asked for.
+pub struct ChatRequest {
+    /// Which agents and modes the user chose.
+    pub choice: Choice,
+    /// What lists of sessions call it.
+    pub goal: String,
+    /// Whether a person is there who may override winners.
+    pub attended: bool,
+}
+
+/// Starts what is asked for.
+pub(crate) async fn start(
+    request: SessionRequest,
+    sessions: &LocalSessions,
+    app: &AppContext,
+) -> Result<Started, Failure> {
+    match request {
+        SessionRequest::Run(request) => {
+            let team = sessions.team()?;
+            let cast = session::cast(team, Some(&request.context_paths), app)?;
+            let spec = run_spec(*request, team, &cast, app)?;
+            let (goal, op) = (spec.task.clone(), Op::StartRun { spec: Box::new(spec) });
+            begin(SessionKind::Run, goal, op, sessions, cast, app).await
+        }
+        SessionRequest::Chat(ChatRequest { choice, goal, attended }) => {
+            let project = sessions.project().map(Arc::as_ref);
+            let Conversation { spec, cast } =
+                conversation::assemble(sessions.team()?, &choice, attended, project, app)?;
+            let op = Op::StartChat { spec: Box::new(spec) };
+            begin(SessionKind::Chat, goal, op, sessions, cast, app).await
+        }
+        SessionRequest::Workflow(workflow) => {
+            let team = sessions.team()?;
+            let project = sessions.project().map(Arc::as_ref);
+            let about = conversation::about(team, project, app)?;
+            let cast =
+                if workflow.has_runs() { session::cast(team, Some(&about), app)? } else { Cast::default() };
+            // Nobody is there to override a winner.
+            let spec = workflow.resolve(&conversation::team_spec(team, &cast, about, false, app))?;
+            let adapters = spec.adapters.iter().chain(&team.config.adapters).cloned().collect();
+            let goal = if spec.goal.is_empty() { spec.name.clone() } else { spec.goal.clone() };
+            let new = NewSession {
+                kind: SessionKind::Workflow,
+                goal,
+                op: Op::StartWorkflow { spec: Box::new(spec) },
+                project: sessions.project().cloned(),
+            };
+            session::begin(new, team, cast, Some(programs::assemble(adapters, app)), app).await
+        }
+        SessionRequest::Resume(id) => resume::resume(&id, app).await,
+    }
+}
+
+async fn begin(
+    kind: SessionKind,
+    goal: String,
+    op: Op,
+    sessions: &LocalSessions,
+    cast: Cast,
+    app: &AppContext,
+) -> Result<Started, Failure> {
+    let new = NewSession { kind, goal, op, project: sessions.project().cloned() };
+    session::begin(new, sessions.team()?, cast, None, app).await
+}
+
+/// The run that starts: what was asked for, resolved as every other launch is.
+fn run_spec(request: RunRequest, team: &Team, cast: &Cast, app: &AppContext) -> Result<RunSpec, Failure> {
+    let RunRequest { launch, context_paths, plan, consent } = request;
+    // Nobody is there to override the winner.
+    let team = conversation::team_spec(team, cast, context_paths, false, app);
+    let mut spec = resolve(&team, &launch, consent).map_err(Failure::usage)?;
+    spec.plan = plan;
+    Ok(spec)
+}
+
+/// One run of a team, with a fresh seed.
+pub(crate) fn resolve(team: &TeamSpec, launch: &LaunchRun, consent: Consent) -> Result<RunSpec, String> {
+    let resolved = resolve_launch(team, launch, &ModeChoice::default(), consent, fastrand::u64(..));
+    resolved.map(|launch| launch.spec)
+}
+
+/// What a run is told of its project.
+pub fn project_overview(project: Option<&Project>) -> Result<Option<String>, Failure> {
+    Ok(project.map(|project| project.workspace.overview()).transpose()?)
+}

@@ -1,0 +1,279 @@
+//! Sessions as a service: the port that every front end uses, and the service that runs sessions in this process.
+//!
+//! A front end launches a session, follows its events, submits ops and waits for its end. It never touches the engine, the
+//! journal or an agent's workspace.
+
+use crate::context::AppContext;
+use crate::failure::Failure;
+use crate::launch::{self, SessionRequest};
+use crate::place::Places;
+use crate::project::Project;
+use crate::session::{CLOSING, Started};
+use crate::team::Team;
+use althing_engine::{Orchestrator, Stopped};
+use althing_protocol::{
+    BoxFuture, Engine, Event, EventStream, FeedItem, Interest, JournalError, Op, Origin, Seq, SessionId,
+    SessionStore, SessionSummary, StoredSession, Submission,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// How often the log of a session is read again that another process writes.
+const POLL: Duration = Duration::from_millis(250);
+/// How many sessions that are over are still known, so that somebody who asks late hears how they ended.
+const MOST_ENDED: usize = 64;
+
+/// What front ends use sessions through.
+pub trait SessionService: Send + Sync {
+    /// Starts a session, or resumes one. It runs in the background until it ends or is shut down.
+    fn launch(&self, request: SessionRequest) -> BoxFuture<'_, Result<SessionId, Failure>>;
+
+    /// Everything that happens in a session after `from`: first what is recorded, then live, until the session ends.
+    fn follow<'a>(
+        &'a self,
+        id: &'a SessionId,
+        from: Seq,
+        interest: Interest,
+    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, Failure>>;
+
+    /// Asks a session that runs here for something; the answer comes as events. A session that has just ended takes nothing,
+    /// which its events tell.
+    fn submit(&self, id: &SessionId, submission: Submission) -> Result<(), Failure> {
+        let engine = self.engine(id).ok_or_else(|| not_here(id))?;
+        engine.submit(submission);
+        Ok(())
+    }
+
+    /// All sessions in brief, newest first.
+    fn list(&self) -> BoxFuture<'_, Result<Vec<SessionSummary>, Failure>>;
+
+    /// Everything that a session has recorded so far.
+    fn read<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<StoredSession, Failure>>;
+
+    /// A session that runs here, for a front end that shows only this one.
+    fn engine(&self, id: &SessionId) -> Option<Arc<dyn Engine>>;
+
+    /// Waits for the end of a session that was launched here, and says why it ended.
+    fn ended<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<Stopped, Failure>>;
+}
+
+fn not_here(id: &SessionId) -> Failure {
+    Failure::usage(format!("session {id} does not run here"))
+        .hint("`althing sessions` lists the sessions; `althing resume` continues one")
+}
+
+/// How a session's thread ended: None if it panicked.
+type End = Option<Stopped>;
+
+/// A session that was launched here.
+struct Launched {
+    /// None once the session is over.
+    engine: Option<Arc<dyn Engine>>,
+    places: Arc<Places>,
+    end: watch::Receiver<Option<End>>,
+}
+
+/// Runs sessions in this process and keeps them in the user's state directory.
+pub struct LocalSessions {
+    app: AppContext,
+    team: Option<Arc<Team>>,
+    project: Option<Arc<Project>>,
+    launched: Arc<Mutex<BTreeMap<SessionId, Launched>>>,
+    /// One task for each session: it waits for the end and closes the workspaces.
+    closing: Mutex<JoinSet<()>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl LocalSessions {
+    /// A service without a team: it resumes sessions, which bring their own.
+    pub fn new(app: AppContext) -> Self {
+        let (launched, closing) = (Arc::default(), Mutex::default());
+        Self { app, team: None, project: None, launched, closing }
+    }
+
+    /// A service that starts sessions of this team, in this project.
+    pub fn with_team(app: AppContext, team: Arc<Team>, project: Option<Arc<Project>>) -> Self {
+        Self { team: Some(team), project, ..Self::new(app) }
+    }
+
+    /// The team that new sessions are made of.
+    pub fn team(&self) -> Result<&Team, Failure> {
+        self.team.as_deref().ok_or_else(|| Failure::usage("there is no team to start a session with"))
+    }
+
+    /// The project that new sessions work in.
+    pub fn project(&self) -> Option<&Arc<Project>> {
+        self.project.as_ref()
+    }
+
+    /// Watches a session that was started, until it ends and everything that was started for its agents is closed.
+    fn attend(&self, Started { id, orchestrator, places }: Started) {
+        let (ended, end) = watch::channel(None);
+        let engine: Arc<dyn Engine> = Arc::new(orchestrator.front());
+        let mut launched = lock(&self.launched);
+        let over: Vec<SessionId> =
+            launched.iter().filter(|(_, one)| one.engine.is_none()).map(|(id, _)| id.clone()).collect();
+        for id in over.iter().take(over.len().saturating_sub(MOST_ENDED)) {
+            launched.remove(id);
+        }
+        launched.insert(id.clone(), Launched { engine: Some(engine), places: places.clone(), end });
+        drop(launched);
+        let (all, app) = (Arc::clone(&self.launched), self.app.clone());
+        let mut closing = lock(&self.closing);
+        while closing.try_join_next().is_some() {}
+        closing.spawn(async move {
+            let stopped = join(orchestrator).await;
+            if let Some(one) = lock(&all).get_mut(&id) {
+                one.engine = None;
+            }
+            // Whoever waits has gone if nobody hears it.
+            let _ = ended.send(Some(stopped));
+            close_places(&places, &app).await;
+        });
+    }
+
+    /// Shuts down every session that still runs here, and waits until everything that was started for agents is closed.
+    pub async fn close(&self) {
+        for engine in lock(&self.launched).values().filter_map(|one| one.engine.as_ref()) {
+            engine.submit(Submission::new(Op::Shutdown, Origin::System));
+        }
+        let mut closing = std::mem::take(&mut *lock(&self.closing));
+        let closed = async { while closing.join_next().await.is_some() {} };
+        // Each may take its time to end, and then as long to be closed.
+        if tokio::time::timeout(2 * CLOSING, closed).await.is_err() {
+            self.app.notify("some sessions did not end in time; they end with this process");
+        }
+    }
+
+    /// Closes what was started for agents without waiting for their sessions: for a process that must end now.
+    pub async fn abandon(&self) {
+        let places: Vec<Arc<Places>> = lock(&self.launched).values().map(|one| one.places.clone()).collect();
+        for places in places {
+            close_places(&places, &self.app).await;
+        }
+    }
+
+    /// Works with the store on a thread that may wait for the disk.
+    async fn with_store<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn SessionStore) -> Result<T, JournalError> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let app = self.app.clone();
+        blocking(move || work(&*app.store()?).map_err(Failure::stored)).await
+    }
+}
+
+/// Does blocking work on a thread where it holds nothing up.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(Failure::no_answer(format!("an error inside Althing: {error}"))))
+}
+
+async fn join(orchestrator: Orchestrator) -> End {
+    // A blocking thread: doers end on this runtime, which must keep turning while the session ends.
+    tokio::task::spawn_blocking(move || orchestrator.join()).await.ok().and_then(Result::ok)
+}
+
+async fn close_places(places: &Places, app: &AppContext) {
+    if tokio::time::timeout(CLOSING, places.close()).await.is_err() {
+        app.notify("some programs of agents did not end in time; they end with this process");
+    }
+}
+
+impl SessionService for LocalSessions {
+    fn launch(&self, request: SessionRequest) -> BoxFuture<'_, Result<SessionId, Failure>> {
+        Box::pin(async move {
+            let started = launch::start(request, self, &self.app).await?;
+            let id = started.id.clone();
+            self.attend(started);
+            Ok(id)
+        })
+    }
+
+    fn follow<'a>(
+        &'a self,
+        id: &'a SessionId,
+        from: Seq,
+        interest: Interest,
+    ) -> BoxFuture<'a, Result<Box<dyn EventStream>, Failure>> {
+        Box::pin(async move {
+            if let Some(engine) = self.engine(id) {
+                return Ok(engine.subscribe(from, interest));
+            }
+            let (stored, id, app) = (self.read(id).await?, id.clone(), self.app.clone());
+            let mut tail = Tail { app, id, last: Seq(0), backlog: VecDeque::new(), is_owned: true };
+            tail.take(stored, from);
+            Ok(Box::new(tail) as Box<dyn EventStream>)
+        })
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<SessionSummary>, Failure>> {
+        Box::pin(self.with_store(|store| store.list()))
+    }
+
+    fn read<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<StoredSession, Failure>> {
+        let id = id.clone();
+        Box::pin(self.with_store(move |store| store.read(&id, Seq(0))))
+    }
+
+    fn engine(&self, id: &SessionId) -> Option<Arc<dyn Engine>> {
+        lock(&self.launched).get(id).and_then(|one| one.engine.clone())
+    }
+
+    fn ended<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<Stopped, Failure>> {
+        Box::pin(async move {
+            let end = lock(&self.launched).get(id).map(|one| one.end.clone());
+            let mut end = end.ok_or_else(|| not_here(id))?;
+            let ended = end.wait_for(Option::is_some).await.ok().and_then(|end| end.clone().flatten());
+            ended.ok_or_else(|| Failure::no_answer("the session broke off"))
+        })
+    }
+}
+
+/// A session that does not run here: what is recorded, then whatever its owner adds, until nobody owns it.
+struct Tail {
+    app: AppContext,
+    id: SessionId,
+    last: Seq,
+    backlog: VecDeque<Arc<Event>>,
+    is_owned: bool,
+}
+
+impl Tail {
+    fn take(&mut self, stored: StoredSession, from: Seq) {
+        self.is_owned = stored.is_owned;
+        self.last = stored.events.last().map_or(self.last, |event| event.seq);
+        self.backlog.extend(stored.events.into_iter().filter(|event| event.seq > from));
+    }
+}
+
+impl EventStream for Tail {
+    fn next(&mut self) -> BoxFuture<'_, Option<Result<FeedItem, JournalError>>> {
+        Box::pin(async move {
+            loop {
+                if let Some(event) = self.backlog.pop_front() {
+                    return Some(Ok(FeedItem::Event(event)));
+                }
+                if !self.is_owned {
+                    return None;
+                }
+                tokio::time::sleep(POLL).await;
+                let (app, id, last) = (self.app.clone(), self.id.clone(), self.last);
+                let read = blocking(move || app.store()?.read(&id, last).map_err(Failure::stored)).await;
+                match read {
+                    Ok(stored) => self.take(stored, last),
+                    // It was deleted, or its directory is gone: nothing more will come.
+                    Err(_) => return None,
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,72 @@
+//! A workflow file: read, checked, and resolved into the workflow that starts.
+
+use crate::context::AppContext;
+use crate::failure::Failure;
+use crate::launch;
+use crate::programs;
+use crate::secrets;
+use crate::team::{self, Team};
+use althing_config::{Purpose, Report, Source, TaskBody, WorkflowFile, WorkflowSurroundings};
+use althing_engine::Consent;
+use althing_protocol::{LaunchRun, TeamSpec, WorkflowSpec};
+use std::path::{Path, PathBuf};
+
+/// A workflow file that was read and found good.
+pub struct Workflow {
+    file: WorkflowFile,
+    path: PathBuf,
+    text: String,
+}
+
+impl Workflow {
+    /// Reads a workflow file, to run it with this team. Without a workflow, the report says what is wrong with the file.
+    pub fn read(file: &Path, team: &Team, app: &AppContext) -> Result<(Option<Self>, Report), Failure> {
+        let path = app.environment.cwd.join(file);
+        let text = team::read_config(&path)?;
+        let (workflow, report) = load(&file.display().to_string(), &text, team, Purpose::Run, app);
+        Ok((workflow.map(|file| Self { file, path, text }), report))
+    }
+
+    /// Whether any task is a run, so that the team takes part.
+    pub fn has_runs(&self) -> bool {
+        let mut tasks = self.file.stages.iter().flat_map(|stage| &stage.tasks);
+        tasks.any(|task| !matches!(task.body, TaskBody::Program(_)))
+    }
+
+    /// Gives the workflow's runs their members and rules.
+    pub(crate) fn resolve(self, team: &TeamSpec) -> Result<WorkflowSpec, Failure> {
+        let Self { file, path, text } = self;
+        let run = |launch: LaunchRun| {
+            // The person who wrote the file stands for what it asks for.
+            launch::resolve(team, &launch, Consent::Person)
+                .map_err(|why| Failure::usage(format!("{}: {why}", path.display())))
+        };
+        file.into_spec(&path.display().to_string(), &team::digest(&text), run)
+    }
+}
+
+/// Checks the text of a workflow file.
+pub fn check(name: &str, text: &str, team: &Team, app: &AppContext) -> Report {
+    load(name, text, team, Purpose::Check, app).1
+}
+
+fn load(
+    name: &str,
+    text: &str,
+    team: &Team,
+    purpose: Purpose,
+    app: &AppContext,
+) -> (Option<WorkflowFile>, Report) {
+    let agents = althing_config::workflow_agents(&team.config);
+    let around = WorkflowSurroundings {
+        purpose,
+        cwd: &app.environment.cwd.display().to_string(),
+        env: &|name| app.environment.setting(name),
+        adapters: &programs::BUILT_IN,
+        custom: &team.config.adapters,
+        agents: &agents,
+    };
+    let (workflow, report) = althing_config::load_workflow(Source { name, text }, &around);
+    secrets::remember(report.secrets.clone());
+    (workflow, report)
+}

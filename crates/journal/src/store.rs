@@ -1,0 +1,47 @@
+//! A state directory as the port that everyone else sees of it.
+
+use crate::keeper::Keeper;
+use crate::sessions::{Opened, SessionManager};
+use crate::writer::SessionWriter;
+use althing_protocol::{
+    Epoch, Event, JournalError, Notice, OwnedSession, Seq, SessionId, SessionStore, SessionSummary,
+    StoredSession,
+};
+use std::sync::Arc;
+
+impl SessionStore for SessionManager {
+    fn create(&self, id: &SessionId) -> Result<OwnedSession, JournalError> {
+        let writer = self.create(id)?;
+        Ok(owned(writer, Vec::new(), Vec::new()))
+    }
+
+    fn open(&self, id: &SessionId) -> Result<OwnedSession, JournalError> {
+        let Opened { writer, events, notices } = self.open(id)?;
+        Ok(owned(writer, events, notices))
+    }
+
+    fn read(&self, id: &SessionId, after: Seq) -> Result<StoredSession, JournalError> {
+        // Asked before the log is read: an owner that ends meanwhile has written everything by then.
+        let is_owned = self.is_owned(id);
+        let read = self.read(id)?;
+        let known = read.events.partition_point(|event| event.seq <= after);
+        let events = read.events.get(known..).unwrap_or_default().to_vec();
+        Ok(StoredSession { events, damage: read.damage.map(|damage| damage.to_string()), is_owned })
+    }
+
+    fn list(&self) -> Result<Vec<SessionSummary>, JournalError> {
+        Ok(self.list()?)
+    }
+
+    fn remove(&self, id: &SessionId) -> Result<(), JournalError> {
+        Ok(self.remove(id)?)
+    }
+}
+
+/// The lock keeps other owners out. The epoch is the first event that this owner may write: a later owner that finds
+/// anything new has a larger one, and a log that is longer than its owner left it takes nothing more from that owner.
+fn owned(writer: SessionWriter, events: Vec<Arc<Event>>, notices: Vec<Notice>) -> OwnedSession {
+    let epoch = Epoch(events.last().map_or(Seq(0), |event| event.seq).next().0);
+    let reader = writer.reader();
+    OwnedSession { epoch, reader, journal: Box::new(Keeper::new(writer, &events)), events, notices }
+}
