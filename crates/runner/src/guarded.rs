@@ -1,24 +1,26 @@
-//! Our side of a guard: starts it, takes in the command's output, and ends it all by letting go.
+//! Our side of a guard: starts it, and ends it and everything below it by letting go.
 //!
 //! Dropping the future closes the guard's socket, and the guard kills everything; the same happens when we are killed.
 //! Never waits without a limit: not for a held pipe, not for a guard that stopped answering.
 
+use crate::adapter::Stream;
 use crate::hidden::GUARD;
 use crate::kernel;
 use crate::launch::{Launch, Report, TERMINATE, frame};
 use crate::output::Collector;
 use crate::passing;
+use crate::pipe_loop::{Ended, Handler, Outputs, Patience, read_until_end};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf, pipe};
 use tokio::process::Command;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 /// One read's worth; the pipe is made as large, so that a flood costs few system calls.
 pub(crate) const CHUNK: usize = 256 * 1024;
@@ -47,11 +49,14 @@ impl Launcher {
     /// Runs a command to its end, its output going to `output`.
     pub(crate) async fn run(&self, launch: &Launch, time: Time, output: &mut Collector) -> io::Result<End> {
         let (from, to) = output_pipe()?;
-        let guarded = self.guard(launch, to.try_clone()?, to, None).await?;
-        let mut watch = Watch { guarded, output: from };
-        let end = watch.until_end(time, output).await;
-        watch.guarded.finish().await;
-        end
+        let mut guarded = self.guard(launch, to.try_clone()?, to, None).await?;
+        let outputs = Outputs { out: Some(from), err: None };
+        let patience = Patience { grace: time.grace, drain: time.drain };
+        let mut handler = TimeLimit { deadline: Instant::now() + time.limit, output };
+        let ended = read_until_end(&mut guarded, outputs, patience, &mut handler).await;
+        guarded.finish().await;
+        let Ended { code, signal, asked_at } = ended?;
+        Ok(End { code: code.map(i64::from), signal, timed_out: asked_at.is_some() })
     }
 
     /// Starts a command under a guard. `input` is what [`crate::launch::Input::Passed`] means.
@@ -237,47 +242,18 @@ impl Guarded {
     }
 }
 
-struct Watch {
-    guarded: Guarded,
-    output: pipe::Receiver,
+/// Collects a command's output until its time is up.
+struct TimeLimit<'a> {
+    deadline: Instant,
+    output: &'a mut Collector,
 }
 
-impl Watch {
-    async fn until_end(&mut self, time: Time, output: &mut Collector) -> io::Result<End> {
-        let mut buffer = vec![0; CHUNK];
-        let mut deadline = Instant::now() + time.limit;
-        let mut timed_out = false;
-        let mut end: Option<End> = None;
-        let mut open = true;
-        loop {
-            if let Some(end) = end
-                && !open
-            {
-                return Ok(end);
-            }
-            tokio::select! {
-                biased;
-                () = sleep_until(deadline) => {
-                    if let Some(end) = end {
-                        return Ok(end);
-                    }
-                    if timed_out {
-                        return Err(io::Error::other("the guard did not end the command in time"));
-                    }
-                    timed_out = true;
-                    deadline = Instant::now() + time.grace + GUARD_SLACK;
-                    self.guarded.terminate().await?;
-                }
-                exited = self.guarded.exited(), if end.is_none() => {
-                    let (code, signal) = exited?;
-                    end = Some(End { code: code.map(i64::from), signal, timed_out });
-                    deadline = Instant::now() + time.drain;
-                }
-                read = self.output.read(&mut buffer), if open => match read? {
-                    0 => open = false,
-                    length => output.push(buffer.get(..length).unwrap_or_default()),
-                },
-            }
-        }
+impl Handler for TimeLimit<'_> {
+    fn output(&mut self, _: Stream, bytes: &[u8]) {
+        self.output.push(bytes);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Some(self.deadline)
     }
 }

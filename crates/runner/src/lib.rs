@@ -22,6 +22,7 @@ mod launch;
 mod lists;
 mod output;
 mod passing;
+mod pipe_loop;
 mod piped;
 mod policy;
 mod program;

@@ -19,6 +19,7 @@ mod suite {
     mod dialogues;
     mod docker;
     mod escapes;
+    mod floods;
     mod guard;
     mod headless;
     mod members;

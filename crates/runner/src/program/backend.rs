@@ -5,7 +5,8 @@
 //! told to end its turn, and the call comes back as part of the reply, as any model's would. Its conversation is its
 //! own; it is told only what is new to it.
 
-use super::headless::{Done, Headless, Heard};
+use super::headless::Headless;
+use super::pipes::{Done, Heard};
 use super::raw::RawFile;
 use super::spending::Spending;
 use super::start::{Starter, Want};

@@ -7,6 +7,7 @@ mod backend;
 mod digest;
 mod files;
 mod headless;
+mod pipes;
 mod prose;
 mod raw;
 mod spending;
@@ -27,7 +28,8 @@ use althing_protocol::{
     TaskId,
 };
 use digest::Digest;
-use headless::{Done, Headless, Heard};
+use headless::Headless;
+use pipes::{Done, Heard};
 use spending::Spending;
 use start::{Start, Want};
 use std::path::Path;

@@ -1,12 +1,12 @@
-//! Drives one program over its structured protocol: the prompt in, its questions out to a person, the answers back.
+//! A structured session with a program: the prompt in, its questions out to a person, the answers back.
 //!
 //! The same limits hold as for any program on pipes, except that its silence does not count while it waits for a person.
 
-use super::headless::{DRAIN, Done, EndsPolitely, Heard, Pipe, ends};
+use super::pipes::{Done, Exchange, Heard, On, Outbox, Pipes};
 use super::raw::RawFile;
-use crate::adapter::{Exit, Stream};
+use crate::adapter::{Ending, Exit, Stream};
 use crate::dialogue::{Dialogue, Turn};
-use crate::guarded::{CHUNK, GUARD_SLACK, Launcher, input_pipe, output_pipe};
+use crate::guarded::Launcher;
 use crate::launch::Launch;
 use althing_protocol::TaskId;
 use serde_json::Value;
@@ -14,9 +14,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::net::unix::pipe;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::time::{Instant, sleep_until};
 
 /// How long a program may take to leave by itself once its turn is over.
 const LEAVE: Duration = Duration::from_secs(2);
@@ -93,47 +91,16 @@ pub(super) struct Talk<'a> {
 
 impl Talk<'_> {
     /// Holds it to its end. When the future is dropped, the program is asked to end and killed soon after.
-    pub(super) async fn run(
-        self,
-        launcher: &Launcher,
-        on: &mut (dyn FnMut(Heard<'_>) + Send),
-    ) -> io::Result<Done> {
-        let (out, out_end) = output_pipe()?;
-        let (err, err_end) = output_pipe()?;
-        let (input, input_end) = input_pipe()?;
-        let guarded = launcher.guard(self.launch, out_end, err_end, Some(input_end)).await?;
-        let grace = Duration::from_millis(self.launch.grace_ms);
-        let mut held = Held {
-            guarded: EndsPolitely { guarded: Some(guarded), grace, outputs: ends(&[&out, &err]) },
-            out: Pipe::new(out),
-            err: Pipe::new(err),
-            input: Some(input),
-            saying: Vec::new(),
+    pub(super) async fn run(self, launcher: &Launcher, on: On<'_>) -> io::Result<Done> {
+        let exchange = Session {
+            line: self.line,
             begun: Vec::new(),
             complaint: String::new(),
             open: BTreeSet::new(),
             prompt: Prompt::Unsaid,
-            over: None,
-            heard_at: Instant::now(),
-            line: self.line,
-            raw: self.raw,
         };
-        let ended = held.until_end(self.idle, grace, on).await;
-        held.raw.finish();
-        if let Some(guarded) = held.guarded.guarded.take() {
-            guarded.finish().await;
-        }
-        if held.prompt != Prompt::Told {
-            on(Heard::PromptSent(Err("the program ended before it was told its prompt".to_owned())));
-        }
-        if !held.open.is_empty() {
-            on(Heard::MovedOn);
-        }
-        let (exit, idle) = ended?;
-        // It said that it is done; how it was then made to leave says nothing about it.
-        let judged = if held.over.is_some() { Exit { code: Some(0), signal: None } } else { exit };
-        let ending = held.line.open.dialogue().end(judged, &held.complaint);
-        Ok(Done { exit: judged, ending, idle })
+        let pipes = Pipes { launch: self.launch, exchange, idle: self.idle, raw: self.raw };
+        pipes.run(launcher, on).await
     }
 }
 
@@ -145,139 +112,32 @@ enum Prompt {
     Told,
 }
 
-/// A dialogue being held.
-struct Held<'a> {
-    guarded: EndsPolitely,
-    out: Pipe,
-    err: Pipe,
-    /// None once nothing more is to be said.
-    input: Option<pipe::Sender>,
-    /// What the program has not taken yet.
-    saying: Vec<u8>,
+/// A structured session under way.
+struct Session {
+    line: Line,
     /// A line that is not ended.
     begun: Vec<u8>,
     complaint: String,
     /// Questions that nobody answered yet.
     open: BTreeSet<String>,
     prompt: Prompt,
-    /// When it must have left, once its turn is over.
-    over: Option<Instant>,
-    heard_at: Instant,
-    line: Line,
-    raw: &'a mut RawFile,
 }
 
-impl Held<'_> {
-    async fn until_end(
-        &mut self,
-        idle: Duration,
-        grace: Duration,
-        on: &mut (dyn FnMut(Heard<'_>) + Send),
-    ) -> io::Result<(Exit, bool)> {
-        let mut buffer = vec![0; CHUNK];
-        let (mut asked_to_end, mut was_idle, mut exit) = (None, false, None);
-        let mut drained = Instant::now();
-        let first = self.line.open.dialogue().begin();
-        self.say(&first);
-        loop {
-            if let Some(exit) = exit.filter(|_| !self.out.open && !self.err.open) {
-                return Ok((exit, was_idle));
-            }
-            let deadline = match (exit, asked_to_end, self.over) {
-                (Some(_), _, _) => Some(drained),
-                (None, Some(at), _) => Some(at),
-                (None, None, Some(at)) => Some(at),
-                (None, None, None) => self.open.is_empty().then(|| self.heard_at + idle),
-            };
-            let Some(guarded) = &mut self.guarded.guarded else { return Err(io::ErrorKind::NotFound.into()) };
-            tokio::select! {
-                biased;
-                () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
-                    match (exit, asked_to_end) {
-                        (Some(exit), _) => return Ok((exit, was_idle)),
-                        (None, Some(_)) => {
-                            return Err(io::Error::other("the guard did not end the program in time"));
-                        }
-                        (None, None) => {
-                            was_idle = self.over.is_none();
-                            asked_to_end = Some(Instant::now() + grace + GUARD_SLACK);
-                            guarded.terminate().await?;
-                        }
-                    }
-                }
-                ended = guarded.exited(), if exit.is_none() => {
-                    let (code, signal) = ended?;
-                    exit = Some(Exit { code, signal });
-                    drained = Instant::now() + DRAIN;
-                }
-                Some((native, said)) = self.line.answers.recv() => {
-                    self.heard_at = Instant::now();
-                    self.say(&said);
-                    self.settle(&native, on);
-                }
-                ready = writable(self.input.as_ref()), if !self.saying.is_empty() && self.input.is_some() => {
-                    ready?;
-                    self.write(on);
-                }
-                ready = self.out.from.readable(), if self.out.open => {
-                    ready?;
-                    self.take_in(Stream::Out, &mut buffer, on)?;
-                }
-                ready = self.err.from.readable(), if self.err.open => {
-                    ready?;
-                    self.take_in(Stream::Err, &mut buffer, on)?;
-                }
-            }
-        }
+impl Exchange for Session {
+    /// The question that was answered, and what the program is told.
+    type Answer = (String, Vec<Value>);
+
+    fn begin(&mut self, outbox: &mut Outbox) {
+        say(outbox, &self.line.open.dialogue().begin());
     }
 
-    /// Puts messages in line.
-    fn say(&mut self, messages: &[Value]) {
-        for message in messages {
-            self.saying.extend_from_slice(message.to_string().as_bytes());
-            self.saying.push(b'\n');
-        }
-    }
-
-    /// Writes as much as the program takes.
-    fn write(&mut self, on: &mut (dyn FnMut(Heard<'_>) + Send)) {
-        match self.input.as_ref().map(|input| input.try_write(&self.saying)) {
-            Some(Ok(taken)) => {
-                self.saying.drain(..taken);
-            }
-            Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => return,
-            // Nobody reads any more; the program's end says why.
-            Some(Err(_)) | None => {
-                self.input = None;
-                return;
-            }
-        }
-        if self.saying.is_empty() && self.prompt == Prompt::Said {
-            self.prompt = Prompt::Told;
-            on(Heard::PromptSent(Ok(())));
-        }
-        if self.saying.is_empty() && self.over.is_some() {
-            self.input = None;
-        }
-    }
-
-    fn take_in(
-        &mut self,
-        stream: Stream,
-        buffer: &mut [u8],
-        on: &mut (dyn FnMut(Heard<'_>) + Send),
-    ) -> io::Result<()> {
-        let pipe = if stream == Stream::Out { &mut self.out } else { &mut self.err };
-        let Some(raw) = pipe.read(buffer)? else { return Ok(()) };
-        self.heard_at = Instant::now();
-        self.raw.push(raw);
-        let clean = pipe.cleaner.push(raw);
+    fn output(&mut self, stream: Stream, raw: &[u8], clean: &str, outbox: &mut Outbox, on: On<'_>) {
         on(Heard::Output(stream, raw, clean));
         if stream == Stream::Err {
             self.complaint.push_str(clean);
             let from = self.complaint.ceil_char_boundary(self.complaint.len().saturating_sub(COMPLAINT));
             self.complaint.drain(..from);
-            return Ok(());
+            return;
         }
         for piece in raw.split_inclusive(|byte| *byte == b'\n') {
             if self.begun.len() + piece.len() <= LONGEST {
@@ -286,20 +146,58 @@ impl Held<'_> {
             if piece.ends_with(b"\n") {
                 let line = std::mem::take(&mut self.begun);
                 if let Ok(message) = serde_json::from_slice::<Value>(&line) {
-                    self.hear(&message, on);
+                    self.hear(&message, outbox, on);
                 }
             }
         }
-        Ok(())
     }
 
-    fn hear(&mut self, message: &Value, on: &mut (dyn FnMut(Heard<'_>) + Send)) {
+    fn sent(&mut self, result: Result<(), String>, on: On<'_>) {
+        // Where the program reads no more, its end says why.
+        if result.is_ok() && self.prompt == Prompt::Said {
+            self.prompt = Prompt::Told;
+            on(Heard::PromptSent(Ok(())));
+        }
+    }
+
+    async fn next_answer(&mut self) -> Self::Answer {
+        match self.line.answers.recv().await {
+            Some(answer) => answer,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn answer(&mut self, (native, messages): Self::Answer, outbox: &mut Outbox, on: On<'_>) {
+        say(outbox, &messages);
+        self.settle(&native, on);
+    }
+
+    fn waits_for_person(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    fn closed(&mut self, on: On<'_>) {
+        if self.prompt != Prompt::Told {
+            on(Heard::PromptSent(Err("the program ended before it was told its prompt".to_owned())));
+        }
+        if !self.open.is_empty() {
+            on(Heard::MovedOn);
+        }
+    }
+
+    fn end(&mut self, exit: Exit, _: On<'_>) -> Ending {
+        self.line.open.dialogue().end(exit, &self.complaint)
+    }
+}
+
+impl Session {
+    fn hear(&mut self, message: &Value, outbox: &mut Outbox, on: On<'_>) {
         let mut turn = Turn::default();
         self.line.open.dialogue().hear(message, &mut turn);
         for meaning in turn.meanings {
             on(Heard::Meaning(meaning));
         }
-        self.say(&turn.say);
+        say(outbox, &turn.say);
         if turn.prompted {
             self.prompt = Prompt::Said;
         }
@@ -310,25 +208,23 @@ impl Held<'_> {
         for native in turn.settled {
             self.settle(&native, on);
         }
-        if turn.over && self.over.is_none() {
-            self.over = Some(Instant::now() + LEAVE);
-            if self.saying.is_empty() {
-                self.input = None;
-            }
+        if turn.over {
+            outbox.close_and_leave(LEAVE);
         }
     }
 
     /// A question was answered, or needs no answer any more.
-    fn settle(&mut self, native: &str, on: &mut (dyn FnMut(Heard<'_>) + Send)) {
+    fn settle(&mut self, native: &str, on: On<'_>) {
         if self.open.remove(native) && self.open.is_empty() {
             on(Heard::MovedOn);
         }
     }
 }
 
-async fn writable(input: Option<&pipe::Sender>) -> io::Result<()> {
-    match input {
-        Some(input) => input.writable().await,
-        None => std::future::pending().await,
+/// Adds messages to what the program is told.
+fn say(outbox: &mut Outbox, messages: &[Value]) {
+    for message in messages {
+        outbox.say(message.to_string().as_bytes());
+        outbox.say(b"\n");
     }
 }

@@ -1,0 +1,157 @@
+//! A program that floods its output does not starve the others: between two reads of it, every other pipe is looked at.
+
+use super::programs::{AGENT, Stage};
+use super::support::{World, confinement, run};
+use althing_protocol::{MaskStream, Masks, ProgramReport, Programs, ReportSink};
+use althing_runner::ConfinementKind;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::net::unix::pipe;
+use tokio::task::JoinHandle;
+
+/// More than the pipes hold, in the fake agent's own measure.
+const MEBIBYTES: usize = 64;
+/// The runtime may look at the flood once or twice more before the next event; unfairness shows as hundreds of reads.
+const FAIR: usize = 8;
+
+/// How many reads of the flood there were in all, and at most while something else was ready.
+#[derive(Clone, Debug, Default)]
+struct Reads {
+    all: Arc<AtomicUsize>,
+    worst: Arc<AtomicUsize>,
+}
+
+impl Reads {
+    fn count(&self) {
+        self.all.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn sink(&self) -> ReportSink {
+        let reads = self.clone();
+        Arc::new(move |report| {
+            if matches!(report, ProgramReport::Output { .. }) {
+                reads.count();
+            }
+        })
+    }
+
+    /// Another task on the same thread, whose pipe is readable from the moment it begins to wait for it.
+    fn neighbour(&self) -> JoinHandle<()> {
+        let reads = self.clone();
+        let (from, mut to) = std::io::pipe().unwrap();
+        rustix::io::ioctl_fionbio(&from, true).unwrap();
+        let from = pipe::Receiver::from_owned_fd(from.into()).unwrap();
+        tokio::spawn(async move {
+            loop {
+                let before = reads.all.load(Ordering::Relaxed);
+                to.write_all(b"x").unwrap();
+                from.readable().await.unwrap();
+                let waited = reads.all.load(Ordering::Relaxed) - before;
+                reads.worst.fetch_max(waited, Ordering::Relaxed);
+                // Until there is nothing left, so that the next wait is one for a new event.
+                while from.try_read(&mut [0; 8]).is_ok() {}
+            }
+        })
+    }
+
+    fn were_fair(&self, what: &str) {
+        let (all, worst) = (self.all.load(Ordering::Relaxed), self.worst.load(Ordering::Relaxed));
+        println!("{what}: {all} reads, at most {worst} while something else was ready");
+        assert!(all > 10 * FAIR, "{what}: this was no flood: {all} reads");
+        assert!(worst <= FAIR, "{what}: {worst} of {all} reads while something else was ready");
+    }
+}
+
+/// A `gemini` that speaks ACP and floods its output before it answers.
+fn flooding_gemini(to: &str) -> String {
+    format!(
+        r#"#!/bin/sh
+read -r x; echo '{{"jsonrpc":"2.0","id":1,"result":{{}}}}'
+read -r x; echo '{{"jsonrpc":"2.0","id":2,"result":{{"sessionId":"s-1"}}}}'
+read -r prompt
+echo 'flood {MEBIBYTES}' | {AGENT} {to}
+echo
+echo '{{"id":3,"result":{{"stopReason":"end_turn"}}}}'
+cat > /dev/null
+"#
+    )
+}
+
+#[tokio::test]
+async fn a_flood_in_a_structured_session_does_not_starve_other_programs() {
+    for (what, to) in [("standard output", ""), ("standard error", ">&2")] {
+        let stage = Stage::new();
+        let program = stage.path("work/gemini");
+        std::fs::write(&program, flooding_gemini(to)).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let mut job = stage.agent("gemini", "go");
+        job.spec.approvals = true;
+        let path = format!("{}:/usr/bin:/bin", stage.path("work").display());
+        job.spec.env.insert("PATH".to_owned(), path);
+        let reads = Reads::default();
+        let neighbour = reads.neighbour();
+        let end = stage.runner.run(&job, reads.sink()).await;
+        neighbour.abort();
+        assert!(end.ok, "{end:?}");
+        reads.were_fair(&format!("a structured session that floods its {what}"));
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_a_headless_program_does_not_starve_other_programs() {
+    for (what, redirect) in [("standard output", ""), ("standard error", ">&2")] {
+        let stage = Stage::new();
+        let shell = format!("{AGENT} {redirect}");
+        let job = stage.command("t", &["sh", "-c", &shell], &format!("flood {MEBIBYTES}"));
+        let reads = Reads::default();
+        let neighbour = reads.neighbour();
+        let end = stage.runner.run(&job, reads.sink()).await;
+        neighbour.abort();
+        assert!(end.ok, "{end:?}");
+        reads.were_fair(&format!("a headless program that floods its {what}"));
+    }
+}
+
+/// Masks nothing, counts the reads, and takes longer for each than the flooding program for the next one.
+#[derive(Debug)]
+struct CountingMasks(Reads);
+
+#[derive(Debug)]
+struct CountingStream(Reads);
+
+impl Masks for CountingMasks {
+    fn stream(&self) -> Box<dyn MaskStream> {
+        Box::new(CountingStream(self.0.clone()))
+    }
+}
+
+impl MaskStream for CountingStream {
+    fn push<'a>(&'a mut self, bytes: &'a [u8]) -> &'a [u8] {
+        self.0.count();
+        // Slow on purpose, so that the pipe is full whenever it is looked at.
+        for _ in 0..4 {
+            std::hint::black_box(bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte)));
+        }
+        bytes
+    }
+
+    fn finish(&mut self) -> &[u8] {
+        &[]
+    }
+}
+
+#[tokio::test]
+async fn a_flood_of_a_command_does_not_starve_other_programs() {
+    let Some(unconfined) = confinement(ConfinementKind::Unconfined).await else { return };
+    let reads = Reads::default();
+    let masks: Arc<dyn Masks> = Arc::new(CountingMasks(reads.clone()));
+    let world = World::new();
+    let host = world.host_with(unconfined, |policy| policy.masks = Some(masks));
+    let neighbour = reads.neighbour();
+    let outcome = run(&host, &format!("echo 'flood {MEBIBYTES}' | {AGENT}")).await;
+    neighbour.abort();
+    assert!(!outcome.is_error, "{}", outcome.content);
+    reads.were_fair("a command that floods its output");
+}
