@@ -19,6 +19,7 @@ mod guarded;
 mod hidden;
 mod kernel;
 mod launch;
+mod lines;
 mod lists;
 mod output;
 mod passing;

@@ -34,6 +34,10 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     /// The next line; None at the end. A last line without an end is a line.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Line>> {
         loop {
+            if self.reader.buffer().is_empty() {
+                // A stream that is flooded is always ready: the runtime looks at all others between two of its reads.
+                tokio::task::yield_now().await;
+            }
             let chunk = self.reader.fill_buf().await?;
             if chunk.is_empty() {
                 let rest = std::mem::take(&mut self.partial);
@@ -69,6 +73,27 @@ impl<R: AsyncRead + Unpin> Lines<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::pin::Pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll};
+    use tokio::io::ReadBuf;
+
+    /// A stream that is always ready and never ends a line.
+    struct Flood<'a> {
+        reads: &'a AtomicUsize,
+    }
+
+    impl AsyncRead for Flood<'_> {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            into: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            assert!(self.reads.fetch_add(1, Ordering::Relaxed) < 10_000, "nobody else ran");
+            into.put_slice(b"xxxxxxxx");
+            Poll::Ready(Ok(()))
+        }
+    }
 
     async fn all(text: &[u8], limit: usize) -> Vec<Line> {
         let mut lines = Lines::new(text, limit);
@@ -89,6 +114,26 @@ mod tests {
     #[tokio::test]
     async fn lines_end_at_newlines_and_the_last_one_at_the_end() {
         assert_eq!(all(b"a\r\n\nbc", 10).await, [whole("a"), whole(""), whole("bc")]);
+    }
+
+    #[tokio::test]
+    async fn a_flood_lets_other_tasks_run_between_its_reads() {
+        let reads = AtomicUsize::new(0);
+        let mut lines = Lines::new(Flood { reads: &reads }, 10);
+        lines.skip();
+        let mut turns = 0;
+        tokio::select! {
+            biased;
+            line = lines.next() => panic!("a flood without an end has no line: {line:?}"),
+            () = async {
+                while turns < 100 {
+                    turns += 1;
+                    tokio::task::yield_now().await;
+                }
+            } => {}
+        }
+        let reads = reads.load(Ordering::Relaxed);
+        assert!(reads <= 2 * turns, "{reads} reads in {turns} turns");
     }
 
     #[tokio::test]

@@ -2,12 +2,11 @@
 //! telling in a line what a tool was used on.
 
 use super::{Ending, Exit, Meaning, OutputParser, Stream};
+use crate::lines::{Line, Lines};
 use althing_protocol::Item;
 use althing_text::truncate_bytes;
 use serde_json::Value;
 
-/// A line that is longer is left out: no event is worth that much memory.
-const LONGEST_LINE: usize = 8 * 1024 * 1024;
 /// How much of what a program complains about is remembered.
 const COMPLAINT: usize = 4 * 1024;
 /// How much of a tool's result is kept.
@@ -28,37 +27,23 @@ pub(super) trait Events: Send {
 #[derive(Debug)]
 pub(super) struct JsonLines<E> {
     events: E,
-    line: Vec<u8>,
-    /// The line is too long and is being left out.
-    skipping: bool,
+    lines: Lines,
     complaint: Complaint,
 }
 
 impl<E: Events> JsonLines<E> {
     pub(super) fn new(events: E) -> Self {
-        Self { events, line: Vec::new(), skipping: false, complaint: Complaint::default() }
+        Self { events, lines: Lines::default(), complaint: Complaint::default() }
     }
 
-    fn take_line(&mut self, line: &[u8], tell: &mut dyn FnMut(Meaning)) {
+    fn take_line(&mut self, line: Line<'_>, tell: &mut dyn FnMut(Meaning)) {
+        let Line::Whole(line) = line else {
+            return self.complaint.push("a line of its output was too long to be read\n");
+        };
         match serde_json::from_slice::<Value>(line) {
             Ok(event @ Value::Object(_)) => self.events.event(&event, tell),
             // Not an event, so it is for people.
             Ok(_) | Err(_) => self.complaint.push(&crate::clean(&String::from_utf8_lossy(line))),
-        }
-    }
-
-    fn end_line(&mut self, tell: &mut dyn FnMut(Meaning)) {
-        if std::mem::take(&mut self.skipping) {
-            self.complaint.push("a line of its output was too long to be read\n");
-        } else {
-            let mut line = std::mem::take(&mut self.line);
-            if !line.trim_ascii().is_empty() {
-                self.take_line(&line, tell);
-            }
-            line.clear();
-            // One huge event must not cost its memory for the rest of the run.
-            line.shrink_to(64 * 1024);
-            self.line = line;
         }
     }
 }
@@ -69,30 +54,15 @@ impl<E: Events> OutputParser for JsonLines<E> {
             self.complaint.push(clean);
             return;
         }
-        let mut rest = raw;
-        while let Some(at) = memchr::memchr(b'\n', rest) {
-            let (line, after) = rest.split_at(at);
-            self.append(line);
-            self.end_line(tell);
-            rest = after.get(1..).unwrap_or_default();
-        }
-        self.append(rest);
+        let mut lines = std::mem::take(&mut self.lines);
+        lines.push(raw, &mut |line| self.take_line(line, tell));
+        self.lines = lines;
     }
 
     fn end(&mut self, exit: Exit, tell: &mut dyn FnMut(Meaning)) -> Ending {
-        self.end_line(tell);
+        let mut lines = std::mem::take(&mut self.lines);
+        lines.finish(&mut |line| self.take_line(line, tell));
         self.events.end(exit, &self.complaint, tell)
-    }
-}
-
-impl<E> JsonLines<E> {
-    fn append(&mut self, bytes: &[u8]) {
-        if self.skipping || self.line.len() + bytes.len() > LONGEST_LINE {
-            self.skipping = true;
-            self.line = Vec::new();
-        } else {
-            self.line.extend_from_slice(bytes);
-        }
     }
 }
 

@@ -8,6 +8,7 @@ use crate::adapter::{Ending, Exit, Stream};
 use crate::dialogue::{Dialogue, Turn};
 use crate::guarded::Launcher;
 use crate::launch::Launch;
+use crate::lines::{Line as OutputLine, Lines};
 use althing_protocol::TaskId;
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
@@ -18,8 +19,6 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// How long a program may take to leave by itself once its turn is over.
 const LEAVE: Duration = Duration::from_secs(2);
-/// A message that is longer is left out: none is worth that much memory.
-const LONGEST: usize = 8 * 1024 * 1024;
 /// How much of what a program wrote for people is remembered.
 const COMPLAINT: usize = 4 * 1024;
 
@@ -94,7 +93,7 @@ impl Talk<'_> {
     pub(super) async fn run(self, launcher: &Launcher, on: On<'_>) -> io::Result<Done> {
         let exchange = Session {
             line: self.line,
-            begun: Vec::new(),
+            lines: Lines::default(),
             complaint: String::new(),
             open: BTreeSet::new(),
             prompt: Prompt::Unsaid,
@@ -115,8 +114,7 @@ enum Prompt {
 /// A structured session under way.
 struct Session {
     line: Line,
-    /// A line that is not ended.
-    begun: Vec<u8>,
+    lines: Lines,
     complaint: String,
     /// Questions that nobody answered yet.
     open: BTreeSet<String>,
@@ -139,17 +137,15 @@ impl Exchange for Session {
             self.complaint.drain(..from);
             return;
         }
-        for piece in raw.split_inclusive(|byte| *byte == b'\n') {
-            if self.begun.len() + piece.len() <= LONGEST {
-                self.begun.extend_from_slice(piece);
+        let mut lines = std::mem::take(&mut self.lines);
+        lines.push(raw, &mut |line| {
+            if let OutputLine::Whole(line) = line
+                && let Ok(message) = serde_json::from_slice::<Value>(line)
+            {
+                self.hear(&message, outbox, on);
             }
-            if piece.ends_with(b"\n") {
-                let line = std::mem::take(&mut self.begun);
-                if let Ok(message) = serde_json::from_slice::<Value>(&line) {
-                    self.hear(&message, outbox, on);
-                }
-            }
-        }
+        });
+        self.lines = lines;
     }
 
     fn sent(&mut self, result: Result<(), String>, on: On<'_>) {

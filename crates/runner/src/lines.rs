@@ -1,0 +1,88 @@
+//! Splits a program's output into lines, however the reads cut it, and holds no more than one line of bounded length.
+
+/// A line that is longer is left out: none is worth that much memory.
+const LONGEST: usize = 8 * 1024 * 1024;
+/// What is kept allocated for the next line: one huge line must not cost its memory for the rest of the run.
+const KEPT: usize = 64 * 1024;
+
+/// One line without its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Line<'a> {
+    /// All of it.
+    Whole(&'a [u8]),
+    /// It was too long and is left out.
+    TooLong,
+}
+
+/// Output being split into lines.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    /// The line that is not ended yet.
+    begun: Vec<u8>,
+    /// That line is too long, and its rest is left out.
+    too_long: bool,
+}
+
+impl Lines {
+    /// Takes in some more and hands out each line that it ends.
+    pub(crate) fn push(&mut self, bytes: &[u8], take: &mut dyn FnMut(Line<'_>)) {
+        let mut rest = bytes;
+        while let Some(at) = memchr::memchr(b'\n', rest) {
+            let (line, after) = rest.split_at(at);
+            self.append(line);
+            self.finish(take);
+            rest = after.get(1..).unwrap_or_default();
+        }
+        self.append(rest);
+    }
+
+    /// Hands out a last line that has no end.
+    pub(crate) fn finish(&mut self, take: &mut dyn FnMut(Line<'_>)) {
+        if std::mem::take(&mut self.too_long) {
+            take(Line::TooLong);
+        } else if !self.begun.trim_ascii().is_empty() {
+            take(Line::Whole(&self.begun));
+        }
+        self.begun.clear();
+        self.begun.shrink_to(KEPT);
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
+        if self.too_long || self.begun.len() + bytes.len() > LONGEST {
+            self.too_long = true;
+            self.begun = Vec::new();
+        } else {
+            self.begun.extend_from_slice(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LONGEST, Line, Lines};
+
+    fn split(pieces: &[&[u8]]) -> Vec<Option<Vec<u8>>> {
+        let (mut lines, mut found) = (Lines::default(), Vec::new());
+        let mut take = |line: Line<'_>| match line {
+            Line::Whole(line) => found.push(Some(line.to_vec())),
+            Line::TooLong => found.push(None),
+        };
+        for piece in pieces {
+            lines.push(piece, &mut take);
+        }
+        lines.finish(&mut take);
+        found
+    }
+
+    #[test]
+    fn lines_are_found_however_they_are_cut_and_blank_ones_are_left_out() {
+        let found = split(&[b"on", b"e\ntwo\n", b"\n  \nthr", b"ee"]);
+        assert_eq!(found, [b"one".to_vec(), b"two".to_vec(), b"three".to_vec()].map(Some));
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_left_out_and_the_next_one_is_whole() {
+        let long = vec![b'x'; LONGEST];
+        assert_eq!(split(&[&long, b"x", b"x\nnext\n"]), [None, Some(b"next".to_vec())]);
+    }
+}
