@@ -12,7 +12,7 @@ mod web;
 
 pub use client::{
     Launch, Launched, McpServers, NoticeKind, Options, Process, ServerNotice, ServerSpec, ServerState,
-    ServerTransport, Spawner, StartError, ToolInfo, allowed_environment,
+    ServerTransport, Spawner, StartError, ToolInfo,
 };
 pub use endpoint::AgentEndpoints;
 pub use server::{

@@ -5,6 +5,7 @@
 
 mod chat;
 mod config;
+mod environment;
 mod errand;
 mod event;
 mod id;
@@ -30,6 +31,7 @@ pub use config::{
     InteractiveConfig, McpServerConfig, McpTransport, PlanningConfig, Price, Secret, SkillsConfig,
     SubagentsConfig, TaskPlanning,
 };
+pub use environment::{COMMAND_VARIABLES, is_passed_to_programs, variable_matches};
 pub use errand::{PlanProgress, PlanRun, PlanStatus, PlanTask, SubagentOf};
 pub use event::{
     DeltaKind, Event, EventParseError, Fact, FeedItem, LOG_SCHEMA, Notice, NoticeLevel, Progress, RunEnd,

@@ -5,7 +5,7 @@
 
 use crate::confinement::Confinement;
 use crate::lists::CommandLists;
-use althing_protocol::{ContextAccess, Masks};
+use althing_protocol::{COMMAND_VARIABLES, ContextAccess, Masks, variable_matches};
 use std::ffi::OsStr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
@@ -60,7 +60,7 @@ pub struct ContextMount {
 /// A child's environment: nothing but this.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
-    /// Names that are passed on from our own environment.
+    /// Names that are passed on from our own environment; a `*` at the end stands for any rest.
     pub pass: Vec<String>,
     /// Set as given; wins over `pass`.
     pub set: Vec<(String, String)>,
@@ -68,8 +68,7 @@ pub struct Environment {
 
 impl Default for Environment {
     fn default() -> Self {
-        let pass = ["PATH", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TZ", "COLORTERM", "NO_COLOR"];
-        Self { pass: pass.map(str::to_owned).to_vec(), set: Vec::new() }
+        Self { pass: COMMAND_VARIABLES.map(str::to_owned).to_vec(), set: Vec::new() }
     }
 }
 
@@ -81,7 +80,10 @@ impl Environment {
             ("HOME".to_owned(), home.to_owned()),
             ("TMPDIR".to_owned(), tmp.to_owned()),
         ];
-        let passed = self.pass.iter().filter_map(|name| Some((name.clone(), std::env::var(name).ok()?)));
+        let ours = std::env::vars_os();
+        let ours =
+            ours.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let passed = ours.filter(|(name, _)| self.pass.iter().any(|pattern| variable_matches(pattern, name)));
         for (name, value) in passed.chain(self.set.iter().cloned()) {
             pairs.retain(|(known, _)| *known != name);
             pairs.push((name, value));

@@ -5,7 +5,6 @@
 //! `initialize` with an error is asked again, on a fresh connection, in the new way.
 
 use super::admit::LeftOut;
-use super::environment::allowed_environment;
 use super::fate::Fate;
 use super::host::Shared;
 use super::http;
@@ -17,13 +16,13 @@ use super::spawn::Launch;
 use super::spec::{ServerSpec, ServerTransport};
 use super::stdio::StdioTransport;
 use super::supervise::Supervised;
-use althing_protocol::Secret;
+use althing_protocol::{Secret, is_passed_to_programs};
 use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion};
 use rmcp::service::{ClientInitializeError, ClientLifecycleMode, NotificationContext, RunningService};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError};
 use rmcp::{ClientHandler, ClientServiceExt, RoleClient};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -114,8 +113,10 @@ fn launch(
 ) -> Launch {
     let configured: Vec<(OsString, OsString)> =
         env.iter().map(|(name, value)| (name.into(), value.reveal().into())).collect();
-    let inherited = allowed_environment(shared.options.environment.iter().cloned())
-        .filter(|(name, _)| !configured.iter().any(|(other, _)| other == name));
+    let is_passed = |name: &OsStr| name.to_str().is_some_and(is_passed_to_programs);
+    let inherited = shared.options.environment.iter().cloned();
+    let inherited =
+        inherited.filter(|(name, _)| is_passed(name) && !configured.iter().any(|(other, _)| other == name));
     let env = inherited.chain(configured.iter().cloned()).collect();
     Launch { program: command.to_owned(), args: args.to_vec(), env, cwd: cwd.cloned() }
 }

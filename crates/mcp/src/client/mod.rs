@@ -6,7 +6,6 @@
 mod admit;
 mod catalog;
 mod connection;
-mod environment;
 mod fate;
 mod handshake;
 mod host;
@@ -28,7 +27,6 @@ mod spec;
 mod stdio;
 mod supervise;
 
-pub use environment::allowed_environment;
 pub use host::{McpServers, ServerState};
 pub use notice::{NoticeKind, ServerNotice, StartError};
 pub use options::Options;

@@ -14,8 +14,14 @@ async fn a_child_gets_only_allow_listed_variables_and_the_configured_ones() {
     env.push(("API_KEY".to_owned(), Secret::new("configured")));
     env.push(("LANG".to_owned(), Secret::new("xx")));
     let (mut options, _) = options();
-    for (name, value) in [("ANTHROPIC_API_KEY", "ours"), ("LD_PRELOAD", ""), ("LC_TIME", "C"), ("LANG", "C")]
-    {
+    for (name, value) in [
+        ("ANTHROPIC_API_KEY", "ours"),
+        ("LD_PRELOAD", ""),
+        ("LC_TIME", "C"),
+        ("LANG", "C"),
+        ("NO_COLOR", "1"),
+        ("XDG_STATE_HOME", "/state"),
+    ] {
         options.environment.push((name.into(), value.into()));
     }
     let host = McpServers::start(vec![spec], options).await;
@@ -23,6 +29,7 @@ async fn a_child_gets_only_allow_listed_variables_and_the_configured_ones() {
     assert_eq!(seen["API_KEY"], "configured");
     assert_eq!(seen["LANG"], "xx");
     assert_eq!(seen["LC_TIME"], "C");
+    assert_eq!((&seen["NO_COLOR"], &seen["XDG_STATE_HOME"]), (&json!("1"), &json!("/state")));
     assert!(seen.get("PATH").is_some());
     assert_eq!((seen.get("ANTHROPIC_API_KEY"), seen.get("LD_PRELOAD")), (None, None));
     assert_eq!(seen.get("CARGO_MANIFEST_DIR"), None);

@@ -10,42 +10,11 @@ use crate::grants::grants;
 use crate::launch::{Input, Launch, Restrict};
 use crate::policy::{ContextMount, Reach};
 use crate::view::View;
-use althing_protocol::{ContextAccess, ProgramSpec};
+use althing_protocol::{ContextAccess, ProgramSpec, is_passed_to_programs, variable_matches};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-
-/// Passed on from our environment to every program; a `*` at the end stands for any rest.
-const PASSED: [&str; 27] = [
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "LANG",
-    "LANGUAGE",
-    "LC_*",
-    "TERM",
-    "COLORTERM",
-    "NO_COLOR",
-    "TZ",
-    "TMPDIR",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "XDG_STATE_HOME",
-    "XDG_CACHE_HOME",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "NODE_EXTRA_CA_CERTS",
-    "EDITOR",
-];
 
 /// Words in the names of variables that hold secrets: the user's own command is not passed these unasked either.
 const SECRET_WORDS: [&str; 7] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "ALTHING_"];
@@ -289,8 +258,8 @@ fn environment(
 ) -> Vec<(String, String)> {
     let own = adapter.own_variables();
     let passed = |name: &str| {
-        let allowed = PASSED.iter().copied().chain(own.iter().map(String::as_str));
-        let by_name = allowed.into_iter().any(|pattern| matches(pattern, name));
+        let by_name =
+            is_passed_to_programs(name) || own.iter().any(|pattern| variable_matches(pattern, name));
         let secret = SECRET_WORDS.iter().any(|word| name.to_ascii_uppercase().contains(word));
         by_name || (!adapter.is_agent() && !secret)
     };
@@ -304,10 +273,6 @@ fn environment(
         set(&mut env, name, value);
     }
     env
-}
-
-fn matches(pattern: &str, name: &str) -> bool {
-    pattern.strip_suffix('*').map_or(pattern == name, |beginning| name.starts_with(beginning))
 }
 
 fn value<'a>(env: &'a [(String, String)], name: &str) -> Option<&'a str> {
