@@ -36,6 +36,10 @@ impl Machine {
     }
 
     /// Runs a program that the user chose, at the terminal, on a file.
+    ///
+    /// Not under the guard, which gives each program a session of its own without this terminal: an editor or a pager
+    /// has to be in the foreground of the user's terminal, where the user ends it. We wait for it, and do nothing else
+    /// meanwhile; if we are killed, the user's unsaved text must not be lost with us.
     fn at_terminal(&self, variables: &[&str], otherwise: &str, file: &Path) -> Result<(), String> {
         let chosen = variables.iter().find_map(|name| self.app.environment.variable(name));
         let words = chosen.unwrap_or_else(|| otherwise.to_owned());

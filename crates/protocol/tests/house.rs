@@ -201,6 +201,46 @@ fn every_file_says_what_it_is_for_and_does_one_job() {
     }
 }
 
+/// The product's own code, by path from `crates`: neither tests nor what only tests use.
+fn product() -> BTreeMap<String, String> {
+    let crates = root().join("crates");
+    let mut files = BTreeSet::new();
+    for entry in std::fs::read_dir(&crates).unwrap().flatten() {
+        if !["testkit", "fuzzing"].map(std::ffi::OsStr::new).contains(&entry.file_name().as_os_str()) {
+            sources(&entry.path().join("src"), &mut files);
+        }
+    }
+    assert!(files.len() > 50, "the whole tree is looked at");
+    let name = |file: &Path| file.strip_prefix(&crates).unwrap().to_str().unwrap().to_owned();
+    let is_product = |name: &String| !name.ends_with("tests.rs") && !name.contains("/tests/");
+    let text = |file: &Path| {
+        let text = std::fs::read_to_string(file).unwrap();
+        text.split("#[cfg(test)]\nmod ").next().unwrap_or_default().to_owned()
+    };
+    let all = files.iter().map(|file| (name(file), text(file)));
+    all.filter(|(name, _)| is_product(name)).collect()
+}
+
+/// The only files of the product that start a process, and why each may. Everything else starts its programs through
+/// the guard, so that nothing that we started outlives us.
+const MAY_START_PROCESSES: [(&str, &str); 4] = [
+    ("runner/src/guarded.rs", "starts the guard"),
+    ("runner/src/sandbox.rs", "is the guard, which starts the program"),
+    ("runner/src/kernel/other.rs", "is the guard, which asks `ps` for processes where there is no /proc"),
+    ("cli/src/outside.rs", "starts the user's own editor and pager, which take the terminal over"),
+];
+
+#[test]
+fn processes_are_started_only_through_the_guard() {
+    let starts = ["Command::new(", "process::Command", "CommandBuilder", "posix_spawn", "::fork("];
+    for (name, text) in product() {
+        let starts_one = starts.iter().any(|start| text.contains(start));
+        let may = MAY_START_PROCESSES.iter().any(|(file, _)| *file == name);
+        assert!(!starts_one || may, "{name} starts a process without the guard");
+        assert!(starts_one || !may, "{name} starts no process any more: take it off the list");
+    }
+}
+
 /// The words in backquotes in a text.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))

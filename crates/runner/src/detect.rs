@@ -10,12 +10,16 @@ use crate::docker::Containers;
 use crate::guarded::Launcher;
 use crate::kernel;
 use crate::policy::{CommandPolicy, Reach};
+use crate::probe::version;
 use althing_protocol::{ContextAccess, ToolCall, ToolHost};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A daemon that does not answer a first question by then is none to work with.
 const DAEMON_LIMIT: Duration = Duration::from_secs(1);
+
+/// How long a sandbox may take to tell its version.
+const VERSION_LIMIT: Duration = Duration::from_secs(5);
 
 /// A sandbox on this machine, or why there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,7 +99,8 @@ async fn bubblewrap(launcher: &Launcher, scratch: &Path) -> Found<Bubblewrap> {
     let Some(program) = find("bwrap") else {
         return Found { works: None, note: "not installed (package `bubblewrap`)".to_owned() };
     };
-    let version = version(&program).await;
+    let version = version(launcher, &program, VERSION_LIMIT).await;
+    let version = version.unwrap_or_else(|| "a version that it does not tell".to_owned());
     let mut note = String::new();
     // Older ones do not know how to forbid further namespaces; the walls hold without, so that is no reason to refuse.
     for no_more_namespaces in [true, false] {
@@ -159,13 +164,4 @@ fn find(name: &str) -> Option<PathBuf> {
         .into_iter()
         .map(|dir| Path::new(dir).join(name))
         .find(|path| path.exists())
-}
-
-async fn version(program: &Path) -> String {
-    let output =
-        tokio::process::Command::new(program).arg("--version").env_clear().kill_on_drop(true).output();
-    match tokio::time::timeout(Duration::from_secs(5), output).await {
-        Ok(Ok(output)) => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
-        Ok(Err(_)) | Err(_) => "a version that it does not tell".to_owned(),
-    }
 }

@@ -26,6 +26,7 @@ mod passing;
 mod pipe_loop;
 mod piped;
 mod policy;
+mod probe;
 mod program;
 mod sandbox;
 mod terminal;

@@ -79,7 +79,8 @@ pub fn run(options: &Options, app: &AppContext) -> Result<Exit, Failure> {
 
 async fn backends(http: &HttpClient, app: &AppContext) -> Vec<Row> {
     let (adapters, path) = (Adapters::default(), app.environment.path());
-    let programs = find_agents(&adapters, &path, VERSION_LIMIT);
+    let launcher = Launcher::default();
+    let programs = find_agents(&adapters, &launcher, &path, VERSION_LIMIT);
     let servers = join_all(BACKENDS.iter().map(|backend| server(backend, http, app)));
     let (programs, servers) = join(programs, servers).await;
     let row = |(backend, server): (&BackendType, Option<Row>)| {

@@ -117,3 +117,31 @@ fn nothing_that_does_not_answer_is_waited_for() {
     let proc = Path::new("/proc").join(sleeper.trim()).join("cmdline");
     wait::until(LIMIT, || !std::fs::read(&proc).is_ok_and(|line| line.starts_with(b"/bin/sleep")));
 }
+
+#[test]
+fn nothing_that_a_program_starts_when_it_is_asked_for_its_version_is_left_behind() {
+    let althing = bare();
+    let (dir, alive) = (programs(&althing), althing.work_dir().join("alive"));
+    // In a session of its own, and with nothing of ours open: only a guard finds it.
+    let script = format!(
+        "/usr/bin/setsid /bin/sh -c 'echo $$ > {}; exec /bin/sleep 600' > /dev/null 2>&1 < /dev/null &\n\
+         while [ ! -s {} ]; do :; done\necho 1.2.3",
+        alive.display(),
+        alive.display()
+    );
+    program(&dir, "codex", &script);
+    let althing = althing.env("PATH", &dir);
+    assert_eq!(backend(&rows(&althing), "codex")["version"], "1.2.3");
+    let sleeper = std::fs::read_to_string(&alive).unwrap();
+    let proc = Path::new("/proc").join(sleeper.trim()).join("cmdline");
+    wait::until(LIMIT, || !std::fs::read(&proc).is_ok_and(|line| line.starts_with(b"/bin/sleep")));
+}
+
+#[test]
+fn a_program_that_is_asked_for_its_version_gets_no_keys_of_ours() {
+    let althing = bare();
+    let dir = programs(&althing);
+    program(&dir, "codex", "echo \"1.2.3 key=$A_SERVICE_API_KEY lang=$LANG\"");
+    let althing = althing.env("PATH", &dir).env("A_SERVICE_API_KEY", "secret").env("LANG", "C");
+    assert_eq!(backend(&rows(&althing), "codex")["version"], "1.2.3 key= lang=C");
+}

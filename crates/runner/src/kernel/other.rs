@@ -43,6 +43,8 @@ pub(crate) fn landlock_abi() -> Option<u8> {
 }
 
 /// The process id of each process, with that of its parent.
+///
+/// Runs inside the guard, which waits for `ps` to end: it needs no guard of its own.
 pub(crate) fn parents() -> Vec<(i32, i32)> {
     let listed = Command::new("/bin/ps").args(["-A", "-o", "pid=,ppid="]).env_clear().output();
     let text = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();

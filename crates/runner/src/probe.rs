@@ -1,0 +1,50 @@
+//! Asks a program for its version, under a guard like every program that we start.
+
+use crate::guarded::{Launcher, output_pipe};
+use crate::launch::{Input, Launch};
+use althing_protocol::is_passed_to_programs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+
+/// A version is in the beginning of what a program prints.
+const MOST_BYTES: u64 = 64 * 1024;
+
+/// The first line that `program --version` prints; `None` where it prints none within `limit`. The program and everything
+/// that it started are ended in any case.
+pub(crate) async fn version(launcher: &Launcher, program: &Path, limit: Duration) -> Option<String> {
+    let printed = tokio::time::timeout(limit, ask(launcher, program)).await.ok()?;
+    let printed = match printed {
+        Ok(printed) => printed,
+        Err(error) => {
+            tracing::warn!(program = %program.display(), %error, "a program could not be asked for its version");
+            return None;
+        }
+    };
+    let line = printed.lines().map(str::trim).find(|line| !line.is_empty())?;
+    Some(crate::clean(line))
+}
+
+async fn ask(launcher: &Launcher, program: &Path) -> io::Result<String> {
+    let env = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_passed_to_programs));
+    let launch = Launch {
+        program: std::path::absolute(program)?,
+        args: vec!["--version".to_owned()],
+        env: env.collect(),
+        // Not in a project, whose files could change what the program does.
+        cwd: PathBuf::from("/"),
+        input: Input::Nothing,
+        restrict: None,
+        spare: false,
+        grace_ms: 0,
+    };
+    let (from, to) = output_pipe()?;
+    let errors = OwnedFd::from(std::fs::OpenOptions::new().write(true).open("/dev/null")?);
+    let guarded = launcher.guard(&launch, to, errors, None).await?;
+    let mut printed = Vec::new();
+    from.take(MOST_BYTES).read_to_end(&mut printed).await?;
+    guarded.finish().await;
+    Ok(String::from_utf8_lossy(&printed).into_owned())
+}
