@@ -3,8 +3,8 @@
 //! A checkpoint is a convenience that the log can always replace, so a failure here must never stop a session.
 
 use crate::error::SessionError;
-use althing_disk::Disk;
 use althing_disk::files::{Durability, replace};
+use althing_disk::{Disk, DiskError};
 use althing_protocol::Checkpoint;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -106,8 +106,10 @@ impl Shared {
 
     fn write_waiting(&self) -> Result<(), SessionError> {
         let Some(checkpoint) = self.state().waiting.take() else { return Ok(()) };
-        let bytes = serde_json::to_vec_pretty(&checkpoint).unwrap_or_default();
-        let written = replace(&*self.disk, &self.dir, NAME, &bytes, Durability::Synced);
+        let bytes = serde_json::to_vec_pretty(&checkpoint).map_err(std::io::Error::from);
+        let written = bytes
+            .map_err(DiskError::io("write", &self.dir.join(NAME)))
+            .and_then(|bytes| replace(&*self.disk, &self.dir, NAME, &bytes, Durability::Synced));
         if written.is_err() {
             self.state().waiting.get_or_insert(checkpoint);
         }

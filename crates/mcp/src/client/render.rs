@@ -36,7 +36,7 @@ fn tool_result(result: &CallToolResult) -> Rendered {
     let mut parts: Vec<String> = result.content.iter().map(block).collect();
     let has_text = result.content.iter().any(|block| block.as_text().is_some());
     if let (false, Some(value)) = (has_text, &result.structured_content) {
-        parts.push(serde_json::to_string_pretty(value).unwrap_or_default());
+        parts.push(format!("{value:#}"));
     }
     let text = if parts.is_empty() { NOTHING.to_owned() } else { parts.join("\n") };
     Rendered { text, is_error: result.is_error.unwrap_or(false) }

@@ -58,7 +58,11 @@ impl Approvals {
         if newest {
             return self.round_trip(launch, request);
         }
-        match context.peer.create_elicitation(question(launch)).await {
+        let question = match question(launch) {
+            Ok(question) => question,
+            Err(reason) => return Approval::Denied(reason),
+        };
+        match context.peer.create_elicitation(question).await {
             Ok(answer) => judged(&answer),
             Err(error) => Approval::Denied(format!("the approval could not be asked for: {error}")),
         }
@@ -79,6 +83,10 @@ impl Approvals {
                 |answer| judged(&answer),
             );
         }
+        let question = match question(launch) {
+            Ok(question) => question,
+            Err(reason) => return Approval::Denied(reason),
+        };
         let state = match crate::web::Token::fresh() {
             Ok(state) => state.reveal().to_owned(),
             Err(reason) => return Approval::Denied(reason),
@@ -87,10 +95,8 @@ impl Approvals {
             open.clear();
         }
         open.insert(state.clone(), launch.clone());
-        let questions = InputRequests::from([(
-            KEY.to_owned(),
-            InputRequest::Elicitation(ElicitRequest::new(question(launch))),
-        )]);
+        let questions =
+            InputRequests::from([(KEY.to_owned(), InputRequest::Elicitation(ElicitRequest::new(question)))]);
         Approval::Ask(Box::new(InputRequiredResult::new(Some(questions), Some(state))))
     }
 }
@@ -107,11 +113,13 @@ fn judged(answer: &ElicitResult) -> Approval {
 }
 
 /// The run, exactly as it would be started. Accepting is the answer: there is nothing to fill in.
-fn question(launch: &LaunchRun) -> ElicitRequestParams {
-    let all = serde_json::to_string_pretty(launch).unwrap_or_default();
-    ElicitRequestParams::FormElicitationParams {
+/// What cannot be shown is not asked.
+fn question(launch: &LaunchRun) -> Result<ElicitRequestParams, String> {
+    let all = serde_json::to_string_pretty(launch)
+        .map_err(|error| format!("the run cannot be shown for approval: {error}"))?;
+    Ok(ElicitRequestParams::FormElicitationParams {
         meta: None,
         message: format!("Start this run of agents?\n{all}"),
         requested_schema: ElicitationSchema::new(BTreeMap::new()),
-    }
+    })
 }

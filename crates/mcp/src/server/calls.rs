@@ -216,7 +216,13 @@ fn cancelled() -> ErrorData {
 
 /// A result, the same object as everywhere.
 pub(super) fn ended(result: &RunResult) -> CallToolResult {
-    let value = serde_json::to_value(result).unwrap_or_default();
+    let value = match serde_json::to_value(result) {
+        Ok(value) => value,
+        Err(error) => {
+            let why = format!("the run has ended, but its result cannot be written as JSON: {error}");
+            return CallToolResult::error(vec![ContentBlock::text(why)]);
+        }
+    };
     if result.status == RunStatus::Failed {
         CallToolResult::structured_error(value)
     } else {

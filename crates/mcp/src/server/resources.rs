@@ -80,7 +80,9 @@ impl Server {
                 json(&json!({"runs": runs}))
             }
             Some(Named::Result(run)) => match self.runs.result(run).await {
-                Some(result) => json(&serde_json::to_value(result).unwrap_or_default()),
+                Some(result) => json(&serde_json::to_value(result).map_err(|error| {
+                    ErrorData::internal_error(format!("the result cannot be written as JSON: {error}"), None)
+                })?),
                 None if self.runs.view(run).await.is_some() => {
                     return Err(missing(format!("the run `{run}` has not ended yet")));
                 }

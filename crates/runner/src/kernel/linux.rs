@@ -83,10 +83,22 @@ fn parent_of(stat: &str) -> Option<i32> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// Our direct children. A hundred times quicker than looking at every process.
+/// Our direct children: from the kernel's own list where there is one, which is a hundred times quicker than looking at
+/// every process.
 pub(crate) fn children() -> Vec<Pid> {
-    let children = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
-    children.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+    match std::fs::read_to_string("/proc/thread-self/children") {
+        Ok(children) => {
+            children.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+        }
+        // A kernel without CONFIG_PROC_CHILDREN.
+        Err(_) => children_among(&parents()),
+    }
+}
+
+fn children_among(parents: &[(i32, i32)]) -> Vec<Pid> {
+    let me = getpid().as_raw_nonzero().get();
+    let ours = parents.iter().filter(|(_, parent)| *parent == me);
+    ours.filter_map(|(pid, _)| Pid::from_raw(*pid)).collect()
 }
 
 #[cfg(test)]

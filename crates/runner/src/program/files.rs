@@ -62,10 +62,15 @@ impl MadeFiles {
 impl Drop for MadeFiles {
     fn drop(&mut self) {
         for (path, before) in self.0.drain(..).rev() {
-            let _ = match before {
-                Before::Aside => std::fs::rename(aside(&path), &path),
+            let aside = aside(&path);
+            let put_back = match before {
+                Before::Aside => std::fs::rename(&aside, &path),
                 Before::Nothing => std::fs::remove_file(&path),
             };
+            if let (Before::Aside, Err(error)) = (before, put_back) {
+                let (path, aside) = (path.display(), aside.display());
+                tracing::warn!(%path, %aside, %error, "a file was not put back; it is where `aside` says");
+            }
             // Only if it is empty, so only if we made it or nobody misses it.
             let _ = path.parent().map(std::fs::remove_dir);
         }

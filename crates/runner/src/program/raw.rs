@@ -99,7 +99,8 @@ impl RawFile {
         if bytes.is_empty() || self.failed {
             return;
         }
-        if self.open().and_then(|file| file.write_all(bytes)).is_err() {
+        if let Err(error) = self.open().and_then(|file| file.write_all(bytes)) {
+            tracing::warn!(path = %self.path.display(), %error, "a program's raw output is not kept any more");
             self.failed = true;
             self.file = None;
         }

@@ -113,9 +113,10 @@ impl AgentRunner {
         started.map_err(|error| format!("no thread for its terminal: {error}"))?;
         let exit = guarded.exited().await;
         terminal.end_by(Instant::now() + DRAIN);
-        let words = last_words.await.unwrap_or_default();
+        let words = last_words.await;
         guarded.finish().await;
         drop(place);
+        let words = words.map_err(|_| "the thread that read its terminal failed".to_owned())?;
         let (code, signal) = exit.map_err(|error| format!("the program could not be run: {error}"))?;
         let error = match (code, signal) {
             (Some(0), _) => None,

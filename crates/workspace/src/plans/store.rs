@@ -223,18 +223,24 @@ impl StoredPlan {
     }
 
     fn write_plan(&self) -> Result<(), PlanError> {
-        let mut whole = serde_json::to_value(&self.head).unwrap_or_default();
+        let mut whole = self.to_json("plan.json", &self.head)?;
         if let Value::Object(fields) = &mut whole {
-            fields.insert("tasks".to_owned(), serde_json::to_value(&self.plan.tasks).unwrap_or_default());
+            fields.insert("tasks".to_owned(), self.to_json("plan.json", &self.plan.tasks)?);
         }
         self.write("plan.json", &format!("{whole:#}\n"))?;
         self.write("plan.md", &self.text())
     }
 
     fn write_progress(&self) -> Result<(), PlanError> {
-        let json = serde_json::to_value(&self.stand).unwrap_or_default();
+        let json = self.to_json("progress.json", &self.stand)?;
         self.write("progress.json", &format!("{json:#}\n"))?;
         self.write("plan.md", &self.text())
+    }
+
+    /// What goes into the file `name`.
+    fn to_json(&self, name: &str, content: &impl Serialize) -> Result<Value, PlanError> {
+        let json = serde_json::to_value(content).map_err(io::Error::from);
+        Ok(json.map_err(DiskError::io("write", &self.dir.join(name)))?)
     }
 
     fn write(&self, name: &str, text: &str) -> Result<(), PlanError> {

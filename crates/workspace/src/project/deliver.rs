@@ -57,7 +57,8 @@ impl ProjectWorkspace {
         let mut delivery = Delivery { run, record, report: Delivered::default(), files: 0, bytes: 0 };
         let done = delivery.directory(&from, &to, Path::new(""), 0);
         // What was brought before something failed is ours all the same.
-        let json = serde_json::to_string(&delivery.record).unwrap_or_default();
+        let json = serde_json::to_string(&delivery.record).map_err(io::Error::from);
+        let json = json.map_err(DiskError::io("write", &self.dir().join(RECORD)))?;
         self.put(RECORD, json.as_bytes())?;
         done.map_err(failed)?;
         Ok(delivery.report)

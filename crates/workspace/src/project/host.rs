@@ -4,6 +4,7 @@ use super::{DescribedPath, PathKind, ProjectError, ProjectWorkspace};
 use crate::access::Refusal;
 use crate::exclusive;
 use crate::tools::Args;
+use althing_disk::DiskError;
 use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
 use serde_json::json;
 use std::fmt::Write;
@@ -77,7 +78,7 @@ impl ProjectWorkspace {
             let head = if n == 0 { "\n\nPaths:" } else { "" };
             let _ = write!(text, "{head}\n- {}", line(path));
         }
-        for (n, name) in self.deliverables().iter().enumerate() {
+        for (n, name) in self.deliverables()?.iter().enumerate() {
             let head = if n == 0 { "\n\nDeliverables:" } else { "" };
             let _ = write!(text, "{head}\n- {}", self.deliverables_dir().join(name).display());
         }
@@ -95,17 +96,16 @@ impl ProjectWorkspace {
     }
 
     /// What is directly in `deliverables/`, sorted.
-    pub fn deliverables(&self) -> Vec<String> {
+    pub fn deliverables(&self) -> Result<Vec<String>, ProjectError> {
         let dir = self.root.descend(std::ffi::OsStr::new(super::DELIVERABLES));
-        let mut names: Vec<String> = dir
-            .and_then(|dir| dir.names())
-            .unwrap_or_default()
-            .into_iter()
-            .filter_map(|name| name.into_string().ok())
-            .filter(|name| !name.starts_with('.'))
-            .collect();
+        let names = match dir.and_then(|dir| dir.names()) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            names => names.map_err(DiskError::io("list", &self.deliverables_dir()))?,
+        };
+        let names = names.into_iter().filter_map(|name| name.into_string().ok());
+        let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
         names.sort();
-        names
+        Ok(names)
     }
 }
 

@@ -2,6 +2,7 @@
 //! to know what is in a directory looks.
 
 use super::{ProjectError, ProjectWorkspace};
+use althing_disk::DiskError;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -83,7 +84,8 @@ impl ProjectWorkspace {
     }
 
     fn write_paths(&self, paths: &[DescribedPath]) -> Result<(), ProjectError> {
-        let json = serde_json::to_string_pretty(paths).unwrap_or_default();
+        let json = serde_json::to_string_pretty(paths).map_err(std::io::Error::from);
+        let json = json.map_err(DiskError::io("write", &self.dir().join(FILE)))?;
         self.put(FILE, format!("{json}\n").as_bytes())
     }
 }

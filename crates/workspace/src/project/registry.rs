@@ -88,7 +88,9 @@ impl ProjectRegistry {
         };
         let mut entries = self.list()?;
         change(&mut entries);
-        let json = serde_json::to_string_pretty(&entries).unwrap_or_default();
+        // A path that is not UTF-8 cannot be written; the list must not be lost for that.
+        let json = serde_json::to_string_pretty(&entries).map_err(io::Error::from);
+        let json = json.map_err(DiskError::io("write", &self.dir.join(FILE)))?;
         Ok(replace(&RealDisk, &self.dir, FILE, format!("{json}\n").as_bytes(), Durability::Synced)?)
     }
 }

@@ -49,7 +49,9 @@ impl ProjectWorkspace {
     /// Notes how a run ended.
     pub fn end_run(&self, result: &RunResult) -> Result<(), ProjectError> {
         let started = self.description(&result.run_id)?.and_then(|known| known.get("started_at").cloned());
-        let mut description = serde_json::to_value(result).unwrap_or_default();
+        let path = self.dir().join(RUNS).join(&result.run_id).join(FILE);
+        let description = serde_json::to_value(result).map_err(io::Error::from);
+        let mut description = description.map_err(DiskError::io("write", &path))?;
         if let (Value::Object(fields), Some(started)) = (&mut description, started) {
             fields.insert("started_at".to_owned(), started);
         }

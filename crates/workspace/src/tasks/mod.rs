@@ -113,10 +113,12 @@ impl Inner {
             let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
             return Err(wrong("(the list)", format!("{}; nothing was changed", all.join("; "))));
         }
-        let json = serde_json::to_string_pretty(list).unwrap_or_default();
-        let dir = self.root.make_dir(OsStr::new(DIR), 0o777);
-        dir.and_then(|dir| dir.replace(OsStr::new(FILE), json.as_bytes(), None))
-            .map_err(Refusal::io("write", "tasks/plan.json"))?;
+        let json = serde_json::to_string_pretty(list).map_err(io::Error::from);
+        let write = |json: String| {
+            let dir = self.root.make_dir(OsStr::new(DIR), 0o777)?;
+            dir.replace(OsStr::new(FILE), json.as_bytes(), None)
+        };
+        json.and_then(write).map_err(Refusal::io("write", "tasks/plan.json"))?;
         Ok(told(list))
     }
 }

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
@@ -292,4 +293,18 @@ async fn the_interactive_agent_keeps_context_and_paths_current_through_its_tools
     assert_eq!(fs::read_to_string(project.dir().join("CONTEXT.md")).unwrap(), "We use Paseto.\n");
     assert!(!call("describe_path", json!({ "path": "src" })).await.is_error);
     assert!(project.paths().unwrap().is_empty());
+}
+
+#[test]
+fn a_project_whose_path_cannot_be_written_as_text_does_not_cost_the_list_of_projects() {
+    let dir = temp();
+    let registry = ProjectRegistry::of(&dir.path().join("config"));
+    let plain = ProjectWorkspace::open(&dir.path().join("plain")).unwrap();
+    registry.note(&plain, Timestamp::default()).unwrap();
+    let odd = dir.path().join(std::ffi::OsStr::from_bytes(b"odd-\xff"));
+    let odd = ProjectWorkspace::open(&odd).unwrap();
+    let refused = registry.note(&odd, Timestamp::default());
+    assert!(matches!(refused, Err(ProjectError::Disk(_))), "{refused:?}");
+    let known: Vec<_> = registry.list().unwrap().into_iter().map(|entry| entry.path).collect();
+    assert_eq!(known, [plain.dir()]);
 }

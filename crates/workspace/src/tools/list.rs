@@ -26,10 +26,10 @@ pub(crate) fn list_directory(job: &Job<'_>, args: &Args) -> Result<String, Refus
         let line = match found.kind {
             Kind::Dir => format!("{text}/"),
             Kind::File => format!("{text} ({} bytes)", found.stamp.size),
-            Kind::Link => {
-                let target = spot.dir.link_text(name).unwrap_or_default();
-                format!("{text} -> {}", target.to_string_lossy())
-            }
+            Kind::Link => match spot.dir.link_text(name) {
+                Ok(target) => format!("{text} -> {}", target.to_string_lossy()),
+                Err(error) => format!("{text} (a link that cannot be read: {error})"),
+            },
             Kind::Special => format!("{text} (special file)"),
         };
         if !page.line(&line) {
