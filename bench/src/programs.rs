@@ -25,7 +25,7 @@ pub fn runner(programs: &Programs) -> Arc<ProgramRunner> {
         limits: ProgramLimits::default(),
         masks: None,
     };
-    Arc::new(ProgramRunner::new(Arc::new(starter), PatternTable::built_in()))
+    Arc::new(ProgramRunner::new(Arc::new(starter), PatternTable::default()))
 }
 
 /// A task that runs a command.

@@ -11,9 +11,6 @@ use althing_runner::{
 };
 use std::sync::Arc;
 
-/// The adapters that are built in, by name.
-pub const BUILT_IN: [&str; 5] = ["claude", "codex", "command", "gemini", "opencode"];
-
 /// Makes what runs programs, with the adapters that the user described.
 pub fn assemble(custom: Vec<CustomAdapter>, app: &AppContext) -> Arc<dyn Programs> {
     let variables = app.environment.clone();
@@ -45,17 +42,16 @@ pub fn starter(adapters: Adapters, app: &AppContext) -> Arc<Starter> {
     })
 }
 
-/// How programs' screens are read: as we know it, and as the user knows it better.
+/// The user's own patterns for reading programs' screens.
 fn patterns(app: &AppContext) -> PatternTable {
-    let known = PatternTable::built_in();
     let file = app.environment.config_dir().map(|dir| dir.join("patterns.json"));
-    let Some(file) = file.filter(|file| file.is_file()) else { return known };
+    let Some(file) = file.filter(|file| file.is_file()) else { return PatternTable::default() };
     let read = std::fs::read_to_string(&file).map_err(|error| error.to_string());
     match read.and_then(|json| PatternTable::from_json(&json)) {
-        Ok(own) => known.with(own),
+        Ok(own) => own,
         Err(error) => {
             app.notify(&format!("{} is not used: {error}", file.display()));
-            known
+            PatternTable::default()
         }
     }
 }

@@ -15,8 +15,7 @@ use althing_engine::{Backends, KeepPlan, OpenPlan, Orchestrator, Parts};
 use althing_llm::{HttpClient, HttpOptions, PriceTable};
 use althing_mcp::{AgentEndpoints, WebLimits};
 use althing_protocol::{
-    AgentId, Backend, BackendConfig, Clock, ContextPath, LOG_SCHEMA, Member, Op, OwnedSession, Programs, Seq,
-    SessionId, SessionKind, SessionOpened, SessionSummary, TaskId,
+    AgentId, AgentKind, Backend, BackendConfig, Clock, ContextPath, Event, LOG_SCHEMA, Member, Op, OwnedSession, Programs, Seq, SessionId, SessionKind, SessionOpened, SessionSummary, TaskId,
 };
 use althing_runner::adapter::Adapters;
 use althing_runner::{AcceptedByUser, CliBackend, CliMember, Confinement, Starter};
@@ -83,7 +82,7 @@ impl Cast {
         team: &Team,
         app: &AppContext,
     ) -> Result<Member, Failure> {
-        if CliBackend::knows(&config.kind) {
+        if AgentKind::of(&config.kind).is_some() {
             return self.add_program(id, config, app);
         }
         // Reading a system's certificates takes milliseconds; only those who use TLS pay for it.
@@ -133,8 +132,8 @@ impl Cast {
         let member =
             CliMember { kind: config.kind.clone(), model: config.model.clone(), dir, ..CliMember::default() };
         let backend = CliBackend::new(starter.clone(), endpoints.clone(), member);
-        let backend =
-            backend.ok_or_else(|| Failure::usage(format!("agent {id}: `{}` is no program", config.kind)))?;
+        let backend = backend
+            .ok_or_else(|| Failure::usage(format!("agent {id}: `{}` is no CLI agent", config.kind)))?;
         let info = backend.info().clone();
         self.backends.insert(id.clone(), Arc::new(backend));
         Ok(Member {

@@ -3,12 +3,11 @@
 use crate::context::AppContext;
 use crate::failure::Failure;
 use crate::launch;
-use crate::programs;
 use crate::secrets;
 use crate::team::{self, Team};
 use althing_config::{Purpose, Report, Source, TaskBody, WorkflowFile, WorkflowSurroundings};
 use althing_engine::Consent;
-use althing_protocol::{LaunchRun, TeamSpec, WorkflowSpec};
+use althing_protocol::{AGENT_KINDS, LaunchRun, TeamSpec, WorkflowSpec};
 use std::path::{Path, PathBuf};
 
 /// A workflow file that was read and found good.
@@ -57,12 +56,12 @@ fn load(
     purpose: Purpose,
     app: &AppContext,
 ) -> (Option<WorkflowFile>, Report) {
-    let agents = althing_config::workflow_agents(&team.config);
+    let agents = althing_config::workflow_agents(&team.config, AGENT_KINDS);
     let around = WorkflowSurroundings {
         purpose,
         cwd: &app.environment.cwd.display().to_string(),
         env: &|name| app.environment.setting(name),
-        adapters: &programs::BUILT_IN,
+        kinds: AGENT_KINDS,
         custom: &team.config.adapters,
         agents: &agents,
     };

@@ -1,7 +1,11 @@
 //! The table of backend types: what each is, where it is reached, and which variable holds its key.
 //!
-//! Facts only, and the only copy of them. A key is never sent to an address that it was not made for: an address of
+//! Facts only, and the only copy of them; those of CLI agents are the protocol's table of agent kinds. A key is never sent to an address that it was not made for: an address of
 //! the user's own gets a key only if the backend's type or its `api_key` says which.
+
+use althing_protocol::{AGENT_KINDS, AgentKind};
+use std::ops::Deref;
+use std::sync::LazyLock;
 
 /// How a backend type is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +47,8 @@ pub struct BackendType {
     pub key_variables: &'static [&'static str],
     /// The model where the config names none; `None` means that it must.
     pub default_model: Option<&'static str>,
+    /// The CLI agent that it is, if Althing drives it.
+    pub agent: Option<&'static AgentKind>,
 }
 
 /// A type about which nothing else is known.
@@ -56,6 +62,7 @@ const fn bare(name: &'static str, title: &'static str, reach: Reach) -> BackendT
         host: None,
         key_variables: &[],
         default_model: None,
+        agent: None,
     }
 }
 
@@ -88,9 +95,9 @@ const fn lacking(
     BackendType { key_variables, ..bare(name, title, reach) }
 }
 
-/// Every backend type that a config may name.
+/// Every backend type that is no CLI agent of Althing's.
 #[rustfmt::skip] // a table: one type a line
-pub static BACKENDS: &[BackendType] = &[
+static OTHERS: &[BackendType] = &[
     BackendType { default_model: Some("offline"), ..bare("offline", "Offline model (not an AI)", Reach::Offline) },
     BackendType { reach: Reach::Responses, ..compatible("openai", "OpenAI", "https://api.openai.com/v1", "openai.com", &["OPENAI_API_KEY"], Some("gpt-5.4")) },
     BackendType { reach: Reach::Anthropic, ..compatible("claude", "Anthropic", "https://api.anthropic.com/v1", "anthropic.com", &["ANTHROPIC_API_KEY"], Some("claude-opus-4-6")) },
@@ -118,13 +125,55 @@ pub static BACKENDS: &[BackendType] = &[
     local("inference", "vLLM or SGLang", "http://localhost:8000/v1"),
     lacking("ag2", "AG2", Reach::OtherApi, &[]),
     lacking("uitars", "UI-TARS", Reach::OtherApi, &["UI_TARS_API_KEY"]),
-    bare("claude_code", "Claude Code", Reach::Program),
-    bare("codex", "Codex", Reach::Program),
-    bare("gemini_cli", "Gemini CLI", Reach::Program),
-    bare("opencode", "OpenCode", Reach::Program),
     lacking("antigravity_cli", "Antigravity CLI", Reach::Program, &[]),
     lacking("copilot", "GitHub Copilot", Reach::Program, &[]),
 ];
+
+/// The backend types that a config may name.
+#[derive(Clone, Debug)]
+pub struct Backends {
+    all: Vec<BackendType>,
+    kinds: &'static [AgentKind],
+}
+
+/// The backend types of this release.
+pub static BACKENDS: LazyLock<Backends> = LazyLock::new(|| Backends::with_agents(AGENT_KINDS));
+
+impl Backends {
+    /// Every provider, and these CLI agents.
+    pub fn with_agents(kinds: &'static [AgentKind]) -> Self {
+        let agent = |row: &'static AgentKind| BackendType {
+            agent: Some(row),
+            ..bare(row.kind, row.title, Reach::Program)
+        };
+        let (lacking, known): (Vec<BackendType>, Vec<BackendType>) =
+            OTHERS.iter().partition(|backend| backend.reach == Reach::Program);
+        Self { all: known.into_iter().chain(kinds.iter().map(agent)).chain(lacking).collect(), kinds }
+    }
+
+    /// The CLI agents among them.
+    pub fn kinds(&self) -> &'static [AgentKind] {
+        self.kinds
+    }
+
+    /// The type called `name`.
+    pub fn named(&self, name: &str) -> Option<&BackendType> {
+        self.iter().find(|backend| backend.name == name)
+    }
+
+    /// The type whose name is nearest to a wrong one.
+    pub(crate) fn nearest(&self, name: &str) -> Option<&'static str> {
+        althing_text::nearest(name, self.iter().map(|backend| backend.name))
+    }
+}
+
+impl Deref for Backends {
+    type Target = [BackendType];
+
+    fn deref(&self) -> &[BackendType] {
+        &self.all
+    }
+}
 
 /// Hosts that belong to a provider under another name than its own API's.
 const ALSO: &[(&str, &str)] = &[
@@ -150,13 +199,7 @@ impl BackendType {
 
     /// The adapter that drives it, for a program that Althing can drive.
     pub fn adapter(&self) -> Option<&'static str> {
-        match self.name {
-            "claude_code" => Some("claude"),
-            "codex" => Some("codex"),
-            "gemini_cli" => Some("gemini"),
-            "opencode" => Some("opencode"),
-            _ => None,
-        }
+        self.agent.map(|agent| agent.adapter)
     }
 
     /// Whether it is a server that is looked for on this machine.
@@ -164,22 +207,11 @@ impl BackendType {
         self.base_url.is_some_and(is_loopback)
     }
 
-    /// How people get the program that Althing drives.
-    pub fn install(&self) -> Option<&'static str> {
-        match self.name {
-            "claude_code" => Some("npm install -g @anthropic-ai/claude-code"),
-            "codex" => Some("npm install -g @openai/codex"),
-            "gemini_cli" => Some("npm install -g @google/gemini-cli"),
-            "opencode" => Some("npm install -g opencode-ai"),
-            _ => None,
-        }
-    }
-
     /// Whether Althing can run it.
     pub fn is_supported(&self) -> bool {
         match self.reach {
             Reach::OtherApi => false,
-            Reach::Program => self.adapter().is_some(),
+            Reach::Program => self.agent.is_some(),
             Reach::Offline
             | Reach::ChatCompletions
             | Reach::Responses
@@ -192,12 +224,7 @@ impl BackendType {
 
 /// The type called `name`.
 pub fn backend_type(name: &str) -> Option<&'static BackendType> {
-    BACKENDS.iter().find(|backend| backend.name == name)
-}
-
-/// The type whose name is nearest to a wrong one.
-pub(crate) fn nearest(name: &str) -> Option<&'static str> {
-    althing_text::nearest(name, BACKENDS.iter().map(|backend| backend.name))
+    BACKENDS.named(name)
 }
 
 /// The provider at an address, told by its host. The whole end of the host must fit: `openai.com.evil.test` is
@@ -206,7 +233,7 @@ pub(crate) fn provider_at(url: &str) -> Option<&'static BackendType> {
     let host = host_of(url)?.to_ascii_lowercase();
     let fits =
         |domain: &str| host == domain || host.strip_suffix(domain).is_some_and(|front| front.ends_with('.'));
-    let by_own_host = BACKENDS.iter().find(|backend| backend.host.is_some_and(fits));
+    let by_own_host = OTHERS.iter().find(|backend| backend.host.is_some_and(fits));
     by_own_host
         .or_else(|| ALSO.iter().find(|(domain, _)| fits(domain)).and_then(|(_, name)| backend_type(name)))
 }

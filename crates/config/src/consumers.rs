@@ -208,7 +208,7 @@ fn without_consumer<T: PartialEq>(root: &'static Section, settings: &dyn Fn(&Nod
 }
 
 fn settings_of_config(root: &Node) -> (Config, bool) {
-    let mut config = resolve::config(root, &|_| None);
+    let mut config = resolve::config(root, &|_| None, &BACKENDS);
     config.adapters = workflow::adapters::resolve(root);
     (config, resolve::plain_progress(root))
 }

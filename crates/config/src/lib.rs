@@ -37,7 +37,7 @@ mod values;
 mod walk;
 mod workflow;
 
-pub use backends::{BACKENDS, BackendType, Reach, backend_type};
+pub use backends::{BACKENDS, BackendType, Backends, Reach, backend_type};
 pub use diagnostic::{Diagnostic, Severity};
 pub use dotenv::parse_dotenv;
 pub use memory::memory_bytes;
@@ -81,6 +81,16 @@ const SHORTEST_SECRET: usize = 8;
 
 /// Reads a config and reports everything there is to say about it.
 pub fn check(source: Source<'_>, env: &dyn Fn(&str) -> Option<String>, purpose: Purpose) -> Report {
+    check_with(&BACKENDS, source, env, purpose)
+}
+
+/// The same for a config that may name these backend types.
+pub fn check_with(
+    backends: &'static Backends,
+    source: Source<'_>,
+    env: &dyn Fn(&str) -> Option<String>,
+    purpose: Purpose,
+) -> Report {
     let mut report = Report::empty(source.name);
     // A text that is refused for its size alone is not searched for lines first.
     let quotable = if source.text.len() > limits::MAX_BYTES { "" } else { source.text };
@@ -102,7 +112,7 @@ pub fn check(source: Source<'_>, env: &dyn Fn(&str) -> Option<String>, purpose: 
         sink.error(span, &path, problem);
     }
     // Before substitution: what a person is asked to trust names variables, not what they hold.
-    let needs_trust = trust::find(&parsed.root);
+    let needs_trust = trust::find(&parsed.root, backends);
     let adapters = workflow::adapters::resolve(&parsed.root);
     let substituted = substitute::substitute(&mut parsed.root, env);
     let root = &parsed.root;
@@ -110,22 +120,22 @@ pub fn check(source: Source<'_>, env: &dyn Fn(&str) -> Option<String>, purpose: 
         let problem = diagnostic::Problem::new("more text than a file may hold comes out of its variables");
         sink.error(root.span, "", problem.hint("use fewer `${VARIABLE}`s"));
     }
-    let mut walk = walk::Walk::new(&keys::ROOT, &mut sink, purpose);
-    walk.warned.extend(rules::refused_keys(root).into_iter().map(|key| (keys::BACKEND.name, key)));
+    let mut walk = walk::Walk::new(&keys::ROOT, backends, &mut sink, purpose);
+    walk.warned.extend(rules::refused_keys(root, backends).into_iter().map(|key| (keys::BACKEND.name, key)));
     walk.document(root);
-    rules::check(root, env, purpose, &mut sink);
+    rules::check(root, env, purpose, backends, &mut sink);
     (report.errors, report.warnings) = sink.finish();
 
     let mut seen: Vec<String> = literals.into_iter().map(|literal| literal.value).collect();
     seen.extend(secrets::literals(&parsed).into_iter().map(|literal| literal.value));
     seen.extend(substituted.secrets);
     if report.is_valid() {
-        let mut config = resolve::config(root, env);
+        let mut config = resolve::config(root, env, backends);
         config.adapters = adapters;
         let own = config.interactive.iter().filter_map(|interactive| interactive.backend.as_ref());
-        let backends = config.agents.iter().map(|agent| &agent.backend).chain(own);
+        let all = config.agents.iter().map(|agent| &agent.backend).chain(own);
         // Whatever goes into a header may be a key, whatever it is called.
-        let sent = backends
+        let sent = all
             .flat_map(|backend| backend.api_key.iter().chain(backend.headers.iter().map(|(_, value)| value)));
         let hands = config.agents.iter().map(|agent| &agent.hands);
         let hands = hands.chain(config.interactive.iter().map(|interactive| &interactive.hands));

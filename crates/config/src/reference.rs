@@ -34,7 +34,7 @@ pub fn reference() -> String {
     section(&ROOT, "", "The config", &mut done, &mut out);
     // Writing to a String cannot fail.
     let _ = writeln!(out, "\n## Backend types\n\n| type | what | address | key |\n| --- | --- | --- | --- |");
-    for backend in BACKENDS {
+    for backend in BACKENDS.iter() {
         let note = if backend.is_supported() { "" } else { " (not supported yet)" };
         let variable = backend.url_variable.map(|name| format!("`{name}`"));
         let address = backend.base_url.map(str::to_owned).or(variable).unwrap_or_else(|| "–".to_owned());

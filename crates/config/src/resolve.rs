@@ -11,7 +11,7 @@ use althing_protocol::{
 };
 
 use crate::abilities::Abilities;
-use crate::backends::{self, Reach};
+use crate::backends::{Backends, Reach};
 use crate::hands;
 use crate::keys::{self, Choice, Kind, Section, Status};
 use crate::rules;
@@ -22,19 +22,19 @@ use crate::tree::Node;
 const AZURE_VERSION_VARIABLE: &str = "AZURE_OPENAI_API_VERSION";
 
 /// The settings in a document.
-pub(crate) fn config(root: &Node, env: Lookup<'_>) -> Config {
+pub(crate) fn config(root: &Node, env: Lookup<'_>, backends: &'static Backends) -> Config {
     let orchestrator = root.get("orchestrator");
     let context_paths = hands::paths::resolve(root);
     let agents = rules::agents(root);
     let abilities = Abilities::of(root);
-    let agent = |node| agent(node, env, !context_paths.is_empty());
+    let agent = |node| agent(node, env, backends, !context_paths.is_empty());
     Config {
         agents: agents.iter().filter_map(|at| agent(at.node)).collect(),
         rules: RunRules {
             subagents: abilities.subagents(),
             ..run_rules(orchestrator, root.get("timeout_settings"))
         },
-        interactive: orchestrator.and_then(|node| interactive(node, env)),
+        interactive: orchestrator.and_then(|node| interactive(node, env, backends)),
         prices: root.get("prices").map(prices).unwrap_or_default(),
         project_instructions: orchestrator.and_then(|node| flag(node, "project_instructions")) != Some(false),
         skills: abilities.skills(),
@@ -54,7 +54,7 @@ pub(crate) fn plain_progress(root: &Node) -> bool {
     kind.and_then(Node::as_text) == Some("simple")
 }
 
-fn agent(node: &Node, env: Lookup<'_>, has_paths: bool) -> Option<AgentConfig> {
+fn agent(node: &Node, env: Lookup<'_>, backends: &'static Backends, has_paths: bool) -> Option<AgentConfig> {
     let words = [text(node, "system_message"), text(node, "append_system_prompt")];
     let words: Vec<String> = words.into_iter().flatten().collect();
     let backend_node = node.get("backend")?;
@@ -62,15 +62,15 @@ fn agent(node: &Node, env: Lookup<'_>, has_paths: bool) -> Option<AgentConfig> {
         id: AgentId::new(text(node, "id")?),
         system_message: (!words.is_empty()).then(|| words.join("\n\n")),
         voting_sensitivity: node.get("voting_sensitivity").and_then(sensitivity),
-        backend: backend(backend_node, env)?,
-        hands: hands::resolve::hands(backend_node, has_paths),
+        backend: backend(backend_node, env, backends)?,
+        hands: hands::resolve::hands(backend_node, has_paths, backends),
     })
 }
 
 /// The settings of one backend.
-pub(crate) fn backend(node: &Node, env: Lookup<'_>) -> Option<BackendConfig> {
+pub(crate) fn backend(node: &Node, env: Lookup<'_>, backends: &'static Backends) -> Option<BackendConfig> {
     let kind = text(node, "type")?;
-    let facts = backends::backend_type(&kind)?;
+    let facts = backends.named(&kind)?;
     let mut headers = Vec::new();
     for entry in
         ["default_headers", "extra_headers"].iter().filter_map(|key| node.get(key)).flat_map(Node::entries)
@@ -168,7 +168,11 @@ fn limits(timeouts: Option<&Node>) -> RunLimits {
 }
 
 /// The conversation's settings. The section switches it on by being there, even empty.
-fn interactive(orchestrator: &Node, env: Lookup<'_>) -> Option<InteractiveConfig> {
+fn interactive(
+    orchestrator: &Node,
+    env: Lookup<'_>,
+    backends: &'static Backends,
+) -> Option<InteractiveConfig> {
     let node = &orchestrator.entry("interactive_mode")?.value;
     let default = InteractiveConfig::default();
     let compaction = node.get("context_compaction").map_or(default.context_compaction, |node| {
@@ -182,8 +186,8 @@ fn interactive(orchestrator: &Node, env: Lookup<'_>) -> Option<InteractiveConfig
     Some(InteractiveConfig {
         enabled: flag(node, "enabled").unwrap_or(default.enabled),
         require_approval: flag(node, "require_approval").unwrap_or(default.require_approval),
-        backend: node.get("backend").and_then(|node| backend(node, env)),
-        hands: own_hands(node.get("backend")),
+        backend: node.get("backend").and_then(|node| backend(node, env, backends)),
+        hands: own_hands(node.get("backend"), backends),
         append_system_prompt: text(node, "append_system_prompt"),
         context_compaction: compaction,
         budget_usd: node.get("budget_usd").and_then(Node::as_number),
@@ -191,8 +195,8 @@ fn interactive(orchestrator: &Node, env: Lookup<'_>) -> Option<InteractiveConfig
 }
 
 /// The servers and tool lists of the interactive agent's own backend; of other hands it has none.
-fn own_hands(backend: Option<&Node>) -> HandsConfig {
-    let hands = backend.map(|node| hands::resolve::hands(node, false));
+fn own_hands(backend: Option<&Node>, backends: &Backends) -> HandsConfig {
+    let hands = backend.map(|node| hands::resolve::hands(node, false, backends));
     let HandsConfig { mcp_servers, excluded_tools, .. } = hands.unwrap_or_default();
     HandsConfig { mcp_servers, excluded_tools, ..HandsConfig::default() }
 }

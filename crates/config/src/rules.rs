@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::Purpose;
 use crate::abilities;
-use crate::backends::{self, BackendType, Reach};
+use crate::backends::{self, BackendType, Backends, Reach};
 use crate::diagnostic::{Problem, Severity, Sink};
 use crate::hands;
 use crate::substitute::Lookup;
@@ -48,20 +48,25 @@ pub(crate) fn backends(root: &Node) -> Vec<AgentAt<'_>> {
 }
 
 /// Checks every rule.
-pub(crate) fn check(root: &Node, env: Lookup<'_>, purpose: Purpose, sink: &mut Sink<'_>) {
+pub(crate) fn check(
+    root: &Node,
+    env: Lookup<'_>,
+    purpose: Purpose,
+    backends: &'static Backends,
+    sink: &mut Sink<'_>,
+) {
     if !matches!(root.value, Value::Map(_)) {
         return;
     }
     team(root, sink);
     names(root, sink);
     let mut reported = HashSet::new();
-    for backend in backends(root) {
-        Requirements { backend: &backend, env, purpose, reported: &mut reported, sink }.check();
+    for backend in self::backends(root) {
+        Requirements { backend: &backend, env, purpose, backends, reported: &mut reported, sink }.check();
     }
-    hands::check::check(root, sink);
-    let built_in: Vec<&str> = backends::BACKENDS.iter().filter_map(BackendType::adapter).collect();
+    hands::check::check(root, backends, sink);
     abilities::check(root, sink);
-    workflow::adapters::check(root, &[&built_in, [workflow::COMMAND].as_slice()].concat(), sink);
+    workflow::adapters::check(root, workflow::built_in(backends.kinds()), sink);
 }
 
 fn team(root: &Node, sink: &mut Sink<'_>) {
@@ -107,8 +112,11 @@ const NOT_PASSED_ON: [&str; 5] =
     ["permission_mode", "allowed_tools", "disallowed_tools", "system_prompt", "append_system_prompt"];
 
 /// The keys of a backend that would bound or instruct a CLI agent if Althing passed them on; none for other types.
-fn not_passed_on(backend: &Node) -> impl Iterator<Item = (&'static str, &Entry)> {
-    let kind = backend.get("type").and_then(Node::as_text).and_then(backends::backend_type);
+fn not_passed_on<'a>(
+    backend: &'a Node,
+    backends: &Backends,
+) -> impl Iterator<Item = (&'static str, &'a Entry)> + use<'a> {
+    let kind = backend.get("type").and_then(Node::as_text).and_then(|name| backends.named(name));
     let is_cli_agent = kind.is_some_and(|kind| kind.reach == Reach::Program && kind.is_supported());
     NOT_PASSED_ON.iter().filter(move |_| is_cli_agent).filter_map(|key| {
         let entry = backend.entry(key).filter(|entry| !entry.value.is_null())?;
@@ -120,8 +128,8 @@ fn not_passed_on(backend: &Node) -> impl Iterator<Item = (&'static str, &Entry)>
 }
 
 /// The keys of backends that `check` reports as refused. The warning that they are not supported would be one too many.
-pub(crate) fn refused_keys(root: &Node) -> Vec<&'static str> {
-    backends(root).iter().flat_map(|backend| not_passed_on(backend.node)).map(|(key, _)| key).collect()
+pub(crate) fn refused_keys(root: &Node, types: &Backends) -> Vec<&'static str> {
+    backends(root).iter().flat_map(|backend| not_passed_on(backend.node, types)).map(|(key, _)| key).collect()
 }
 
 /// What one backend needs.
@@ -129,6 +137,7 @@ struct Requirements<'a, 'text> {
     backend: &'a AgentAt<'a>,
     env: Lookup<'a>,
     purpose: Purpose,
+    backends: &'static Backends,
     /// Providers whose missing key was reported already; it is one thing to set, however many agents need it.
     reported: &'a mut HashSet<&'static str>,
     sink: &'a mut Sink<'text>,
@@ -141,7 +150,7 @@ impl Requirements<'_, '_> {
             check_headers(node, section, &self.backend.path, self.sink);
         }
         let Some(type_node) = node.get("type") else { return };
-        let Some(kind) = type_node.as_text().and_then(backends::backend_type) else { return };
+        let Some(kind) = type_node.as_text().and_then(|name| self.backends.named(name)) else { return };
         if kind.reach == Reach::Program && kind.is_supported() {
             self.not_passed_on(kind);
         }
@@ -182,7 +191,7 @@ impl Requirements<'_, '_> {
             Purpose::Check => Severity::Warning,
             Purpose::Play => return,
         };
-        for (key, entry) in not_passed_on(self.backend.node) {
+        for (key, entry) in not_passed_on(self.backend.node, self.backends) {
             if severity == Severity::Warning && !self.reported.insert(key) {
                 continue;
             }

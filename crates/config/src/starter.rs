@@ -55,7 +55,7 @@ impl Found {
     /// What it is, for a person: `API keys (OPENAI_API_KEY), programs (claude), Ollama (llama3.2)`.
     pub fn describe(&self) -> String {
         let keys = self.providers.iter().map(|provider| provider.variable).collect();
-        let programs = self.programs.iter().filter_map(|program| program.adapter()).collect();
+        let programs = self.programs.iter().filter_map(|program| Some(program.agent?.program)).collect();
         let parts: [(&str, Vec<&str>); 3] =
             [("API keys", keys), ("programs", programs), ("Ollama", self.talkers())];
         let parts = parts.iter().filter(|(_, names)| !names.is_empty());
@@ -84,8 +84,8 @@ pub fn found_providers(env: &dyn Fn(&str) -> Option<String>) -> Vec<FoundProvide
 
 /// The supported types that are programs, of those that are installed here.
 pub fn found_programs(is_installed: &dyn Fn(&str) -> bool) -> Vec<&'static BackendType> {
-    let is_there = |backend: &&BackendType| backend.adapter().is_some_and(is_installed);
-    BACKENDS.iter().filter(|backend| backend.is_supported()).filter(is_there).collect()
+    let is_there = |backend: &&BackendType| backend.agent.is_some_and(|agent| is_installed(agent.program));
+    BACKENDS.iter().filter(is_there).collect()
 }
 
 /// A commented config: an agent for each thing found, or three offline agents where there is none.
@@ -103,7 +103,7 @@ pub fn starter(found: &Found) -> String {
         agent(&mut out, &about, backend.name, &[("type", backend.name), ("model", backend.first_model())]);
     }
     for program in &found.programs {
-        let command = program.adapter().unwrap_or(program.name);
+        let command = program.agent.map_or(program.name, |agent| agent.program);
         let about = format!("{}: the program `{command}`, with its own sign-in and model.", program.title);
         agent(&mut out, &about, program.name, &[("type", program.name)]);
     }

@@ -5,7 +5,7 @@
 //! config could otherwise send any secret of the environment to any server. The list is an allow-list, so a new key needs
 //! trust until somebody decides otherwise. Asking for trust is the caller's job.
 
-use crate::backends::{self, Reach};
+use crate::backends::{self, Backends, Reach};
 use crate::hands::{self, paths};
 use crate::keys::{DEFAULT_IMAGE, Key, Kind, ROOT, Section};
 use crate::secrets;
@@ -28,57 +28,64 @@ pub struct NeedsTrust {
 
 /// Everything in a document that needs trust, in the order of the file. The document must not have been substituted: a
 /// person is shown the names of variables, not their values.
-pub(crate) fn find(root: &Node) -> Vec<NeedsTrust> {
-    let mut found = Vec::new();
-    section(&ROOT, root, "", &mut found);
-    found.truncate(MOST_LISTED);
-    found
+pub(crate) fn find(root: &Node, backends: &'static Backends) -> Vec<NeedsTrust> {
+    let mut search = Search { backends, found: Vec::new() };
+    section(&ROOT, root, "", &mut search);
+    search.found
 }
 
-fn section(section: &'static Section, node: &Node, path: &str, found: &mut Vec<NeedsTrust>) {
+/// A search for what needs trust.
+struct Search {
+    /// The backend types that the document may name.
+    backends: &'static Backends,
+    /// At most [`MOST_LISTED`].
+    found: Vec<NeedsTrust>,
+}
+
+fn section(section: &'static Section, node: &Node, path: &str, search: &mut Search) {
     for entry in node.entries() {
         let path = join(path, &entry.key);
         match section.key(&entry.key) {
-            Some(key) if key.before_trust => value(key.kind, &entry.value, &path, found),
-            Some(key) => guarded(key, &entry.value, node, &path, found),
+            Some(key) if key.before_trust => value(key.kind, &entry.value, &path, search),
+            Some(key) => guarded(key, &entry.value, node, &path, search),
             // An unknown key is reported elsewhere, but some sections are passed on whole.
-            None => used_variables(&entry.value, &path, found),
+            None => used_variables(&entry.value, &path, search),
         }
     }
 }
 
 /// A value that a found config may set before trust, as long as nothing in it needs trust.
-fn value(kind: Kind, node: &Node, path: &str, found: &mut Vec<NeedsTrust>) {
+fn value(kind: Kind, node: &Node, path: &str, search: &mut Search) {
     match kind {
-        Kind::Section(inner) if matches!(node.value, Value::Map(_)) => section(inner, node, path, found),
+        Kind::Section(inner) if matches!(node.value, Value::Map(_)) => section(inner, node, path, search),
         Kind::List(item) if matches!(node.value, Value::List(_)) => {
             for (index, node) in node.items().iter().enumerate() {
-                value(*item, node, &format!("{path}[{index}]"), found);
+                value(*item, node, &format!("{path}[{index}]"), search);
             }
         }
         Kind::Either(kinds) if kinds.iter().any(|kind| has_shape(*kind, node)) => {
             for kind in kinds.iter().filter(|kind| has_shape(**kind, node)).take(1) {
-                value(*kind, node, path, found);
+                value(*kind, node, path, search);
             }
         }
         Kind::BackendType => {
-            let backend = node.as_text().and_then(backends::backend_type);
+            let backend = node.as_text().and_then(|name| search.backends.named(name));
             if let Some(backend) = backend.filter(|backend| backend.reach == Reach::Program) {
-                add(path, format!("would start the program behind {}", backend.title), found);
+                add(path, format!("would start the program behind {}", backend.title), search);
             }
-            used_variables(node, path, found);
+            used_variables(node, path, search);
         }
-        _ => used_variables(node, path, found),
+        _ => used_variables(node, path, search),
     }
 }
 
 /// A key that needs trust whatever it holds, unless it is switched off.
-fn guarded(key: &Key, node: &Node, parent: &Node, path: &str, found: &mut Vec<NeedsTrust>) {
+fn guarded(key: &Key, node: &Node, parent: &Node, path: &str, search: &mut Search) {
     if is_left_out(key, node) {
         return;
     }
     match key.name {
-        "hooks" => add(path, "would start hooks around tool calls".to_owned(), found),
+        "hooks" => add(path, "would start hooks around tool calls".to_owned(), search),
         "enable_mcp_command_line" => {
             let image =
                 parent.get("command_line_docker_image").and_then(Node::as_text).unwrap_or(DEFAULT_IMAGE);
@@ -87,7 +94,7 @@ fn guarded(key: &Key, node: &Node, parent: &Node, path: &str, found: &mut Vec<Ne
             } else {
                 String::new()
             };
-            add(path, format!("would start commands of the agent's choosing{place}"), found);
+            add(path, format!("would start commands of the agent's choosing{place}"), search);
         }
         "mcp_servers" => {
             let base = path.strip_suffix(".mcp_servers").unwrap_or_default();
@@ -95,11 +102,11 @@ fn guarded(key: &Key, node: &Node, parent: &Node, path: &str, found: &mut Vec<Ne
                 if server.node.get("command").is_some() {
                     let command = shown(&server.command().join(" "));
                     let what = format!("would start the MCP server `{command}`");
-                    add(&format!("{}.command", server.path), what, found);
+                    add(&format!("{}.command", server.path), what, search);
                 }
                 if let Some(url) = server.node.get("url").and_then(Node::as_text) {
                     let what = format!("would connect to the MCP server at {}", host(url));
-                    add(&format!("{}.url", server.path), what, found);
+                    add(&format!("{}.url", server.path), what, search);
                 }
             }
         }
@@ -107,43 +114,43 @@ fn guarded(key: &Key, node: &Node, parent: &Node, path: &str, found: &mut Vec<Ne
             for (index, entry) in node.items().iter().enumerate() {
                 let Some(named) = paths::path_of(entry) else { continue };
                 let act = if paths::is_writable(entry) { "write to" } else { "read" };
-                add(&format!("{path}[{index}]"), format!("would {act} {}", shown(named)), found);
+                add(&format!("{path}[{index}]"), format!("would {act} {}", shown(named)), search);
             }
         }
         "skills_directory" | "cwd" | "agent_temporary_workspace" | "snapshot_storage" => {
-            add(path, format!("names the path {}", shown(&hands::scalar(node).unwrap_or_default())), found);
+            add(path, format!("names the path {}", shown(&hands::scalar(node).unwrap_or_default())), search);
         }
         "interactive_mode" => {
             let is_on = node.get("enabled").and_then(Node::as_bool) != Some(false);
             if is_on {
                 let what = "would let the agent that you talk to read and change files in this directory";
-                add(path, what.to_owned(), found);
+                add(path, what.to_owned(), search);
             }
             // Its own backend may name endpoints and programs, and is described key by key.
             if let (Kind::Section(inner), true) = (key.kind, is_on) {
-                section_below(inner, node, path, found);
+                section_below(inner, node, path, search);
             }
         }
         _ if matches!(key.kind, Kind::Url) => {
             let address = node.as_text().unwrap_or_default();
-            add(path, format!("would send your tasks, files and key to {}", host(address)), found);
+            add(path, format!("would send your tasks, files and key to {}", host(address)), search);
         }
-        _ => add(path, format!("sets `{}`", key.name), found),
+        _ => add(path, format!("sets `{}`", key.name), search),
     }
-    used_variables(node, path, found);
+    used_variables(node, path, search);
 }
 
 /// The keys of a section that already needs trust as a whole: only what is worth naming besides.
-fn section_below(inner: &'static Section, node: &Node, path: &str, found: &mut Vec<NeedsTrust>) {
+fn section_below(inner: &'static Section, node: &Node, path: &str, search: &mut Search) {
     for entry in node.entries() {
         if let Some(Key { kind: Kind::Section(backend), name: "backend", .. }) = inner.key(&entry.key) {
-            section(backend, &entry.value, &join(path, &entry.key), found);
+            section(backend, &entry.value, &join(path, &entry.key), search);
         }
     }
 }
 
 /// Every variable that is filled in somewhere in a value.
-fn used_variables(node: &Node, path: &str, found: &mut Vec<NeedsTrust>) {
+fn used_variables(node: &Node, path: &str, search: &mut Search) {
     let mut names: Vec<&str> = Vec::new();
     let mut todo = vec![node];
     while let Some(node) = todo.pop() {
@@ -163,8 +170,8 @@ fn used_variables(node: &Node, path: &str, found: &mut Vec<NeedsTrust>) {
     names.dedup();
     for name in names {
         let what = format!("would fill in your variable `{}`", shown(name));
-        if !found.iter().any(|known| known.what == what && known.location.starts_with(path)) {
-            add(path, what, found);
+        if !search.found.iter().any(|known| known.what == what && known.location.starts_with(path)) {
+            add(path, what, search);
         }
     }
 }
@@ -180,9 +187,9 @@ fn is_left_out(key: &Key, node: &Node) -> bool {
     }
 }
 
-fn add(location: &str, what: String, found: &mut Vec<NeedsTrust>) {
-    if found.len() < MOST_LISTED {
-        found.push(NeedsTrust { location: location.to_owned(), what });
+fn add(location: &str, what: String, search: &mut Search) {
+    if search.found.len() < MOST_LISTED {
+        search.found.push(NeedsTrust { location: location.to_owned(), what });
     }
 }
 

@@ -4,7 +4,7 @@
 //! was expected and what stands there, and never repeats a secret.
 
 use crate::Purpose;
-use crate::backends::{self, BACKENDS};
+use crate::backends::{self, Backends};
 use crate::diagnostic::{Problem, Severity};
 use crate::keys::{Choice, Kind};
 use crate::limits;
@@ -85,10 +85,11 @@ impl Walk<'_, '_> {
 
     fn backend_type(&mut self, node: &Node, place: Place<'_>) {
         let Some(name) = node.as_text() else { return self.not_text(node, place) };
-        let Some(backend) = backends::backend_type(name) else {
+        let backends = self.backends;
+        let Some(backend) = backends.named(name) else {
             return self
                 .sink
-                .push_with(Severity::Error, node.span, place.path, || unknown_backend_type(name));
+                .push_with(Severity::Error, node.span, place.path, || unknown_backend_type(name, backends));
         };
         if backend.is_supported() || place.quiet {
             return;
@@ -186,13 +187,13 @@ impl Walk<'_, '_> {
     }
 }
 
-fn unknown_backend_type(name: &str) -> Problem {
+fn unknown_backend_type(name: &str, backends: &Backends) -> Problem {
     let shown = if secrets::is_key_like(name) { "…".to_owned() } else { name.escape_debug().to_string() };
     let problem = Problem::new(format!("unknown backend type `{shown}`"));
-    if let Some(near) = backends::nearest(name) {
+    if let Some(near) = backends.nearest(name) {
         return problem.hint(format!("did you mean `{near}`?"));
     }
-    let supported = BACKENDS.iter().filter(|backend| backend.is_supported()).map(|backend| backend.name);
+    let supported = backends.iter().filter(|backend| backend.is_supported()).map(|backend| backend.name);
     problem.hint(format!("use one of: {}", supported.collect::<Vec<_>>().join(", ")))
 }
 

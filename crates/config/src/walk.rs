@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 
+use crate::backends::Backends;
 use crate::diagnostic::{Problem, Severity, Sink};
 use crate::keys::{Key, Kind, Section, Status};
 use crate::misplaced;
@@ -17,6 +18,8 @@ use crate::{Purpose, scalar};
 pub(crate) struct Walk<'sink, 'text> {
     pub(crate) sink: &'sink mut Sink<'text>,
     pub(crate) purpose: Purpose,
+    /// The backend types that the document may name.
+    pub(crate) backends: &'static Backends,
     /// What was warned about already: a key that does not act is worth one warning a file, not one per agent.
     pub(crate) warned: HashSet<(&'static str, &'static str)>,
     /// How many patterns there were.
@@ -39,8 +42,13 @@ pub(crate) struct Place<'a> {
 
 impl<'sink, 'text> Walk<'sink, 'text> {
     /// A walk through a document that `root` describes.
-    pub(crate) fn new(root: &'static Section, sink: &'sink mut Sink<'text>, purpose: Purpose) -> Self {
-        Self { sink, purpose, warned: HashSet::new(), patterns: 0, root }
+    pub(crate) fn new(
+        root: &'static Section,
+        backends: &'static Backends,
+        sink: &'sink mut Sink<'text>,
+        purpose: Purpose,
+    ) -> Self {
+        Self { sink, purpose, backends, warned: HashSet::new(), patterns: 0, root }
     }
 
     /// Checks the whole document.

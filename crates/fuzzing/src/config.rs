@@ -4,6 +4,7 @@ use althing_config::{
     Purpose, Report, Source, Style, WorkflowSurroundings, check as check_config, load_workflow, parse_dotenv,
     redact,
 };
+use althing_protocol::AGENT_KINDS;
 
 /// Problems that are kept of each kind, and the one that says how many were not.
 const MOST_PROBLEMS: usize = 201;
@@ -28,7 +29,7 @@ pub(crate) fn check(bytes: &[u8]) {
         purpose: Purpose::Check,
         cwd: "/home/me",
         env: &env,
-        adapters: &["claude", "codex", "gemini", "opencode"],
+        kinds: AGENT_KINDS,
         custom: &[],
         agents: &[],
     };

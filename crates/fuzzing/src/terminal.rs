@@ -41,8 +41,7 @@ impl Outside for Nowhere {
 }
 
 thread_local! {
-    static READERS: Readers =
-        Readers::built_in(&["claude", "codex", "gemini", "opencode"]).expect("built-in patterns are patterns");
+    static READERS: Readers = Readers::built_in().expect("built-in patterns are patterns");
     /// A screen that is attached to a program; it shows what it is given.
     static ATTACHED: RefCell<App> = RefCell::new(attached());
 }

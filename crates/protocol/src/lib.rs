@@ -3,6 +3,7 @@
 //! This crate must never hold logic, I/O, a clock or a runtime: functions here only build and check
 //! values. If something here starts to decide, it belongs to `engine`.
 
+mod agent_kind;
 mod chat;
 mod config;
 mod environment;
@@ -23,6 +24,7 @@ mod time;
 mod usage;
 mod workflow;
 
+pub use agent_kind::{AGENT_KINDS, AgentKind};
 pub use chat::{
     ChatSpec, ChatState, InteractiveAgent, LaunchRun, ModeChoice, PathGrant, Permission, Proposal, TeamSpec,
 };

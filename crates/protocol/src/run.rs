@@ -1,6 +1,6 @@
 //! A coordination run: who takes part, under which rules, in which modes.
 
-use crate::{AgentId, ChatState, Millis, PlanRun, Revision, SubagentOf, SubagentsConfig};
+use crate::{AgentId, AgentKind, ChatState, Millis, PlanRun, Revision, SubagentOf, SubagentsConfig};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -278,7 +278,7 @@ pub struct Member {
 impl Member {
     /// Whether it is a program with tools of its own, rather than a model.
     pub fn is_program(&self) -> bool {
-        matches!(self.backend.as_str(), "claude_code" | "codex" | "gemini_cli" | "opencode")
+        AgentKind::of(&self.backend).is_some()
     }
 }
 

@@ -82,7 +82,7 @@ pub enum OnInterrupt {
 /// A program to be run for a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProgramSpec {
-    /// The adapter that knows it: `claude`, `codex`, `gemini`, `opencode`, `command`, or one the user defined.
+    /// The adapter that knows it: one of [`crate::AGENT_KINDS`], `command`, or one the user defined.
     pub adapter: String,
     /// The command itself, for the adapter `command`: program and arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -111,7 +111,8 @@ fn by_key(backend: &BackendType, app: &AppContext) -> Row {
 fn program(backend: &BackendType, found: &AgentFound) -> Row {
     let title = backend.title;
     let Some(path) = found.path.as_ref().map(|path| path.display().to_string()) else {
-        let install = backend.install().map(|how| format!("; install with `{how}`")).unwrap_or_default();
+        let install =
+            backend.agent.map(|agent| format!("; install with `{}`", agent.install_hint)).unwrap_or_default();
         let note = format!("{title}: missing: `{}` is not on PATH{install}", found.program);
         return Row { note, ..Row::default() };
     };

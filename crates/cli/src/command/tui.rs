@@ -11,7 +11,7 @@ use althing_app::team::{self, Team};
 use althing_app::{AppContext, ChatRequest, Failure, LocalSessions, SessionRequest, SessionService, Stopped};
 use althing_app::{project, session};
 use althing_protocol::{
-    ChatSpec, Fact, FeedItem, Interest, Member, ModeChoice, Op, Origin, Seq, SessionId, Submission, TaskSpec,
+    AGENT_KINDS, ChatSpec, Engine, Event, Fact, FeedItem, Interest, Member, ModeChoice, Op, Origin, Seq, SessionId, SessionKind, Submission, TaskSpec,
 };
 use althing_tui::{Theme, TuiExit, TuiOptions, Welcome};
 use std::path::{Path, PathBuf};
@@ -187,7 +187,7 @@ fn welcome(team: &Team, app: &AppContext) -> Option<Welcome> {
             missing.push(key.to_owned());
         }
     }
-    for program in ["claude", "codex", "gemini", "opencode"] {
+    for program in AGENT_KINDS.iter().map(|row| row.program) {
         if app.environment.has_program(program) {
             known.push(program.to_owned());
         } else {

@@ -37,6 +37,7 @@ mod mcp;
 mod mcp_clients;
 mod mentions;
 mod modes;
+mod new_agent;
 mod options;
 mod output;
 mod papers;

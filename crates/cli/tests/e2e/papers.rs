@@ -37,7 +37,7 @@ fn desk() -> Althing {
     );
     script("althing", &offline);
     script("cargo", "case \"$*\" in 'run --release -- '*) shift 3; exec althing \"$@\";; esac");
-    for program in ["claude", "codex", "gemini", "opencode"] {
+    for program in althing_protocol::AGENT_KINDS.iter().map(|row| row.program) {
         script(program, STAND_IN);
     }
     std::fs::write(bin.join("sky.py"), SKY).unwrap();

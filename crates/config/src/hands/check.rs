@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use super::resolve::{is_docker, is_on};
 use super::{ServerAt, Transport, paths, servers};
-use crate::backends::{self, Reach};
+use crate::backends::{self, Backends, Reach};
 use crate::diagnostic::{Problem, Sink};
 use crate::limits;
 use crate::rules::{self, AgentAt};
@@ -28,7 +28,7 @@ const HANDS: &[&str] = &["cwd", "enable_mcp_command_line", "context_paths"];
 const LONGEST_NAME: usize = 64;
 
 /// Checks the hands of every agent.
-pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
+pub(crate) fn check(root: &Node, backends: &Backends, sink: &mut Sink<'_>) {
     paths::check(root, sink);
     let mut told = HashSet::new();
     for agent in rules::agents(root) {
@@ -37,7 +37,7 @@ pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
         mcp_servers(&backend, sink);
         tool_lists(&backend, sink);
         image(&backend, sink);
-        without_effect(&backend, &mut told, sink);
+        without_effect(&backend, backends, &mut told, sink);
     }
     interactive(root, sink);
 }
@@ -70,9 +70,14 @@ fn image(backend: &AgentAt<'_>, sink: &mut Sink<'_>) {
 }
 
 /// Keys that need another one to act.
-fn without_effect(backend: &AgentAt<'_>, told: &mut HashSet<&'static str>, sink: &mut Sink<'_>) {
+fn without_effect(
+    backend: &AgentAt<'_>,
+    backends: &Backends,
+    told: &mut HashSet<&'static str>,
+    sink: &mut Sink<'_>,
+) {
     let node = backend.node;
-    let kind = node.get("type").and_then(Node::as_text).and_then(backends::backend_type);
+    let kind = node.get("type").and_then(Node::as_text).and_then(|name| backends.named(name));
     let mut tell = |keys: &'static [&'static str], where_to: &str, hint: &str| {
         for key in keys {
             let Some(entry) = node.entry(key).filter(|entry| !entry.value.is_null()) else { continue };

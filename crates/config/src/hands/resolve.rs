@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use althing_protocol::{CommandsConfig, DockerConfig, HandsConfig, McpServerConfig, McpTransport, Secret};
 
 use super::{FILE_TOOLS, ServerAt, Transport, own_tool, own_tools, scalar, servers, texts};
-use crate::backends::{self, Reach};
+use crate::backends::{Backends, Reach};
 use crate::keys::DEFAULT_IMAGE;
 use crate::memory;
 use crate::resolve::seconds;
@@ -17,14 +17,17 @@ use crate::tree::Node;
 const KEPT_WITH_COMMANDS: &[&str] = &["write_file", "edit_file"];
 
 /// The hands of an agent with this backend. Who has context paths can read them.
-pub(crate) fn hands(backend: &Node, has_paths: bool) -> HandsConfig {
+pub(crate) fn hands(backend: &Node, has_paths: bool, backends: &Backends) -> HandsConfig {
     let has_workspace = text(backend, "cwd").is_some_and(|cwd| !cwd.trim().is_empty());
-    let mcp_servers = servers(backend, "").into_iter().filter_map(|server| self::server(&server, backend));
+    let allowed = allowed_tools(backend, backends);
+    let allowed = allowed.as_deref();
+    let servers = servers(backend, "").into_iter();
+    let mcp_servers = servers.filter_map(|server| self::server(&server, backend, allowed));
     HandsConfig {
         files: has_workspace || has_paths,
         commands: is_on(backend, "enable_mcp_command_line").then(|| commands(backend)),
         mcp_servers: mcp_servers.collect(),
-        excluded_tools: excluded_tools(backend),
+        excluded_tools: excluded_tools(backend, allowed),
     }
 }
 
@@ -58,7 +61,7 @@ pub(crate) fn is_docker(backend: &Node) -> bool {
     backend.get("command_line_execution_mode").and_then(Node::as_text) == Some("docker")
 }
 
-fn server(server: &ServerAt<'_>, backend: &Node) -> Option<McpServerConfig> {
+fn server(server: &ServerAt<'_>, backend: &Node, allowed: Option<&[String]>) -> Option<McpServerConfig> {
     let transport = match server.transport() {
         Transport::Stdio => {
             let mut words = server.command().into_iter();
@@ -78,23 +81,27 @@ fn server(server: &ServerAt<'_>, backend: &Node) -> Option<McpServerConfig> {
     Some(McpServerConfig {
         name: server.name?.to_owned(),
         transport,
-        allowed_tools: server.node.get("allowed_tools").map(texts).or_else(|| allowed_tools(backend)),
+        allowed_tools: server
+            .node
+            .get("allowed_tools")
+            .map(texts)
+            .or_else(|| allowed.map(<[String]>::to_vec)),
         exclude_tools: once(excluded.concat()),
         call_timeout: seconds(server.node, "timeout_seconds"),
     })
 }
 
 /// The only tools of an agent. A program's list is of the program's own tools, which are not ours to withhold.
-fn allowed_tools(backend: &Node) -> Option<Vec<String>> {
-    let kind = backend.get("type").and_then(Node::as_text).and_then(backends::backend_type);
+fn allowed_tools(backend: &Node, backends: &Backends) -> Option<Vec<String>> {
+    let kind = backend.get("type").and_then(Node::as_text).and_then(|name| backends.named(name));
     let is_program = kind.is_some_and(|kind| kind.reach == Reach::Program);
     backend.get("allowed_tools").filter(|_| !is_program).map(texts)
 }
 
-fn excluded_tools(backend: &Node) -> Vec<String> {
+fn excluded_tools(backend: &Node, allowed: Option<&[String]>) -> Vec<String> {
     let mut excluded = backend.get("exclude_tools").map(texts).unwrap_or_default();
     let mut ours: Vec<&str> = excluded.iter().filter_map(|name| own_tool(name)).collect();
-    if let Some(allowed) = allowed_tools(backend) {
+    if let Some(allowed) = allowed {
         let kept: Vec<&str> = allowed.iter().filter_map(|name| own_tool(name)).collect();
         ours.extend(own_tools().filter(|tool| !kept.contains(tool)));
     }

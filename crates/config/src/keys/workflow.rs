@@ -37,7 +37,7 @@ static TASK: Section = Section {
     about: "A program, an agent of the config, or a whole run of agents.",
     keys: &[
         key("id", Kind::Text, "Its name, unique in the workflow: letters, digits, `-` and `_`.").required(),
-        key("agent", Kind::Text, "Who does it: a command line (`claude`, `codex`, `gemini`, `opencode`, `command` or one of `adapters`), or an agent of the config."),
+        key("agent", Kind::Text, "Who does it: a CLI agent by the name of its adapter (such as `claude`), `command`, one of `adapters`, or an agent of the config."),
         key("run", Kind::Section(&RUN), "A run of agents, instead of `agent`."),
         key("executionMode", MODES, "`headless`: over pipes, nobody is asked; `interactive`: in a terminal that a person can attach to.").default("headless"),
         key("execution_mode", MODES, "Another spelling of `executionMode`."),

@@ -21,7 +21,8 @@ fn entries(root: &Node) -> impl Iterator<Item = &Entry> {
 }
 
 /// Reports what is wrong with the adapters of a document. `built_in` are names that are taken.
-pub(crate) fn check(root: &Node, built_in: &[&str], sink: &mut Sink<'_>) {
+pub(crate) fn check(root: &Node, built_in: impl Iterator<Item = &'static str>, sink: &mut Sink<'_>) {
+    let built_in: Vec<&str> = built_in.collect();
     for entry in entries(root) {
         let (name, node) = (entry.key.as_str(), &entry.value);
         let path = format!("adapters.{name}");

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use super::templates::{Known, templates};
-use super::{COMMAND, Document, TaskAt, Who, adapters, runs, tasks};
+use super::{COMMAND, Document, TaskAt, Who, adapters, built_in, runs, tasks};
 use crate::diagnostic::{Problem, Severity, Sink};
 use crate::hands::{self, texts};
 use crate::limits;
@@ -34,7 +34,7 @@ pub(super) fn check(document: &Document<'_>, sink: &mut Sink<'_>) {
         return;
     }
     empty_lists(document.root, sink);
-    adapters::check(document.root, document.surroundings.adapters, sink);
+    adapters::check(document.root, built_in(document.surroundings.kinds), sink);
     let known = known(document, sink);
     for task in document.tasks() {
         Checker { document, task: &task, known: &known, sink }.check();

@@ -13,19 +13,24 @@ mod templates;
 use std::fmt;
 
 use althing_protocol::{
-    AgentId, AgentMode, Config, CustomAdapter, LaunchRun, Millis, ProgramSpec, RunSpec, StageBody, StageSpec,
-    StageTask, WorkflowSpec,
+    AgentId, AgentKind, AgentMode, Config, CustomAdapter, LaunchRun, Millis, ProgramSpec, RunSpec, StageBody,
+    StageSpec, StageTask, WorkflowSpec,
 };
 
 use crate::diagnostic::{Problem, Sink};
 use crate::keys::WORKFLOW;
 use crate::tree::{Node, Value};
 use crate::walk::Walk;
+use crate::{BACKENDS, limits, parse, secrets, substitute, worth_masking};
 use crate::{NeedsTrust, Purpose, Report, Source};
-use crate::{backends, limits, parse, secrets, substitute, worth_masking};
 
 /// The adapter of the user's own commands.
 pub(crate) const COMMAND: &str = "command";
+
+/// The names of the adapters that are built in.
+pub(crate) fn built_in(kinds: &'static [AgentKind]) -> impl Iterator<Item = &'static str> {
+    kinds.iter().map(|row| row.adapter).chain([COMMAND])
+}
 
 /// What a workflow is read in.
 #[derive(Clone, Copy)]
@@ -36,8 +41,8 @@ pub struct WorkflowSurroundings<'a> {
     pub cwd: &'a str,
     /// Looks environment variables up.
     pub env: &'a dyn Fn(&str) -> Option<String>,
-    /// The adapters that are built in, by name.
-    pub adapters: &'a [&'a str],
+    /// The CLI agents that Althing drives.
+    pub kinds: &'static [AgentKind],
     /// The adapters that the config describes.
     pub custom: &'a [CustomAdapter],
     /// The agents of the config: see [`workflow_agents`].
@@ -65,11 +70,11 @@ pub enum WorkflowAgent {
 }
 
 /// The agents of a config, as a workflow may name them.
-pub fn workflow_agents(config: &Config) -> Vec<(AgentId, WorkflowAgent)> {
+pub fn workflow_agents(config: &Config, kinds: &[AgentKind]) -> Vec<(AgentId, WorkflowAgent)> {
     let kind = |backend: &althing_protocol::BackendConfig| {
-        let adapter = backends::backend_type(&backend.kind).and_then(backends::BackendType::adapter);
-        adapter.map_or(WorkflowAgent::Model, |adapter| WorkflowAgent::Program {
-            adapter: adapter.to_owned(),
+        let row = kinds.iter().find(|row| row.kind == backend.kind);
+        row.map_or(WorkflowAgent::Model, |row| WorkflowAgent::Program {
+            adapter: row.adapter.to_owned(),
             model: backend.model.clone(),
         })
     };
@@ -202,7 +207,7 @@ pub fn load_workflow(
         let problem = Problem::new("more text than a file may hold comes out of its variables");
         sink.error(parsed.root.span, "", problem.hint("use fewer `${VARIABLE}`s"));
     }
-    Walk::new(&WORKFLOW, &mut sink, surroundings.purpose).document(&parsed.root);
+    Walk::new(&WORKFLOW, &BACKENDS, &mut sink, surroundings.purpose).document(&parsed.root);
     let document = Document::new(&parsed.root, &written, source, surroundings);
     check::check(&document, &mut sink);
     (report.errors, report.warnings) = sink.finish();
@@ -218,11 +223,12 @@ pub fn load_workflow(
 /// The workflow of a document, without any check of it.
 #[cfg(test)]
 pub(crate) fn resolved(root: &Node) -> WorkflowFile {
+    use althing_protocol::AGENT_KINDS;
     let surroundings = WorkflowSurroundings {
         purpose: Purpose::Check,
         cwd: "/home/me",
         env: &|_| None,
-        adapters: &["claude", COMMAND],
+        kinds: AGENT_KINDS,
         custom: &[],
         agents: &[],
     };
@@ -301,7 +307,7 @@ impl<'a> Document<'a> {
 
     /// Who `name` is. An adapter comes before an agent of the config: a workflow means the same beside every config.
     fn who(&self, name: &str) -> Option<Who<'_>> {
-        if let Some(name) = self.surroundings.adapters.iter().find(|known| **known == name) {
+        if let Some(name) = built_in(self.surroundings.kinds).find(|known| *known == name) {
             return Some(Who::BuiltIn(name));
         }
         if let Some(adapter) = self.custom.iter().find(|adapter| adapter.name == name) {
@@ -318,9 +324,10 @@ impl<'a> Document<'a> {
 
     /// Every name that `who` knows.
     fn names(&self) -> Vec<&str> {
-        let built_in = self.surroundings.adapters.iter().copied();
-        let custom = self.custom.iter().map(|adapter| adapter.name.as_str());
-        built_in.chain(custom).chain(self.agent_ids()).collect()
+        let mut names: Vec<&str> = built_in(self.surroundings.kinds).collect();
+        names.extend(self.custom.iter().map(|adapter| adapter.name.as_str()));
+        names.extend(self.agent_ids());
+        names
     }
 
     fn agent_ids(&self) -> impl Iterator<Item = &'a str> {

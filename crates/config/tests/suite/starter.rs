@@ -61,10 +61,7 @@ fn with_programs_and_an_ollama_it_has_an_agent_for_each_of_them() {
     let ollama =
         |base_url: &str| Some(FoundOllama { base_url: base_url.to_owned(), models: models.to_vec() });
     let found = Found {
-        programs: ["claude_code", "codex", "gemini_cli", "opencode"]
-            .iter()
-            .filter_map(|name| backend_type(name))
-            .collect(),
+        programs: found_programs(&|_| true),
         ollama: ollama("http://localhost:11434/v1"),
         ..keys(&[("OPENAI_API_KEY", "k")])
     };

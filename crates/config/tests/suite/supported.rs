@@ -1,6 +1,7 @@
 //! Keys and backend types that are supported: they load without a warning, and reach the settings.
 
 use althing_config::{BACKENDS, Purpose, Source, check, schema};
+use althing_protocol::AGENT_KINDS;
 
 use super::support::{backend, checked, env, loaded, messages, with};
 
@@ -101,7 +102,7 @@ fn the_schema_calls_only_unsupported_keys_deprecated() {
 
 #[test]
 fn every_backend_type_with_its_own_protocol_or_program_is_accepted_for_a_run() {
-    let programs = ["claude_code", "codex", "gemini_cli", "opencode"];
+    let programs = AGENT_KINDS.iter().map(|row| row.kind);
     for kind in ["claude", "gemini", "azure_openai", "ollama"].into_iter().chain(programs) {
         assert!(BACKENDS.iter().any(|backend| backend.name == kind), "{kind}");
         let text = backend(&format!(

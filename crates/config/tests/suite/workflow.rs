@@ -7,15 +7,12 @@ use althing_config::{
     fill_variables, load_workflow, workflow_agents, workflow_schema,
 };
 use althing_protocol::{
-    AgentId, AgentMode, AskKind, CustomAdapter, ExecutionMode, InteractionPattern, LaunchRun, Millis, Modes,
-    OnInterrupt, PathGrant, Permission, ProgramSpec, RunRules, RunSpec, StageBody,
+    AGENT_KINDS, AgentId, AgentMode, AskKind, CustomAdapter, ExecutionMode, InteractionPattern, LaunchRun,
+    Millis, Modes, OnInterrupt, PathGrant, Permission, ProgramSpec, RunRules, RunSpec, StageBody,
 };
 use serde_json::json;
 
 use super::support::{env, messages};
-
-/// The adapters that are built in.
-pub(crate) const BUILT_IN: &[&str] = &["claude", "codex", "gemini", "opencode", "command"];
 
 /// Reads a workflow beside a config with two models and a program.
 pub(crate) fn read(
@@ -33,7 +30,7 @@ pub(crate) fn read(
         purpose,
         cwd: "/start",
         env: &env(variables),
-        adapters: BUILT_IN,
+        kinds: AGENT_KINDS,
         custom: &[],
         agents: &agents,
     };
@@ -174,7 +171,7 @@ fn an_agent_of_the_config_is_its_program_or_a_quick_run_of_its_model() {
 fn the_agents_of_a_config_are_told_apart_by_their_types() {
     let text = "agents: [{id: a, backend: {type: offline}}, {id: b, backend: {type: claude_code, model: m}}, {id: c, backend: {type: gemini_cli}}]";
     let report = check(Source { name: "team.yaml", text }, &env(&[]), Purpose::Check);
-    let agents = workflow_agents(&report.config.expect("settings").config);
+    let agents = workflow_agents(&report.config.expect("settings").config, AGENT_KINDS);
     let program = |adapter: &str, model: Option<&str>| WorkflowAgent::Program {
         adapter: adapter.into(),
         model: model.map(str::to_owned),
@@ -263,7 +260,7 @@ fn a_command_line_that_the_config_describes_can_be_named_too() {
         purpose: Purpose::Run,
         cwd: "/start",
         env: &env(&[]),
-        adapters: BUILT_IN,
+        kinds: AGENT_KINDS,
         custom: &custom,
         agents: &[],
     };

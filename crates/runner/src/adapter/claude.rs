@@ -2,17 +2,21 @@
 
 use super::events::{Complaint, Events, JsonLines, count, did, said, text};
 use super::{
-    AgentAdapter, Assignment, Conversations, Ending, Exit, FirstStart, Freedom, LaunchConfig, Meaning,
-    OutputParser, OwnPlace, SERVER, SetUp, Spent, TOKEN_VARIABLE, Toolbox,
+    AgentAdapter, AskPattern, Assignment, Conversations, Ending, Exit, FirstStart, Freedom, LaunchConfig,
+    Meaning, OutputParser, OwnPlace, Pattern, SERVER, SetUp, Spent, TOKEN_VARIABLE, TerminalTraits, Toolbox,
 };
 use crate::dialogue::{ClaudeControl, Dialogue};
-use althing_protocol::{Item, Usage};
+use althing_protocol::{AskKind, Item, Usage};
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::time::Duration;
 
 /// The program `claude`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Claude;
+
+/// The name of its program, and of its adapter.
+const NAME: &str = "claude";
 
 /// Its tools that only read.
 const READING: &[&str] = &["Read", "Grep", "Glob"];
@@ -37,8 +41,7 @@ impl Claude {
 
     /// Offers our tools; `own` are tools of its own that it may use unasked.
     fn tools(tools: Option<&Toolbox>, own: &[&str], config: &mut LaunchConfig) {
-        let ours = tools.into_iter().flat_map(|tools| &tools.names);
-        let ours = ours.map(|name| format!("mcp__{SERVER}__{name}"));
+        let ours = tools.into_iter().flat_map(Toolbox::shown_names);
         let allowed: Vec<String> = ours.chain(own.iter().map(|name| (*name).to_owned())).collect();
         if !allowed.is_empty() {
             config.args.extend(["--allowedTools".to_owned(), allowed.join(",")]);
@@ -64,15 +67,15 @@ impl Claude {
 
 impl AgentAdapter for Claude {
     fn name(&self) -> &'static str {
-        "claude"
+        NAME
     }
 
     fn executable(&self) -> Option<&str> {
-        Some("claude")
+        Some(NAME)
     }
 
     fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig {
-        let mut config = LaunchConfig { program: "claude".to_owned(), ..LaunchConfig::default() };
+        let mut config = LaunchConfig { program: NAME.to_owned(), ..LaunchConfig::default() };
         Self::common(task, &mut config);
         // What it does by itself nowadays decides alone; the mode of this name asks, in old releases and in new ones.
         config.args.extend(["--permission-mode", "default"].map(str::to_owned));
@@ -93,7 +96,7 @@ impl AgentAdapter for Claude {
 
     fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
         let args = ["-p", "--output-format", "stream-json", "--verbose"].map(str::to_owned).to_vec();
-        let mut config = LaunchConfig { program: "claude".to_owned(), args, ..LaunchConfig::default() };
+        let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
         let freedom: &[&str] = match task.freedom {
             Freedom::Full => &["--dangerously-skip-permissions"],
             Freedom::Workspace => &["--permission-mode", "acceptEdits", "--restricted"],
@@ -123,7 +126,7 @@ impl AgentAdapter for Claude {
             "default",
         ];
         let args = args.map(str::to_owned).to_vec();
-        let mut config = LaunchConfig { program: "claude".to_owned(), args, ..LaunchConfig::default() };
+        let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
         Self::common(task, &mut config);
         Some((config, Box::new(ClaudeControl::new(&task.spec.prompt, self.parser()))))
     }
@@ -152,6 +155,46 @@ impl AgentAdapter for Claude {
 
     fn own_variables(&self) -> Vec<String> {
         ["ANTHROPIC_*", "CLAUDE_*", "AWS_*", "CLOUD_ML_REGION"].map(str::to_owned).to_vec()
+    }
+
+    fn terminal(&self) -> TerminalTraits {
+        TerminalTraits {
+            ready: vec![Pattern::screen(r"(?m)^─{10,}\n❯(?: .*)?\n─{10,}$")],
+            ready_limit: Some(Duration::from_secs(60)),
+            busy: vec![Pattern::screen(r"esc to interrupt"), Pattern::title(r"^[◐◓◑◒] ")],
+            asks: vec![
+                AskPattern::new(
+                    AskKind::Permission,
+                    Pattern::screen(
+                        r"(?ms)^ ?(?P<text>Do you want to [^\n]*\?)$.*^ [ ❯] \d\. .*^ Esc to cancel · Tab to amend[^\n]*\z",
+                    ),
+                    &[("yes", "Yes", "1"), ("no", "No", "\x1b")],
+                ),
+                AskPattern::new(
+                    AskKind::Question,
+                    Pattern::screen(
+                        r"(?ms)^(?P<text>[^ \n─][^\n]*)\n\n^[❯ ] \d\. .*^ ?Enter to select · (?:[^\n]* · )?↑/↓ to navigate · [^\n]*Esc to cancel\z",
+                    ),
+                    &[],
+                ),
+                AskPattern::new(
+                    AskKind::Auth,
+                    Pattern::screen(
+                        r"(?ms)^ {1,2}(?P<text>Do you want to use this API key\?)$.*^ +❯ .*^ {1,2}Enter to confirm · Esc to cancel\z",
+                    ),
+                    &[],
+                ),
+                AskPattern::new(
+                    AskKind::Permission,
+                    Pattern::screen(
+                        r"(?ms)^─{10,}\n {1,2}(?P<text>[^ \n][^\n]*)$.*^ {1,2}❯ .*^ {1,2}Enter to confirm · Esc to cancel\z",
+                    ),
+                    &[],
+                ),
+            ],
+            conversation: Some(r"claude --resume ([0-9a-f]{8}-[0-9a-f-]{27})".to_owned()),
+            ..TerminalTraits::default()
+        }
     }
 }
 

@@ -2,16 +2,19 @@
 
 use super::events::{Complaint, Events, JsonLines, count, did, said, text};
 use super::{
-    AgentAdapter, Assignment, Conversations, Ending, Exit, Freedom, LaunchConfig, Meaning, OutputParser,
-    OwnPlace, SERVER, Spent, TOKEN_VARIABLE, Toolbox,
+    AgentAdapter, AskPattern, Assignment, Conversations, Ending, Exit, Freedom, LaunchConfig, Meaning,
+    OutputParser, OwnPlace, Pattern, SERVER, Spent, TOKEN_VARIABLE, TerminalTraits, Toolbox,
 };
 use crate::dialogue::{AppServer, Dialogue};
-use althing_protocol::{Item, Usage};
+use althing_protocol::{AskKind, Item, Usage};
 use serde_json::Value;
 
 /// The program `codex`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Codex;
+
+/// The name of its program, and of its adapter.
+const NAME: &str = "codex";
 
 impl Codex {
     fn tools(tools: &Toolbox, config: &mut LaunchConfig) {
@@ -37,11 +40,11 @@ fn quoted(text: &str) -> String {
 
 impl AgentAdapter for Codex {
     fn name(&self) -> &'static str {
-        "codex"
+        NAME
     }
 
     fn executable(&self) -> Option<&str> {
-        Some("codex")
+        Some(NAME)
     }
 
     fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig {
@@ -56,12 +59,12 @@ impl AgentAdapter for Codex {
         if let Some(id) = task.resume {
             args.extend(["resume".to_owned(), id.to_owned()]);
         }
-        LaunchConfig { program: "codex".to_owned(), args, ..LaunchConfig::default() }
+        LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() }
     }
 
     fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
         let args = ["exec", "--json", "--skip-git-repo-check"].map(str::to_owned).to_vec();
-        let mut config = LaunchConfig { program: "codex".to_owned(), args, ..LaunchConfig::default() };
+        let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
         let freedom: &[&str] = match task.freedom {
             Freedom::Full => &["--dangerously-bypass-approvals-and-sandbox"],
             // It reads files with commands only, and inside our sandbox its own sandbox fails for every command. Ours lets it
@@ -96,7 +99,7 @@ impl AgentAdapter for Codex {
 
     fn dialogue(&self, task: &Assignment<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
         let args = vec!["app-server".to_owned()];
-        let config = LaunchConfig { program: "codex".to_owned(), args, ..LaunchConfig::default() };
+        let config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
         let spec = task.spec;
         let server = AppServer::new(&spec.prompt, &spec.cwd, spec.model.as_deref(), task.resume);
         Some((config, Box::new(server)))
@@ -116,6 +119,44 @@ impl AgentAdapter for Codex {
 
     fn own_variables(&self) -> Vec<String> {
         ["OPENAI_*", "CODEX_*"].map(str::to_owned).to_vec()
+    }
+
+    fn terminal(&self) -> TerminalTraits {
+        TerminalTraits {
+            busy: vec![Pattern::screen(r"(?m)^• Working \(\d+")],
+            asks: vec![
+                AskPattern::new(
+                    AskKind::Permission,
+                    Pattern::screen(
+                        r"(?ms)^  (?P<text>Would you like to [^\n]*\?)$.*^› \d\. .*^  Press enter to confirm or esc to cancel\z",
+                    ),
+                    &[("yes", "Yes, proceed", "y"), ("no", "No", "\x1b")],
+                ),
+                AskPattern::new(
+                    AskKind::Auth,
+                    Pattern::screen(
+                        r"(?ms)^  (?P<text>Choose how you want to use Codex\.)$.*^[>›] \d\. .*^  Press enter to continue\z",
+                    ),
+                    &[],
+                ),
+                AskPattern::new(
+                    AskKind::Permission,
+                    Pattern::screen(
+                        r"(?ms)^  (?P<text>Trust this folder\?)[^\n]*$.*^› \d\. .*^  enter continue · esc quit\z",
+                    ),
+                    &[],
+                ),
+                AskPattern::new(
+                    AskKind::Question,
+                    Pattern::screen(
+                        r"(?ms)\A\n*  (?P<text>[A-Z][^\n]*)$.*^› \d\. .*^  enter/esc confirm · \^c quit\z",
+                    ),
+                    &[],
+                ),
+            ],
+            conversation: Some(r"codex resume ([0-9a-f]{8}-[0-9a-f-]{27})".to_owned()),
+            ..TerminalTraits::default()
+        }
     }
 }
 

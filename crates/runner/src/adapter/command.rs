@@ -2,7 +2,11 @@
 //! decides.
 
 use super::events::Complaint;
-use super::{AgentAdapter, Assignment, Ending, Exit, LaunchConfig, Meaning, OutputParser, Stream};
+use super::{
+    AgentAdapter, AskPattern, Assignment, Ending, Exit, LaunchConfig, Meaning, OutputParser, Pattern, Stream,
+    TerminalTraits,
+};
+use althing_protocol::AskKind;
 
 /// Any program, named by the task itself.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,6 +37,33 @@ impl AgentAdapter for Command {
 
     fn is_agent(&self) -> bool {
         false
+    }
+
+    fn terminal(&self) -> TerminalTraits {
+        TerminalTraits {
+            asks: vec![
+                AskPattern::new(
+                    AskKind::Question,
+                    Pattern::screen(
+                        r"(?mi)^(?P<text>[^\n]*\S ?[\[(]yes ?/ ?no(?: ?/ ?[^)\n]+)?[\])] ?[?:>]?)\z",
+                    ),
+                    &[("yes", "Yes", "yes\r"), ("no", "No", "no\r")],
+                ),
+                AskPattern::new(
+                    AskKind::Question,
+                    Pattern::screen(
+                        r"(?mi)^(?P<text>[^\n]*\S ?[\[(]y ?/ ?n(?: ?/ ?[^)\n]+)?[\])] ?[?:>]?)\z",
+                    ),
+                    &[("yes", "Yes", "y\r"), ("no", "No", "n\r")],
+                ),
+                AskPattern::new(
+                    AskKind::Auth,
+                    Pattern::screen(r"(?mi)^(?P<text>[^\n]*\b(?:password|passphrase|passcode)\b[^\n]*:)\z"),
+                    &[],
+                ),
+            ],
+            ..TerminalTraits::default()
+        }
     }
 }
 

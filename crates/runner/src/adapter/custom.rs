@@ -1,17 +1,14 @@
 //! Programs that a user describes: data instead of code.
 
 use super::command::Plain;
-use super::{
-    AgentAdapter, Assignment, Conversations, LaunchConfig, OutputParser, OwnPlace, TerminalTraits, claude,
-    codex, gemini, opencode,
-};
+use super::{AgentAdapter, Assignment, Conversations, LaunchConfig, OutputParser, OwnPlace, TerminalTraits};
 
 /// A program as a user describes it.
 ///
 /// In arguments `{session}`, `{model}` and `{cwd}` stand for what the task says; an argument that would need one which
 /// the task does not have is left out. There is no word for the prompt on purpose: it goes to standard input, or is
 /// typed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct CustomAdapter {
     /// What workflows call it.
     pub name: String,
@@ -29,26 +26,10 @@ pub struct CustomAdapter {
     pub variables: Vec<String>,
     /// What it keeps for itself below the home directory.
     pub own_places: Vec<String>,
-    /// Whose way of writing its headless output has.
-    pub output: CustomOutput,
+    /// What reads its headless output; None reads it as text: all of it is the answer, and the exit code decides.
+    pub output: Option<fn() -> Box<dyn OutputParser>>,
     /// How it behaves in a terminal.
     pub terminal: TerminalTraits,
-}
-
-/// How the output of a program that a user describes is read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CustomOutput {
-    /// As text: all of it is the answer, and the exit code decides.
-    #[default]
-    Text,
-    /// As `claude` writes it.
-    Claude,
-    /// As `codex` writes it.
-    Codex,
-    /// As `gemini` writes it.
-    Gemini,
-    /// As `opencode` writes it.
-    Opencode,
 }
 
 impl CustomAdapter {
@@ -90,13 +71,7 @@ impl AgentAdapter for CustomAdapter {
     }
 
     fn parser(&self) -> Box<dyn OutputParser> {
-        match self.output {
-            CustomOutput::Text => Box::new(Plain::default()),
-            CustomOutput::Claude => claude::Claude.parser(),
-            CustomOutput::Codex => codex::Codex.parser(),
-            CustomOutput::Gemini => gemini::Gemini.parser(),
-            CustomOutput::Opencode => opencode::Opencode.parser(),
-        }
+        self.output.map_or_else(|| Box::new(Plain::default()) as Box<dyn OutputParser>, |parser| parser())
     }
 
     fn conversations(&self) -> Conversations {
@@ -108,6 +83,10 @@ impl AgentAdapter for CustomAdapter {
             }
             Some(_) => Conversations::Learnt,
         }
+    }
+
+    fn is_described_by_user(&self) -> bool {
+        true
     }
 
     fn own_places(&self) -> Vec<OwnPlace> {

@@ -2,18 +2,23 @@
 
 use super::events::{Complaint, Events, JsonLines, count, did, said, text};
 use super::{
-    AgentAdapter, Assignment, Conversations, Ending, Exit, FirstStart, Freedom, LaunchConfig, MadeFile,
-    Meaning, OutputParser, OwnPlace, SERVER, SetUp, Spent, TOKEN_VARIABLE, Toolbox,
+    AgentAdapter, AskPattern, Assignment, Conversations, Ending, Exit, FirstStart, Freedom, LaunchConfig,
+    MadeFile, Meaning, OutputParser, OwnPlace, Pattern, SERVER, SetUp, Spent, TOKEN_VARIABLE, TerminalTraits,
+    Toolbox,
 };
 use crate::dialogue::{Acp, Dialogue};
-use althing_protocol::{Item, Usage};
+use althing_protocol::{AskKind, Item, Usage};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::Path;
+use std::time::Duration;
 
 /// The program `gemini`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gemini;
+
+/// The name of its program, and of its adapter.
+const NAME: &str = "gemini";
 
 /// The variable that holds the endpoint's address.
 const URL_VARIABLE: &str = "ALTHING_URL";
@@ -90,15 +95,15 @@ impl Gemini {
 
 impl AgentAdapter for Gemini {
     fn name(&self) -> &'static str {
-        "gemini"
+        NAME
     }
 
     fn executable(&self) -> Option<&str> {
-        Some("gemini")
+        Some(NAME)
     }
 
     fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig {
-        let mut config = LaunchConfig { program: "gemini".to_owned(), ..LaunchConfig::default() };
+        let mut config = LaunchConfig { program: NAME.to_owned(), ..LaunchConfig::default() };
         Self::common(task, &mut config);
         Self::sign_in(task, &mut config);
         config
@@ -112,7 +117,7 @@ impl AgentAdapter for Gemini {
             Freedom::ReadOnly | Freedom::Ask => "default",
         };
         let args = ["-o", "stream-json", "--approval-mode", mode].map(str::to_owned).to_vec();
-        let mut config = LaunchConfig { program: "gemini".to_owned(), args, ..LaunchConfig::default() };
+        let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
         Self::common(task, &mut config);
         if task.freedom == Freedom::ReadOnly {
             Self::look_around(task, &mut config);
@@ -129,9 +134,9 @@ impl AgentAdapter for Gemini {
             args.extend(["-m".to_owned(), model.clone()]);
         }
         let env = vec![("GEMINI_CLI_TRUST_WORKSPACE".to_owned(), "true".to_owned())];
-        let mut config = LaunchConfig { program: "gemini".to_owned(), args, env, files: Vec::new() };
+        let mut config = LaunchConfig { program: NAME.to_owned(), args, env, files: Vec::new() };
         Self::sign_in(task, &mut config);
-        Some((config, Box::new(Acp::new("gemini", &task.spec.prompt, &task.spec.cwd, task.resume))))
+        Some((config, Box::new(Acp::new(NAME, &task.spec.prompt, &task.spec.cwd, task.resume))))
     }
 
     fn set_up(&self) -> Option<SetUp> {
@@ -156,6 +161,47 @@ impl AgentAdapter for Gemini {
 
     fn own_variables(&self) -> Vec<String> {
         ["GEMINI_*", "GOOGLE_*"].map(str::to_owned).to_vec()
+    }
+
+    fn terminal(&self) -> TerminalTraits {
+        TerminalTraits {
+            ready: vec![Pattern::screen(r"(?ms)(?:Gemini CLI v\d|^✦ ).*^ >   Type your message")],
+            ready_limit: Some(Duration::from_secs(60)),
+            busy: vec![Pattern::screen(r"\(esc to cancel, \d"), Pattern::title(r"^✦ ")],
+            asks: vec![
+                AskPattern::new(
+                    AskKind::Question,
+                    Pattern::screen(
+                        r"(?ms)^│ Answer Questions +│$.*?^│ (?P<text>[^ │\n][^│\n]*?) +│$.*^│ Enter to select · ↑/↓ to navigate · Esc to cancel +│\n╰─+╯\z",
+                    ),
+                    &[],
+                ),
+                AskPattern::new(
+                    AskKind::Permission,
+                    Pattern::screen(
+                        r"(?ms)^│ (?P<text>(?:Allow execution of|Apply this change|Do you want to|Allow )[^│\n]*\?) +│$.*^│ [● ] \d\. [^\n]*│\n(?:│[^\n]*│\n)*╰─+╯\z",
+                    ),
+                    &[("once", "Allow once", "1"), ("no", "No", "\x1b")],
+                ),
+                AskPattern::new(
+                    AskKind::Permission,
+                    Pattern::screen(
+                        r"(?ms)^ ?│ (?P<text>Do you trust the files in this folder\?) +│$.*^ ?│ [● ] \d\. [^\n]*│\n(?: ?│[^\n]*│\n)* ?╰─+╯\z",
+                    ),
+                    &[],
+                ),
+                AskPattern::new(
+                    AskKind::Auth,
+                    Pattern::screen(
+                        r"(?ms)^│ \? Get started +│$.*^│ +(?P<text>How would you like to authenticate[^│\n]*?) +│$.*^│ +\(Use Enter to select\) +│$.*^╰─+╯\z",
+                    ),
+                    &[],
+                ),
+                AskPattern::new(AskKind::Permission, Pattern::title(r"^✋ +Action Required"), &[]),
+            ],
+            conversation: Some(r"gemini --resume ([0-9a-f]{8}-[0-9a-f-]{27})".to_owned()),
+            ..TerminalTraits::default()
+        }
     }
 }
 

@@ -19,7 +19,7 @@ mod terminal;
 pub use claude::Claude;
 pub use codex::Codex;
 pub use command::Command;
-pub use custom::{CustomAdapter, CustomOutput};
+pub use custom::CustomAdapter;
 pub use find::{AgentFound, find_agents, find_program};
 pub use gemini::Gemini;
 pub use opencode::Opencode;
@@ -27,7 +27,7 @@ pub use registry::Adapters;
 pub use terminal::{AskPattern, Pattern, TerminalTraits, Where};
 
 use crate::dialogue::Dialogue;
-use althing_protocol::{Item, ProgramSpec, Secret, Usage};
+use althing_protocol::{AgentKind, Item, ProgramSpec, Secret, Usage};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -99,6 +99,15 @@ pub struct Toolbox {
     pub token: Secret,
     /// The tools' names.
     pub names: Vec<String>,
+    /// The agent that they are offered to.
+    pub kind: &'static AgentKind,
+}
+
+impl Toolbox {
+    /// The tools' names as the agent's model sees them.
+    pub(crate) fn shown_names(&self) -> impl Iterator<Item = String> {
+        self.names.iter().map(|name| self.kind.tool_name(SERVER, name))
+    }
 }
 
 /// The name under which programs know our MCP server.
@@ -199,6 +208,11 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
     /// Whether it decides by itself what to do, so that its freedom matters; not so for the user's own command.
     fn is_agent(&self) -> bool {
         true
+    }
+
+    /// Whether a user described it in a config or a workflow.
+    fn is_described_by_user(&self) -> bool {
+        false
     }
 
     /// Its own settings and conversations: writable inside a sandbox.

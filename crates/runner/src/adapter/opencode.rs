@@ -2,16 +2,20 @@
 
 use super::events::{Complaint, Events, JsonLines, count, did, said, text};
 use super::{
-    AgentAdapter, Assignment, Conversations, Ending, Exit, Freedom, LaunchConfig, Meaning, OutputParser,
-    OwnPlace, SERVER, Spent, TOKEN_VARIABLE, Toolbox,
+    AgentAdapter, AskPattern, Assignment, Conversations, Ending, Exit, Freedom, LaunchConfig, Meaning,
+    OutputParser, OwnPlace, Pattern, SERVER, Spent, TOKEN_VARIABLE, TerminalTraits, Toolbox,
 };
 use crate::dialogue::{Acp, Dialogue};
-use althing_protocol::{Item, Usage};
+use althing_protocol::{AskKind, Item, Usage};
 use serde_json::{Map, Value, json};
+use std::time::Duration;
 
 /// The program `opencode`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Opencode;
+
+/// The name of its program, and of its adapter.
+const NAME: &str = "opencode";
 
 /// Its settings for one run.
 const SETTINGS_VARIABLE: &str = "OPENCODE_CONFIG_CONTENT";
@@ -53,11 +57,11 @@ impl Opencode {
 
 impl AgentAdapter for Opencode {
     fn name(&self) -> &'static str {
-        "opencode"
+        NAME
     }
 
     fn executable(&self) -> Option<&str> {
-        Some("opencode")
+        Some(NAME)
     }
 
     fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig {
@@ -71,12 +75,12 @@ impl AgentAdapter for Opencode {
         // By itself it would ask nobody.
         let settings = json!({ "permission": Self::asking() });
         let env = vec![(SETTINGS_VARIABLE.to_owned(), settings.to_string())];
-        LaunchConfig { program: "opencode".to_owned(), args, env, files: Vec::new() }
+        LaunchConfig { program: NAME.to_owned(), args, env, files: Vec::new() }
     }
 
     fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
         let args = ["run", "--format", "json"].map(str::to_owned).to_vec();
-        let mut config = LaunchConfig { program: "opencode".to_owned(), args, ..LaunchConfig::default() };
+        let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
         if task.freedom == Freedom::Full {
             config.args.push("--auto".to_owned());
         }
@@ -106,8 +110,8 @@ impl AgentAdapter for Opencode {
         }
         let args = vec!["acp".to_owned()];
         let env = vec![(SETTINGS_VARIABLE.to_owned(), settings.to_string())];
-        let config = LaunchConfig { program: "opencode".to_owned(), args, env, files: Vec::new() };
-        Some((config, Box::new(Acp::new("opencode", &task.spec.prompt, &task.spec.cwd, task.resume))))
+        let config = LaunchConfig { program: NAME.to_owned(), args, env, files: Vec::new() };
+        Some((config, Box::new(Acp::new(NAME, &task.spec.prompt, &task.spec.cwd, task.resume))))
     }
 
     fn parser(&self) -> Box<dyn OutputParser> {
@@ -143,6 +147,32 @@ impl AgentAdapter for Opencode {
             "AWS_*",
         ];
         names.map(str::to_owned).to_vec()
+    }
+
+    fn terminal(&self) -> TerminalTraits {
+        TerminalTraits {
+            ready: vec![Pattern::screen(r"(?m)^ +┃  Ask anything")],
+            ready_limit: Some(Duration::from_secs(60)),
+            busy: vec![Pattern::screen(r"(?m)^ +[■⬝]+ +esc interrupt")],
+            asks: vec![
+                AskPattern::new(
+                    AskKind::Permission,
+                    Pattern::screen(
+                        r"(?ms)^ +┃  △ (?P<text>Permission required)[^\n]*$.*^ +┃ +Allow once +Allow always +Reject [^\n]*(?:\n +┃[^\n]*){0,3}\z",
+                    ),
+                    &[("once", "Allow once", "\r")],
+                ),
+                AskPattern::new(
+                    AskKind::Question,
+                    Pattern::screen(
+                        r"(?ms)^ +┃  (?P<text>[^ ┃\n][^\n]*)\n +┃\n +┃ +1\. .*^ +┃ +(?:[^\n]* )?↑↓ select  enter submit  esc dismiss[^\n]*(?:\n +┃[^\n]*){0,3}\z",
+                    ),
+                    &[],
+                ),
+            ],
+            conversation: Some(r"opencode -s (ses_[0-9A-Za-z]+)".to_owned()),
+            ..TerminalTraits::default()
+        }
     }
 }
 

@@ -1,40 +1,87 @@
-//! All adapters by name.
+//! All adapters by name, and the agent kinds that they drive.
 
 use super::{AgentAdapter, Claude, Codex, Command, CustomAdapter, Gemini, Opencode};
+use althing_protocol::{AGENT_KINDS, AgentKind};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// The adapters of the CLI agents in the table of agent kinds.
+fn built_in() -> Vec<Arc<dyn AgentAdapter>> {
+    vec![Arc::new(Claude), Arc::new(Codex), Arc::new(Gemini), Arc::new(Opencode)]
+}
+
 /// The adapters that are known: ours, and those that the user described.
 #[derive(Clone, Debug)]
-pub struct Adapters(BTreeMap<String, Arc<dyn AgentAdapter>>);
+pub struct Adapters {
+    kinds: &'static [AgentKind],
+    by_name: BTreeMap<String, Arc<dyn AgentAdapter>>,
+}
 
 impl Default for Adapters {
     fn default() -> Self {
-        Self::with(Vec::new())
+        Self::of(AGENT_KINDS, built_in())
     }
 }
 
 impl Adapters {
+    /// The adapters of these CLI agents, and the one of the user's own commands.
+    pub fn of(kinds: &'static [AgentKind], adapters: Vec<Arc<dyn AgentAdapter>>) -> Self {
+        let command: Arc<dyn AgentAdapter> = Arc::new(Command);
+        let all = adapters.into_iter().chain([command]);
+        Self { kinds, by_name: all.map(|adapter| (adapter.name().to_owned(), adapter)).collect() }
+    }
+
     /// Ours and these; one of these with the name of one of ours replaces it.
     pub fn with(custom: Vec<CustomAdapter>) -> Self {
-        let ours: [Arc<dyn AgentAdapter>; 5] =
-            [Arc::new(Command), Arc::new(Claude), Arc::new(Codex), Arc::new(Gemini), Arc::new(Opencode)];
+        let mut all = Self::default();
         let custom = custom.into_iter().map(|adapter| Arc::new(adapter) as Arc<dyn AgentAdapter>);
-        Self(ours.into_iter().chain(custom).map(|adapter| (adapter.name().to_owned(), adapter)).collect())
+        all.by_name.extend(custom.map(|adapter| (adapter.name().to_owned(), adapter)));
+        all
+    }
+
+    /// The CLI agent that a config's `backend.type` names, if it is one.
+    pub fn kind(&self, backend_type: &str) -> Option<&'static AgentKind> {
+        self.kinds.iter().find(|row| row.kind == backend_type)
     }
 
     /// The one of this name.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn AgentAdapter>> {
-        self.0.get(name)
+        self.by_name.get(name)
     }
 
     /// All of them, by name.
     pub fn all(&self) -> impl Iterator<Item = &Arc<dyn AgentAdapter>> {
-        self.0.values()
+        self.by_name.values()
     }
 
     /// Their names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        self.by_name.keys().map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::built_in;
+    use althing_protocol::AGENT_KINDS;
+    use std::collections::BTreeSet;
+
+    /// Adapter and program of every CLI agent.
+    type Pairs<'a> = BTreeSet<(&'a str, Option<&'a str>)>;
+
+    #[test]
+    fn every_row_of_the_table_of_agent_kinds_has_an_adapter_and_every_adapter_a_row() {
+        let adapters = built_in();
+        let here: Pairs<'_> = adapters.iter().map(|adapter| (adapter.name(), adapter.executable())).collect();
+        let rows: Pairs<'_> = AGENT_KINDS.iter().map(|row| (row.adapter, Some(row.program))).collect();
+        assert_eq!(here, rows, "left: the adapters of `built_in`; right: the rows of `AGENT_KINDS`");
+    }
+
+    #[test]
+    fn no_two_rows_share_a_name_and_every_tool_name_has_the_tool_in_it() {
+        let kinds: BTreeSet<&str> = AGENT_KINDS.iter().map(|row| row.kind).collect();
+        let adapters: BTreeSet<&str> = AGENT_KINDS.iter().map(|row| row.adapter).collect();
+        assert_eq!((kinds.len(), adapters.len()), (AGENT_KINDS.len(), AGENT_KINDS.len()));
+        assert!(AGENT_KINDS.iter().all(|row| row.tool_name("althing", "vote").contains("vote")));
     }
 }

@@ -71,6 +71,16 @@ pub enum Where {
     Title,
 }
 
+impl AskPattern {
+    /// A question that this pattern shows; each answer is its id, its label and the keys that give it.
+    pub fn new(about: AskKind, pattern: Pattern, answers: &[(&str, &str, &str)]) -> Self {
+        let answer = |(id, label, keys): &(&str, &str, &str)| {
+            (AskOption { id: (*id).to_owned(), label: (*label).to_owned() }, (*keys).to_owned())
+        };
+        Self { about, pattern, answers: answers.iter().map(answer).collect() }
+    }
+}
+
 /// What shows that a program waits for a person.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -15,9 +15,9 @@ use crate::adapter::{Freedom, Meaning, Toolbox};
 use crate::command::Placeholders;
 use crate::policy::ContextMount;
 use althing_protocol::{
-    Backend, BackendError, BackendErrorKind, BackendInfo, BoxFuture, ContextPath, Delta, DeltaSink, Desk,
-    Endpoint, EndpointCalls, Endpoints, ExecutionMode, Item, ModelRequest, ProgramSpec, Reply, ToolCall,
-    ToolOutcome, Usage,
+    AgentKind, Backend, BackendError, BackendErrorKind, BackendInfo, BoxFuture, ContextPath, Delta,
+    DeltaSink, Desk, Endpoint, EndpointCalls, Endpoints, ExecutionMode, Item, ModelRequest, ProgramSpec,
+    Reply, ToolCall, ToolOutcome, Usage,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,14 +31,10 @@ const LAST_WORDS: Duration = Duration::from_secs(60);
 const NOTED: &str =
     "Noted. End your turn now, without any further tool call: what comes of it is in the next message.";
 
-/// The programs that can be agents, by the config's `backend.type`, and the adapters that know them.
-const KINDS: [(&str, &str); 4] =
-    [("claude_code", "claude"), ("codex", "codex"), ("gemini_cli", "gemini"), ("opencode", "opencode")];
-
 /// A program that is an agent of runs.
 pub struct CliBackend {
     info: BackendInfo,
-    adapter: &'static str,
+    kind: &'static AgentKind,
     member: CliMember,
     starter: Arc<Starter>,
     endpoints: Arc<dyn Endpoints>,
@@ -49,7 +45,7 @@ pub struct CliBackend {
 /// What an agent's config says of its program.
 #[derive(Clone, Debug, Default)]
 pub struct CliMember {
-    /// The config's `backend.type`: `claude_code`, `codex`, `gemini_cli` or `opencode`.
+    /// The config's `backend.type`: the `kind` of a row of the table of agent kinds.
     pub kind: String,
     /// The model it is to use; its own default where None.
     pub model: Option<String>,
@@ -62,18 +58,13 @@ pub struct CliMember {
 }
 
 impl CliBackend {
-    /// A backend for this member; None where its kind is no program.
+    /// A backend for this member; None where its kind is no CLI agent.
     pub fn new(starter: Arc<Starter>, endpoints: Arc<dyn Endpoints>, member: CliMember) -> Option<Self> {
-        let (_, adapter) = KINDS.into_iter().find(|(kind, _)| *kind == member.kind)?;
+        let kind = starter.adapters.kind(&member.kind)?;
         let model = member.model.clone().unwrap_or_else(|| "its own default".to_owned());
         let info = BackendInfo { kind: member.kind.clone(), model, offline: false };
         let (spending, placeholders) = (Spending::default(), Placeholders::default());
-        Some(Self { info, adapter, member, starter, endpoints, spending, placeholders })
-    }
-
-    /// Whether this is the name of a program that can be an agent.
-    pub fn knows(kind: &str) -> bool {
-        KINDS.iter().any(|(known, _)| *known == kind)
+        Some(Self { info, kind, member, starter, endpoints, spending, placeholders })
     }
 
     async fn reply(&self, request: &ModelRequest, on_delta: DeltaSink<'_>) -> Result<Reply, BackendError> {
@@ -106,7 +97,7 @@ impl CliBackend {
         let request = turn.request;
         let dir = self.dir(request.desk.as_ref());
         let cwd = Self::workspace(request.desk.as_ref(), &dir)?;
-        let spec = self.spec(words::prompt(request, native.is_some(), self.adapter), &cwd);
+        let spec = self.spec(words::prompt(request, native.is_some(), self.kind), &cwd);
         let paths = request.desk.as_ref().map(|desk| desk.paths.clone()).unwrap_or_default();
         let places = |paths: Vec<String>| -> Vec<PathBuf> { paths.into_iter().map(PathBuf::from).collect() };
         let (readable, writable) = (places(paths.readable), places(paths.writable));
@@ -120,6 +111,7 @@ impl CliBackend {
             url: endpoint.url().to_owned(),
             token: endpoint.token().clone(),
             names: request.tools.iter().map(|tool| tool.name.clone()).collect(),
+            kind: self.kind,
         });
         let want = Want {
             spec: &spec,
@@ -190,7 +182,7 @@ impl CliBackend {
 
     fn spec(&self, prompt: String, cwd: &Path) -> ProgramSpec {
         ProgramSpec {
-            adapter: self.adapter.to_owned(),
+            adapter: self.kind.adapter.to_owned(),
             command: Vec::new(),
             mode: ExecutionMode::Headless,
             prompt,

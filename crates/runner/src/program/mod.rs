@@ -20,7 +20,7 @@ pub use backend::{CliBackend, CliMember};
 pub(crate) use raw::RawFile;
 pub use start::{ProgramLimits, Starter};
 
-use crate::adapter::{Freedom, Meaning, Stream, TerminalTraits};
+use crate::adapter::{Freedom, Meaning, Stream};
 use crate::command::Placeholders;
 use crate::terminal::{AgentRunner, PatternTable, TypedPrompt};
 use althing_protocol::{
@@ -74,10 +74,7 @@ impl ProgramRunner {
             Ok(start) => start,
             Err((error, hint)) => return failed(error, hint),
         };
-        let own = start.adapter.terminal();
-        let known = self.patterns.traits(start.adapter.name());
-        // A user's own adapter says itself how it behaves.
-        let traits = if own == TerminalTraits::default() { known } else { own };
+        let traits = self.patterns.traits(&*start.adapter);
         if let Some(id) = &start.chosen {
             reports(ProgramReport::Item(Item::Conversation { id: id.clone() }));
         }

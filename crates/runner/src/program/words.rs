@@ -1,7 +1,7 @@
 //! What a program that is an agent is told, and what its last words mean where it could not use our tools.
 
 use crate::adapter::SERVER;
-use althing_protocol::{Message, ModelRequest, ToolCall, ToolSpec};
+use althing_protocol::{AgentKind, Message, ModelRequest, ToolCall, ToolSpec};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ const NEW_ANSWER: &str = "new_answer";
 const VOTE: &str = "vote";
 
 /// The prompt of one call: everything, or only what a conversation that goes on has not been told yet.
-pub(super) fn prompt(request: &ModelRequest, goes_on: bool, adapter: &str) -> String {
+pub(super) fn prompt(request: &ModelRequest, goes_on: bool, kind: &AgentKind) -> String {
     let is_own = |message: &Message| matches!(message, Message::Assistant { .. });
     let known = request.messages.iter().rposition(is_own).filter(|_| goes_on).map_or(0, |last| last + 1);
     let mut text = String::new();
@@ -25,7 +25,8 @@ pub(super) fn prompt(request: &ModelRequest, goes_on: bool, adapter: &str) -> St
         add(&mut text, message, request.messages.get(..at).unwrap_or_default());
     }
     if !request.tools.is_empty() {
-        let names: Vec<String> = request.tools.iter().map(|tool| name(&tool.name, adapter)).collect();
+        let names: Vec<String> =
+            request.tools.iter().map(|tool| kind.tool_name(SERVER, &tool.name)).collect();
         let _ = write!(
             text,
             "\n\n(The tools named above are offered to you by the MCP server `{SERVER}`: {}. When you have called one \
@@ -60,16 +61,6 @@ fn called<'a>(id: &str, before: &'a [Message]) -> &'a str {
         Message::User(_) | Message::Tool { .. } => None,
     });
     calls.flatten().find(|call| call.id == id).map_or("a tool", |call| &call.name)
-}
-
-/// What the program's own model sees our tool as.
-fn name(tool: &str, adapter: &str) -> String {
-    match adapter {
-        "claude" => format!("mcp__{SERVER}__{tool}"),
-        "gemini" => format!("mcp_{SERVER}_{tool}"),
-        "opencode" => format!("{SERVER}_{tool}"),
-        _ => tool.to_owned(),
-    }
 }
 
 /// The call that a final message stands for, of a program that never saw our tools: as an answer where answers are
@@ -109,7 +100,7 @@ fn object_with(text: &str, key: &str) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::{call_in, prompt};
-    use althing_protocol::{Message, ModelRequest, ToolCall, ToolSpec};
+    use althing_protocol::{AgentKind, Message, ModelRequest, ToolCall, ToolSpec};
     use serde_json::Value;
 
     fn tool(name: &str) -> ToolSpec {
@@ -118,6 +109,7 @@ mod tests {
 
     #[test]
     fn a_conversation_that_goes_on_is_told_only_what_is_new() {
+        let kind = AgentKind::of("claude_code").unwrap();
         let call = ToolCall { id: "1".to_owned(), name: "vote".to_owned(), arguments: "{}".to_owned() };
         let request = ModelRequest {
             system: "Be good.".into(),
@@ -129,8 +121,8 @@ mod tests {
             ],
             ..ModelRequest::default()
         };
-        assert_eq!(prompt(&request, true, "claude"), "[Your call of vote failed]\nstale\n\nnews");
-        let all = prompt(&request, false, "claude");
+        assert_eq!(prompt(&request, true, kind), "[Your call of vote failed]\nstale\n\nnews");
+        let all = prompt(&request, false, kind);
         assert!(
             all.starts_with("Be good.\n\nthe task\n\n[You said before]\nhm\n[You called vote with {}]"),
             "{all}"
@@ -140,10 +132,15 @@ mod tests {
     #[test]
     fn the_tools_are_named_as_the_program_sees_them() {
         let request = ModelRequest { tools: vec![tool("vote")], ..ModelRequest::default() };
-        for (adapter, name) in
-            [("claude", "mcp__althing__vote"), ("codex", "vote"), ("gemini", "mcp_althing_vote")]
-        {
-            assert!(prompt(&request, false, adapter).contains(name));
+        let names = [
+            ("claude_code", "mcp__althing__vote"),
+            ("codex", "`althing`: vote."),
+            ("gemini_cli", "mcp_althing_vote"),
+            ("opencode", "`althing`: althing_vote."),
+        ];
+        for (kind, name) in names {
+            let told = prompt(&request, false, AgentKind::of(kind).unwrap());
+            assert!(told.contains(name), "{told}");
         }
     }
 

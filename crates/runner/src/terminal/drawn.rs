@@ -3,9 +3,9 @@
 //! Behind the feature `fuzzing`; never part of the product.
 
 use super::model::Model;
-use super::patterns::PatternTable;
 use super::pty::Size;
 use super::reader::{Reader, Sight};
+use crate::adapter::Adapters;
 use althing_protocol::Screen;
 
 /// A terminal without its program.
@@ -70,9 +70,9 @@ impl Drawn {
 pub struct Readers(Vec<Reader>);
 
 impl Readers {
-    /// By the built-in patterns of these programs. The error says which pattern is none.
-    pub fn built_in(programs: &[&str]) -> Result<Self, String> {
-        let table = PatternTable::built_in();
-        programs.iter().map(|program| Reader::new(&table.traits(program))).collect::<Result<_, _>>().map(Self)
+    /// By the patterns of every built-in adapter. The error says which pattern is none.
+    pub fn built_in() -> Result<Self, String> {
+        let adapters = Adapters::default();
+        adapters.all().map(|adapter| Reader::new(&adapter.terminal())).collect::<Result<_, _>>().map(Self)
     }
 }

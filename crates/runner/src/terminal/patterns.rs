@@ -1,22 +1,16 @@
-//! The table of patterns by which programs' screens are read: data, because they go stale with every release of a
-//! program. The built-in one is `patterns.json`; a user's own entries come before it, program by program.
+//! A user's own patterns by which programs' screens are read: data, because patterns go stale with every release of a
+//! program. An entry replaces what the adapter of that name says itself.
 
-use crate::adapter::TerminalTraits;
+use crate::adapter::{AgentAdapter, TerminalTraits};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// How each program behaves in a terminal, by the adapter's name.
+/// How programs behave in a terminal, by the adapter's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct PatternTable(BTreeMap<String, TerminalTraits>);
 
 impl PatternTable {
-    /// The one that was checked against recordings of the real programs.
-    pub fn built_in() -> Self {
-        // A test reads it, so that it cannot be broken here.
-        Self::from_json(include_str!("patterns.json")).unwrap_or_default()
-    }
-
     /// Reads a table, and checks every pattern in it. The error says which program's and why.
     pub fn from_json(json: &str) -> Result<Self, String> {
         let table: Self = serde_json::from_str(json)
@@ -27,44 +21,48 @@ impl PatternTable {
         Ok(table)
     }
 
-    /// The same with another's entries in place of its own, program by program.
-    #[must_use]
-    pub fn with(mut self, other: Self) -> Self {
-        self.0.extend(other.0);
-        self
-    }
-
-    /// How a program behaves; as one of which nothing is known, if it has no entry.
-    pub fn traits(&self, adapter: &str) -> TerminalTraits {
-        self.0.get(adapter).cloned().unwrap_or_default()
+    /// How an adapter's program behaves: as its entry says, else as the adapter says.
+    pub(crate) fn traits(&self, adapter: &dyn AgentAdapter) -> TerminalTraits {
+        let own = adapter.terminal();
+        match self.0.get(adapter.name()) {
+            Some(entry) if own == TerminalTraits::default() || !adapter.is_described_by_user() => {
+                entry.clone()
+            }
+            _ => own,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::reader::Reader;
     use super::PatternTable;
+    use crate::adapter::{Adapters, AgentAdapter, Claude, Codex, CustomAdapter, Pattern};
 
     #[test]
-    fn the_built_in_table_knows_all_four_programs() {
-        let table = PatternTable::from_json(include_str!("patterns.json")).unwrap();
-        for name in ["claude", "codex", "gemini", "opencode"] {
-            let traits = table.traits(name);
-            assert!(
-                (!traits.ready.is_empty() || name == "codex")
-                    && !traits.asks.is_empty()
-                    && traits.conversation.is_some(),
-                "{name}"
-            );
+    fn every_built_in_adapter_says_how_its_program_behaves_in_a_terminal() {
+        for adapter in Adapters::default().all() {
+            let (name, traits) = (adapter.name(), adapter.terminal());
+            assert!(!traits.asks.is_empty(), "{name}: nothing shows that it waits for a person");
+            assert!(!adapter.is_agent() || traits.conversation.is_some(), "{name}: no id of a conversation");
+            assert!(Reader::new(&traits).is_ok(), "{name}: {:?}", Reader::new(&traits).err());
         }
-        assert_eq!(table, PatternTable::built_in());
     }
 
     #[test]
     fn a_users_entry_replaces_ours_for_that_program_alone() {
-        let theirs = PatternTable::from_json(r#"{"claude": {"ready": [{"regex": "new prompt"}]}}"#).unwrap();
-        let table = PatternTable::built_in().with(theirs);
-        assert_eq!(table.traits("claude").ready[0].regex, "new prompt");
-        assert_eq!(table.traits("codex"), PatternTable::built_in().traits("codex"));
+        let table = PatternTable::from_json(r#"{"claude": {"ready": [{"regex": "new prompt"}]}}"#).unwrap();
+        assert_eq!(table.traits(&Claude).ready[0].regex, "new prompt");
+        assert_eq!(table.traits(&Codex), Codex.terminal());
+    }
+
+    #[test]
+    fn an_adapter_that_a_config_describes_keeps_its_own_patterns() {
+        let table = PatternTable::from_json(r#"{"mine": {"ready": [{"regex": "table"}]}}"#).unwrap();
+        let mut mine = CustomAdapter { name: "mine".to_owned(), ..CustomAdapter::default() };
+        assert_eq!(table.traits(&mine).ready[0].regex, "table");
+        mine.terminal.ready = vec![Pattern::screen("config")];
+        assert_eq!(table.traits(&mine).ready[0].regex, "config");
     }
 
     #[test]

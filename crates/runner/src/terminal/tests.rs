@@ -3,14 +3,18 @@
 //! `tests/samples/README.md` says what was recorded.
 
 use super::model::Model;
-use super::patterns::PatternTable;
 use super::pty::Size;
 use super::reader::{Question, Reader, Sight};
-use althing_protocol::AskKind;
+use crate::adapter::Adapters;
+use althing_protocol::{AGENT_KINDS, AskKind};
 use std::path::{Path, PathBuf};
 
-const PROGRAMS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
 const RECORDED: Size = Size { cols: 100, rows: 30 };
+
+/// The CLI agents, which are all recorded.
+fn programs() -> impl Iterator<Item = &'static str> {
+    AGENT_KINDS.iter().map(|row| row.adapter)
+}
 
 fn samples(program: &str, extension: &str) -> Vec<PathBuf> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(program).join("pty");
@@ -27,7 +31,7 @@ fn name(file: &Path) -> String {
 }
 
 fn reader(program: &str) -> Reader {
-    Reader::new(&PatternTable::built_in().traits(program)).unwrap()
+    Reader::new(&Adapters::default().get(program).unwrap().terminal()).unwrap()
 }
 
 fn drawn(screen: &str) -> Model {
@@ -89,7 +93,7 @@ const WAITING: [(&str, AskKind, &str); 13] = [
 #[test]
 fn every_recorded_screen_that_waits_is_seen_and_no_other() {
     let mut waiting = 0;
-    for program in PROGRAMS {
+    for program in programs() {
         for file in samples(program, "txt") {
             let screen = std::fs::read_to_string(&file).unwrap();
             let sight = reader(program).read(&drawn(&screen));
@@ -151,7 +155,7 @@ fn asked_in_recordings() -> Vec<(&'static str, Vec<(AskKind, &'static str)>)> {
 #[test]
 fn whoever_was_asked_in_a_recording_is_told_and_nobody_else() {
     let expected = asked_in_recordings();
-    for program in PROGRAMS {
+    for program in programs() {
         for file in samples(program, "raw").into_iter().chain(samples(program, "cast")) {
             let seen = questions(program, &file);
             let seen: Vec<(AskKind, &str)> =
@@ -179,7 +183,7 @@ fn every_program_is_seen_to_be_ready_unless_it_only_ever_asks() {
     // The last three end in the dialogs of a first start; the first one's history fills its screen.
     let never =
         ["opencode/resume.cast", "codex/bare-answer.cast", "codex/bare-noanswer.cast", "codex/noauth.cast"];
-    for program in PROGRAMS {
+    for program in programs() {
         for file in samples(program, "cast") {
             let ready = sights(program, &file).contains(&Sight::Ready);
             let expected = !never.contains(&&*name(&file)) && name(&file) != "codex/untrusted-gitrepo.cast";
@@ -269,7 +273,7 @@ const PROSE: [&str; 32] = [
 #[test]
 fn a_thousand_screens_of_prose_that_looks_like_dialogs_ask_nobody() {
     let mut dice = Dice(7);
-    let readers = PROGRAMS.map(reader);
+    let readers: Vec<Reader> = programs().map(reader).collect();
     let endings =
         ["", "\n\n❯ ", "\n\n› Ask Codex to do anything", "\n\n >   Type your message or @path/to/file"];
     for screen in 0..1_000 {
@@ -277,7 +281,7 @@ fn a_thousand_screens_of_prose_that_looks_like_dialogs_ask_nobody() {
         let mut text = (0..lines).map(|_| dice.roll(&PROSE)).collect::<Vec<_>>().join("\n");
         text += dice.roll(&endings);
         let model = drawn(&text);
-        for (program, reader) in PROGRAMS.iter().zip(&readers) {
+        for (program, reader) in programs().zip(&readers) {
             let sight = reader.read(&model);
             assert!(!matches!(sight, Sight::Asks(_)), "screen {screen} as {program}: {sight:?}\n{text}");
         }

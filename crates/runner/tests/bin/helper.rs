@@ -99,7 +99,7 @@ async fn terminal(dir: &str, script: &str) -> (String, Option<i32>) {
         limits: ProgramLimits::default(),
         masks: None,
     };
-    let end = ProgramRunner::new(Arc::new(starter), PatternTable::built_in()).run(&job, reports).await;
+    let end = ProgramRunner::new(Arc::new(starter), PatternTable::default()).run(&job, reports).await;
     (std::mem::take(&mut *clean.lock().unwrap()), end.exit_code)
 }
 
@@ -144,7 +144,7 @@ async fn program(dir: &Path, program: &str, prompt: &str) {
         }
     });
     let start = std::time::Instant::now();
-    let end = ProgramRunner::new(Arc::new(starter), PatternTable::built_in()).run(&job, sink).await;
+    let end = ProgramRunner::new(Arc::new(starter), PatternTable::default()).run(&job, sink).await;
     println!("ok {} exit {:?} in {:?}", end.ok, end.exit_code, start.elapsed());
     println!("reported {}", heard.load(Ordering::Relaxed));
     print_peak();
@@ -171,7 +171,7 @@ async fn agent(dir: &Path, adapter: &str, prompt: &str, resume: Option<&String>)
         ProgramReport::Output { clean, .. } => eprint!("{clean}"),
         other => println!("{other:?}"),
     });
-    let end = ProgramRunner::new(Arc::new(starter), PatternTable::built_in()).run(&job, sink).await;
+    let end = ProgramRunner::new(Arc::new(starter), PatternTable::default()).run(&job, sink).await;
     println!("{end:#?}");
 }
 

@@ -1,6 +1,6 @@
 //! The adapters against what the real programs were given and wrote.
 
-use althing_protocol::{ExecutionMode, Item, ProgramSpec, Usage};
+use althing_protocol::{AGENT_KINDS, ExecutionMode, Item, ProgramSpec, Usage};
 use althing_runner::adapter::{
     Adapters, AgentAdapter, Assignment, Conversations, CustomAdapter, Ending, Exit, FirstStart, Freedom,
     LaunchConfig, Meaning, Stream, find_program,
@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 const CWD: &str = "/home/user/work/repo";
-const AGENTS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
 
 fn sample(case: &str, kind: &str) -> String {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/samples/{case}.{kind}"));
@@ -156,7 +155,7 @@ fn headless_arguments_are_exactly_those_that_the_real_programs_were_seen_to_take
 #[test]
 fn without_walls_no_adapter_uses_its_bypass_flag() {
     let bypass = ["skip-permissions", "bypass", "yolo", "--auto"];
-    for name in AGENTS {
+    for name in AGENT_KINDS.iter().map(|row| row.adapter) {
         let full = headless(name, "", None, Freedom::Full).args.join(" ");
         assert!(bypass.iter().any(|word| full.contains(word)), "{full}");
         for freedom in [Freedom::ReadOnly, Freedom::Workspace, Freedom::Ask] {
@@ -319,7 +318,7 @@ fn recordings_of_failure_say_what_went_wrong_and_what_to_do() {
 
 #[test]
 fn an_end_by_a_signal_or_without_the_last_event_is_no_success() {
-    for name in AGENTS {
+    for name in AGENT_KINDS.iter().map(|row| row.adapter) {
         let mut parser = adapter(name).parser();
         let output = sample(&format!("{name}/final-new"), "stdout");
         parser.output(Stream::Out, output.as_bytes(), "", &mut |_| ());

@@ -46,7 +46,7 @@ impl World {
         };
         Self {
             dir,
-            programs: ProgramRunner::new(Arc::new(starter), PatternTable::built_in()),
+            programs: ProgramRunner::new(Arc::new(starter), PatternTable::default()),
             reports: Arc::default(),
         }
     }

@@ -3,8 +3,8 @@
 use super::programs::{Stage, agents, unconfined};
 use super::support::{SANDBOXES, confinement, launcher};
 use althing_protocol::{
-    AgentPaths, Backend, BackendErrorKind, BoxFuture, ContextPath, Delta, Desk, Endpoint, EndpointCalls,
-    Endpoints, Message, ModelRequest, Secret, TaskId, ToolCall, ToolSpec,
+    AGENT_KINDS, AgentPaths, Backend, BackendErrorKind, BoxFuture, ContextPath, Delta, Desk, Endpoint,
+    EndpointCalls, Endpoints, Message, ModelRequest, Secret, TaskId, ToolCall, ToolSpec,
 };
 use althing_runner::adapter::Adapters;
 use althing_runner::{CliBackend, CliMember, Confinement, ConfinementKind, ProgramLimits, Starter};
@@ -307,7 +307,8 @@ async fn a_program_that_fails_is_a_typed_failure() {
 }
 
 #[test]
-fn only_programs_are_backends_of_this_kind() {
-    assert!(["claude_code", "codex", "gemini_cli", "opencode"].iter().all(|kind| CliBackend::knows(kind)));
-    assert!(!CliBackend::knows("anthropic"));
+fn only_cli_agents_are_backends_of_this_kind() {
+    let adapters = Adapters::default();
+    assert!(AGENT_KINDS.iter().all(|row| adapters.kind(row.kind) == Some(row)));
+    assert_eq!(adapters.kind("anthropic"), None);
 }

@@ -5,7 +5,7 @@ use althing_protocol::{
     ExecutionMode, Item, Millis, ProgramEnd, ProgramJob, ProgramReport, ProgramSpec, Programs, ReportSink,
     TaskId,
 };
-use althing_runner::adapter::{Adapters, CustomAdapter, CustomOutput};
+use althing_runner::adapter::{Adapters, AgentAdapter, Claude, Codex, CustomAdapter, OutputParser};
 use althing_runner::{AcceptedByUser, Confinement, PatternTable, ProgramLimits, ProgramRunner, Starter};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,16 +28,16 @@ pub fn unconfined() -> Confinement {
 
 /// The fake agent in place of programs that it can be like.
 pub fn agents() -> Vec<CustomAdapter> {
-    let agent = |name: &str, output| CustomAdapter {
+    let agent = |name: &str, output: fn() -> Box<dyn OutputParser>| CustomAdapter {
         name: name.to_owned(),
         program: AGENT.to_owned(),
         headless_args: Some(["--like", name, "--session-id", "{session}"].map(str::to_owned).to_vec()),
         resume_args: Some(Vec::new()),
         variables: vec!["FAKE_*".to_owned()],
-        output,
+        output: Some(output),
         ..CustomAdapter::default()
     };
-    vec![agent("claude", CustomOutput::Claude), agent("codex", CustomOutput::Codex)]
+    vec![agent("claude", || Claude.parser()), agent("codex", || Codex.parser())]
 }
 
 impl Stage {
@@ -56,7 +56,7 @@ impl Stage {
             limits: ProgramLimits::default(),
             masks: None,
         };
-        let runner = ProgramRunner::new(Arc::new(starter), PatternTable::built_in());
+        let runner = ProgramRunner::new(Arc::new(starter), PatternTable::default());
         Self { dir, runner, said: Arc::default() }
     }
 

@@ -42,7 +42,7 @@ fn runner_in(confinement: Confinement, script: &str, traits: TerminalTraits) -> 
         limits: ProgramLimits::default(),
         masks: None,
     };
-    Arc::new(ProgramRunner::new(Arc::new(starter), PatternTable::built_in()))
+    Arc::new(ProgramRunner::new(Arc::new(starter), PatternTable::default()))
 }
 
 impl Running {

@@ -1,13 +1,15 @@
 //! The words of the conventions for what we have words of our own for.
 
-use althing_protocol::{BackendErrorKind, Phase, ProgramSpec, Purpose, TaskId, TaskStatus, Timer};
+use althing_protocol::{AgentKind, BackendErrorKind, Phase, ProgramSpec, Purpose, TaskId, TaskStatus, Timer};
 
 /// `gen_ai.provider.name` for a `backend.type`; types that the conventions do not name go by their own.
 pub(super) fn provider(kind: &str) -> &str {
+    if let Some(agent) = AgentKind::of(kind) {
+        return agent.vendor;
+    }
     match kind {
-        "claude" | "claude_code" => "anthropic",
-        "codex" => "openai",
-        "gemini" | "gemini_cli" => "gcp.gemini",
+        "claude" => "anthropic",
+        "gemini" => "gcp.gemini",
         "azure_openai" => "azure.ai.openai",
         "grok" => "x_ai",
         "moonshot" => "moonshot_ai",

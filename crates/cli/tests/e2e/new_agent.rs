@@ -1,0 +1,200 @@
+//! Adding a CLI agent takes a row in the table of agent kinds and an adapter: this file adds one.
+//!
+//! Unlike the other files here it calls the crates below the binary, since the table of the built binary is fixed. The
+//! binary is only the guard of the processes that are started.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use althing_config::{
+    Backends, Purpose, Source, TaskBody, WorkflowSurroundings, check_with, load_workflow, workflow_agents,
+};
+use althing_mcp::{AgentEndpoints, WebLimits};
+use althing_protocol::{
+    AGENT_KINDS, AgentKind, Backend, Config, Message, ModelRequest, ProgramJob, ProgramSpec, Programs,
+    TaskId, ToolSpec,
+};
+use althing_runner::adapter::{
+    Adapters, AgentAdapter, Assignment, Ending, Exit, LaunchConfig, Meaning, OutputParser, Stream,
+    find_agents,
+};
+use althing_runner::{
+    AcceptedByUser, CliBackend, CliMember, Confinement, Launcher, PatternTable, ProgramLimits, ProgramRunner,
+    Starter,
+};
+
+/// The row of the new agent.
+const TOY: AgentKind = AgentKind {
+    kind: "toy_cli",
+    adapter: "toy",
+    title: "Toy CLI",
+    program: "toy",
+    install_hint: "npm install -g toy",
+    tool_name_pattern: "{server}.{tool}",
+    vendor: "toys",
+};
+
+/// The table with its row.
+static KINDS: LazyLock<Vec<AgentKind>> = LazyLock::new(|| AGENT_KINDS.iter().copied().chain([TOY]).collect());
+static BACKENDS: LazyLock<Backends> = LazyLock::new(|| Backends::with_agents(&KINDS));
+
+/// The adapter of the new agent: what would be its file.
+#[derive(Debug)]
+struct Toy(PathBuf);
+
+impl AgentAdapter for Toy {
+    fn name(&self) -> &'static str {
+        TOY.adapter
+    }
+
+    fn executable(&self) -> Option<&str> {
+        Some(TOY.program)
+    }
+
+    fn launch_config(&self, _task: &Assignment<'_>) -> LaunchConfig {
+        LaunchConfig { program: self.0.display().to_string(), ..LaunchConfig::default() }
+    }
+
+    fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
+        Some(self.launch_config(task))
+    }
+
+    fn parser(&self) -> Box<dyn OutputParser> {
+        Box::<Output>::default()
+    }
+}
+
+#[derive(Default)]
+struct Output(String);
+
+impl OutputParser for Output {
+    fn output(&mut self, stream: Stream, _raw: &[u8], clean: &str, _tell: &mut dyn FnMut(Meaning)) {
+        if stream == Stream::Out {
+            self.0.push_str(clean);
+        }
+    }
+
+    fn end(&mut self, exit: Exit, _tell: &mut dyn FnMut(Meaning)) -> Ending {
+        Ending { ok: exit.is_success(), message: Some(self.0.trim().to_owned()), ..Ending::default() }
+    }
+}
+
+/// Keeps its prompt beside it and says that it is done.
+const PROGRAM: &str =
+    "#!/bin/sh\n[ \"$1\" = --version ] && { echo 1.2.3; exit; }\ncat > prompt.txt\necho toy is done\n";
+
+fn installed(dir: &Path) -> PathBuf {
+    let path = dir.join(TOY.program);
+    std::fs::write(&path, PROGRAM).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+fn adapters(toy: &Path) -> Adapters {
+    let own: Arc<dyn AgentAdapter> = Arc::new(Toy(toy.to_owned()));
+    Adapters::of(&KINDS, Adapters::default().all().cloned().chain([own]).collect())
+}
+
+fn starter(toy: &Path) -> Arc<Starter> {
+    Arc::new(Starter {
+        adapters: adapters(toy),
+        launcher: Launcher::of(PathBuf::from(env!("CARGO_BIN_EXE_althing"))),
+        confinement: Confinement::Unconfined(AcceptedByUser::explicitly()),
+        state_dir: None,
+        limits: ProgramLimits::default(),
+        masks: None,
+    })
+}
+
+/// A config with the new agent, which is right and gives no warning.
+fn config() -> Config {
+    let text = "agents: [{id: t, backend: {type: toy_cli, model: m}}]";
+    let source = Source { name: "team.yaml", text };
+    let report = check_with(&BACKENDS, source, &|_| None, Purpose::Run);
+    assert_eq!((report.errors.as_slice(), report.warnings.as_slice()), ([].as_slice(), [].as_slice()));
+    report.config.unwrap().config
+}
+
+#[test]
+fn a_config_may_name_a_new_cli_agent() {
+    let config = config();
+    assert_eq!(config.agents[0].backend.kind, TOY.kind);
+    let text = "agents: [{id: t, backend: {type: toy_clo}}]";
+    let source = Source { name: "team.yaml", text };
+    let wrong = check_with(&BACKENDS, source, &|_| None, Purpose::Run);
+    assert_eq!(wrong.errors[0].suggestion.as_deref(), Some("did you mean `toy_cli`?"));
+}
+
+#[tokio::test]
+async fn a_new_cli_agent_is_listed_with_its_version_and_how_to_install_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let toy = installed(dir.path());
+    let search = dir.path().display().to_string();
+    let found = find_agents(&adapters(&toy), &search, Duration::from_secs(30)).await;
+    let found = found.iter().find(|found| found.name == TOY.adapter).unwrap();
+    assert_eq!((found.path.as_ref(), found.version.as_deref()), (Some(&toy), Some("1.2.3")));
+    let backend = BACKENDS.named(TOY.kind).unwrap();
+    assert!(backend.is_supported());
+    assert_eq!(backend.agent, Some(&TOY));
+}
+
+#[tokio::test]
+async fn a_new_cli_agent_answers_as_a_member_of_a_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let member = CliMember { kind: TOY.kind.to_owned(), dir: dir.path().join("t"), ..CliMember::default() };
+    let endpoints = Arc::new(AgentEndpoints::new(WebLimits::default()));
+    let backend = CliBackend::new(starter(&installed(dir.path())), endpoints, member).unwrap();
+    let tool = |name: &str| ToolSpec {
+        name: name.to_owned(),
+        description: String::new(),
+        parameters: serde_json::json!({"type": "object"}),
+    };
+    let request = ModelRequest {
+        messages: vec![Message::User("the task".to_owned())],
+        tools: vec![tool("new_answer"), tool("vote")],
+        ..ModelRequest::default()
+    };
+    let reply = backend.call(&request, &mut |_| {}).await.unwrap();
+    assert_eq!(reply.tool_calls[0].name, "new_answer");
+    assert_eq!(reply.tool_calls[0].arguments, r#"{"content":"toy is done"}"#);
+    let prompt = std::fs::read_to_string(dir.path().join("workspace/prompt.txt")).unwrap();
+    assert!(prompt.contains("the task") && prompt.contains("althing.vote"), "{prompt}");
+}
+
+#[tokio::test]
+async fn a_new_cli_agent_does_tasks_of_a_workflow() {
+    let dir = tempfile::tempdir().unwrap();
+    let cwd = dir.path().canonicalize().unwrap().display().to_string();
+    let agents = workflow_agents(&config(), &KINDS);
+    let around = WorkflowSurroundings {
+        purpose: Purpose::Run,
+        cwd: &cwd,
+        env: &|_| None,
+        kinds: &KINDS,
+        custom: &[],
+        agents: &agents,
+    };
+    // By the name of its adapter, and as an agent of the config.
+    let text = "name: n\nstages:\n  - name: s\n    tasks:\n      - {id: a, agent: toy, executionMode: headless, prompt: one}\n      \
+                - {id: b, agent: t, executionMode: headless, prompt: two}\n";
+    let (workflow, report) = load_workflow(Source { name: "flow.yaml", text }, &around);
+    assert_eq!(report.errors, []);
+    let runner = ProgramRunner::new(starter(&installed(dir.path())), PatternTable::default());
+    let bodies = workflow.unwrap().stages.remove(0).tasks.into_iter().map(|task| task.body);
+    let specs: Vec<ProgramSpec> = bodies
+        .map(|body| match body {
+            TaskBody::Program(spec) => *spec,
+            other => panic!("{other:?} is no CLI agent's task"),
+        })
+        .collect();
+    assert_eq!((specs[1].adapter.as_str(), specs[1].model.as_deref()), ("toy", Some("m")));
+    for (spec, prompt) in specs.into_iter().zip(["one", "two"]) {
+        let dir = format!("{cwd}/task-{prompt}");
+        let job = ProgramJob { task: TaskId::from(prompt), attempt: 1, spec, resume: None, dir };
+        let end = runner.run(&job, Arc::new(|_| {})).await;
+        assert_eq!((end.output.as_str(), end.error), ("toy is done", None));
+        assert_eq!(std::fs::read_to_string(format!("{cwd}/prompt.txt")).unwrap().trim(), prompt);
+    }
+}
