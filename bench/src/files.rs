@@ -31,6 +31,7 @@ fn tools() {
         views: Vec::new(),
         context: Vec::new(),
         state_dir: None,
+        planning: false,
     };
     let host = FileHost::open(&policy, ToolSet::All).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

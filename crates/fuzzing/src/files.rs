@@ -70,6 +70,7 @@ impl Yard {
                 context("single/only.txt", false, &[]),
             ],
             state_dir: Some(base.join("project/.althing")),
+            planning: false,
         };
         let host = FileHost::open(&policy, ToolSet::All).expect("a host");
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");

@@ -9,6 +9,7 @@ mod config;
 mod environment;
 mod errand;
 mod event;
+mod grant;
 mod id;
 mod interaction;
 mod item;
@@ -39,12 +40,15 @@ pub use event::{
     DeltaKind, Event, EventParseError, Fact, FeedItem, LOG_SCHEMA, Notice, NoticeLevel, Progress, RunEnd,
     SessionOpened, Verdict,
 };
+pub use grant::{
+    EXCLUDED_NAMES, Grant, GrantRoot, NetworkGrant, REPOSITORY, RUNS_CODE, RootKind, RunsCode, runs_code,
+};
 pub use id::{AgentId, InteractionId, SessionId, TaskId};
 pub use interaction::{Candidate, Decision, Interaction, InteractionKind};
 pub use item::{Answer, AnswerLabel, Ballot, Item, LabelParseError, Revision};
 pub use model::{
-    AgentPaths, BackendError, BackendErrorKind, BackendInfo, Delta, Desk, Message, ModelRequest, Reply,
-    ToolCall, ToolSpec,
+    BackendError, BackendErrorKind, BackendInfo, Delta, Desk, Message, ModelRequest, Reply, ToolCall,
+    ToolSpec,
 };
 pub use op::{Op, OpId, Origin, Submission};
 pub use ports::{

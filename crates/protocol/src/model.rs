@@ -1,6 +1,6 @@
 //! What goes to a model and what comes back, in no provider's dialect.
 
-use crate::{ContextPath, TaskId, Usage};
+use crate::{Grant, TaskId, Usage};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,26 +73,10 @@ pub struct Desk {
     /// The backend's own conversation to go on with, as its last reply named it; what follows the last message of the
     /// assistant is new to it.
     pub native: Option<String>,
-    /// The workspace, where there is one.
+    /// The directory that a CLI agent works in, where the call has one: its workspace, or a directory of the user's.
     pub workspace: Option<String>,
-    /// Whether the workspace is the user's own directory rather than the agent's: its `.git` and the like are protected.
-    pub shared: bool,
-    /// The other paths that the agent may use.
-    pub paths: AgentPaths,
-    /// Whether the agent only plans: it may read, and write nothing but what its program keeps for itself.
-    pub read_only: bool,
-}
-
-/// The paths besides its workspace that an agent with tools of its own may use in one call.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AgentPaths {
-    /// Directories that it may read.
-    pub readable: Vec<String>,
-    /// Directories of its own that it may write to.
-    pub writable: Vec<String>,
-    /// The context paths, `writable` where they may be written to in this call. Their `.git` and their protected parts may
-    /// not, as for file tools and commands.
-    pub context: Vec<ContextPath>,
+    /// What the agent may touch during this call.
+    pub grant: Grant,
 }
 
 /// One whole reply of a model.

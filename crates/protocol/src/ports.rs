@@ -1,8 +1,7 @@
 //! The traits that join the crates. Whoever fills a port never knows who else does.
 
 use crate::{
-    AgentPaths, AnswerLabel, BackendError, BackendInfo, ChatSpec, Delta, Event, FeedItem, FileWrite,
-    ModelRequest, Reply, RunSpec, Screen, Seq, Submission, TaskId, Timestamp, ToolCall, ToolSpec,
+    AnswerLabel, BackendError, BackendInfo, ChatSpec, Delta, Event, FeedItem, FileWrite, Grant, ModelRequest, Reply, RunSpec, Screen, Seq, Submission, TaskId, Timestamp, ToolCall, ToolSpec,
 };
 use std::future::Future;
 use std::pin::Pin;
@@ -59,22 +58,17 @@ pub trait ToolHost: Send + Sync {
 
 /// The place where one agent of one run works: its workspace, its view of the others' work, its tools.
 pub trait Workplace: Send + Sync {
-    /// The workspace, as the agent and the result name it.
+    /// The directory that the agent works in, as the agent and the result name it.
     fn path(&self) -> &str;
-
-    /// Whether that is the user's own directory, not one that was made for the agent.
-    fn is_shared(&self) -> bool {
-        false
-    }
 
     /// Its tools.
     fn host(&self) -> &dyn ToolHost;
 
-    /// What may be used besides the workspace: for agents that bring tools of their own. From the same policy as the file
-    /// tools and commands of this place.
-    fn reach(&self, access: ContextAccess) -> AgentPaths {
+    /// What the agent may touch under this access, for CLI agents, which bring tools of their own. The file tools, commands
+    /// and MCP servers of this place are confined by the same grant.
+    fn grant(&self, access: ContextAccess) -> Grant {
         let _ = access;
-        AgentPaths::default()
+        Grant::default()
     }
 
     /// What the agent should know of its place: paths, instructions found in them.

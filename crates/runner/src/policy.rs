@@ -5,7 +5,7 @@
 
 use crate::confinement::Confinement;
 use crate::lists::CommandLists;
-use althing_protocol::{COMMAND_VARIABLES, ContextAccess, Masks, variable_matches};
+use althing_protocol::{COMMAND_VARIABLES, ContextAccess, Grant, Masks, RootKind, variable_matches};
 use std::ffi::OsStr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
@@ -31,7 +31,7 @@ pub struct CommandPolicy {
     pub masks: Option<Arc<dyn Masks>>,
 }
 
-/// The files that one agent's commands can reach, in whatever sandbox; inside and outside paths are the same.
+/// A grant as sandboxes take it: the files that a process can reach. Inside and outside paths are the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reach {
     /// The agent's own directory: writable, its `HOME` and where commands start.
@@ -44,6 +44,26 @@ pub struct Reach {
     pub state_dir: Option<PathBuf>,
     /// Where long outputs are kept. Outside of everything that the agent can write; readable for its commands.
     pub output_dir: PathBuf,
+    /// Whether nothing is written, the workspace included: the agent plans.
+    pub planning: bool,
+}
+
+impl From<&Grant> for Reach {
+    fn from(grant: &Grant) -> Self {
+        let mount = |root: &althing_protocol::GrantRoot| ContextMount {
+            path: root.path.clone(),
+            writable: root.writable && !grant.planning,
+            protected: root.protected.clone(),
+        };
+        Self {
+            workspace: grant.workspace.clone().unwrap_or_default(),
+            readable: grant.roots(RootKind::View).map(|root| root.path.clone()).collect(),
+            context: grant.roots(RootKind::Context).map(mount).collect(),
+            state_dir: grant.state_dir.clone(),
+            output_dir: grant.output_dir.clone().unwrap_or_default(),
+            planning: grant.planning,
+        }
+    }
 }
 
 /// A context path as configured.
@@ -199,7 +219,14 @@ impl CommandPolicy {
 impl Reach {
     /// A private workspace and nothing else.
     pub fn new(workspace: PathBuf, output_dir: PathBuf) -> Self {
-        Self { workspace, readable: Vec::new(), context: Vec::new(), state_dir: None, output_dir }
+        Self {
+            workspace,
+            readable: Vec::new(),
+            context: Vec::new(),
+            state_dir: None,
+            output_dir,
+            planning: false,
+        }
     }
 
     /// Makes every path real, drops what does not exist (context paths and readable ones may), refuses what is unsafe.

@@ -97,7 +97,8 @@ impl View {
         {
             modes.insert(state.clone(), Mode::Hidden);
         }
-        modes.insert(reach.workspace.clone(), Mode::Writable);
+        let own = if reach.planning { Mode::ReadOnly } else { Mode::Writable };
+        modes.insert(reach.workspace.clone(), own);
         modes.insert(reach.output_dir.clone(), Mode::ReadOnly);
         let mut rules: Vec<Rule> = modes.into_iter().map(|(path, mode)| Rule { path, mode }).collect();
         rules.sort_by_key(|rule| rule.path.components().count());
@@ -199,6 +200,7 @@ mod tests {
             ],
             state_dir: Some(root.join("p/.state")),
             output_dir: root.join("p/.state/out"),
+            planning: false,
         };
         let view = View::new(&reach.checked().unwrap(), access);
         look(&|path| view.mode(&root.join(path)), &view, &root);

@@ -21,7 +21,7 @@ mod workspace;
 #[cfg(test)]
 mod tests;
 
-pub use access::{EXCLUDED_NAMES, FilePolicy, ReadOnlyWhy, Refusal};
+pub use access::{FilePolicy, ReadOnlyWhy, Refusal};
 pub use confine::{Below, ConfinedDir, read_below};
 pub use context::{
     Content, ContextSnapshot, Reviewed, UndoError, UndoLimits, UndoReach, UndoReport, WRITES_FILE, footer,

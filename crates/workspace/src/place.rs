@@ -7,18 +7,16 @@ use crate::exclusive;
 use crate::tools::{FileHost, ToolSet, Witness};
 use crate::workspace::Workspace;
 use althing_disk::DiskError;
-use althing_protocol::{AnswerLabel, FileWrite, RunSpec};
+use althing_protocol::{AnswerLabel, ContextPath, FileWrite, Grant};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::JoinError;
 
-/// What a place is made of besides the run.
+/// What a place is made of besides the run's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaceOptions {
-    /// Althing's state, closed to agents.
-    pub state_dir: PathBuf,
-    /// Further directories that the agent may read.
-    pub views: Vec<PathBuf>,
+    /// What the agent may touch. Its workspace is made where it is missing.
+    pub grant: Grant,
     /// Which file tools it has.
     pub tools: ToolSet,
     /// Whether others than the file tools (commands, MCP servers) can write to context paths.
@@ -33,32 +31,20 @@ pub struct LocalPlace {
     path: String,
     files: FileHost,
     ledger: Arc<Ledger>,
-    policy: FilePolicy,
+    context: Vec<ContextPath>,
     notices: Mutex<Vec<String>>,
     /// While the context paths are open: nobody else writes to them.
     turn: Arc<Mutex<Option<Turn>>>,
 }
 
 impl LocalPlace {
-    /// The place of the member at `seat`; made anew or found again.
-    pub fn open(
-        run_dir: &Path,
-        spec: &RunSpec,
-        seat: usize,
-        options: PlaceOptions,
-    ) -> Result<Self, DiskError> {
-        let path = spec.workspace(&run_dir.to_string_lossy(), seat);
-        let workspace = Workspace::open(run_dir, Path::new(&path))?;
-        let mut views = vec![workspace.view_dir()];
-        views.extend(options.views);
-        let policy = FilePolicy {
-            workspace: workspace.path().to_owned(),
-            start: None,
-            views,
-            context: spec.context_paths.clone(),
-            state_dir: Some(options.state_dir.clone()),
-        };
-        let ledger = Ledger::new(run_dir, &options.state_dir, &policy.context, options.reach, options.limits);
+    /// The place of one member of a run; made anew or found again.
+    pub fn open(run_dir: &Path, options: &PlaceOptions) -> Result<Self, DiskError> {
+        let policy = FilePolicy::from(&options.grant);
+        let path = policy.workspace.to_string_lossy().into_owned();
+        let workspace = Workspace::open(run_dir, &policy.workspace)?;
+        let state_dir = policy.state_dir.as_deref();
+        let ledger = Ledger::new(run_dir, state_dir, &policy.context, options.reach, options.limits);
         let ledger = Arc::new(ledger);
         let witness: Arc<dyn Witness> = Arc::clone(&ledger) as Arc<dyn Witness>;
         let files = FileHost::watched(&policy, options.tools, Some(witness))?;
@@ -70,7 +56,7 @@ impl LocalPlace {
             path,
             files,
             ledger,
-            policy,
+            context: policy.context,
             notices: Mutex::new(notices),
             turn: Arc::default(),
         })
@@ -84,16 +70,6 @@ impl LocalPlace {
     /// The file tools.
     pub fn files(&self) -> &FileHost {
         &self.files
-    }
-
-    /// What the agent may touch; for those who confine its commands the same way.
-    pub fn policy(&self) -> &FilePolicy {
-        &self.policy
-    }
-
-    /// Where the agent sees others' work: one directory that stays, in which what is shown changes.
-    pub fn view_dir(&self) -> PathBuf {
-        self.workspace.view_dir()
     }
 
     /// Where the agent sees what was kept with another's answers.
@@ -130,7 +106,7 @@ impl LocalPlace {
         if self.ledger.is_empty() {
             return Ok(());
         }
-        let writable = self.policy.context.iter().filter(|path| path.writable);
+        let writable = self.context.iter().filter(|path| path.writable);
         let writable: Vec<PathBuf> = writable.map(|path| PathBuf::from(&path.path)).collect();
         // In this order, as in `close_context`: the agent's own operations, the paths, the run's pre-images.
         let own = exclusive::claim(self.workspace.path()).await;

@@ -1,24 +1,22 @@
 //! The place of a conversation's own agent: the files of the project, MCP servers, what the runs left. It works alone,
 //! so it may write where it works, and nowhere else.
 
-use super::{Places, Started, aside, guidance, servers};
+use super::grant::Grantee;
+use super::{Places, Started, aside, guidance, make_dir, servers};
 use crate::project::Project;
 use althing_engine::{Guidance, ProjectBriefing, Router};
 use althing_protocol::{
-    AgentPaths, AnswerLabel, BoxFuture, ChatSpec, ContextAccess, ContextPath, FileWrite, HandsConfig,
-    ToolHost, Workplace,
+    AnswerLabel, BoxFuture, ChatSpec, ContextAccess, FileWrite, Grant, HandsConfig, ToolHost, Workplace,
 };
 use althing_workspace::{FileHost, FilePolicy, Memory, ProjectHost, TaskHost, ToolSet, project_instructions};
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The interactive agent's place.
 pub struct ChatPlace {
     /// Where a program works: the project, or a directory of its own where the project may not be written to.
     path: String,
-    is_shared: bool,
-    paths: AgentPaths,
+    grant: Grant,
     router: Router,
     briefing: ProjectBriefing,
     project: Option<Arc<Project>>,
@@ -34,24 +32,16 @@ impl Places {
         let Some(agent) = &spec.agent else { return Ok(None) };
         let (member, is_program) = (&agent.member, agent.member.is_program());
         let hands = self.hands.agent(&member.id);
+        let grantee = Grantee::ChatAgent { dir, context_paths: &spec.team.context_paths };
+        let grant = self.grant(&grantee, &hands);
         let (scratch, outputs) = (dir.join("workspace"), dir.join("outputs"));
-        for made in [&scratch, &outputs] {
-            let done = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(made);
-            done.map_err(|error| format!("{} cannot be made: {error}", made.display()))?;
-        }
-        // Beside the conversation are its runs, whose results it is told by path where they are long.
+        make_dir(&scratch)?;
+        make_dir(&outputs)?;
         let runs = dir.parent().unwrap_or(dir).to_owned();
-        let (project, mut context) = self.grounds(&spec.team.context_paths);
-        context.insert(0, project.clone());
-        let views: Vec<PathBuf> = [&runs].into_iter().chain(&self.skills.dirs).cloned().collect();
-        let policy = FilePolicy {
-            workspace: scratch.clone(),
-            start: Some(PathBuf::from(&project.path)),
-            views: views.clone(),
-            context: context.clone(),
-            state_dir: Some(self.state_dir.clone()),
-        };
-        let files = FileHost::undoable(&policy, ToolSet::All, dir).map_err(|error| error.to_string())?;
+        let context = grant.context_paths();
+        let project = context.first().cloned().ok_or("the chat agent has no project")?;
+        let files = FileHost::undoable(&FilePolicy::from(&grant), ToolSet::All, dir);
+        let files = files.map_err(|error| error.to_string())?;
         let files = Arc::new(files);
         let mut hosts: Vec<Arc<dyn ToolHost>> = Vec::new();
         // A program reads and writes files by itself.
@@ -73,12 +63,6 @@ impl Places {
             ..Guidance::default()
         };
         let shown = |path: &Path| path.display().to_string();
-        let paths = AgentPaths {
-            readable: views.iter().map(|view| shown(view)).collect(),
-            // Where it may not write to the project, this is the directory it works in.
-            writable: if project.writable { vec![shown(&scratch)] } else { Vec::new() },
-            context: context.clone(),
-        };
         let briefing = ProjectBriefing {
             project: project.path.clone(),
             writable: project.writable,
@@ -88,9 +72,9 @@ impl Places {
         };
         let path = if project.writable { project.path } else { shown(&scratch) };
         let router = Router::new(hosts, hands.excluded_tools);
-        let (is_shared, guidance) = (project.writable, Mutex::new(guidance));
+        let guidance = Mutex::new(guidance);
         let (project, known) = (self.project.clone(), Mutex::default());
-        Ok(Some(ChatPlace { path, is_shared, paths, router, briefing, project, known, guidance, memory }))
+        Ok(Some(ChatPlace { path, grant, router, briefing, project, known, guidance, memory }))
     }
 
     /// The tools that a program has as well: of the project workspace, of MCP servers, of a task list.
@@ -121,39 +105,6 @@ impl Places {
         }
         Ok(())
     }
-
-    /// The project, and the other paths that the agent may read. Nobody hands over all of a home, or more, by being in
-    /// it: there the agent only looks. What the config opens for reading only stays so.
-    fn grounds(&self, configured: &[ContextPath]) -> (ContextPath, Vec<ContextPath>) {
-        let here = self.cwd.canonicalize().unwrap_or_else(|_| self.cwd.clone());
-        let kept = self.project.as_ref().map(|project| project.workspace.dir().to_owned());
-        let dir = kept.clone().unwrap_or_else(|| here.clone());
-        let home = self.home.as_ref().and_then(|home| home.canonicalize().ok());
-        let path = dir.display().to_string();
-        let mut project = ContextPath { path, writable: true, protected: Vec::new() };
-        project.writable = dir.parent().is_some() && !home.is_some_and(|home| home.starts_with(&dir));
-        let mut others = Vec::new();
-        // Beside a project workspace there is what it is about.
-        if kept.as_ref().is_some_and(|kept| *kept != here) {
-            let path = here.display().to_string();
-            others.push(ContextPath { path, writable: false, protected: Vec::new() });
-        }
-        for context in configured {
-            // What runs only read of the project workspace is the agent's to keep.
-            if kept.as_ref().is_some_and(|kept| Path::new(&context.path).starts_with(kept)) {
-                continue;
-            }
-            if context.path == project.path {
-                project.writable &= context.writable;
-                project.protected.extend(context.protected.iter().cloned());
-            } else if context.writable && Path::new(&context.path).starts_with(&dir) {
-                project.protected.extend(context.protected.iter().cloned());
-            } else {
-                others.push(ContextPath { writable: false, ..context.clone() });
-            }
-        }
-        (project, others)
-    }
 }
 
 impl Workplace for ChatPlace {
@@ -161,16 +112,13 @@ impl Workplace for ChatPlace {
         &self.path
     }
 
-    fn is_shared(&self) -> bool {
-        self.is_shared
-    }
-
     fn host(&self) -> &dyn ToolHost {
         &self.router
     }
 
-    fn reach(&self, _access: ContextAccess) -> AgentPaths {
-        self.paths.clone()
+    /// The chat agent works alone, so that its project is open to it at any time.
+    fn grant(&self, _access: ContextAccess) -> Grant {
+        self.grant.clone()
     }
 
     fn briefing(&self, access: ContextAccess) -> String {

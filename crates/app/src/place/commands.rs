@@ -1,11 +1,12 @@
 //! The walls inside which agents' commands run, and what they may touch there.
 
-use althing_protocol::{AgentId, CommandsConfig, ContextAccess, DockerConfig, SessionId, TaskId};
+use althing_protocol::{
+    AgentId, CommandsConfig, ContextAccess, DockerConfig, Grant, NetworkGrant, SessionId, TaskId,
+};
 use althing_runner::{
     AcceptedByUser, CommandHost, CommandLists, CommandPolicy, Confinement, Container, ContainerSpec,
-    Containers, ContextMount, Launcher, NetworkMode, PolicyError, Reach,
+    Containers, Launcher, NetworkMode, PolicyError, Reach,
 };
-use althing_workspace::LocalPlace;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -47,33 +48,16 @@ pub struct Owner<'a> {
     pub agent: &'a AgentId,
 }
 
-/// What an agent's commands may touch: the same as its file tools.
-pub fn reach(local: &LocalPlace, state_dir: &Path, output_dir: PathBuf) -> Reach {
-    let policy = local.policy();
-    let mount = |path: &althing_protocol::ContextPath| ContextMount {
-        path: PathBuf::from(&path.path),
-        writable: path.writable,
-        protected: path.protected.iter().map(PathBuf::from).collect(),
-    };
-    Reach {
-        workspace: policy.workspace.clone(),
-        readable: policy.views.clone(),
-        context: policy.context.iter().map(mount).collect(),
-        state_dir: Some(state_dir.to_owned()),
-        output_dir,
-    }
-}
-
 /// The host of an agent's commands.
 pub fn host(
-    reach: Reach,
+    grant: &Grant,
     walls: Confinement,
     config: &CommandsConfig,
     launcher: Launcher,
 ) -> Result<CommandHost, String> {
-    let mut policy = CommandPolicy::new(reach, walls);
+    let mut policy = CommandPolicy::new(Reach::from(grant), walls);
     policy.masks = Some(crate::secrets::masks());
-    policy.network = config.network;
+    policy.network = grant.network == NetworkGrant::Open;
     let failed = |error: PolicyError| format!("{error} ({})", error.hint());
     policy.lists = CommandLists::new(&config.allowed, &config.blocked).map_err(failed)?;
     if let Some(limit) = config.timeout {
@@ -87,7 +71,7 @@ pub fn host(
 pub async fn container(
     containers: &Containers,
     config: &DockerConfig,
-    reach: &Reach,
+    grant: &Grant,
     owner: &Owner<'_>,
 ) -> Result<Arc<Container>, String> {
     let memory = config.memory_limit.as_deref().and_then(althing_config::memory_bytes);
@@ -96,7 +80,7 @@ pub async fn container(
         network: NetworkMode::from(config.network_mode.as_str()),
         memory,
         cpus: config.cpu_limit,
-        reach: reach.clone(),
+        reach: Reach::from(grant),
         session: owner.session.to_string(),
         run: owner.run.to_string(),
         agent: owner.agent.to_string(),

@@ -3,6 +3,7 @@
 
 mod chat;
 mod commands;
+mod grant;
 mod guidance;
 mod hands;
 mod hosts;
@@ -14,14 +15,15 @@ use crate::project::Project;
 use althing_engine::{Briefing, Guidance, Planning, Router};
 use althing_mcp::McpServers;
 use althing_protocol::{
-    AgentId, AgentPaths, AnswerLabel, BoxFuture, ChatSpec, CommandsConfig, ContextAccess, ContextPath,
-    FileWrite, RunSpec, SessionId, TaskId, ToolHost, Workplace, Workplaces,
+    AgentId, AnswerLabel, BoxFuture, ChatSpec, CommandsConfig, ContextAccess, FileWrite, Grant, RunSpec,
+    SessionId, TaskId, ToolHost, Workplace, Workplaces,
 };
 use althing_runner::{CommandHost, Confinement, Container, Containers};
 use althing_workspace::{
-    LocalPlace, Memory, PlaceOptions, Skills, TaskHost, ToolSet, UndoLimits, UndoReach, aside, find_skills,
-    is_reading_tool, project_instructions,
+    LocalPlace, Memory, PlaceOptions, Skills, TaskHost, ToolSet, UndoLimits, UndoReach, Workspace, aside,
+    find_skills, is_reading_tool, project_instructions,
 };
+use grant::Grantee;
 use hosts::{Files, PlanFirst};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -136,25 +138,18 @@ impl Places {
         } else {
             UndoReach::ToolWrites
         };
-        let planning = spec.modes.planning;
-        // Named after the workspace, whose name is fit for a path.
-        let name = PathBuf::from(spec.workspace(run_dir, seat));
-        let name = name.file_name().unwrap_or_default();
-        let outputs = Path::new(run_dir).join("outputs").join(name);
-        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&outputs);
-        made.map_err(|error| format!("{} cannot be made: {error}", outputs.display()))?;
-        let asking = spec.subagent_of.as_ref().and_then(|of| of.workspace.as_ref()).map(PathBuf::from);
+        let grant = self.grant(&Grantee::Member { run_dir: Path::new(run_dir), spec, seat }, &hands);
+        let planning = grant.planning;
+        let outputs = grant.output_dir.clone().unwrap_or_default();
+        let name = outputs.file_name().unwrap_or_default();
+        make_dir(&outputs)?;
         let options = PlaceOptions {
-            state_dir: self.state_dir.clone(),
-            // What was too long for a tool's result is kept there, and the agent is told so.
-            // And who works for another agent may see what that one has.
-            views: [&outputs].into_iter().chain(&self.skills.dirs).chain(&asking).cloned().collect(),
+            grant: grant.clone(),
             tools: if planning { ToolSet::Reading } else { ToolSet::All },
             reach,
             limits: UndoLimits::default(),
         };
-        let local =
-            LocalPlace::open(Path::new(run_dir), spec, seat, options).map_err(|error| error.to_string())?;
+        let local = LocalPlace::open(Path::new(run_dir), &options).map_err(|error| error.to_string())?;
         let local = Arc::new(local);
         let tell = Teller { tell: self.tell.clone(), agent: member.id.clone() };
         tell.notices(&local);
@@ -163,7 +158,7 @@ impl Places {
         let (mut container, mut has_commands) = (None, false);
         // Planning is held by which tools there are: none that act.
         if let Some(commands) = hands.commands.as_ref().filter(|_| !planning) {
-            let (host, made) = self.commands(commands, &local, run, &outputs, &member.id).await?;
+            let (host, made) = self.commands(commands, &grant, run, &member.id).await?;
             has_commands = host.refusal().is_none();
             container = made;
             if let Some(container) = &container {
@@ -192,7 +187,7 @@ impl Places {
         }
         let briefing = Briefing {
             workspace: local.path().to_owned(),
-            views: local.view_dir().display().to_string(),
+            views: Workspace::view_dir_of(Path::new(run_dir), Path::new(local.path())).display().to_string(),
             context: spec.context_paths.clone(),
             commands: has_commands,
             deliverables: self
@@ -204,7 +199,7 @@ impl Places {
         let memory = self.memory(Path::new(local.path()), &self.notes.join(name), &member.id).await;
         let guidance = Mutex::new(self.guidance(&local, spec, memory.as_ref()));
         let router = Router::new(hosts, hands.excluded_tools);
-        Ok(Place { local, router, briefing, guidance, memory, container, tell })
+        Ok(Place { local, grant, plan_first, router, briefing, guidance, memory, container, tell })
     }
 
     /// The agent's notes, brought from where they are kept.
@@ -247,16 +242,14 @@ impl Places {
     async fn commands(
         &self,
         config: &CommandsConfig,
-        local: &LocalPlace,
+        grant: &Grant,
         run: &TaskId,
-        outputs: &Path,
         agent: &AgentId,
     ) -> Result<(CommandHost, Option<Arc<Container>>), String> {
-        let reach = commands::reach(local, &self.state_dir, outputs.to_owned());
         let container = match (&config.docker, &self.walls.docker) {
             (Some(docker), Some(containers)) => {
                 let owner = commands::Owner { session: &self.session, run, agent };
-                Some(commands::container(containers, docker, &reach, &owner).await?)
+                Some(commands::container(containers, docker, grant, &owner).await?)
             }
             (Some(_), None) => {
                 return Err("its commands are to run in Docker, and no Docker daemon answers".into());
@@ -267,7 +260,7 @@ impl Places {
             Some(container) => Confinement::Docker(container.clone()),
             None => self.walls.local.clone(),
         };
-        let host = commands::host(reach, confinement, config, self.walls.launcher.clone())?;
+        let host = commands::host(grant, confinement, config, self.walls.launcher.clone())?;
         Ok((host, container))
     }
 }
@@ -302,6 +295,9 @@ impl Workplaces for Places {
 /// One agent's place.
 struct Place {
     local: Arc<LocalPlace>,
+    grant: Grant,
+    /// Whether it only plans while the context paths are closed.
+    plan_first: bool,
     router: Router,
     briefing: Briefing,
     guidance: Mutex<Guidance>,
@@ -334,17 +330,9 @@ impl Workplace for Place {
         &self.router
     }
 
-    fn reach(&self, access: ContextAccess) -> AgentPaths {
-        let policy = self.local.policy();
-        let now = |path: &ContextPath| {
-            let writable = path.writable && access == ContextAccess::Writable;
-            ContextPath { writable, ..path.clone() }
-        };
-        AgentPaths {
-            readable: policy.views.iter().map(|view| view.display().to_string()).collect(),
-            writable: Vec::new(),
-            context: policy.context.iter().map(now).collect(),
-        }
+    fn grant(&self, access: ContextAccess) -> Grant {
+        let planning = self.grant.planning || (self.plan_first && access == ContextAccess::ReadOnly);
+        Grant { planning, ..self.grant.clone() }.under(access)
     }
 
     fn briefing(&self, access: ContextAccess) -> String {
@@ -408,6 +396,12 @@ impl Place {
             None => Ok(()),
         }
     }
+}
+
+/// Makes a directory that only the user can read.
+fn make_dir(dir: &Path) -> Result<(), String> {
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.map_err(|error| format!("{} cannot be made: {error}", dir.display()))
 }
 
 /// Docker, if its daemon answers; what an earlier crash left behind is removed first.

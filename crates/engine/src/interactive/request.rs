@@ -7,7 +7,7 @@ use super::{InteractiveSession, tokens};
 use crate::launch::{self, LAUNCH_RUN, excerpt};
 use crate::prompt::interactive::{Talk, system_prompt};
 use althing_protocol::{
-    AgentPaths, ChatSpec, Desk, Exchange, Message, ModelRequest, Purpose, RunResult, ToolSpec,
+    ChatSpec, Desk, Exchange, Grant, Message, ModelRequest, Purpose, RunResult, ToolSpec,
 };
 use althing_text::estimate_tokens;
 use std::collections::HashSet;
@@ -53,9 +53,7 @@ impl InteractiveSession {
             // The summary is made outside the conversation.
             native: self.native.clone().filter(|_| !compacts),
             workspace: None,
-            shared: false,
-            paths: AgentPaths::default(),
-            read_only: false,
+            grant: Grant::default(),
         };
         Some(ModelRequest { desk: Some(desk), ..request })
     }

@@ -114,8 +114,10 @@ impl Way {
         }
         if let Some(desk) = &mut request.desk {
             desk.workspace = Some(place.path().to_owned());
-            desk.shared = place.is_shared();
-            desk.paths = place.reach(sight.access);
+            // The run decides when an agent plans; the workspace decides what there is to touch.
+            let planning = desk.grant.planning;
+            desk.grant = place.grant(sight.access);
+            desk.grant.planning |= planning;
         }
         let Whose::Member { spec, seat, .. } = &self.whose else { return Ok(()) };
         for other in (0..spec.members.len()).filter(|other| other != seat) {

@@ -15,7 +15,7 @@ pub use interactive::guidance;
 use crate::coordination::{Attempt, Coordination, Seat};
 use crate::tools;
 use althing_protocol::{
-    AgentPaths, Desk, FinalAnswerStrategy, Message, ModelRequest, Purpose, ToolSpec, VotingSensitivity,
+    Desk, FinalAnswerStrategy, Grant, Message, ModelRequest, Purpose, ToolSpec, VotingSensitivity,
 };
 use sections::Section;
 
@@ -62,9 +62,7 @@ impl Coordination {
                 attempt: attempt.number,
                 native: seat_state.native.clone(),
                 workspace: None,
-                shared: false,
-                paths: AgentPaths::default(),
-                read_only: self.only_plans(seat_state, attempt),
+                grant: Grant { planning: self.only_plans(seat_state, attempt), ..Grant::default() },
             }),
         })
     }

@@ -13,11 +13,8 @@ use super::start::{Starter, Want};
 use super::words;
 use crate::adapter::{Freedom, Meaning, Toolbox};
 use crate::command::Placeholders;
-use crate::policy::ContextMount;
 use althing_protocol::{
-    AgentKind, Backend, BackendError, BackendErrorKind, BackendInfo, BoxFuture, ContextPath, Delta,
-    DeltaSink, Desk, Endpoint, EndpointCalls, Endpoints, ExecutionMode, Item, ModelRequest, ProgramSpec,
-    Reply, ToolCall, ToolOutcome, Usage,
+    AgentKind, Backend, BackendError, BackendErrorKind, BackendInfo, BoxFuture, Delta, DeltaSink, Desk, Endpoint, EndpointCalls, Endpoints, ExecutionMode, Item, ModelRequest, ProgramSpec, Reply, ToolCall, ToolOutcome, Usage,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -98,15 +95,9 @@ impl CliBackend {
         let dir = self.dir(request.desk.as_ref());
         let cwd = Self::workspace(request.desk.as_ref(), &dir)?;
         let spec = self.spec(words::prompt(request, native.is_some(), self.kind), &cwd);
-        let paths = request.desk.as_ref().map(|desk| desk.paths.clone()).unwrap_or_default();
-        let places = |paths: Vec<String>| -> Vec<PathBuf> { paths.into_iter().map(PathBuf::from).collect() };
-        let (readable, writable) = (places(paths.readable), places(paths.writable));
-        let mount = |path: ContextPath| ContextMount {
-            path: PathBuf::from(path.path),
-            writable: path.writable,
-            protected: places(path.protected),
-        };
-        let context: Vec<ContextMount> = paths.context.into_iter().map(mount).collect();
+        let mut grant = request.desk.as_ref().map(|desk| desk.grant.clone()).unwrap_or_default();
+        // Without a workspace it works in an empty directory of its own.
+        grant.workspace.get_or_insert_with(|| cwd.clone());
         let toolbox = turn.endpoint.map(|endpoint| Toolbox {
             url: endpoint.url().to_owned(),
             token: endpoint.token().clone(),
@@ -118,11 +109,7 @@ impl CliBackend {
             resume: native,
             dir: &dir,
             tools: toolbox.as_ref(),
-            private: !request.desk.as_ref().is_some_and(|desk| desk.shared),
-            readable: &readable,
-            writable: &writable,
-            context: &context,
-            read_only: request.desk.as_ref().is_some_and(|desk| desk.read_only),
+            grant: &grant,
             at_least: Freedom::Workspace,
         };
         let start =

@@ -24,8 +24,8 @@ use crate::adapter::{Freedom, Meaning, Stream};
 use crate::command::Placeholders;
 use crate::terminal::{AgentRunner, PatternTable, TypedPrompt};
 use althing_protocol::{
-    BoxFuture, ExecutionMode, Item, ProgramEnd, ProgramJob, ProgramReport, Programs, ReportSink, Screen,
-    TaskId,
+    BoxFuture, ExecutionMode, Grant, Item, ProgramEnd, ProgramJob, ProgramReport, Programs, ReportSink,
+    Screen, TaskId,
 };
 use digest::Digest;
 use headless::Headless;
@@ -70,7 +70,8 @@ impl ProgramRunner {
     }
 
     async fn in_terminal(&self, job: &ProgramJob, reports: ReportSink) -> ProgramEnd {
-        let start = match self.starter.start(&Want::of(job, job.resume.as_deref())) {
+        let grant = Grant::project(job.spec.cwd.clone().into());
+        let start = match self.starter.start(&Want::of(job, &grant, job.resume.as_deref())) {
             Ok(start) => start,
             Err((error, hint)) => return failed(error, hint),
         };
@@ -98,7 +99,8 @@ impl ProgramRunner {
     }
 
     async fn attempt(&self, job: &ProgramJob, resume: Option<&str>, reports: &ReportSink) -> Attempt {
-        let want = Want::of(job, resume);
+        let grant = Grant::project(job.spec.cwd.clone().into());
+        let want = Want::of(job, &grant, resume);
         let mut start = match self.starter.start(&want) {
             Ok(start) => start,
             Err((error, hint)) => return Attempt::Ended(failed(error, hint)),

@@ -8,8 +8,7 @@ use crate::confinement::Confinement;
 use crate::dialogue::Dialogue;
 use crate::guarded::Launcher;
 use crate::launch::Input;
-use crate::policy::ContextMount;
-use althing_protocol::{ExecutionMode, Masks, ProgramJob, ProgramSpec};
+use althing_protocol::{ExecutionMode, Grant, Masks, ProgramJob, ProgramSpec, RootKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,31 +53,21 @@ pub(crate) struct Want<'a> {
     pub(crate) resume: Option<&'a str>,
     pub(crate) dir: &'a Path,
     pub(crate) tools: Option<&'a Toolbox>,
-    /// Whether the directory it works in is its own.
-    pub(crate) private: bool,
-    pub(crate) readable: &'a [PathBuf],
-    pub(crate) writable: &'a [PathBuf],
-    /// Context paths: their `.git` and their protected parts stay read-only.
-    pub(crate) context: &'a [ContextMount],
-    /// Whether it may write nothing but what it keeps for itself.
-    pub(crate) read_only: bool,
+    /// What it may touch.
+    pub(crate) grant: &'a Grant,
     /// What an agent may do where there are no walls and the user waived nothing.
     pub(crate) at_least: Freedom,
 }
 
 impl<'a> Want<'a> {
     /// A task's program, on pipes or in a terminal as its mode says.
-    pub(crate) fn of(job: &'a ProgramJob, resume: Option<&'a str>) -> Self {
+    pub(crate) fn of(job: &'a ProgramJob, grant: &'a Grant, resume: Option<&'a str>) -> Self {
         Self {
             spec: &job.spec,
             resume,
             dir: Path::new(&job.dir),
             tools: None,
-            private: false,
-            readable: &[],
-            writable: &[],
-            context: &[],
-            read_only: false,
+            grant,
             at_least: Freedom::ReadOnly,
         }
     }
@@ -124,15 +113,16 @@ impl Starter {
             terms(&**adapter, spec, &self.confinement).map_err(|error| (error, None))?
         };
         let freedom = match freedom {
-            _ if want.read_only => Freedom::ReadOnly,
+            _ if want.grant.planning => Freedom::ReadOnly,
             Freedom::ReadOnly => want.at_least,
             freedom => freedom,
         };
         std::fs::create_dir_all(want.dir)
             .map_err(|error| (format!("{} cannot be made: {error}", want.dir.display()), None))?;
         let fresh = uuid();
-        let context = want.context.iter().map(|mount| mount.path.clone());
-        let readable: Vec<PathBuf> = context.chain(want.readable.iter().cloned()).collect();
+        let roots = [RootKind::Context, RootKind::View].into_iter().flat_map(|kind| want.grant.roots(kind));
+        let besides = roots.filter(|root| root.path != Path::new(&spec.cwd));
+        let readable: Vec<PathBuf> = besides.map(|root| root.path.clone()).collect();
         let task = Assignment {
             spec,
             resume: want.resume,
@@ -163,11 +153,7 @@ impl Starter {
         };
         let ground = Ground {
             cwd: Path::new(&spec.cwd),
-            private: want.private,
-            readable: want.readable,
-            writable: want.writable,
-            context: want.context,
-            read_only: want.read_only,
+            grant: want.grant,
             dir: want.dir,
             state: self.state_dir.as_deref(),
         };

@@ -8,9 +8,9 @@ use crate::adapter::{AgentAdapter, FirstStart, Freedom, LaunchConfig, find_progr
 use crate::confinement::Confinement;
 use crate::grants::grants;
 use crate::launch::{Input, Launch, Restrict};
-use crate::policy::{ContextMount, Reach};
+use crate::policy::Reach;
 use crate::view::View;
-use althing_protocol::{ContextAccess, ProgramSpec, is_passed_to_programs, variable_matches};
+use althing_protocol::{ContextAccess, Grant, ProgramSpec, is_passed_to_programs, variable_matches};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt;
@@ -65,18 +65,10 @@ pub(super) fn terms<'a>(
 /// The files that a program may touch inside its walls.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ground<'a> {
-    /// Where it works: writable, unless it may only read.
+    /// Where it works: its workspace or one of its roots.
     pub(super) cwd: &'a Path,
-    /// Whether `cwd` is the program's own; else it is the user's, and its `.git` is protected.
-    pub(super) private: bool,
-    /// What it may read besides.
-    pub(super) readable: &'a [PathBuf],
-    /// What it may write besides.
-    pub(super) writable: &'a [PathBuf],
-    /// Context paths: their `.git` and their protected parts are never writable.
-    pub(super) context: &'a [ContextMount],
-    /// Whether nothing of all this may be written, but only what the program keeps for itself and its temporary files.
-    pub(super) read_only: bool,
+    /// What it may touch.
+    pub(super) grant: &'a Grant,
     /// The task's own directory: readable.
     pub(super) dir: &'a Path,
     /// Our state: never visible.
@@ -168,30 +160,19 @@ fn view(
     made.map_err(|error| format!("{} cannot be made: {error}", scratch.display()))?;
     let home = value(env, "HOME").map(PathBuf::from).unwrap_or_default();
     let mut readable = programs(program, search, &home);
-    readable.extend_from_slice(ground.readable);
-    let mut writable = own_places(adapter, env, &home);
-    let mut context = ground.context.to_vec();
-    let mut given = ground.writable.to_vec();
-    let cwd = real(ground.cwd);
-    if ground.private {
-        given.push(cwd);
-    } else if !context.iter().any(|mount| real(&mount.path) == cwd) {
-        context.push(ContextMount { path: cwd, writable: true, protected: Vec::new() });
+    let own = own_places(adapter, env, &home);
+    let mut reach = Reach::from(ground.grant);
+    reach.readable.append(&mut readable);
+    // The program's temporary files take the place of a workspace: they are writable even while it plans.
+    let workspace = std::mem::replace(&mut reach.workspace, scratch.clone());
+    let mut writable = vec![scratch];
+    if ground.grant.workspace.is_some() {
+        let given = if reach.planning { &mut reach.readable } else { &mut writable };
+        given.push(workspace);
     }
-    if ground.read_only {
-        for mount in &mut context {
-            mount.writable = false;
-        }
-        readable.append(&mut given);
-    }
-    writable.append(&mut given);
-    let reach = Reach {
-        workspace: scratch,
-        readable,
-        context,
-        state_dir: ground.state.map(Path::to_owned),
-        output_dir: ground.dir.to_owned(),
-    };
+    writable.extend(own);
+    reach.state_dir = ground.state.map(Path::to_owned);
+    ground.dir.clone_into(&mut reach.output_dir);
     let reach = reach.checked().map_err(|error| format!("{error}; {}", error.hint()))?;
     let writable = writable.iter().filter_map(|path| path.canonicalize().ok());
     Ok(View::new(&reach, ContextAccess::Writable).with_writable(writable))

@@ -3,8 +3,7 @@
 use super::programs::{Stage, agents, unconfined};
 use super::support::{SANDBOXES, confinement, launcher};
 use althing_protocol::{
-    AGENT_KINDS, AgentPaths, Backend, BackendErrorKind, BoxFuture, ContextPath, Delta, Desk, Endpoint,
-    EndpointCalls, Endpoints, Message, ModelRequest, Secret, TaskId, ToolCall, ToolSpec,
+    AGENT_KINDS, Backend, BackendErrorKind, BoxFuture, Delta, Desk, Endpoint, EndpointCalls, Endpoints, Grant, GrantRoot, Message, ModelRequest, Secret, TaskId, ToolCall, ToolSpec,
 };
 use althing_runner::adapter::Adapters;
 use althing_runner::{CliBackend, CliMember, Confinement, ConfinementKind, ProgramLimits, Starter};
@@ -94,9 +93,7 @@ fn request(stage: &Stage, script: &str, tools: &[&str]) -> ModelRequest {
             attempt: 1,
             native: None,
             workspace: Some(stage.path("work").to_str().unwrap().to_owned()),
-            shared: false,
-            paths: AgentPaths::default(),
-            read_only: false,
+            grant: Grant::default(),
         }),
     }
 }
@@ -205,12 +202,7 @@ const PLACES: [&str; 7] =
     ["work", "project/.git", "project/src", "project/vendor/locked", "bare/src", "reading/src", "own"];
 
 /// What the program of a member really wrote, of each of these files, inside this sandbox.
-async fn written(
-    kind: ConfinementKind,
-    shared: bool,
-    read_only: bool,
-    files: &[&str],
-) -> Option<Vec<String>> {
+async fn written(kind: ConfinementKind, shared: bool, planning: bool, files: &[&str]) -> Option<Vec<String>> {
     let confinement = confinement(kind).await?;
     let (stage, fakes) = (Stage::new(), Arc::new(Fakes::default()));
     for place in PLACES {
@@ -224,15 +216,17 @@ async fn written(
         writable,
         protected: protected.iter().map(|part| (*part).to_owned()).collect(),
     };
-    let paths = AgentPaths {
-        readable: Vec::new(),
-        writable: vec![path("own")],
-        context: vec![
-            context("project", true, &["vendor/locked", "absent"]),
-            context("bare", true, &[]),
-            context("reading", false, &[]),
-            context("note.txt", true, &[]),
-        ],
+    let context = [
+        context("project", true, &["vendor/locked", "absent"]),
+        context("bare", true, &[]),
+        context("reading", false, &[]),
+        context("note.txt", true, &[]),
+    ];
+    let grant = Grant {
+        workspace: Some(stage.path(if shared { "own" } else { "work" })),
+        roots: context.iter().map(GrantRoot::from).collect(),
+        planning,
+        ..Grant::default()
     };
     let mut ignore = |_: Delta<'_>| ();
     let mut found = Vec::new();
@@ -241,8 +235,7 @@ async fn written(
         let script = format!("wait {}\nsay seen\ntouch {}\nsay written", path("project/src"), path(file));
         let mut request = request(&stage, &script, &[]);
         let desk = request.desk.as_mut().unwrap();
-        desk.paths = paths.clone();
-        (desk.shared, desk.read_only) = (shared, read_only);
+        desk.grant = grant.clone();
         if shared {
             desk.workspace = Some(path("project"));
         }
@@ -260,7 +253,7 @@ async fn written(
 
 #[tokio::test]
 async fn a_member_writes_to_its_paths_but_never_to_their_history_and_protected_parts() {
-    let open = ["project/src/x", "bare/src/x", "own/x", "note.txt"];
+    let open = ["project/src/x", "bare/src/x", "note.txt"];
     let closed = [
         "project/.git/x",
         "project/vendor/locked/x",
@@ -270,12 +263,12 @@ async fn a_member_writes_to_its_paths_but_never_to_their_history_and_protected_p
         "reading/src/x",
     ];
     for kind in SANDBOXES {
-        let all = [&open[..], &closed, &["work/x"]].concat();
+        let all = [&open[..], &closed, &["work/x", "own/x"]].concat();
         let Some(found) = written(kind, false, false, &all).await else { continue };
         assert_eq!(found, [&open[..], &["work/x"]].concat(), "{kind:?}");
-        // As the agent of a conversation it works in the project itself.
+        // As the agent of a conversation it works in the project itself, and has another workspace.
         let Some(found) = written(kind, true, false, &all).await else { continue };
-        assert_eq!(found, open, "{kind:?}");
+        assert_eq!(found, [&open[..], &["own/x"]].concat(), "{kind:?}");
     }
 }
 

@@ -105,6 +105,7 @@ impl World {
             ],
             state_dir: Some(self.path("project/.althing")),
             output_dir: self.path("project/.althing/outputs"),
+            planning: false,
         }
     }
 

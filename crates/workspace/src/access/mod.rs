@@ -4,7 +4,7 @@ mod policy;
 mod refusal;
 mod resolve;
 
-pub use policy::{EXCLUDED_NAMES, FilePolicy};
+pub use policy::FilePolicy;
 pub(crate) use policy::{Grants, Ground};
 pub use refusal::{ReadOnlyWhy, Refusal};
 pub(crate) use resolve::{LastLink, Spot};

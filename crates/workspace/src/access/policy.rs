@@ -6,30 +6,11 @@
 use super::refusal::{ReadOnlyWhy, Refusal};
 use crate::confine::ConfinedDir;
 use althing_disk::DiskError;
-use althing_protocol::{ContextAccess, ContextPath};
+use althing_protocol::{ContextAccess, ContextPath, EXCLUDED_NAMES, Grant, RootKind};
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
-/// Names that nobody writes in a context path, whatever is configured: MassGen's list, and our own state. Compared
-/// without regard to case, as some file systems do.
-pub const EXCLUDED_NAMES: &[&str] = &[
-    ".althing",
-    ".massgen",
-    ".gemini",
-    ".env",
-    ".git",
-    "node_modules",
-    "__pycache__",
-    ".venv",
-    "venv",
-    ".pytest_cache",
-    ".mypy_cache",
-    ".ruff_cache",
-    ".DS_Store",
-    "massgen_logs",
-];
-
-/// What an agent is given.
+/// A grant as file tools take it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilePolicy {
     /// Its own directory, readable and writable; relative paths start here, where `start` names no other place.
@@ -42,6 +23,21 @@ pub struct FilePolicy {
     pub context: Vec<ContextPath>,
     /// Althing's state: closed, but for the workspace and the views.
     pub state_dir: Option<PathBuf>,
+    /// Whether the agent only plans: nothing is written, the workspace included.
+    pub planning: bool,
+}
+
+impl From<&Grant> for FilePolicy {
+    fn from(grant: &Grant) -> Self {
+        Self {
+            workspace: grant.workspace.clone().unwrap_or_default(),
+            start: grant.start.clone(),
+            views: grant.roots(RootKind::View).map(|root| root.path.clone()).collect(),
+            context: grant.context_paths(),
+            state_dir: grant.state_dir.clone(),
+            planning: grant.planning,
+        }
+    }
 }
 
 /// What kind of root a path belongs to.
@@ -77,6 +73,7 @@ pub(crate) struct Grants {
     state: Vec<PathBuf>,
     /// Context paths that are not there.
     pub missing: Vec<String>,
+    planning: bool,
 }
 
 /// A path without `.` and `..`, by its text alone.
@@ -128,7 +125,15 @@ impl Grants {
         }
         let state = policy.state_dir.as_deref().map(both).unwrap_or_default();
         let start = lexical(policy.start.as_deref().unwrap_or(&policy.workspace));
-        Ok(Self { roots, start, context: policy.context.clone(), protected, state, missing })
+        Ok(Self {
+            roots,
+            start,
+            context: policy.context.clone(),
+            protected,
+            state,
+            missing,
+            planning: policy.planning,
+        })
     }
 
     /// The roots as the agent is told of them.
@@ -164,6 +169,9 @@ impl Grants {
         access: ContextAccess,
     ) -> Result<(), Refusal> {
         let read_only = |why| Err(Refusal::ReadOnly { path: shown.to_owned(), why });
+        if self.planning {
+            return read_only(ReadOnlyWhy::Planning);
+        }
         let context = match root.ground {
             Ground::Workspace => return Ok(()),
             Ground::View => return read_only(ReadOnlyWhy::View),

@@ -120,6 +120,9 @@ pub enum ReadOnlyWhy {
         "context paths are read-only while agents work; whoever presents the final answer may write there"
     )]
     NotNow,
+    /// The agent only plans.
+    #[error("you are planning: nothing is written until the plan is carried out")]
+    Planning,
     /// The context path was not opened for writing.
     #[error("the context paths have not been opened for writing")]
     NotOpen,

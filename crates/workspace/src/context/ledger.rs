@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug)]
 pub(crate) struct Ledger {
     run_dir: PathBuf,
-    state_dir: PathBuf,
+    state_dir: Option<PathBuf>,
     paths: Vec<ContextPath>,
     reach: UndoReach,
     limits: UndoLimits,
@@ -27,14 +27,14 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(crate) fn new(
         run_dir: &Path,
-        state_dir: &Path,
+        state_dir: Option<&Path>,
         paths: &[ContextPath],
         reach: UndoReach,
         limits: UndoLimits,
     ) -> Self {
         Self {
             run_dir: run_dir.to_owned(),
-            state_dir: state_dir.to_owned(),
+            state_dir: state_dir.map(Path::to_owned),
             paths: paths.to_vec(),
             reach,
             limits,
@@ -45,7 +45,7 @@ impl Ledger {
 
     /// Remembers what is there and lets the agent write. Says what an undo will not reach.
     pub(crate) fn open(&self) -> Result<Option<String>, DiskError> {
-        let take = || ContextSnapshot::take(&self.paths, Some(&self.state_dir));
+        let take = || ContextSnapshot::take(&self.paths, self.state_dir.as_deref());
         let (before, cover) = self.preimages.begin(take, self.reach, self.limits)?;
         *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(before));
         Ok(match cover {

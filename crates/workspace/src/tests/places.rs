@@ -1,10 +1,10 @@
 //! A whole place: context paths are closed until they are opened, and what was done there is told.
 
 use super::yard::{Temp, context, temp, write};
-use crate::{LocalPlace, PlaceOptions, ToolSet, UndoLimits, UndoReach, undo};
+use crate::{LocalPlace, PlaceOptions, ToolSet, UndoLimits, UndoReach, Workspace, undo};
 use althing_protocol::{
-    AgentId, AnswerLabel, ContextAccess, ContextPath, FileChange, FileWrite, Member, Modes, RunRules,
-    RunSpec, ToolCall, ToolHost, ToolOutcome,
+    AgentId, AnswerLabel, ContextAccess, ContextPath, FileChange, FileWrite, Grant, GrantRoot, Member, Modes,
+    RunRules, RunSpec, ToolCall, ToolHost, ToolOutcome,
 };
 use serde_json::{Value, json};
 use std::fs;
@@ -59,14 +59,17 @@ impl Setting {
     }
 
     pub(super) fn place(&self, seat: usize) -> LocalPlace {
-        let options = PlaceOptions {
-            state_dir: self.base.join("project/.althing"),
-            views: Vec::new(),
-            tools: ToolSet::All,
-            reach: self.reach,
-            limits: self.limits,
+        let workspace = PathBuf::from(self.spec.workspace(&self.run.to_string_lossy(), seat));
+        let view = GrantRoot::view(Workspace::view_dir_of(&self.run, &workspace));
+        let context = self.spec.context_paths.iter().map(GrantRoot::from);
+        let grant = Grant {
+            workspace: Some(workspace),
+            roots: [view].into_iter().chain(context).collect(),
+            state_dir: Some(self.base.join("project/.althing")),
+            ..Grant::default()
         };
-        LocalPlace::open(&self.run, &self.spec, seat, options).unwrap()
+        let options = PlaceOptions { grant, tools: ToolSet::All, reach: self.reach, limits: self.limits };
+        LocalPlace::open(&self.run, &options).unwrap()
     }
 
     pub(super) fn at(&self, path: &str) -> String {

@@ -82,6 +82,7 @@ impl Yard {
                 context(&base.join("single/only.txt"), true, &[]),
             ],
             state_dir: Some(base.join("project/.althing")),
+            planning: false,
         };
         let host = FileHost::open(&policy, ToolSet::All).unwrap();
         Self { _dir: dir, base, policy, host }

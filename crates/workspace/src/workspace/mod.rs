@@ -66,7 +66,12 @@ impl Workspace {
 
     /// Where this agent sees others' work. Named like its workspace, so that it does not tell its anonymous number.
     pub fn view_dir(&self) -> PathBuf {
-        self.run_dir.join("views").join(self.path.file_name().unwrap_or(OsStr::new("agent")))
+        Self::view_dir_of(&self.run_dir, &self.path)
+    }
+
+    /// Where the agent with this workspace sees others' work: one directory that stays, in which what is shown changes.
+    pub fn view_dir_of(run_dir: &Path, workspace: &Path) -> PathBuf {
+        run_dir.join("views").join(workspace.file_name().unwrap_or(OsStr::new("agent")))
     }
 
     /// Where this agent sees another's work.

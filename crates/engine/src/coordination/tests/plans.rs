@@ -87,7 +87,7 @@ fn without_a_plan_there_is_nothing_to_record() {
 
 /// Whether the call that the agent in a seat waits for may change nothing.
 fn is_read_only(world: &World, seat: usize) -> bool {
-    world.run.request(seat).and_then(|request| request.desk).expect("a call from somewhere").read_only
+    world.run.request(seat).and_then(|request| request.desk).expect("a call from somewhere").grant.planning
 }
 
 #[test]

@@ -1,0 +1,97 @@
+//! The grant of each agent: the only place that decides what an agent may touch. File tools, commands, containers, CLI
+//! agents and MCP servers derive their confinement from it.
+
+use super::Places;
+use althing_protocol::{CommandsConfig, ContextPath, Grant, GrantRoot, HandsConfig, NetworkGrant, RunSpec};
+use althing_workspace::Workspace;
+use std::path::{Path, PathBuf};
+
+/// An agent, as far as its grant depends on it.
+pub(super) enum Grantee<'a> {
+    /// A member of a run whose files are in `run_dir`.
+    Member { run_dir: &'a Path, spec: &'a RunSpec, seat: usize },
+    /// The agent of a conversation whose files are in `dir`.
+    ChatAgent { dir: &'a Path, context_paths: &'a [ContextPath] },
+}
+
+impl Places {
+    /// What an agent may touch at most. [`Grant::under`] narrows it to what one call may.
+    pub(super) fn grant(&self, agent: &Grantee<'_>, hands: &HandsConfig) -> Grant {
+        let (workspace, output_dir, start, mut views, context) = match agent {
+            Grantee::Member { run_dir, spec, seat } => {
+                let workspace = PathBuf::from(spec.workspace(&run_dir.to_string_lossy(), *seat));
+                // Named after the workspace, whose name is fit for a path.
+                let output_dir = run_dir.join("outputs").join(workspace.file_name().unwrap_or_default());
+                // A subagent sees the workspace of the agent that asked for it.
+                let asking = spec.subagent_of.as_ref().and_then(|of| of.workspace.as_ref());
+                let others = Workspace::view_dir_of(run_dir, &workspace);
+                let views = [others, output_dir.clone()].into_iter().chain(asking.map(PathBuf::from));
+                (workspace, output_dir, None, views.collect::<Vec<_>>(), spec.context_paths.clone())
+            }
+            Grantee::ChatAgent { dir, context_paths } => {
+                let (project, mut context) = self.project_and_context(context_paths);
+                let start = PathBuf::from(&project.path);
+                context.insert(0, project);
+                // Beside the conversation are its runs, whose results it is told by path where they are long.
+                let runs = dir.parent().unwrap_or(dir).to_owned();
+                (dir.join("workspace"), dir.join("outputs"), Some(start), vec![runs], context)
+            }
+        };
+        views.extend(self.skills.dirs.iter().cloned());
+        Grant {
+            workspace: Some(workspace),
+            start,
+            roots: views
+                .into_iter()
+                .map(GrantRoot::view)
+                .chain(context.iter().map(GrantRoot::from))
+                .collect(),
+            planning: matches!(agent, Grantee::Member { spec, .. } if spec.modes.planning),
+            network: hands.commands.as_ref().map(network).unwrap_or_default(),
+            state_dir: Some(self.state_dir.clone()),
+            output_dir: Some(output_dir),
+        }
+    }
+
+    /// The project, and the other paths that the chat agent may read. Nobody hands over all of a home, or more, by being in
+    /// it: there the agent only looks. What the config opens for reading only stays so.
+    fn project_and_context(&self, configured: &[ContextPath]) -> (ContextPath, Vec<ContextPath>) {
+        let here = self.cwd.canonicalize().unwrap_or_else(|_| self.cwd.clone());
+        let kept = self.project.as_ref().map(|project| project.workspace.dir().to_owned());
+        let dir = kept.clone().unwrap_or_else(|| here.clone());
+        let home = self.home.as_ref().and_then(|home| home.canonicalize().ok());
+        let path = dir.display().to_string();
+        let mut project = ContextPath { path, writable: true, protected: Vec::new() };
+        project.writable = dir.parent().is_some() && !home.is_some_and(|home| home.starts_with(&dir));
+        let mut others = Vec::new();
+        // Beside a project workspace there is what it is about.
+        if kept.as_ref().is_some_and(|kept| *kept != here) {
+            let path = here.display().to_string();
+            others.push(ContextPath { path, writable: false, protected: Vec::new() });
+        }
+        for context in configured {
+            // What runs only read of the project workspace is the agent's to keep.
+            if kept.as_ref().is_some_and(|kept| Path::new(&context.path).starts_with(kept)) {
+                continue;
+            }
+            if context.path == project.path {
+                project.writable &= context.writable;
+                project.protected.extend(context.protected.iter().cloned());
+            } else if context.writable && Path::new(&context.path).starts_with(&dir) {
+                project.protected.extend(context.protected.iter().cloned());
+            } else {
+                others.push(ContextPath { writable: false, ..context.clone() });
+            }
+        }
+        (project, others)
+    }
+}
+
+/// The network of an agent's commands, as its config says.
+fn network(commands: &CommandsConfig) -> NetworkGrant {
+    match (&commands.docker, commands.network) {
+        (Some(_), _) => NetworkGrant::Container,
+        (None, true) => NetworkGrant::Open,
+        (None, false) => NetworkGrant::Closed,
+    }
+}
