@@ -195,7 +195,7 @@ pub(crate) async fn places(
     app: &AppContext,
 ) -> Arc<Places> {
     let tell = app.notifier();
-    let mut walls = if hands.runs_commands() {
+    let mut walls = if hands.runs_commands() || hands.starts_servers() {
         let accepted = app.settings.unconfined.then(AcceptedByUser::explicitly);
         Walls::find(&std::env::temp_dir(), accepted).await
     } else {
@@ -210,7 +210,7 @@ pub(crate) async fn places(
         tracing::info!(confinement = ?walls.local.kind(), docker, "where commands run");
     }
     match &walls.local {
-        Confinement::Unconfined(_) => {
+        Confinement::Unconfined(_) if hands.runs_commands() => {
             app.notify("commands run unconfined, as you accepted: agents can do whatever you can")
         }
         Confinement::Refused { why } if hands.runs_commands() => {

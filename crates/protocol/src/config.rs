@@ -186,6 +186,13 @@ pub struct McpServerConfig {
     pub call_timeout: Option<Millis>,
 }
 
+impl McpServerConfig {
+    /// Whether it is a program that is started here.
+    pub fn is_started(&self) -> bool {
+        matches!(self.transport, McpTransport::Stdio { .. })
+    }
+}
+
 /// How an MCP server is reached.
 #[derive(Clone, Debug, PartialEq)]
 pub enum McpTransport {

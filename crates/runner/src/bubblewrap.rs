@@ -64,6 +64,20 @@ impl Bubblewrap {
         args.flags(argv);
         args.0
     }
+
+    /// Arguments that run `argv` with the user's own rights, but for these places.
+    pub(crate) fn protecting(places: &[(PathBuf, Mode)], cwd: &Path, argv: &[&str]) -> Vec<String> {
+        let mut args = Args::default();
+        // Without this right, the mounts cannot be undone from inside.
+        args.flags(&["--die-with-parent", "--cap-drop", "CAP_SYS_ADMIN", "--dev-bind", "/", "/"]);
+        for (path, mode) in places {
+            args.bind(if *mode == Mode::Writable { "--bind" } else { "--ro-bind" }, path);
+        }
+        args.path("--chdir", cwd);
+        args.flags(&["--"]);
+        args.flags(argv);
+        args.0
+    }
 }
 
 /// The machine's programs and libraries, and nothing of its people.

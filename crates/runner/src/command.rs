@@ -10,6 +10,7 @@ use crate::guarded::{End, Launcher, Time};
 use crate::launch::{Input, Launch, Restrict, environment};
 use crate::output::Collector;
 use crate::policy::{CommandPolicy, PolicyError, plain};
+use crate::protected::existing;
 use crate::text::{Arguments, is_sandbox_failure, outcome, refused, spec};
 use crate::view::{Mode, View};
 use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
@@ -18,6 +19,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use tokio::sync::OnceCell;
 
 /// The tool's name.
 pub const RUN_COMMAND: &str = "run_command";
@@ -31,13 +33,16 @@ pub struct CommandHost {
     policy: CommandPolicy,
     launcher: Launcher,
     placeholders: Placeholders,
+    /// The protected places that there were when a command could first write to context paths. A repository that a later
+    /// command makes is the agent's own.
+    protected: OnceCell<Vec<PathBuf>>,
 }
 
 impl CommandHost {
     /// A host for this policy, which is checked now.
     pub fn new(mut policy: CommandPolicy, launcher: Launcher) -> Result<Self, PolicyError> {
         policy.reach = policy.reach.checked()?;
-        Ok(Self { policy, launcher, placeholders: Placeholders::default() })
+        Ok(Self { policy, launcher, placeholders: Placeholders::default(), protected: OnceCell::new() })
     }
 
     /// Why no command can run at all, if so; to be told to the user before a run starts.
@@ -65,7 +70,11 @@ impl CommandHost {
         if let Err(why) = self.policy.lists.check(&arguments.command) {
             return refused(why);
         }
-        let view = View::new(&self.policy.reach, access);
+        let protected = match self.protected(access).await {
+            Ok(protected) => protected,
+            Err(why) => return refused(format!("The command could not be run: {why}")),
+        };
+        let view = View::new(&self.policy.reach, access, protected);
         let cwd = match self.cwd(&arguments, &view) {
             Ok(cwd) => cwd,
             Err(why) => return refused(why),
@@ -93,6 +102,21 @@ impl CommandHost {
             Ok(end) => outcome(end, limit, &text),
             Err(error) => refused(format!("The command could not be run: {error}\n{text}")),
         }
+    }
+
+    /// The protected places that exist in what a command may write to. The error is for the model.
+    async fn protected(&self, access: ContextAccess) -> Result<&[PathBuf], String> {
+        let here = matches!(self.policy.confinement, Confinement::Bubblewrap(_) | Confinement::Landlock);
+        if access == ContextAccess::ReadOnly || !here {
+            return Ok(&[]);
+        }
+        let reach = self.policy.reach.clone();
+        let look = || async {
+            let looked = tokio::task::spawn_blocking(move || existing(&reach)).await;
+            let looked = looked.map_err(|error| error.to_string())?;
+            looked.map_err(|error| format!("{error} ({})", error.hint()))
+        };
+        self.protected.get_or_try_init(look).await.map(Vec::as_slice)
     }
 
     /// Runs a command on this machine, under a guard.

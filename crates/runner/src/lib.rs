@@ -28,6 +28,8 @@ mod piped;
 mod policy;
 mod probe;
 mod program;
+mod protected;
+mod protection;
 mod sandbox;
 mod terminal;
 mod text;
@@ -46,6 +48,7 @@ pub use lists::CommandLists;
 pub use piped::{Piped, PipedProcess, PipedProgram};
 pub use policy::{CommandPolicy, ContextMount, Environment, Limits, PolicyError, Reach};
 pub use program::{CliBackend, CliMember, ProgramLimits, ProgramRunner, Starter};
+pub use protection::Protection;
 pub use terminal::PatternTable;
 #[cfg(feature = "fuzzing")]
 pub use terminal::{Drawn, Readers};

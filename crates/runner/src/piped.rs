@@ -1,10 +1,12 @@
 //! A program under a guard whose three streams are pipes in the caller's hands: an MCP server, for example.
 //!
-//! It has the user's own rights. When its process is dropped, and when we are killed, the guard kills the program and
+//! It has the user's own rights, but for what its [`Protection`] closes. When its process is dropped, and when we are killed, the guard kills the program and
 //! everything that it started.
 
+use crate::adapter::find_program;
 use crate::guarded::{Guarded, Launcher, input_pipe, output_pipe};
 use crate::launch::{Input, Launch};
+use crate::protection::Protection;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -24,6 +26,8 @@ pub struct PipedProgram {
     pub cwd: PathBuf,
     /// How long after [`PipedProcess::terminate`] it is killed.
     pub grace: Duration,
+    /// What it may not write to; with None it has all the rights of the user.
+    pub protection: Option<Protection>,
 }
 
 impl fmt::Debug for PipedProgram {
@@ -65,17 +69,22 @@ impl fmt::Debug for PipedProcess {
 }
 
 impl Launcher {
-    /// Starts a program with the user's own rights, under a guard. [`io::ErrorKind::NotFound`] means that there is no
+    /// Starts a program under a guard. [`io::ErrorKind::NotFound`] means that there is no
     /// such program, or no such directory to start it in.
     pub async fn start_piped(&self, program: PipedProgram) -> io::Result<Piped> {
+        let spare = program.protection.is_some();
+        let (executable, args, cwd) = match &program.protection {
+            None => (PathBuf::from(program.program), program.args, program.cwd),
+            Some(protection) => protected(protection, &program)?,
+        };
         let launch = Launch {
-            program: PathBuf::from(program.program),
-            args: program.args,
+            program: executable,
+            args,
             env: program.env,
-            cwd: program.cwd,
+            cwd,
             input: Input::Passed,
             restrict: None,
-            spare: false,
+            spare,
             grace_ms: u64::try_from(program.grace.as_millis()).unwrap_or(u64::MAX),
         };
         let (stdout, stdout_end) = output_pipe()?;
@@ -85,6 +94,23 @@ impl Launcher {
         guarded.started().await?;
         Ok(Piped { stdin, stdout, stderr, process: PipedProcess { guarded, exit: None } })
     }
+}
+
+/// The program inside its protection: what to execute, with which arguments, where.
+fn protected(protection: &Protection, program: &PipedProgram) -> io::Result<(PathBuf, Vec<String>, PathBuf)> {
+    let search =
+        program.env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.to_string_lossy());
+    let named = if program.program.contains('/') {
+        program.cwd.join(&program.program).to_string_lossy().into_owned()
+    } else {
+        program.program.clone()
+    };
+    let found = find_program(&named, search.as_deref().unwrap_or_default());
+    let found = found.filter(|_| program.cwd.is_dir()).ok_or(io::ErrorKind::NotFound)?;
+    let found = found.to_string_lossy();
+    let argv: Vec<&str> = [&*found].into_iter().chain(program.args.iter().map(String::as_str)).collect();
+    let (bubblewrap, args) = protection.command(&program.cwd, &argv);
+    Ok((bubblewrap, args, PathBuf::from("/")))
 }
 
 impl PipedProcess {

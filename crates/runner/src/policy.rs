@@ -73,7 +73,8 @@ pub struct ContextMount {
     pub path: PathBuf,
     /// Whether the run may write there at all. It then may when the call's [`ContextAccess`] says so, too.
     pub writable: bool,
-    /// Places inside that stay read-only always, absolute or relative to `path`; `.git` is always one of them.
+    /// Places inside that stay read-only always, absolute or relative to `path`. Repositories and what else runs code later
+    /// are protected besides.
     pub protected: Vec<PathBuf>,
 }
 
@@ -167,6 +168,24 @@ pub enum PolicyError {
         /// The path.
         path: PathBuf,
     },
+    /// Protected places cannot be looked for in all of it.
+    #[error(
+        "{path} holds more than {limit} files and directories, too many to find what must stay protected in it"
+    )]
+    TooLarge {
+        /// The context path.
+        path: PathBuf,
+        /// How many there may be.
+        limit: usize,
+    },
+    /// There are too many protected places to cover each of them.
+    #[error("{path} holds more than {limit} repositories and other places that must stay protected")]
+    TooManyProtected {
+        /// The context path.
+        path: PathBuf,
+        /// How many there may be.
+        limit: usize,
+    },
     /// Arguments and messages are text.
     #[error("{path} is not valid UTF-8")]
     NotText {
@@ -191,6 +210,9 @@ impl PolicyError {
             Self::TooWide { .. } => "name the directories that are really needed",
             Self::OutputWritable { .. } => {
                 "choose one beside the workspaces, for instance in the session's directory"
+            }
+            Self::TooLarge { .. } | Self::TooManyProtected { .. } => {
+                "name the directories that are really written to as context paths, or give this one for reading"
             }
             Self::NotText { .. } => "rename the directory",
             Self::Pattern { .. } => "correct the regular expression in the config",

@@ -4,6 +4,7 @@
 //! into its own means, so that they cannot disagree about what an agent was given.
 
 use crate::policy::Reach;
+use crate::protected::is_repository;
 use althing_protocol::ContextAccess;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -64,15 +65,18 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// The view under this access.
-    pub(crate) fn new(reach: &Reach, access: ContextAccess) -> Self {
+    /// The view under this access. `existing` are the protected places that were found in the writable context paths; those
+    /// that are gone again are left out.
+    pub(crate) fn new(reach: &Reach, access: ContextAccess, existing: &[PathBuf]) -> Self {
         let mut modes: BTreeMap<PathBuf, Mode> = BTreeMap::new();
         for path in &reach.readable {
             modes.insert(path.clone(), Mode::ReadOnly);
         }
         let protected: BTreeSet<&PathBuf> = reach.context.iter().flat_map(|mount| &mount.protected).collect();
         for mount in &reach.context {
-            let shut = protected.iter().any(|place| mount.path.starts_with(place));
+            let repositories = existing.iter().filter(|place| is_repository(place));
+            let shut = is_repository(&mount.path)
+                || protected.iter().copied().chain(repositories).any(|place| mount.path.starts_with(place));
             let mode = if mount.open(access) && !shut { Mode::Writable } else { Mode::ReadOnly };
             let known = modes.get(&mount.path).copied().unwrap_or(mode);
             // Named twice, the stricter holds; a merely readable path is not a context path.
@@ -89,6 +93,15 @@ impl View {
                 Ok(data) if data.is_symlink() => shut_all(&mut modes, place),
                 Ok(_) => shut(&mut modes, place),
                 Err(_) => missing.push(place.clone()),
+            }
+        }
+        let is_link = |place: &&PathBuf| place.symlink_metadata().is_ok_and(|data| data.is_symlink());
+        let (links, plain): (Vec<&PathBuf>, Vec<&PathBuf>) = existing.iter().partition(is_link);
+        // A repository that is a link cannot be covered: the directory that it is in is read-only.
+        let around = links.into_iter().filter_map(|link| link.parent());
+        for place in around.chain(plain.into_iter().map(PathBuf::as_path)) {
+            if mode_at(&modes, place) == Some(Mode::Writable) && place.exists() {
+                shut(&mut modes, place);
             }
         }
         missing.retain(|place| mode_at(&modes, place) == Some(Mode::Writable));
@@ -163,6 +176,7 @@ fn mode_at(modes: &BTreeMap<PathBuf, Mode>, path: &Path) -> Option<Mode> {
 mod tests {
     use super::{Mode, View};
     use crate::policy::{ContextMount, Reach};
+    use crate::protected::existing;
     use althing_protocol::ContextAccess;
     use std::path::{Path, PathBuf};
 
@@ -202,7 +216,8 @@ mod tests {
             output_dir: root.join("p/.state/out"),
             planning: false,
         };
-        let view = View::new(&reach.checked().unwrap(), access);
+        let reach = reach.checked().unwrap();
+        let view = View::new(&reach, access, &existing(&reach).unwrap());
         look(&|path| view.mode(&root.join(path)), &view, &root);
     }
 

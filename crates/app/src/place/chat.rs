@@ -2,7 +2,7 @@
 //! so it may write where it works, and nowhere else.
 
 use super::grant::Grantee;
-use super::{Places, Started, aside, guidance, make_dir, servers};
+use super::{Places, aside, guidance, make_dir};
 use crate::project::Project;
 use althing_engine::{Guidance, ProjectBriefing, Router};
 use althing_protocol::{
@@ -48,7 +48,7 @@ impl Places {
         if !is_program {
             hosts.push(files.clone());
         }
-        self.add_hosts(&mut hosts, &hands, &project.path, (&scratch, &outputs)).await?;
+        self.add_hosts(&mut hosts, &hands, (&project.path, &grant), (&scratch, &outputs)).await?;
         let memory = self.memory(&scratch, &self.notes.join(member.id.as_str()), &member.id).await;
         let guidance = Guidance {
             // A program finds them by itself.
@@ -82,21 +82,14 @@ impl Places {
         &self,
         hosts: &mut Vec<Arc<dyn ToolHost>>,
         hands: &HandsConfig,
-        project_dir: &str,
+        (project_dir, grant): (&str, &Grant),
         (scratch, outputs): (&Path, &Path),
     ) -> Result<(), String> {
         if let Some(project) = &self.project {
             hosts.push(Arc::new(ProjectHost::new(project.workspace.clone())));
         }
         if !hands.mcp_servers.is_empty() {
-            let environment = self.environment.clone();
-            let tell = self.tell.clone();
-            let launcher = self.walls.launcher.clone();
-            let outputs = outputs.to_owned();
-            let started =
-                servers::start(&hands.mcp_servers, project_dir, launcher, environment, outputs, tell).await;
-            self.note(Started::Servers(started.clone()));
-            hosts.push(started);
+            hosts.push(self.servers(hands, project_dir, grant, outputs).await);
         }
         if let Some(tasks) = self.hands.extras.tasks {
             let root = if tasks.as_files { scratch } else { outputs };

@@ -2,7 +2,9 @@
 //! agents and MCP servers derive their confinement from it.
 
 use super::Places;
-use althing_protocol::{CommandsConfig, ContextPath, Grant, GrantRoot, HandsConfig, NetworkGrant, RunSpec};
+use althing_protocol::{
+    CommandsConfig, ContextPath, Grant, GrantRoot, HandsConfig, NetworkGrant, RunSpec, runs_code,
+};
 use althing_workspace::Workspace;
 use std::path::{Path, PathBuf};
 
@@ -79,6 +81,11 @@ impl Places {
                 project.protected.extend(context.protected.iter().cloned());
             } else if context.writable && Path::new(&context.path).starts_with(&dir) {
                 project.protected.extend(context.protected.iter().cloned());
+                let below = Path::new(&context.path).strip_prefix(&dir).unwrap_or(Path::new(""));
+                // Inside the project this would be protected: the user opens it by naming it.
+                if runs_code(below).is_some_and(|row| row.protected) {
+                    others.push(context.clone());
+                }
             } else {
                 others.push(ContextPath { writable: false, ..context.clone() });
             }

@@ -1,6 +1,6 @@
 //! What a config gives its agents: hands of their own, and what all who have hands share.
 
-use althing_protocol::{AgentId, Config, HandsConfig, PlanningConfig, TaskPlanning};
+use althing_protocol::{AgentId, Config, HandsConfig, McpServerConfig, PlanningConfig, TaskPlanning};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -62,6 +62,11 @@ impl Hands {
     /// Whether any agent runs commands: then it matters what this machine can confine.
     pub fn runs_commands(&self) -> bool {
         self.agents.values().any(|hands| hands.commands.is_some())
+    }
+
+    /// Whether any agent has MCP servers that are started here: then, too.
+    pub fn starts_servers(&self) -> bool {
+        self.agents.values().flat_map(|hands| &hands.mcp_servers).any(McpServerConfig::is_started)
     }
 
     /// Whether any agent runs commands in Docker.

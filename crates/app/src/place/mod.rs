@@ -15,8 +15,8 @@ use crate::project::Project;
 use althing_engine::{Briefing, Guidance, Planning, Router};
 use althing_mcp::McpServers;
 use althing_protocol::{
-    AgentId, AnswerLabel, BoxFuture, ChatSpec, CommandsConfig, ContextAccess, FileWrite, Grant, RunSpec,
-    SessionId, TaskId, ToolHost, Workplace, Workplaces,
+    AgentId, AnswerLabel, BoxFuture, ChatSpec, CommandsConfig, ContextAccess, FileWrite, Grant, HandsConfig,
+    McpServerConfig, RunSpec, SessionId, TaskId, ToolHost, Workplace, Workplaces,
 };
 use althing_runner::{CommandHost, Confinement, Container, Containers};
 use althing_workspace::{
@@ -167,17 +167,7 @@ impl Places {
             hosts.push(PlanFirst::over(Arc::new(host), |_| false, plan_first));
         }
         if !hands.mcp_servers.is_empty() && !planning {
-            let environment = self.environment.clone();
-            let started = servers::start(
-                &hands.mcp_servers,
-                local.path(),
-                self.walls.launcher.clone(),
-                environment,
-                outputs.clone(),
-                self.tell.clone(),
-            )
-            .await;
-            self.note(Started::Servers(started.clone()));
+            let started = self.servers(&hands, local.path(), &grant, &outputs).await;
             hosts.push(PlanFirst::over(started, |_| false, plan_first));
         }
         if let Some(tasks) = self.hands.extras.tasks {
@@ -200,6 +190,42 @@ impl Places {
         let guidance = Mutex::new(self.guidance(&local, spec, memory.as_ref()));
         let router = Router::new(hosts, hands.excluded_tools);
         Ok(Place { local, grant, plan_first, router, briefing, guidance, memory, container, tell })
+    }
+
+    /// Starts an agent's MCP servers.
+    async fn servers(
+        &self,
+        hands: &HandsConfig,
+        workspace: &str,
+        grant: &Grant,
+        outputs: &Path,
+    ) -> Arc<McpServers> {
+        let mut configs = hands.mcp_servers.clone();
+        let (local, home) = (&self.walls.local, self.home.as_deref());
+        let mut protection = None;
+        if configs.iter().any(McpServerConfig::is_started) {
+            match servers::protection(grant.clone(), local, home).await {
+                Ok(None) if !matches!(local, Confinement::Unconfined(_)) => {
+                    (self.tell)("MCP servers run with all your rights: bubblewrap does not work here")
+                }
+                Ok(found) => protection = found,
+                Err(why) => {
+                    configs.retain(|config| !config.is_started());
+                    (self.tell)(&format!("MCP servers are not started: {why}"));
+                }
+            }
+        }
+        let started = servers::start(
+            &configs,
+            workspace,
+            (self.walls.launcher.clone(), protection),
+            self.environment.clone(),
+            outputs.to_owned(),
+            self.tell.clone(),
+        )
+        .await;
+        self.note(Started::Servers(started.clone()));
+        started
     }
 
     /// The agent's notes, brought from where they are kept.

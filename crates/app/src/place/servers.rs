@@ -1,13 +1,13 @@
 //! An agent's MCP servers, from its config. Each is started under a guard, so that neither it nor anything that it
-//! started outlives Althing.
+//! started outlives Althing, and cannot write what its agent may never write.
 
 use crate::context::Notify as Tell;
 use althing_mcp::{Launch, Launched, McpServers, Options, Process, ServerSpec, ServerTransport, Spawner};
-use althing_protocol::{BoxFuture, McpServerConfig, McpTransport, Secret};
-use althing_runner::{Launcher, PipedProcess, PipedProgram};
+use althing_protocol::{BoxFuture, Grant, McpServerConfig, McpTransport, Secret};
+use althing_runner::{Confinement, Launcher, PipedProcess, PipedProgram, Protection};
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,12 +18,12 @@ const GRACE: Duration = Duration::from_secs(5);
 pub async fn start(
     configs: &[McpServerConfig],
     workspace: &str,
-    launcher: Launcher,
+    (launcher, protection): (Launcher, Option<Protection>),
     environment: Vec<(OsString, OsString)>,
     output_dir: PathBuf,
     tell: Tell,
 ) -> Arc<McpServers> {
-    let mut options = Options::new(environment, Arc::new(GuardedSpawner { launcher }));
+    let mut options = Options::new(environment, Arc::new(GuardedSpawner { launcher, protection }));
     options.output_dir = Some(output_dir);
     options.masks = Some(crate::secrets::masks());
     options.on_notice = Some(Arc::new(move |notice| {
@@ -33,9 +33,24 @@ pub async fn start(
     Arc::new(McpServers::start(configs.iter().map(|config| spec(config, workspace)).collect(), options).await)
 }
 
+/// What an agent's servers may not write to. They keep settings and caches in the user's home, so a root that holds all of
+/// it is not closed to them.
+pub async fn protection(
+    mut grant: Grant,
+    confinement: &Confinement,
+    home: Option<&Path>,
+) -> Result<Option<Protection>, String> {
+    grant.roots.retain(|root| !home.is_some_and(|home| home.starts_with(&root.path)));
+    let confinement = confinement.clone();
+    let looked = tokio::task::spawn_blocking(move || Protection::new(&confinement, &grant)).await;
+    let looked = looked.map_err(|error| error.to_string())?;
+    looked.map_err(|error| format!("{error} ({})", error.hint()))
+}
+
 /// Starts servers under a guard.
 struct GuardedSpawner {
     launcher: Launcher,
+    protection: Option<Protection>,
 }
 
 impl Spawner for GuardedSpawner {
@@ -49,6 +64,7 @@ impl Spawner for GuardedSpawner {
                 env: launch.env.clone(),
                 cwd: launch.cwd.as_ref().map_or_else(|| here.clone(), |cwd| here.join(cwd)),
                 grace: GRACE,
+                protection: self.protection.clone(),
             };
             let piped = self.launcher.start_piped(program).await?;
             Ok(Launched {

@@ -9,6 +9,7 @@ use super::owner::Owner;
 use super::{DockerError, remove};
 use crate::guarded::End;
 use crate::output::Collector;
+use crate::protected::existing;
 use crate::view::View;
 use althing_protocol::ContextAccess;
 use bollard::Docker;
@@ -168,7 +169,8 @@ impl Drop for Container {
 }
 
 async fn make(docker: &Docker, spec: &ContainerSpec, access: ContextAccess) -> Result<State, DockerError> {
-    let view = View::new(&spec.reach, access);
+    let protected = if access == ContextAccess::Writable { existing(&spec.reach)? } else { Vec::new() };
+    let view = View::new(&spec.reach, access, &protected);
     let body = spec.body(&view, &Owner::this_process()?);
     let created =
         docker.create_container(None::<CreateContainerOptions>, body).await.map_err(|error| match error {

@@ -9,6 +9,7 @@ use crate::confinement::Confinement;
 use crate::grants::grants;
 use crate::launch::{Input, Launch, Restrict};
 use crate::policy::Reach;
+use crate::protected::existing;
 use crate::view::View;
 use althing_protocol::{ContextAccess, Grant, ProgramSpec, is_passed_to_programs, variable_matches};
 use serde_json::Value;
@@ -175,7 +176,8 @@ fn view(
     ground.dir.clone_into(&mut reach.output_dir);
     let reach = reach.checked().map_err(|error| format!("{error}; {}", error.hint()))?;
     let writable = writable.iter().filter_map(|path| path.canonicalize().ok());
-    Ok(View::new(&reach, ContextAccess::Writable).with_writable(writable))
+    let protected = existing(&reach).map_err(|error| format!("{error}; {}", error.hint()))?;
+    Ok(View::new(&reach, ContextAccess::Writable, &protected).with_writable(writable))
 }
 
 /// Where the program and the interpreter it may need are, and tool chains: read-only.

@@ -16,6 +16,7 @@ fn script(text: &str) -> PipedProgram {
         env: vec![("PATH".into(), std::env::var_os("PATH").unwrap())],
         cwd: PathBuf::from("/"),
         grace: Duration::from_secs(60),
+        protection: None,
     }
 }
 

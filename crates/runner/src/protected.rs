@@ -1,0 +1,166 @@
+//! The places inside writable context paths that run code later, found where they are: repositories and the other
+//! protected rows of `RUNS_CODE`.
+//!
+//! A sandbox can only protect what it can name, so the writable context paths are walked once before they are opened. The
+//! walk is bounded. What it cannot look at is protected as a whole or refused, never left open.
+
+use crate::policy::{ContextMount, PolicyError, Reach};
+use althing_protocol::{REPOSITORY, RUNS_CODE};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// More entries than any project that people work in by hand.
+const MAX_ENTRIES: usize = 2_000_000;
+/// Each place is a mount of its own.
+const MAX_PLACES: usize = 1_000;
+/// Directories of installed packages: large, and remade by their tools. File tools never write there.
+const SKIPPED: [&str; 6] = ["node_modules", "__pycache__", ".venv", "venv", ".tox", ".cache"];
+
+/// The protected places that exist in the writable context paths of a checked reach.
+pub(crate) fn existing(reach: &Reach) -> Result<Vec<PathBuf>, PolicyError> {
+    within(reach, MAX_ENTRIES, MAX_PLACES)
+}
+
+fn within(reach: &Reach, max_entries: usize, max_places: usize) -> Result<Vec<PathBuf>, PolicyError> {
+    let mut walk = Walk { reach, places: Vec::new(), entries: 0, max_entries, max_places };
+    for mount in reach.context.iter().filter(|mount| mount.writable && mount.path.is_dir()) {
+        walk.root(&mount.path)?;
+    }
+    walk.places.sort();
+    walk.places.dedup();
+    Ok(walk.places)
+}
+
+struct Walk<'a> {
+    reach: &'a Reach,
+    places: Vec<PathBuf>,
+    entries: usize,
+    max_entries: usize,
+    max_places: usize,
+}
+
+impl Walk<'_> {
+    fn root(&mut self, root: &Path) -> Result<(), PolicyError> {
+        let mut dirs = vec![root.to_owned()];
+        while let Some(dir) = dirs.pop() {
+            let Ok(entries) = std::fs::read_dir(&dir) else {
+                // Its owner could open it again from inside.
+                self.places.push(dir);
+                continue;
+            };
+            let below = dir.strip_prefix(root).unwrap_or(Path::new("")).to_owned();
+            for entry in entries {
+                self.entries += 1;
+                if self.entries > self.max_entries {
+                    return Err(PolicyError::TooLarge { path: root.to_owned(), limit: self.max_entries });
+                }
+                let entry = entry.map_err(|source| PolicyError::Unusable {
+                    what: "a context path",
+                    path: dir.clone(),
+                    source,
+                })?;
+                let (name, path) = (entry.file_name(), dir.join(entry.file_name()));
+                let kind = entry.file_type().map_err(|source| PolicyError::Unusable {
+                    what: "a context path",
+                    path: path.clone(),
+                    source,
+                })?;
+                if is_protected(&below, &name) {
+                    self.found(root, path, kind.is_symlink());
+                    if self.places.len() > self.max_places {
+                        let (path, limit) = (root.to_owned(), self.max_places);
+                        return Err(PolicyError::TooManyProtected { path, limit });
+                    }
+                } else if kind.is_dir() && self.is_walked(&path, &name) {
+                    dirs.push(path);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_walked(&self, path: &Path, name: &OsStr) -> bool {
+        let is = |other: &PathBuf| other == path;
+        !SKIPPED.iter().any(|known| name == *known)
+            && !self.reach.state_dir.as_ref().is_some_and(is)
+            && !is(&self.reach.workspace)
+    }
+
+    fn found(&mut self, root: &Path, path: PathBuf, is_link: bool) {
+        let is_repository = is_repository(&path);
+        // A deeper context path decides: the user named it, and its own walk judges what is in it.
+        let deeper =
+            |mount: &&ContextMount| mount.writable && mount.path != root && mount.path.starts_with(root);
+        let named = self.reach.context.iter().filter(deeper).any(|mount| path.starts_with(&mount.path));
+        // A link cannot be covered, and closing the directory around it would close a whole project for an `.envrc`.
+        if is_repository || !(named || is_link) {
+            self.places.push(path);
+        }
+    }
+}
+
+/// Whether a path is a repository's own directory or file.
+pub(crate) fn is_repository(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(REPOSITORY))
+}
+
+/// Whether an entry of the directory `below` a context path is the last name of a protected row.
+fn is_protected(below: &Path, name: &OsStr) -> bool {
+    RUNS_CODE.iter().filter(|row| row.protected).any(|row| {
+        let mut above = row.names.iter().rev();
+        let mut parents = below.iter().rev();
+        above.next().is_some_and(|last| name.eq_ignore_ascii_case(last))
+            && above.all(|known| parents.next().is_some_and(|name| name.eq_ignore_ascii_case(known)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reach(root: &Path, files: &[&str], context: &[&str]) -> Reach {
+        for file in files {
+            let path = root.join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        std::fs::create_dir_all(root.join("ws")).unwrap();
+        let mount =
+            |path: &&str| ContextMount { path: root.join(path), writable: true, protected: Vec::new() };
+        let mut reach = Reach::new(root.join("ws"), root.join("out"));
+        reach.context = context.iter().map(mount).collect();
+        reach.checked().unwrap()
+    }
+
+    #[test]
+    fn repositories_and_files_that_run_code_are_found_wherever_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let files = [
+            "p/.git/config",
+            "p/sub/deep/.git/hooks/pre-commit",
+            "p/module/.git",
+            "p/.envrc",
+            "p/a/.vscode/tasks.json",
+            "p/a/.vscode/extensions.json",
+            "p/tasks.json",
+            "p/node_modules/x/.git/config",
+            "p/.claude/settings.json",
+            "p/src/main.rs",
+        ];
+        let reach = reach(&root, &files, &["p", "p/.envrc"]);
+        let found = existing(&reach).unwrap();
+        let expected = [".claude", ".git", "a/.vscode/tasks.json", "module/.git", "sub/deep/.git"];
+        assert_eq!(found, expected.map(|path| root.join("p").join(path)), "`.envrc` was named by the user");
+    }
+
+    #[test]
+    fn a_context_path_too_large_to_look_through_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let reach = reach(&root, &["p/a", "p/b", "p/x/.git", "p/y/.git"], &["p"]);
+        assert!(matches!(within(&reach, 3, 10), Err(PolicyError::TooLarge { .. })));
+        assert!(matches!(within(&reach, 10, 1), Err(PolicyError::TooManyProtected { .. })));
+        assert!(within(&reach, 10, 10).is_ok());
+    }
+}
