@@ -1,8 +1,10 @@
 //! What a run gives back: to the command line, to `launch_run`, to MCP clients, to `run_description.json`.
 
-use crate::{AgentId, Ballot, FinalAnswerStrategy, Millis, Modes, Usage};
+use crate::{AgentId, Ballot, FinalAnswerStrategy, Millis, Modes, Usage, runs_code};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,6 +119,24 @@ pub struct FileWrite {
     pub path: String,
     /// How.
     pub change: FileChange,
+    /// What a person should know of it: that it runs code later, and when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+impl FileWrite {
+    /// The change of the file that is `below` a context path, with its note.
+    pub fn new(path: String, change: FileChange, below: &Path) -> Self {
+        let row = runs_code(below).filter(|_| change != FileChange::Deleted);
+        Self { path, change, note: row.map(|row| format!("runs code when {}", row.when)) }
+    }
+}
+
+impl fmt::Display for FileWrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.path)?;
+        self.note.as_ref().map_or(Ok(()), |note| write!(f, " ({note})"))
+    }
 }
 
 /// How a file was changed.

@@ -56,7 +56,7 @@ mod tests {
     use althing_protocol::FileWrite;
 
     fn reviewed(change: FileChange, before: Content, now: Content) -> Reviewed {
-        Reviewed { write: FileWrite { path: "/p/a.txt".into(), change }, before, now }
+        Reviewed { write: FileWrite { path: "/p/a.txt".into(), change, note: None }, before, now }
     }
 
     #[test]

@@ -170,6 +170,11 @@ pub fn footer(result: &RunResult, width: usize, lines: &mut Vec<Line>) {
         let path = format!("{}/context_path_writes.txt", result.log_dir.trim_end_matches('/'));
         let wrapped = line::wrap_text(Tone::Dim, &path, width.saturating_sub(6));
         lines.extend(wrapped.into_iter().map(|line| line.indented(5)));
+        // What runs code later is named even where the rest is only counted.
+        let noted: Vec<_> =
+            written.iter().copied().filter(|write| write.note.is_some()).take(MOST_FILES).collect();
+        let wrapped = line::wrap_text(Tone::Plain, &list(&noted), width.saturating_sub(6));
+        lines.extend(wrapped.into_iter().filter(|_| !noted.is_empty()).map(|line| line.indented(5)));
     } else if !written.is_empty() {
         let head = Line::of(Tone::Bold, "   Files written to context paths:");
         lines.push(spread(&head, &keys, width));

@@ -130,7 +130,8 @@ pub fn file_word(write: &FileWrite) -> String {
         FileChange::Modified => "modified",
         FileChange::Deleted => "deleted",
     };
-    format!("{} ({change})", write.path)
+    let note = write.note.as_ref().map(|note| format!("; {note}")).unwrap_or_default();
+    format!("{} ({change}{note})", write.path)
 }
 
 /// A number for a text, so that lists of different things do not share layouts.

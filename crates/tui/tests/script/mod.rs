@@ -392,7 +392,9 @@ impl Script {
 
     pub fn writes(count: usize) -> Vec<FileWrite> {
         let change = |n: usize| if n == 0 { FileChange::Modified } else { FileChange::New };
-        (0..count).map(|n| FileWrite { path: format!("my-app/src/file{n}.rs"), change: change(n) }).collect()
+        (0..count)
+            .map(|n| FileWrite { path: format!("my-app/src/file{n}.rs"), change: change(n), note: None })
+            .collect()
     }
 
     pub fn program(adapter: &str, mode: ExecutionMode) -> ProgramSpec {

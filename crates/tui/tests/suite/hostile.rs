@@ -178,6 +178,7 @@ fn question(dice: &mut Dice, script: &mut Script, first: althing_protocol::Agent
             result.context_path_writes = vec![althing_protocol::FileWrite {
                 path: evil(dice),
                 change: althing_protocol::FileChange::New,
+                note: Some(evil(dice)),
             }];
             script.finishes("r1", result, althing_protocol::RunEnd::Answered);
         }

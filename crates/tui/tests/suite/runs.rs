@@ -122,12 +122,22 @@ fn without_written_files_there_is_no_footer() {
 
 #[test]
 fn deleted_files_are_told_apart_and_not_counted() {
-    let gone = FileWrite { path: "my-app/old.rs".into(), change: FileChange::Deleted };
+    let gone = FileWrite { path: "my-app/old.rs".into(), change: FileChange::Deleted, note: None };
     let screen = finished(vec![gone.clone()]);
     assert!(!screen.shows("written to context paths") && screen.shows("deleted: my-app/old.rs (deleted)"));
     let mut writes = Script::writes(5);
     writes.push(gone);
     assert!(finished(writes).shows("Files written to context paths:"));
+}
+
+#[test]
+fn a_written_file_that_runs_code_later_is_pointed_out_however_many_there_are() {
+    for count in [1, 9] {
+        let mut writes = Script::writes(count);
+        writes.push(FileWrite::new("my-app/Makefile".into(), FileChange::New, "Makefile".as_ref()));
+        let screen = finished(writes);
+        assert!(screen.shows("my-app/Makefile (new; runs code when make runs)"), "{count}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use super::refusal::{ReadOnlyWhy, Refusal};
 use crate::confine::ConfinedDir;
 use althing_disk::DiskError;
-use althing_protocol::{ContextAccess, ContextPath, EXCLUDED_NAMES, Grant, RootKind};
+use althing_protocol::{ContextAccess, ContextPath, EXCLUDED_NAMES, Grant, RootKind, runs_code};
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
@@ -181,6 +181,9 @@ impl Grants {
         let names = root.real.file_name().into_iter().chain(below.components().map(Component::as_os_str));
         if let Some(name) = names.into_iter().find_map(excluded) {
             return read_only(ReadOnlyWhy::Excluded(name.to_owned()));
+        }
+        if let Some(row) = runs_code(below).filter(|row| row.protected) {
+            return read_only(ReadOnlyWhy::RunsCode(row.when));
         }
         if self.protected.iter().any(|protected| real.starts_with(protected)) {
             return read_only(ReadOnlyWhy::Protected);

@@ -129,6 +129,9 @@ pub enum ReadOnlyWhy {
     /// Protected by the configuration.
     #[error("it is protected by the configuration")]
     Protected,
+    /// It runs code later.
+    #[error("it runs code when {0}, so that only a user who names it as a writable context path opens it")]
+    RunsCode(&'static str),
     /// A name that nobody may write in context paths.
     #[error("`{0}` is never written in context paths")]
     Excluded(String),

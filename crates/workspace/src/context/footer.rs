@@ -11,16 +11,12 @@ pub const WRITES_FILE: &str = "context_path_writes.txt";
 /// Up to so many files are named one by one.
 const FEW: usize = 5;
 
-fn split(writes: &[FileWrite]) -> (Vec<&str>, Vec<&str>) {
-    let paths = |deleted: bool| {
-        let of = move |write: &&FileWrite| (write.change == FileChange::Deleted) == deleted;
-        writes.iter().filter(of).map(|write| write.path.as_str()).collect()
-    };
-    (paths(false), paths(true))
+fn split(writes: &[FileWrite]) -> (Vec<&FileWrite>, Vec<&FileWrite>) {
+    writes.iter().partition(|write| write.change != FileChange::Deleted)
 }
 
-fn lines(head: &str, paths: &[&str]) -> String {
-    paths.iter().fold(head.to_owned(), |text, path| format!("{text}\n  {path}"))
+fn lines<'a>(head: &str, writes: impl IntoIterator<Item = &'a FileWrite>) -> String {
+    writes.into_iter().fold(head.to_owned(), |text, write| format!("{text}\n  {write}"))
 }
 
 /// The footer; None if nothing was written or deleted. Deleted files are named apart and do not count as written.
@@ -30,15 +26,18 @@ pub fn footer(writes: &[FileWrite], log_dir: &Path) -> Option<String> {
     let mut parts = Vec::new();
     if written.len() > FEW {
         let count = written.len();
-        parts.push(format!("{count} files written to context paths\n  Details: {}", list.display()));
+        let head = format!("{count} files written to context paths\n  Details: {}", list.display());
+        // What runs code later is named even where the rest is only counted.
+        let noted = written.into_iter().filter(|write| write.note.is_some()).take(FEW);
+        parts.push(lines(&head, noted));
     } else if !written.is_empty() {
-        parts.push(lines("Files written to context paths:", &written));
+        parts.push(lines("Files written to context paths:", written));
     }
     if deleted.len() > FEW {
         let count = deleted.len();
         parts.push(format!("{count} files deleted from context paths\n  Details: {}", list.display()));
     } else if !deleted.is_empty() {
-        parts.push(lines("Files deleted from context paths:", &deleted));
+        parts.push(lines("Files deleted from context paths:", deleted));
     }
     (!parts.is_empty()).then(|| parts.join("\n"))
 }
@@ -52,12 +51,12 @@ pub fn keep_list(writes: &[FileWrite], log_dir: &Path) -> Result<Option<PathBuf>
     let mut text = format!("{} files written to context paths\n", written.len());
     for write in writes.iter().filter(|write| write.change != FileChange::Deleted) {
         let sign = if write.change == FileChange::New { '+' } else { '~' };
-        let _ = writeln!(text, "{sign} {}", write.path);
+        let _ = writeln!(text, "{sign} {write}");
     }
     if !deleted.is_empty() {
         let _ = writeln!(text, "\n{} files deleted from context paths", deleted.len());
-        for path in deleted {
-            let _ = writeln!(text, "- {path}");
+        for write in deleted {
+            let _ = writeln!(text, "- {write}");
         }
     }
     replace(&RealDisk as &dyn Disk, log_dir, WRITES_FILE, text.as_bytes(), Durability::Whenever)?;

@@ -75,7 +75,7 @@ impl Ledger {
             let path = root.tell(&changed.path);
             let dir = root.open().map_err(DiskError::io("open the directory", &root.dir()))?;
             let state = State::of(&dir, &changed.path).map_err(DiskError::io("look at", Path::new(&path)))?;
-            writes.push(FileWrite { path, change: changed.change });
+            writes.push(FileWrite::new(path, changed.change, &changed.path));
             after.push(After { root: changed.root, path: changed.path, change: changed.change, state });
         }
         self.preimages.write("after", &after)?;

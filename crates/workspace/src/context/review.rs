@@ -62,7 +62,7 @@ fn reviewed(preimages: &Preimages, root: &Tracked, after: &After) -> Reviewed {
     };
     let dir = root.open().and_then(|root| root.enter(split(&after.path).0)).ok();
     let now = dir.map_or(Content::Absent, |dir| content(&dir, &after.path).unwrap_or(Content::Absent));
-    Reviewed { write: FileWrite { path: root.tell(&after.path), change: after.change }, before, now }
+    Reviewed { write: FileWrite::new(root.tell(&after.path), after.change, &after.path), before, now }
 }
 
 fn content(dir: &ConfinedDir, path: &Path) -> Option<Content> {

@@ -151,7 +151,7 @@ impl ContextSnapshot {
     /// What is different now, file by file, sorted.
     pub fn compare(&self) -> Result<Vec<FileWrite>, DiskError> {
         let tell = |changed: &Changed| self.roots.get(changed.root).map(|root| root.tell(&changed.path));
-        let write = |changed: Changed| Some(FileWrite { path: tell(&changed)?, change: changed.change });
+        let write = |changed: Changed| Some(FileWrite::new(tell(&changed)?, changed.change, &changed.path));
         Ok(self.changes()?.into_iter().filter_map(write).collect())
     }
 

@@ -91,6 +91,34 @@ pub(super) async fn put(place: &LocalPlace, path: &str, content: &str) -> ToolOu
 }
 
 #[tokio::test]
+async fn what_runs_code_later_is_refused_to_file_tools_unless_the_user_names_it() {
+    let setting = Setting::new(|base| {
+        write(&base.join("project/named/.envrc"), "");
+        write(&base.join("project/.codex/config.toml"), "");
+        let named = ["project", "project/named/.envrc", "project/.codex"];
+        named.map(|path| context(&base.join(path), true, &[])).to_vec()
+    });
+    let place = setting.place(0);
+    place.open_context().await.unwrap();
+    for path in
+        [".envrc", "src/.envrc", ".vscode/tasks.json", ".claude/settings.json", "src/.Husky/pre-commit"]
+    {
+        let done = put(&place, &setting.at(&format!("project/{path}")), "x").await;
+        assert!(done.is_error && done.content.contains("runs code when"), "{path}: {}", done.content);
+        assert!(!setting.base.join("project").join(path).exists(), "{path}");
+    }
+    for path in ["named/.envrc", ".codex/config.toml", ".vscode/extensions.json", "src/Makefile"] {
+        let done = put(&place, &setting.at(&format!("project/{path}")), "x").await;
+        assert!(!done.is_error, "{path}: {}", done.content);
+    }
+    // The agent's own workspace is not the user's.
+    assert!(!put(&place, ".envrc", "x").await.is_error);
+    let writes = place.close_context().await.unwrap();
+    let noted = writes.iter().filter_map(|write| write.note.as_deref()).collect::<Vec<_>>();
+    assert!(noted.contains(&"runs code when make runs"), "{writes:?}");
+}
+
+#[tokio::test]
 async fn context_paths_are_closed_until_they_are_opened_and_after_they_are_closed() {
     let setting = Setting::writable();
     let place = setting.place(0);
@@ -103,7 +131,7 @@ async fn context_paths_are_closed_until_they_are_opened_and_after_they_are_close
     assert!(!put(&place, &setting.at("project/new.txt"), "new\n").await.is_error);
     assert!(!call(&place, "delete_file", json!({"path": setting.at("project/b.txt")})).await.is_error);
     let writes = place.close_context().await.unwrap();
-    let write = |path: &str, change| FileWrite { path: setting.at(path), change };
+    let write = |path: &str, change| FileWrite { path: setting.at(path), change, note: None };
     assert_eq!(
         writes,
         [

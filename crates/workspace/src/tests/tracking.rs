@@ -14,6 +14,7 @@ fn writes(list: &[(&Path, &str, FileChange)]) -> Vec<FileWrite> {
     let one = |(base, path, change): &(&Path, &str, FileChange)| FileWrite {
         path: base.join(path).to_str().unwrap().to_owned(),
         change: *change,
+        note: None,
     };
     list.iter().map(one).collect()
 }
@@ -156,7 +157,7 @@ fn among_many_files_exactly_the_changed_ones_are_found() {
 }
 
 fn many(count: usize, change: FileChange) -> Vec<FileWrite> {
-    (1..=count).map(|n| FileWrite { path: format!("/p/{n}.txt"), change }).collect()
+    (1..=count).map(|n| FileWrite { path: format!("/p/{n}.txt"), change, note: None }).collect()
 }
 
 // spec: modes/context-path-write-tracking/display-written-files-in-final-answer-few-files
@@ -170,7 +171,7 @@ fn up_to_five_written_files_are_named_in_the_footer() {
     let five = footer(&many(5, Modified), dir.path()).unwrap();
     assert_eq!(five.lines().count(), 6);
     assert_eq!(keep_list(&many(5, New), dir.path()).unwrap(), None);
-    list.push(FileWrite { path: "/p/gone.txt".into(), change: Deleted });
+    list.push(FileWrite { path: "/p/gone.txt".into(), change: Deleted, note: None });
     let with_deleted = format!("{text}\nFiles deleted from context paths:\n  /p/gone.txt");
     assert_eq!(footer(&list, dir.path()), Some(with_deleted), "deleted files are named apart");
 }
@@ -189,6 +190,21 @@ fn more_than_five_are_counted_and_listed_in_a_file_that_the_footer_names() {
     let kept = fs::read_to_string(path).unwrap();
     assert_eq!(kept.lines().filter(|line| line.starts_with("+ /p/")).count(), 6);
     assert_eq!(kept.lines().filter(|line| line.starts_with("- /p/")).count(), 2);
+}
+
+#[test]
+fn a_file_that_runs_code_later_is_pointed_out_however_many_were_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = "\n  /p/package.json (runs code when npm installs, or runs a script)";
+    for count in [1, 9] {
+        let mut list = many(count, New);
+        list.push(FileWrite::new("/p/package.json".into(), Modified, Path::new("package.json")));
+        list.push(FileWrite::new("/p/Makefile".into(), Deleted, Path::new("Makefile")));
+        let text = footer(&list, dir.path()).unwrap();
+        assert!(text.contains(line) && !text.contains("when make runs"), "{text}");
+    }
+    let json = serde_json::to_value(many(1, New)).unwrap();
+    assert_eq!(json, serde_json::json!([{"path": "/p/1.txt", "change": "new"}]), "no note, no field");
 }
 
 // spec: modes/context-path-write-tracking/no-footer-when-no-writes

@@ -203,7 +203,7 @@ fn context_paths_are_closed_while_the_answer_is_judged_and_opened_to_the_next_pr
         let chore = world.run.wanted().chores.pop().expect("a chore");
         world.happens(world.run.work(chore.seat), Fact::ItemAdded { attempt: chore.attempt, item });
     };
-    let write = |change| FileWrite { path: "/project/a".into(), change };
+    let write = |change| FileWrite { path: "/project/a".into(), change, note: None };
     for change in [FileChange::New, FileChange::Modified] {
         world.says(0, answer(&format!("{change:?}")));
         done(&mut world, Item::WorkspaceKept { error: None });
