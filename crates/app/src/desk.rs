@@ -9,7 +9,7 @@ use crate::service::{self, LocalSessions, SessionService};
 use crate::session;
 use crate::team::Team;
 use althing_engine::{Consent, launch_run_spec};
-use althing_mcp::{RunFeed, RunFile, RunNews, RunPlace, RunService, RunView};
+use althing_mcp::{RunFeed, RunFile, RunNews, RunOutcome, RunPlace, RunService, RunView};
 use althing_protocol::{
     BoxFuture, Decision, Event, EventStream, Fact, FeedItem, Interaction, InteractionId, Interest, LaunchRun,
     Op, Origin, RunResult, Seq, SessionId, SessionKind, Submission, TaskId, TaskSpec, TeamSpec, ToolSpec,
@@ -114,6 +114,16 @@ fn split(run: &str) -> Option<(&str, &str)> {
     run.split_once('.').filter(|(session, task)| !session.is_empty() && !task.is_empty())
 }
 
+/// What came of a run; None as long as it, or the run that carries out its plan, is under way.
+fn outcome(events: &[Arc<Event>], task: &str) -> Option<RunOutcome> {
+    let result = finished(events, task)?;
+    let execution = match &result.follow_up {
+        None => None,
+        Some(_) => Some(Box::new(finished(events, TaskId::from(task).execution().as_str())?)),
+    };
+    Some(RunOutcome { result, execution })
+}
+
 fn finished(events: &[Arc<Event>], task: &str) -> Option<RunResult> {
     events.iter().rev().find_map(|event| match &event.fact {
         Fact::Decided(Verdict::Finished { result, .. })
@@ -144,7 +154,7 @@ fn view(run: &str, events: &[Arc<Event>]) -> Option<RunView> {
             _ => {}
         }
     }
-    let status = finished(events, task).map(|result| result.status);
+    let status = outcome(events, task).map(|outcome| outcome.status());
     let run_id = run.to_owned();
     Some(RunView { run_id, task: spec.task.clone(), status, progress, interactions })
 }
@@ -172,14 +182,16 @@ impl RunService for RunDesk {
             // Before what is on disk: a run that ends meanwhile is on one side or the other.
             let id = SessionId::new(session);
             let live = self.sessions.follow(&id, Seq(0), Interest::Everything).await.ok();
-            let result = finished(&self.events(run).await?, task);
-            let feed = Following { live, plain: ProgressLines::default(), task: TaskId::from(task), result };
+            let events = self.events(run).await?;
+            let outcome = outcome(&events, task);
+            let task = TaskId::from(task);
+            let feed = Following { live, plain: ProgressLines::default(), task, planned: None, outcome };
             Some(Box::new(feed) as Box<dyn RunFeed>)
         })
     }
 
-    fn result<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunResult>> {
-        Box::pin(async move { finished(&self.events(run).await?, split(run)?.1) })
+    fn result<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunOutcome>> {
+        Box::pin(async move { outcome(&self.events(run).await?, split(run)?.1) })
     }
 
     fn cancel<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Result<(), String>> {
@@ -226,15 +238,32 @@ struct Following {
     live: Option<Box<dyn EventStream>>,
     plain: ProgressLines,
     task: TaskId,
-    result: Option<RunResult>,
+    /// Its result, while the run that carries out its plan is under way.
+    planned: Option<RunResult>,
+    outcome: Option<RunOutcome>,
+}
+
+impl Following {
+    /// Takes note of a run's result: the run's own, or that of the run that carried out its plan.
+    fn ended(&mut self, task: &TaskId, result: &RunResult) {
+        if *task == self.task && result.follow_up.is_some() {
+            self.planned = Some(result.clone());
+        } else if *task == self.task {
+            self.outcome = Some(RunOutcome { result: result.clone(), execution: None });
+        } else if *task == self.task.execution()
+            && let Some(planned) = self.planned.take()
+        {
+            self.outcome = Some(RunOutcome { result: planned, execution: Some(Box::new(result.clone())) });
+        }
+    }
 }
 
 impl RunFeed for Following {
     fn next(&mut self) -> BoxFuture<'_, RunNews> {
         Box::pin(async move {
             loop {
-                if let Some(result) = &self.result {
-                    return RunNews::Ended(Box::new(result.clone()));
+                if let Some(outcome) = &self.outcome {
+                    return RunNews::Ended(Box::new(outcome.clone()));
                 }
                 let item = match &mut self.live {
                     Some(live) => live.next().await,
@@ -246,14 +275,14 @@ impl RunFeed for Following {
                     continue;
                 };
                 if let FeedItem::Event(event) = &item {
-                    match &event.fact {
-                        Fact::Decided(Verdict::Finished { result, .. })
-                            if event.task.as_ref() == Some(&self.task) =>
-                        {
-                            self.result = Some((**result).clone());
-                            continue;
+                    match (&event.fact, &event.task) {
+                        (Fact::Decided(Verdict::Finished { result, .. }), Some(task)) => {
+                            self.ended(task, result);
+                            if self.outcome.is_some() {
+                                continue;
+                            }
                         }
-                        Fact::InteractionOpened(open) => return RunNews::Asks(Box::new(open.clone())),
+                        (Fact::InteractionOpened(open), _) => return RunNews::Asks(Box::new(open.clone())),
                         _ => {}
                     }
                 }

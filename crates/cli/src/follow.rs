@@ -24,7 +24,6 @@ const REDRAW: Duration = Duration::from_millis(125);
 /// What goes to stdout.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Output {
-    Nothing,
     Answer,
     Json,
     Facts,
@@ -41,6 +40,14 @@ impl Display {
         match self {
             Self::Plain(plain) => plain.take(item),
             Self::Live(live) => live.take(item),
+        }
+    }
+
+    /// One line beside the progress.
+    fn note(&mut self, text: &str) {
+        match self {
+            Self::Plain(_) => show::say(text),
+            Self::Live(live) => live.note(text),
         }
     }
 }
@@ -60,6 +67,8 @@ pub struct Follower<'a> {
     display: Display,
     app: &'a AppContext,
     result: Option<(RunEnd, RunResult)>,
+    /// Whether the plan is to be carried out at once: then the execution's answer is what is asked for.
+    executes: bool,
     /// The workflow, where the session is one.
     workflow: Option<WorkflowExecutor>,
     log_dir: PathBuf,
@@ -100,6 +109,7 @@ impl<'a> Follower<'a> {
             display,
             app,
             result: None,
+            executes: options.plan_and_execute,
             workflow: None,
             log_dir,
             signals,
@@ -107,13 +117,6 @@ impl<'a> Follower<'a> {
             lost: None,
             resume_command,
         }
-    }
-
-    /// Without its answer on stdout.
-    pub fn silent(mut self) -> Self {
-        self.output = Output::Nothing;
-        self.output_file = None;
-        self
     }
 
     /// With plain lines of progress, also on a terminal.
@@ -249,8 +252,11 @@ impl<'a> Follower<'a> {
         match &event.fact {
             // Runs within others are their business.
             Fact::Decided(Verdict::Finished { end, result })
-                if event.task.as_ref().is_some_and(|task| !task.as_str().contains('.')) =>
+                if event.task.as_ref().is_some_and(|task| !task.is_part()) =>
             {
+                if let Some(plan) = result.plan.as_ref().filter(|_| result.follow_up.is_some()) {
+                    self.display.note(&format!("plan kept in {}", plan.path));
+                }
                 self.result = Some((*end, (**result).clone()));
             }
             Fact::TaskCreated { id, spec: TaskSpec::Workflow(spec), .. } => {
@@ -291,6 +297,10 @@ impl<'a> Follower<'a> {
         let exit = if self.workflow.is_some() {
             self.print_workflow()?
         } else if let Some((end, result)) = self.result.take() {
+            if self.executes && result.modes.planning {
+                let failure = Failure::usage("there is no plan that could be carried out");
+                return Err(failure.kind(Exit::from(end).into()));
+            }
             self.print(end, &result)?;
             end.into()
         } else {
@@ -343,7 +353,7 @@ impl<'a> Follower<'a> {
                 sanitize::output(&answer).into_owned()
             }
             Output::Answer => answer,
-            Output::Nothing | Output::Facts | Output::Everything => return Ok(exit),
+            Output::Facts | Output::Everything => return Ok(exit),
         };
         let mut out = std::io::stdout().lock();
         match writeln!(out, "{text}").and_then(|()| out.flush()) {
@@ -381,7 +391,7 @@ impl<'a> Follower<'a> {
             }
             (Output::Answer, Some(answer)) if footer.is_empty() => answer.to_owned(),
             (Output::Answer, Some(answer)) => format!("{}{footer}", answer.trim_end()),
-            (Output::Answer, None) | (Output::Nothing | Output::Facts | Output::Everything, _) => {
+            (Output::Answer, None) | (Output::Facts | Output::Everything, _) => {
                 return Ok(());
             }
         };

@@ -14,7 +14,7 @@ mod workflow;
 
 pub use coordination::{CallKey, Chore, ChoreKind, Consequence, Coordination, Wanted};
 pub use interactive::InteractiveSession;
-pub use launch::{Consent, LAUNCH_RUN, Launch, execution_of, launch_run_spec, read_launch, resolve_launch};
+pub use launch::{Consent, LAUNCH_RUN, Launch, launch_run_spec, read_launch, resolve_launch};
 pub use orchestrator::{
     Backends, Feed, Front, KeepPlan, Mask, Observer, OpenPlan, Orchestrator, Parts, Stopped, SubmitError,
     Submitter, Subscription,

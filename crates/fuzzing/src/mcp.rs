@@ -4,8 +4,10 @@
 //! With a first byte of `h` the lines come where a client should have introduced itself; else after it has.
 
 use crate::cut::{choice, pieces};
-use althing_mcp::{McpServer, RunFeed, RunFile, RunNews, RunPlace, RunService, RunView, ServeOptions};
-use althing_protocol::{BoxFuture, Decision, InteractionId, LaunchRun, RunResult, RunStatus, ToolSpec};
+use althing_mcp::{
+    McpServer, RunFeed, RunFile, RunNews, RunOutcome, RunPlace, RunService, RunView, ServeOptions,
+};
+use althing_protocol::{BoxFuture, Decision, InteractionId, LaunchRun, RunStatus, ToolSpec};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -103,7 +105,7 @@ impl Runs {
         })
     }
 
-    fn ended(&self, run: &str) -> Option<RunResult> {
+    fn ended(&self, run: &str) -> Option<RunOutcome> {
         let (task, status) = self.with(run, |(launch, status)| (launch.task.clone(), *status))?;
         let result = json!({
             "run_id": run, "task": task, "status": status?,
@@ -150,7 +152,7 @@ impl RunService for Runs {
         Box::pin(async move { there.then(|| Box::new(feed) as Box<dyn RunFeed>) })
     }
 
-    fn result<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunResult>> {
+    fn result<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunOutcome>> {
         Box::pin(async move { self.ended(run) })
     }
 
@@ -180,7 +182,7 @@ impl RunService for Runs {
 }
 
 /// A run's end at once, or silence until it is dropped.
-struct Feed(Option<RunResult>);
+struct Feed(Option<RunOutcome>);
 
 impl RunFeed for Feed {
     fn next(&mut self) -> BoxFuture<'_, RunNews> {

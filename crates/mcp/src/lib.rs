@@ -16,7 +16,8 @@ pub use client::{
 };
 pub use endpoint::AgentEndpoints;
 pub use server::{
-    McpListener, McpServer, RunFeed, RunFile, RunNews, RunPlace, RunService, RunView, ServeOptions,
+    McpListener, McpServer, RunFeed, RunFile, RunNews, RunOutcome, RunPlace, RunService, RunView,
+    ServeOptions,
 };
 pub use web::WebLimits;
 

@@ -61,6 +61,9 @@ id! {
     InteractionId
 }
 
+/// What the id of a planning run is followed by in the id of the run that carries out its plan.
+const EXECUTION: &str = ".execution";
+
 impl TaskId {
     /// The id of the `n`th run of a session (counted from 1).
     pub fn run(n: u32) -> Self {
@@ -80,6 +83,17 @@ impl TaskId {
     /// Whether another task is this one or below it.
     pub fn covers(&self, other: &Self) -> bool {
         other.0.strip_prefix(&*self.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    }
+
+    /// The id of the run that carries out the plan of this planning run.
+    pub fn execution(&self) -> Self {
+        Self::new(format!("{self}{EXECUTION}"))
+    }
+
+    /// Whether it is part of another task: an agent's work, a subagent's run, a workflow's task. A run of the session or
+    /// of a conversation is not, and neither is the run that carries out its plan.
+    pub fn is_part(&self) -> bool {
+        self.0.strip_suffix(EXECUTION).unwrap_or(&self.0).contains('.')
     }
 
     /// The id of a workflow's task, by the user's name for it.

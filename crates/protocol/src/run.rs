@@ -329,6 +329,9 @@ pub struct RunSpec {
     /// The plan that it carries out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanRun>,
+    /// For a planning run: the run that carries out its plan, which starts once the plan is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution: Option<Box<RunSpec>>,
     /// Decides ties that votes leave open, so that a draw falls differently from run to run and the same on replay.
     pub lot: u64,
 }

@@ -77,6 +77,7 @@ impl Setting {
             rules: RunRules::default(),
             subagent_of: None,
             plan: None,
+            execution: None,
             lot: 0,
         };
         let config = Config { agents: vec![agent], ..Config::default() };

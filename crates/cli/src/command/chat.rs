@@ -309,7 +309,7 @@ impl Chat<'_> {
     }
 
     fn finished(&self, event: &Event, result: &RunResult) {
-        if event.task.as_ref().is_none_or(|task| task.as_str().contains('.')) {
+        if event.task.as_ref().is_none_or(TaskId::is_part) {
             return;
         }
         let how = match result.status {

@@ -52,22 +52,40 @@ pub fn run(options: &Options, task: Option<&str>, app: &AppContext) -> Result<Ex
     let project = project::named(app)?;
     let context_paths = with_project(context_paths, project.as_deref());
     let sessions = LocalSessions::with_team(app.clone(), Arc::new(team), project);
-    let stage = Stage { options, sessions, context_paths, app, runtime: &runtime };
-    if options.plan_and_execute {
-        let Followed { exit, result } = stage.run(&task, None, true, &mut signals)?;
-        let kept = result.and_then(|result| result.plan).filter(|_| exit == Exit::Answered);
-        let Some(kept) = kept else {
-            return Err(Failure::usage("there is no plan that could be carried out").kind(exit.into()));
-        };
-        show::say(&format!("plan kept in {}", kept.path));
-        let plan = kept_plan(&kept.path, app)?;
-        return Ok(stage.run(&task, Some(&plan), false, &mut signals)?.exit);
-    }
-    let Followed { exit, result } = stage.run(&task, plan.as_ref(), options.plan, &mut signals)?;
+    let team = sessions.team()?;
+    team.announce(app);
+    let request = request(&task, plan.as_ref(), context_paths, &sessions, options)?;
+    let id = runtime.block_on(sessions.launch(SessionRequest::Run(Box::new(request))))?;
+    runtime.block_on(announce(&sessions, &id))?;
+    let follower = Follower::new(id, options, app, &mut signals);
+    let follower = if team.plain { follower.plain() } else { follower };
+    let Followed { exit, result } = follower.run(&sessions, &runtime)?;
     if let Some(plan) = result.and_then(|result| result.plan).filter(|_| options.plan) {
         show::say(&format!("plan kept in {}; carry it out with --execute-plan {}", plan.path, plan.id));
     }
     Ok(exit)
+}
+
+/// The run that the options ask for.
+fn request(
+    task: &str,
+    plan: Option<&StoredPlan>,
+    context_paths: Vec<ContextPath>,
+    sessions: &LocalSessions,
+    options: &Options,
+) -> Result<RunRequest, Failure> {
+    let known = launch::project_overview(sessions.project().map(Arc::as_ref))?;
+    let additions = plan.and_then(StoredPlan::additions).map(|words| format!("The user adds: {words}"));
+    let context: Vec<String> = known.into_iter().chain(additions).collect();
+    let launch = LaunchRun {
+        task: task.to_owned(),
+        context: (!context.is_empty()).then(|| context.join("\n\n")),
+        refinement: Some(!options.quick),
+        planning_mode: options.plan || options.plan_and_execute,
+        execute_after_planning: options.plan_and_execute,
+        ..LaunchRun::default()
+    };
+    Ok(RunRequest { launch, context_paths, plan: plan.map(plan_run), consent: Consent::Person })
 }
 
 /// A plan that was kept, approved by whoever asks for it to be carried out.
@@ -86,52 +104,6 @@ fn kept_plan(which: &str, app: &AppContext) -> Result<StoredPlan, Failure> {
     }
     drop(lock);
     Ok(plan)
-}
-
-/// Where runs of this command take place.
-struct Stage<'a> {
-    options: &'a Options,
-    sessions: LocalSessions,
-    context_paths: Vec<ContextPath>,
-    app: &'a AppContext,
-    runtime: &'a Runtime,
-}
-
-impl Stage<'_> {
-    fn run(
-        &self,
-        task: &str,
-        plan: Option<&StoredPlan>,
-        planning: bool,
-        signals: &mut StopSignals,
-    ) -> Result<Followed, Failure> {
-        let team = self.sessions.team()?;
-        team.announce(self.app);
-        let request = self.request(task, plan, planning)?;
-        let launched = self.sessions.launch(SessionRequest::Run(Box::new(request)));
-        let id = self.runtime.block_on(launched)?;
-        self.runtime.block_on(announce(&self.sessions, &id))?;
-        let follower = Follower::new(id, self.options, self.app, signals);
-        let follower = if team.plain { follower.plain() } else { follower };
-        // Of a plan that is carried out at once, the execution's answer is what is asked for.
-        let follower = if planning && self.options.plan_and_execute { follower.silent() } else { follower };
-        follower.run(&self.sessions, self.runtime)
-    }
-
-    fn request(&self, task: &str, plan: Option<&StoredPlan>, planning: bool) -> Result<RunRequest, Failure> {
-        let known = launch::project_overview(self.sessions.project().map(Arc::as_ref))?;
-        let additions = plan.and_then(StoredPlan::additions).map(|words| format!("The user adds: {words}"));
-        let context: Vec<String> = known.into_iter().chain(additions).collect();
-        let launch = LaunchRun {
-            task: task.to_owned(),
-            context: (!context.is_empty()).then(|| context.join("\n\n")),
-            refinement: Some(!self.app.settings.quick),
-            planning_mode: planning,
-            ..LaunchRun::default()
-        };
-        let (context_paths, plan) = (self.context_paths.clone(), plan.map(plan_run));
-        Ok(RunRequest { launch, context_paths, plan, consent: Consent::Person })
-    }
 }
 
 fn read_task(task: Option<String>, runtime: &Runtime, signals: &mut StopSignals) -> Result<String, Failure> {

@@ -32,10 +32,11 @@ impl Live {
         self.dirty = true;
         if let FeedItem::Event(event) = item {
             self.began.get_or_insert(event.at);
-            let whole = event.task.as_ref().is_some_and(|task| !task.as_str().contains('.'));
+            let whole = event.task.as_ref().is_some_and(|task| !task.is_part());
             self.over |= whole
                 && match &event.fact {
-                    Fact::Decided(Verdict::Finished { .. }) => true,
+                    // A plan that is carried out at once is not the end.
+                    Fact::Decided(Verdict::Finished { result, .. }) => result.follow_up.is_none(),
                     Fact::StatusChanged { status, .. } => status.is_final(),
                     _ => false,
                 };
@@ -47,6 +48,13 @@ impl Live {
         } else {
             self.plain.follow(item);
         }
+    }
+
+    /// One line above the block.
+    pub fn note(&mut self, text: &str) {
+        self.erase();
+        super::say(text);
+        self.draw(self.board.now);
     }
 
     /// Redraws if something changed or time passes.

@@ -72,3 +72,35 @@ fn a_client_launches_a_run_and_gets_the_same_result_object_as_everyone() {
     client.running.close_stdin();
     client.running.wait(LIMIT).expect_code(0);
 }
+
+// spec: interactive/launch-run-tool/planning-then-execution
+// spec: design/launch-run/shared-run-machinery
+#[test]
+fn a_client_that_asks_for_a_plan_and_its_execution_gets_the_results_of_both_runs() {
+    let althing = althing();
+    let mut client = Client::start(&althing, &["--offline"]);
+    let both = json!({"task": "Write a word counter", "planning_mode": true, "execute_after_planning": true});
+    let launched = client.tool("launch_run", &both);
+    let planned = launched["structuredContent"].clone();
+    assert_eq!((&planned["status"], &planned["modes"]["planning"]), (&json!("completed"), &json!(true)));
+    let run_id = planned["run_id"].as_str().unwrap().to_owned();
+    let follow_up = planned["follow_up"].as_str().unwrap_or_else(|| panic!("{launched}")).to_owned();
+    let execution = planned["execution"].clone();
+    assert_eq!(execution["run_id"], follow_up.as_str());
+    assert_eq!((&execution["status"], &execution["modes"]["planning"]), (&json!("completed"), &json!(false)));
+    let plan = std::path::Path::new(planned["plan"]["path"].as_str().unwrap()).join("plan.md");
+    let shown = std::fs::read_to_string(plan).unwrap();
+    assert_eq!(shown.matches("- [x] **").count(), 3, "every task of the plan is done: {shown}");
+    // Both can be asked for again, each by its own id.
+    assert_eq!(client.tool("run_result", &json!({"run_id": run_id}))["structuredContent"], planned);
+    assert_eq!(client.tool("run_result", &json!({"run_id": follow_up}))["structuredContent"], execution);
+    let status = client.tool("run_status", &json!({"run_id": run_id}));
+    assert_eq!(status["structuredContent"]["status"], "completed");
+    client.running.close_stdin();
+    client.running.wait(LIMIT).expect_code(0);
+    let events = althing.events();
+    assert_eq!(events.last().unwrap()["type"], "session_closed", "the session waits for the execution");
+    let finished = events.iter().filter(|event| event["data"]["verdict"] == "finished");
+    let tasks: Vec<&str> = finished.map(|event| event["task"].as_str().unwrap()).collect();
+    assert_eq!(tasks, ["r1", "r1.execution"]);
+}

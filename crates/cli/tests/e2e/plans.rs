@@ -43,6 +43,8 @@ fn planning_and_execution_follow_each_other_and_one_answer_is_printed() {
     assert_eq!(output.stdout.lines().count(), 1, "{}", output.stdout);
     assert_eq!(result(&output.stdout)["modes"]["planning"], false);
     assert!(output.stderr.contains("plan kept in"), "{}", output.stderr);
+    let sessions = std::fs::read_dir(althing.state_dir().join("sessions")).unwrap().count();
+    assert_eq!(sessions, 1, "both runs are in one session, so that resuming it continues with the execution");
     // Everyone can see how a plan is carried out, without a key.
     let plan = std::fs::read_dir(althing.state_dir().join("plans")).unwrap().next().unwrap().unwrap().path();
     let shown = std::fs::read_to_string(plan.join("plan.md")).unwrap();
@@ -229,4 +231,67 @@ fn a_plan_approved_in_a_conversation_is_carried_out_as_it_is_on_disk_and_its_pro
         serde_json::from_str(&std::fs::read_to_string(plan.join("progress.json")).unwrap()).unwrap();
     let expected = json!({"status": "completed", "note": "checked"});
     assert_eq!(progress, json!({"t1": expected, "t3": expected}));
+}
+
+/// Plans three parts, then writes them.
+fn plans_and_executes(request: &Recorded) -> Reply {
+    if request.tool_names().contains(&"update_plan_task") {
+        let done = told(request, "completed");
+        return match ["t1", "t2"].into_iter().find(|id| !done.contains(&(*id).to_owned())) {
+            Some(id) => Reply::call("update_plan_task", &json!({"id": id, "status": "completed"})),
+            None => Reply::new_answer("all done"),
+        };
+    }
+    let tasks = json!([{"id": "t1", "description": "Part 1"}, {"id": "t2", "description": "Part 2"}]);
+    Reply::new_answer(&json!({"tasks": tasks}).to_string())
+}
+
+fn is_executing(request: &Recorded) -> bool {
+    request.tool_names().contains(&"update_plan_task")
+}
+
+// spec: interactive/launch-run-tool/planning-then-execution
+#[test]
+fn a_killed_execution_that_follows_a_plan_is_resumed_without_planning_again() {
+    let gate = Gate::before_headers();
+    let held = gate.clone();
+    let script = Script::from_fn(move |request: &Recorded| {
+        let action = Action::from(plans_and_executes(request));
+        if is_executing(request) { Action::gated(action, &held) } else { action }
+    });
+    let scene = Scene::new(1, script);
+    let running = scene.spawn(&["--quick", "--plan-and-execute", "Write a book"]);
+    gate.wait_waiting_blocking(1, LIMIT);
+    running.signal(Signal::KILL);
+    running.wait(LIMIT);
+    gate.release_all();
+    let planning = scene.server.requests().iter().filter(|request| !is_executing(request)).count();
+    let resumed = scene.resume().expect_code(0);
+    assert_eq!(resumed.stdout.trim(), "all done");
+    let again = scene.server.requests().iter().filter(|request| !is_executing(request)).count();
+    assert_eq!(planning, again, "the plan is not made again");
+}
+
+// spec: interactive/launch-run-tool/planning-then-execution
+#[test]
+fn a_log_that_ends_anywhere_between_plan_and_execution_is_resumed_with_one_execution() {
+    let script = || Script::from_fn(|request: &Recorded| Action::from(plans_and_executes(request)));
+    let scene = Scene::new(1, script());
+    scene.run(&["--quick", "--plan-and-execute", "Write a book"]).expect_code(0);
+    let log =
+        althing_testkit::process::newest_session(&scene.althing.state_dir()).unwrap().join("events.jsonl");
+    let whole = std::fs::read_to_string(&log).unwrap();
+    let lines: Vec<&str> = whole.lines().collect();
+    let answered = lines.iter().position(|line| line.contains("\"kind\":\"answer\"")).unwrap();
+    let executing = lines.iter().position(|line| line.contains("\"r1.execution.a1\"")).unwrap();
+    for cut in answered + 1..=executing {
+        std::fs::write(&log, lines[..cut].join("\n") + "\n").unwrap();
+        let resumed = scene.resume().expect_code(0);
+        assert_eq!(resumed.stdout.trim(), "all done", "cut at {cut}");
+        let events = scene.althing.events();
+        let created = |id: &str| {
+            events.iter().filter(|event| event["type"] == "task_created" && event["data"]["id"] == id).count()
+        };
+        assert_eq!((created("r1"), created("r1.execution")), (1, 1), "cut at {cut}");
+    }
 }

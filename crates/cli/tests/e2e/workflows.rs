@@ -107,6 +107,31 @@ fn a_failed_task_stops_the_stages_after_it_unless_it_may_fail() {
     assert_eq!(went_on["stages"][1]["tasks"][0]["output"], "on\n");
 }
 
+// spec: interactive/launch-run-tool/planning-then-execution
+#[test]
+fn a_run_that_plans_and_executes_gives_the_executions_answer_to_the_next_stage() {
+    let althing = althing();
+    let run = json!({"task": "Write a word counter", "planning_mode": true, "execute_after_planning": true});
+    let mut next = script("use", "cat");
+    next["prompt"] = "got [{{team.output}}]".into();
+    workflow(&althing, &[vec![json!({"id": "team", "run": run})], vec![next]]);
+    let report = report(&althing, 0);
+    assert_eq!(report["status"], "DONE");
+    let events = althing.events();
+    let finished = |task: &str| {
+        let found =
+            events.iter().find(|event| event["data"]["verdict"] == "finished" && event["task"] == task);
+        found.unwrap_or_else(|| panic!("{task} has not ended"))["data"]["result"].clone()
+    };
+    let (planned, executed) = (finished("w1.team"), finished("w1.team.execution"));
+    assert!(planned["plan"]["path"].is_string() && planned["follow_up"] == executed["run_id"], "{planned}");
+    let team = &report["stages"][0]["tasks"][0];
+    assert_eq!((&team["status"], &team["output"]), (&json!("DONE"), &executed["final_answer"]));
+    let used = report["stages"][1]["tasks"][0]["output"].as_str().unwrap();
+    assert_eq!(used, format!("got [{}]", executed["final_answer"].as_str().unwrap().trim_end()));
+    assert_eq!(checkpoint(&althing)["state"], "DONE");
+}
+
 // spec: core/strict-output-isolation/silent-execution
 #[test]
 fn nothing_that_a_task_prints_reaches_our_own_output_and_all_of_it_is_in_the_events() {

@@ -154,6 +154,7 @@ fn an_agent_of_the_config_is_its_program_or_a_quick_run_of_its_model() {
             rules: RunRules::default(),
             subagent_of: None,
             plan: None,
+            execution: None,
             lot: 0,
         })
     };

@@ -3,6 +3,7 @@
 //! Pure: no clock, no I/O, no randomness, no `async`. The rules are in `rules.rs`, the meaning of a model's
 //! reply in `ruling.rs`, the vote in `tally.rs`; this file only folds.
 
+mod execution;
 mod outcome;
 mod plan;
 mod restart;
@@ -18,6 +19,7 @@ use althing_protocol::{
     Millis, Op, Phase, Purpose, Restart, Revision, RunResult, RunSpec, SessionId, TaskId, TaskStatus, Timer,
     Timestamp, ToolCall, Usage, Verdict,
 };
+use execution::Execution;
 pub(crate) use restart::Previous;
 pub(crate) use state::{Attempt, Seat, State, Turn};
 use state::{Context, Ending, Evaluated, Presented};
@@ -86,6 +88,8 @@ pub type Consequence = (TaskId, Fact);
 #[derive(Clone, Debug, PartialEq)]
 pub struct Coordination {
     pub(crate) task: TaskId,
+    /// The task that it is part of.
+    parent: Option<TaskId>,
     pub(crate) session: SessionId,
     /// Where the run's files are; part of its result.
     log_dir: String,
@@ -125,9 +129,11 @@ impl Coordination {
             cancelled: false,
             halted: false,
             result: None,
+            execution: Execution::Due,
         };
         Self {
             task,
+            parent: None,
             session,
             log_dir,
             state,
@@ -197,6 +203,7 @@ impl Coordination {
         match (&event.fact, &event.task) {
             (Fact::OpAccepted { op, .. }, _) => self.accept(op),
             (fact, Some(task)) if *task == self.task => self.apply_to_run(fact),
+            (fact, Some(task)) if *task == self.task.execution() => self.state.execution.apply(fact),
             (fact, Some(task)) => match self.seat_of(task) {
                 Some(index) => self.apply_to_work(index, fact),
                 None => self.apply_to_subagent(task, fact),
@@ -230,6 +237,7 @@ impl Coordination {
 
     fn apply_to_run(&mut self, fact: &Fact) {
         match fact {
+            Fact::TaskCreated { parent, .. } => self.parent.clone_from(parent),
             Fact::StatusChanged { status, .. } => self.status = *status,
             Fact::PhaseChanged { phase } => self.phase = *phase,
             Fact::InteractionOpened(interaction) => self.interaction = Some(interaction.clone()),

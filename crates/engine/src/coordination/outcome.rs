@@ -51,7 +51,9 @@ impl Coordination {
         if self.phase != Phase::Done {
             facts.push((self.task.clone(), Fact::PhaseChanged { phase: Phase::Done }));
         }
-        let status = match result.status {
+        facts.extend(self.start_execution(result));
+        let Some(end) = self.end_of_all(result) else { return facts };
+        let status = match end {
             RunStatus::Completed | RunStatus::Partial => TaskStatus::Done,
             RunStatus::Cancelled => TaskStatus::Cancelled,
             RunStatus::Failed => TaskStatus::Failed,
@@ -83,7 +85,7 @@ impl Coordination {
             coordination_summary: self.summary(),
             context_path_writes: state.writes.clone(),
             plan: None,
-            follow_up: None,
+            follow_up: self.follow_up(status),
             usage: state.usage,
             duration: self.active,
             log_dir: self.log_dir.clone(),

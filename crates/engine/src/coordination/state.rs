@@ -6,6 +6,7 @@ use althing_protocol::{
 };
 use std::sync::Arc;
 
+use super::execution::Execution;
 use super::restart::Previous;
 use super::subagents::Subagent;
 
@@ -381,4 +382,6 @@ pub(crate) struct State {
     /// A shutdown was asked for: nothing new begins until a resume.
     pub(crate) halted: bool,
     pub(crate) result: Option<RunResult>,
+    /// How far the run is that carries out the plan.
+    pub(crate) execution: Execution,
 }

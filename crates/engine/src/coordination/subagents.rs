@@ -245,6 +245,7 @@ impl Coordination {
             rules: rules.with(&modes.overrides()),
             subagent_of: Some(of),
             plan: None,
+            execution: None,
             lot: spec.lot.wrapping_add(n),
         }
     }

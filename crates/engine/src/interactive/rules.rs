@@ -260,20 +260,32 @@ impl InteractiveSession {
 
     fn direct_run(&self, turn: &Turn, launching: &Launching) -> Result<RunSpec, String> {
         let plan = launching.run.as_ref().and_then(|run| run.result.as_ref());
-        let launch = match (plan, &launching.decision, &launching.launched) {
+        let spec = match (plan, &launching.decision, &launching.launched) {
             (Some(plan), Some(Decision::Approve { instructions, .. }), Some(planned)) => {
                 let mut launch = (**planned).clone();
                 launch.context = instructions.as_ref().map(|words| format!("The user adds: {words}"));
-                let team = &self.team(turn);
-                let mut launch = launch::execution_of(team, &launch, plan, Consent::Person, self.lot())?;
-                if let Some(plan) = &mut launch.spec.plan {
+                let mut spec = self.execution(turn, &launch, plan, Consent::Person)?;
+                if let Some(plan) = &mut spec.plan {
                     plan.additions.clone_from(instructions);
                 }
-                self.within_budget(launch)
+                spec
             }
-            _ => self.resolve(turn, &Self::direct_launch(turn), &self.choice(turn), Consent::Person)?,
+            _ => self.resolve(turn, &Self::direct_launch(turn), &self.choice(turn), Consent::Person)?.spec,
         };
-        Ok(RunSpec { history: self.history(), ..launch.spec })
+        Ok(RunSpec { history: self.history(), ..spec })
+    }
+
+    /// The run that carries out a plan, within what may still be spent.
+    fn execution(
+        &self,
+        turn: &Turn,
+        planning: &LaunchRun,
+        plan: &RunResult,
+        consent: Consent,
+    ) -> Result<RunSpec, String> {
+        let launch = LaunchRun { planning_mode: false, execute_after_planning: false, ..planning.clone() };
+        let launch = self.resolve(turn, &launch, &ModeChoice::default(), consent)?;
+        Ok(launch::carry_out(launch.spec, plan))
     }
 
     /// A launch resolved for the session's next run, within what may still be spent.
@@ -284,14 +296,10 @@ impl InteractiveSession {
         choice: &ModeChoice,
         consent: Consent,
     ) -> Result<Launch, String> {
-        let lot = self.lot();
-        Ok(self.within_budget(launch::resolve_launch(&self.team(turn), launch, choice, consent, lot)?))
-    }
-
-    fn within_budget(&self, mut launch: Launch) -> Launch {
+        let mut launch = launch::resolve_launch(&self.team(turn), launch, choice, consent, self.lot())?;
         let limits = &mut launch.spec.rules.limits;
         limits.cost_micro_usd = limits.cost_micro_usd.into_iter().chain(self.purse.left()).min();
-        launch
+        Ok(launch)
     }
 
     fn next_run(&self) -> TaskId {
@@ -395,12 +403,10 @@ impl InteractiveSession {
             if let Some(question) = self.budget_question(Expense::Run) {
                 return Next::Facts(vec![self.fact(question)]);
             }
-            let plan = launching.last_result();
-            let consent = self.consent();
             let executed =
-                plan.map(|plan| launch::execution_of(&self.team(turn), planned, plan, consent, self.lot()));
-            if let Some(Ok(launch)) = executed {
-                return Next::Facts(vec![self.creates(self.within_budget(launch).spec)]);
+                launching.last_result().map(|plan| self.execution(turn, planned, plan, self.consent()));
+            if let Some(Ok(spec)) = executed {
+                return Next::Facts(vec![self.creates(spec)]);
             }
         }
         if launching.last_result().is_some() {

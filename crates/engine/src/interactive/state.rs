@@ -41,6 +41,12 @@ impl Child {
     pub(crate) fn new(id: TaskId) -> Self {
         Self { id, result: None, cancelled: false }
     }
+
+    /// Whether it is under way: it has no result, or has still to start the run that carries out its plan.
+    fn is_active(&self, may_follow: bool) -> bool {
+        let follows = |result: &RunResult| may_follow && result.follow_up.is_some() && !self.cancelled;
+        self.result.as_ref().is_none_or(follows)
+    }
 }
 
 /// A `launch_run` call on its way to its result.
@@ -65,11 +71,15 @@ pub(crate) struct Launching {
 impl Launching {
     /// The run under way.
     pub(crate) fn active(&self) -> Option<&Child> {
-        [&self.run, &self.execution].into_iter().flatten().find(|run| run.result.is_none())
+        let waits = self.execution.is_none();
+        let run = self.run.as_ref().filter(|run| run.is_active(waits));
+        run.or_else(|| self.execution.as_ref().filter(|run| run.is_active(false)))
     }
 
     pub(crate) fn active_mut(&mut self) -> Option<&mut Child> {
-        [&mut self.run, &mut self.execution].into_iter().flatten().find(|run| run.result.is_none())
+        let waits = self.execution.is_none();
+        let run = self.run.as_mut().filter(|run| run.is_active(waits));
+        run.or_else(|| self.execution.as_mut().filter(|run| run.is_active(false)))
     }
 
     /// The result that says how it ended.
@@ -77,12 +87,14 @@ impl Launching {
         [&self.execution, &self.run].into_iter().flatten().find_map(|run| run.result.as_ref())
     }
 
-    /// Whether the plan is ready and its execution is still to be launched.
+    /// Whether the conversation has to launch the execution of a plan itself: in logs of 0.1.0 a planning run does not know
+    /// that its plan is to be carried out.
     pub(crate) fn execution_is_due(&self) -> bool {
         let planned = self.run.as_ref().and_then(|run| run.result.as_ref());
         self.launched.as_ref().is_some_and(|launch| launch.execute_after_planning)
             && self.execution.is_none()
-            && planned.is_some_and(|result| result.status == RunStatus::Completed)
+            && planned
+                .is_some_and(|result| result.status == RunStatus::Completed && result.follow_up.is_none())
     }
 
     /// Whether it was approved, and the run is still to come into being.

@@ -81,7 +81,8 @@ pub fn resolve_launch(
     rules.plan_first &= !planning;
     team::add_prompts(&mut members, &settled.agent_system_prompts)?;
     let context_paths = paths::resolve(team, &settled.context_paths, consent)?;
-    let may_write = context_paths.iter().filter(|path| path.writable && !planning);
+    let acts = !planning || settled.execute_after_planning;
+    let may_write = context_paths.iter().filter(|path| path.writable && acts);
     let may_write: Vec<String> = may_write.map(|path| path.path.clone()).collect();
     let may_read = context_paths.iter().map(|path| &path.path).filter(|path| !may_write.contains(path));
     let may_read = may_read.cloned().collect();
@@ -91,6 +92,13 @@ pub fn resolve_launch(
             member.hands = true;
         }
     }
+    let execution = if settled.execute_after_planning {
+        let launch = LaunchRun { planning_mode: false, execute_after_planning: false, ..settled.clone() };
+        let choice = ModeChoice::default();
+        Some(Box::new(resolve_launch(team, &launch, &choice, consent, lot.wrapping_add(1))?.spec))
+    } else {
+        None
+    };
     let spec = RunSpec {
         task: settled.task.clone(),
         context: settled.context.clone(),
@@ -105,6 +113,7 @@ pub fn resolve_launch(
         rules,
         subagent_of: None,
         plan: None,
+        execution,
         lot,
     };
     let digest = String::new();
@@ -119,33 +128,22 @@ pub(crate) fn granted(team: &TeamSpec, grants: &[PathGrant]) -> Result<Vec<Conte
     paths::resolve(team, grants, Consent::Person)
 }
 
-/// The run that carries out what a planning run came to.
-pub fn execution_of(
-    team: &TeamSpec,
-    planning: &LaunchRun,
-    plan: &RunResult,
-    consent: Consent,
-    lot: u64,
-) -> Result<Launch, String> {
-    let mut launch = planning.clone();
-    launch.planning_mode = false;
-    launch.execute_after_planning = false;
-    let mut context = launch.context.take().map(|context| context + "\n\n").unwrap_or_default();
-    let steps = plan.final_answer.as_deref().unwrap_or_default();
-    let carried = plan.plan.clone().zip(plan::tasks(steps));
-    let carried = carried.map(|(plan, tasks)| PlanRun { plan, tasks, progress: Vec::new(), additions: None });
-    if let Some(carried) = &carried {
+/// The run that carries out what a planning run came to, from how it was resolved before there was a plan.
+pub(crate) fn carry_out(mut execution: RunSpec, planned: &RunResult) -> RunSpec {
+    let mut context = execution.context.take().map(|context| context + "\n\n").unwrap_or_default();
+    let steps = planned.final_answer.as_deref().unwrap_or_default();
+    let plan = planned.plan.clone().zip(plan::tasks(steps));
+    execution.plan = plan.map(|(plan, tasks)| PlanRun { plan, tasks, progress: Vec::new(), additions: None });
+    if let Some(plan) = &execution.plan {
         let _ =
-            write!(context, "The plan was made by run {}; it is kept in {}.", plan.run_id, carried.plan.path);
+            write!(context, "The plan was made by run {}; it is kept in {}.", planned.run_id, plan.plan.path);
     } else {
-        let whole = format!("the whole plan is in {}/final_answer.md", plan.log_dir);
+        let whole = format!("the whole plan is in {}/final_answer.md", planned.log_dir);
         let steps = excerpt(steps, MOST_WORDS / 2, &whole);
-        let _ = write!(context, "Carry out this plan, made by run {}:\n{steps}", plan.run_id);
+        let _ = write!(context, "Carry out this plan, made by run {}:\n{steps}", planned.run_id);
     }
-    launch.context = Some(context);
-    let mut launch = resolve_launch(team, &launch, &ModeChoice::default(), consent, lot)?;
-    launch.spec.plan = carried;
-    Ok(launch)
+    execution.context = Some(context);
+    execution
 }
 
 /// Which modes are the user's own choice, by name.

@@ -1,6 +1,6 @@
 //! What a launch means: the mode matrix, who takes part, what is refused and in which words.
 
-use super::{Consent, Launch, execution_of, launch_run_spec, read_launch, read_text, resolve_launch};
+use super::{Consent, Launch, carry_out, launch_run_spec, read_launch, read_text, resolve_launch};
 use crate::coordination::tests::harness::member;
 use crate::interactive::tests::harness::{result, team};
 use althing_protocol::{
@@ -89,17 +89,17 @@ fn all_rows_of_the_mode_matrix_set_up_their_run() {
     let both = resolved(json!({"task": "x", "planning_mode": true, "execute_after_planning": true})).unwrap();
     assert!(both.spec.modes.planning && both.proposal.launch.execute_after_planning);
     let planned = result(&"r1".into(), &both.spec, RunStatus::Completed);
-    let team = team(&["gem", "gpt", "cc"]);
-    let execution = execution_of(&team, &both.proposal.launch, &planned, Consent::Person, 8).unwrap();
-    assert!(!execution.spec.modes.planning && execution.spec.context.unwrap().contains("the answer of r1"));
+    let resolved_with_it = *both.spec.execution.clone().unwrap();
+    assert_eq!(resolved(json!({"task": "x"})).unwrap().spec.rules, resolved_with_it.rules);
+    let execution = carry_out(resolved_with_it.clone(), &planned);
+    assert!(!execution.modes.planning && execution.context.unwrap().contains("the answer of r1"));
     // A plan that is kept is carried out task by task.
     let kept = RunResult {
         final_answer: Some(r#"{"tasks": [{"id": "dig", "description": "Dig"}]}"#.into()),
         plan: Some(PlanRef { id: "p1".into(), path: "/plans/p1".into() }),
         ..planned
     };
-    let execution = execution_of(&team, &both.proposal.launch, &kept, Consent::Person, 8).unwrap();
-    let plan = execution.spec.plan.unwrap();
+    let plan = carry_out(resolved_with_it, &kept).plan.unwrap();
     assert_eq!((plan.plan.id.as_str(), plan.tasks[0].id.as_str()), ("p1", "dig"));
 }
 
@@ -253,6 +253,14 @@ fn context_paths_are_added_to_the_inherited_ones_and_never_widen_rights_unseen()
     let plan = LaunchRun { task: "x".into(), planning_mode: true, ..LaunchRun::default() };
     let plan = resolve_launch(&team, &plan, &ModeChoice::default(), Consent::Person, 0).unwrap();
     assert!(!plan.spec.may_write() && plan.proposal.may_write.is_empty(), "a plan changes nothing");
+    let mut both = plan.proposal.launch.clone();
+    both.execute_after_planning = true;
+    let both = resolve_launch(&team, &both, &ModeChoice::default(), Consent::Person, 0).unwrap();
+    assert!(!both.spec.may_write() && both.spec.execution.unwrap().may_write());
+    assert!(
+        !both.proposal.may_write.is_empty(),
+        "what the execution may write is shown before it is approved"
+    );
 }
 
 #[test]

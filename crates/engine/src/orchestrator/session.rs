@@ -129,7 +129,7 @@ impl Session {
             return workflow.is_over();
         }
         let mut asked_for = self.runs.values().filter(|run| self.is_top(&run.task)).peekable();
-        asked_for.peek().is_some() && asked_for.all(|run| run.result().is_some())
+        asked_for.peek().is_some() && asked_for.all(Coordination::is_over)
     }
 
     /// Whether a task is nobody's child.

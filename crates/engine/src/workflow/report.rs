@@ -54,7 +54,7 @@ impl WorkflowExecutor {
             let mut tasks = Vec::new();
             for task in &stage.tasks {
                 let leaf = self.tasks.get(&self.task.stage_task(&task.id));
-                let end = leaf.and_then(|leaf| leaf.end.as_ref());
+                let end = self.end_of(&task.id);
                 let status = leaf.map_or(TaskStatus::Pending, |leaf| leaf.status);
                 let failure = end.and_then(|end| end.error.clone());
                 if status == TaskStatus::Failed && error.is_none() {

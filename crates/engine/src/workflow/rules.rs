@@ -10,7 +10,7 @@ use super::{Ended, Leaf, WorkflowExecutor, WorkflowWanted, template};
 use crate::coordination::Consequence;
 use althing_protocol::{
     AttemptOutcome, Decision, Fact, Interaction, InteractionId, InteractionKind, OnInterrupt, Phase, Purpose,
-    StageBody, StageSpec, StageTask, TaskId, TaskSpec, TaskStatus, Timer, Usage,
+    RunSpec, StageBody, StageSpec, StageTask, TaskId, TaskSpec, TaskStatus, Timer, Usage,
 };
 
 impl WorkflowExecutor {
@@ -104,11 +104,17 @@ impl WorkflowExecutor {
                 TaskSpec::Program(program)
             }
             StageBody::Run(run) => {
+                let settle = |run: &mut RunSpec| {
+                    run.task = fill(&run.task);
+                    run.context = run.context.as_deref().map(fill);
+                    if let Some(limit) = task.timeout {
+                        run.rules.limits.orchestrator = run.rules.limits.orchestrator.min(limit);
+                    }
+                };
                 let mut run = run.clone();
-                run.task = fill(&run.task);
-                run.context = run.context.as_deref().map(fill);
-                if let Some(limit) = task.timeout {
-                    run.rules.limits.orchestrator = run.rules.limits.orchestrator.min(limit);
+                settle(&mut run);
+                if let Some(execution) = &mut run.execution {
+                    settle(execution);
                 }
                 TaskSpec::Run(run)
             }
@@ -118,8 +124,15 @@ impl WorkflowExecutor {
 
     /// What an earlier task gave, less the line breaks at its end, as a shell's substitution has it.
     fn output_of(&self, name: &str) -> Option<String> {
-        let end = self.tasks.get(&self.task.stage_task(name))?.end.as_ref()?;
+        let end = self.end_of(name)?;
         Some(end.output.trim_end_matches(['\n', '\r']).to_owned())
+    }
+
+    /// How a task ended: of a run whose plan was carried out, how that went.
+    pub(super) fn end_of(&self, name: &str) -> Option<&Ended> {
+        let task = self.task.stage_task(name);
+        let leaf = self.tasks.get(&task.execution()).or_else(|| self.tasks.get(&task))?;
+        leaf.end.as_ref()
     }
 
     /// What is due for one task.

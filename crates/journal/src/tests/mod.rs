@@ -72,6 +72,7 @@ pub(super) fn run_spec(task: &str) -> TaskSpec {
         rules: RunRules::default(),
         subagent_of: None,
         plan: None,
+        execution: None,
         lot: 7,
     }))
 }

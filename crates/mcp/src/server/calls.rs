@@ -4,9 +4,9 @@ use super::Server;
 use super::approval::Approval;
 use super::arguments;
 use super::follow::{Teller, Waited, follow};
-use super::runs::{RunFeed, RunView};
+use super::runs::{RunFeed, RunOutcome, RunView};
 use super::{tasks, tools};
-use althing_protocol::{Decision, InteractionId, LaunchRun, RunResult, RunStatus};
+use althing_protocol::{Decision, InteractionId, LaunchRun, RunStatus};
 use althing_text::nearest;
 use rmcp::model::{CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, JsonObject};
 use rmcp::service::RequestContext;
@@ -127,7 +127,7 @@ impl Server {
     ) -> CallToolResult {
         let mut teller = Teller::new(context);
         match follow(feed, at_most, self.options.pulse, &mut teller).await {
-            Waited::Ended(result) => ended(&result),
+            Waited::Ended(outcome) => ended(&outcome),
             Waited::StillRunning => running(run),
             Waited::Asks(interaction) => {
                 let asks = json!({"run_id": run, "status": "running", "interactions": [*interaction]});
@@ -160,8 +160,8 @@ impl Server {
             Some(Ok(wait)) => wait.min(self.options.wait),
             Some(Err(_)) => return Err("parameter `wait_seconds` must be 0 or more".to_owned()),
         };
-        if let Some(result) = self.runs.result(&run_id).await {
-            return Ok(ended(&result));
+        if let Some(outcome) = self.runs.result(&run_id).await {
+            return Ok(ended(&outcome));
         }
         match self.runs.follow(&run_id).await {
             Some(mut feed) => Ok(self.wait(&run_id, &mut *feed, wait, context).await),
@@ -215,15 +215,15 @@ fn cancelled() -> ErrorData {
 }
 
 /// A result, the same object as everywhere.
-pub(super) fn ended(result: &RunResult) -> CallToolResult {
-    let value = match serde_json::to_value(result) {
+pub(super) fn ended(outcome: &RunOutcome) -> CallToolResult {
+    let value = match serde_json::to_value(outcome) {
         Ok(value) => value,
         Err(error) => {
             let why = format!("the run has ended, but its result cannot be written as JSON: {error}");
             return CallToolResult::error(vec![ContentBlock::text(why)]);
         }
     };
-    if result.status == RunStatus::Failed {
+    if outcome.status() == RunStatus::Failed {
         CallToolResult::structured_error(value)
     } else {
         CallToolResult::structured(value)

@@ -1,7 +1,7 @@
 //! Waits for a run on behalf of a client, and tells it of the run's progress meanwhile.
 
-use super::runs::{RunFeed, RunNews};
-use althing_protocol::{Interaction, RunResult};
+use super::runs::{RunFeed, RunNews, RunOutcome};
+use althing_protocol::Interaction;
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 /// What became of a wait.
 pub(super) enum Waited {
     /// The run has ended.
-    Ended(Box<RunResult>),
+    Ended(Box<RunOutcome>),
     /// It cannot go on without an answer.
     Asks(Box<Interaction>),
     /// It is still under way.

@@ -13,7 +13,7 @@ mod runs;
 mod tasks;
 mod tools;
 
-pub use runs::{RunFeed, RunFile, RunNews, RunPlace, RunService, RunView};
+pub use runs::{RunFeed, RunFile, RunNews, RunOutcome, RunPlace, RunService, RunView};
 
 use crate::web::{Listener, Service, Site, Token, WebLimits};
 use althing_protocol::Secret;

@@ -3,6 +3,7 @@
 use althing_protocol::{
     BoxFuture, Decision, Interaction, InteractionId, LaunchRun, RunResult, RunStatus, ToolSpec,
 };
+use serde::{Deserialize, Serialize};
 
 /// Starts runs and knows them. A run is named by its id as `RunResult` gives it.
 pub trait RunService: Send + Sync {
@@ -21,8 +22,8 @@ pub trait RunService: Send + Sync {
     /// What a run does from now on; for one that has ended, its end. None where there is none of that id.
     fn follow<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<Box<dyn RunFeed>>>;
 
-    /// The result of a run that has ended.
-    fn result<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunResult>>;
+    /// What came of a run that has ended, and of the run that carried out its plan.
+    fn result<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunOutcome>>;
 
     /// Asks a run to stop. Its end comes as its result.
     fn cancel<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Result<(), String>>;
@@ -58,8 +59,26 @@ pub enum RunNews {
     Line(String),
     /// It asks a person something.
     Asks(Box<Interaction>),
-    /// It has ended.
-    Ended(Box<RunResult>),
+    /// It has ended, and so has the run that carried out its plan.
+    Ended(Box<RunOutcome>),
+}
+
+/// What came of a run: its result, and with a plan that was carried out the result of that.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunOutcome {
+    /// The run's own result.
+    #[serde(flatten)]
+    pub result: RunResult,
+    /// The result of the run that carried out its plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub execution: Option<Box<RunResult>>,
+}
+
+impl RunOutcome {
+    /// How the whole ended.
+    pub fn status(&self) -> RunStatus {
+        self.execution.as_ref().map_or(self.result.status, |execution| execution.status)
+    }
 }
 
 /// A run in brief.

@@ -55,10 +55,10 @@ async fn follow(
                 let asks = format!("the run asks: answer {} with `answer_interaction`", interaction.id);
                 context.set_status_message(asks);
             }
-            RunNews::Ended(result) if asked_to_stop && result.status == RunStatus::Cancelled => {
+            RunNews::Ended(outcome) if asked_to_stop && outcome.status() == RunStatus::Cancelled => {
                 return Err(TaskExit::Cancelled);
             }
-            RunNews::Ended(result) => return Ok(ended(&result)),
+            RunNews::Ended(outcome) => return Ok(ended(&outcome)),
         }
     }
 }

@@ -4,10 +4,9 @@
 //! for an answer and gives it back; `offer` does the same, but would go on by itself in an hour; `hold` runs until it is
 //! cancelled; `fail X` fails; `refuse X` is not started.
 
-use althing_mcp::{RunFeed, RunFile, RunNews, RunPlace, RunService, RunView};
+use althing_mcp::{RunFeed, RunFile, RunNews, RunOutcome, RunPlace, RunService, RunView};
 use althing_protocol::{
-    BoxFuture, Decision, Interaction, InteractionId, InteractionKind, LaunchRun, Millis, RunResult,
-    RunStatus, ToolSpec,
+    BoxFuture, Decision, Interaction, InteractionId, InteractionKind, LaunchRun, Millis, RunStatus, ToolSpec,
 };
 use serde_json::json;
 use std::sync::{Arc, Mutex};
@@ -51,7 +50,7 @@ impl Scripted {
 }
 
 impl Run {
-    fn end(&self) -> Option<RunResult> {
+    fn end(&self) -> Option<RunOutcome> {
         let ended = self.news.borrow().last().cloned();
         ended.and_then(|news| if let RunNews::Ended(result) = news { Some(*result) } else { None })
     }
@@ -85,7 +84,7 @@ impl Run {
             _ => None,
         });
         drop(news);
-        let status = self.end().map(|result| result.status);
+        let status = self.end().map(|result| result.status());
         RunView {
             run_id: self.id.clone(),
             task: self.launch.task.clone(),
@@ -220,7 +219,7 @@ impl RunService for Scripted {
         })
     }
 
-    fn result<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunResult>> {
+    fn result<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunOutcome>> {
         Box::pin(async move { self.find(run)?.end() })
     }
 

@@ -112,7 +112,7 @@ async fn a_run_is_cancelled_by_its_tool_and_by_taking_back_the_call() {
     pipe.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}))
         .await;
     let begin = Instant::now();
-    while second.result("s1.r1").await.is_none_or(|result| result.status != RunStatus::Cancelled) {
+    while second.result("s1.r1").await.is_none_or(|result| result.status() != RunStatus::Cancelled) {
         assert!(begin.elapsed() < super::support::DEADLINE);
         tokio::task::yield_now().await;
     }

@@ -67,6 +67,7 @@ pub fn run_spec(task: &str, modes: Modes) -> RunSpec {
         rules: RunRules::default(),
         subagent_of: None,
         plan: None,
+        execution: None,
         lot: 1,
     }
 }

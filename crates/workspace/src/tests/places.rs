@@ -47,6 +47,7 @@ impl Setting {
             rules: RunRules::default(),
             subagent_of: None,
             plan: None,
+            execution: None,
             lot: 0,
         };
         let run = base.join("project/.althing/sessions/s/tasks/r1");

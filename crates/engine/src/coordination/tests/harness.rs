@@ -32,6 +32,7 @@ pub(crate) fn spec(agents: &[&str], mut rules: RunRules) -> RunSpec {
         rules,
         subagent_of: None,
         plan: None,
+        execution: None,
         lot: 7,
     }
 }
@@ -56,7 +57,9 @@ pub(crate) fn text(words: &str) -> Reply {
 
 /// As the session does it.
 fn fold(event: &Event, run: &mut Coordination, subagents: &mut BTreeMap<TaskId, Coordination>) {
-    if let Fact::TaskCreated { id, parent: Some(_), spec: TaskSpec::Run(spec) } = &event.fact {
+    if let Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } = &event.fact
+        && *id != run.task
+    {
         let log_dir = format!("/logs/{id}");
         let subagent = Coordination::new("s1".into(), id.clone(), (**spec).clone(), log_dir);
         subagents.insert(id.clone(), subagent);
@@ -71,7 +74,7 @@ fn fold(event: &Event, run: &mut Coordination, subagents: &mut BTreeMap<TaskId, 
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) run: Coordination,
-    /// The runs that its agents asked for.
+    /// The runs that its agents asked for, and the one that carries out its plan.
     pub(crate) subagents: BTreeMap<TaskId, Coordination>,
     pub(crate) log: Vec<Event>,
     now: u64,

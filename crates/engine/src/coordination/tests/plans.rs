@@ -4,7 +4,7 @@ use super::harness::{World, answer, call, spec, text, vote};
 use crate::coordination::ChoreKind;
 use althing_protocol::{
     AgentMode, ContextAccess, ContextPath, Fact, Item, Modes, Op, PlanProgress, PlanRef, PlanRun, PlanStatus,
-    PlanTask, Reply, RunRules, RunSpec,
+    PlanTask, Reply, RunRules, RunSpec, RunStatus, Usage,
 };
 
 /// A single quick run of a plan of two tasks, the first of them done before.
@@ -134,4 +134,72 @@ fn agents_that_plan_first_may_write_only_once_they_present() {
     }
     let world = World::start(&["a", "b"], RunRules::default());
     assert!(!is_read_only(&world, 0), "an agent that need not plan works at once");
+}
+
+/// A quick single planning run whose plan is to be carried out by a run that may cost so much.
+fn planning(cost_micro_usd: Option<u64>) -> RunSpec {
+    let modes = Modes { agent_mode: AgentMode::Single, refinement: false, planning: false };
+    let mut execution = spec(&["a"], RunRules::default().with(&modes.overrides()));
+    execution.modes = modes;
+    execution.rules.limits.cost_micro_usd = cost_micro_usd;
+    let mut planning = execution.clone();
+    planning.modes.planning = true;
+    planning.execution = Some(Box::new(execution));
+    planning
+}
+
+fn executions(world: &World) -> usize {
+    let is_execution =
+        |fact: &Fact| matches!(fact, Fact::TaskCreated { id, .. } if id.as_str() == "r1.execution");
+    world.log.iter().filter(|event| is_execution(&event.fact)).count()
+}
+
+// spec: interactive/launch-run-tool/planning-then-execution
+#[test]
+fn a_planning_run_starts_the_run_that_carries_out_its_plan_and_is_over_when_that_is() {
+    let mut world = World::new(planning(Some(1_000_000)));
+    world.says(
+        0,
+        Reply { usage: Usage { cost_usd: 0.4, ..Usage::default() }, ..text("First dig, then fill.") },
+    );
+    let result = world.run.result().unwrap().clone();
+    assert_eq!(result.follow_up.as_deref(), Some("s1.r1.execution"));
+    assert!(!world.run.is_over());
+    let execution = &world.subagents[&"r1.execution".into()];
+    assert!(execution.spec().context.as_deref().unwrap().contains("First dig, then fill."));
+    assert_eq!(execution.spec().rules.limits.cost_micro_usd, Some(600_000), "what planning has left");
+    world.subagent_says("r1.execution", 0, text("Dug and filled."));
+    assert!(world.run.is_over() && executions(&world) == 1, "{}", world.story());
+    let ends = world.log.iter().filter(|event| {
+        let is_final = matches!(event.fact, Fact::StatusChanged { status, .. } if status.is_final());
+        is_final && event.task == Some("r1".into())
+    });
+    assert_eq!(ends.count(), 1, "the task of the planning run ends once, after the execution");
+}
+
+#[test]
+fn a_crash_anywhere_after_the_plan_leaves_one_execution() {
+    let mut whole = World::new(planning(None));
+    whole.says(0, text("First dig, then fill."));
+    for left in 0..=whole.last_batch() {
+        let mut world = whole.clone();
+        world.crashes(left);
+        world.op(Op::Resume);
+        if world.run.result().is_none() {
+            world.says(0, text("First dig, then fill."));
+        }
+        assert_eq!(executions(&world), 1, "{left} facts left\n{}", world.story());
+    }
+}
+
+#[test]
+fn cancelling_a_planning_run_cancels_the_run_that_carries_out_its_plan() {
+    let mut world = World::new(planning(None));
+    world.op(Op::Cancel { task: "r1".into() });
+    assert_eq!((world.run.is_over(), executions(&world)), (true, 0), "a cancelled plan is not carried out");
+    let mut world = World::new(planning(None));
+    world.says(0, text("First dig, then fill."));
+    world.op(Op::Cancel { task: "r1".into() });
+    assert_eq!(world.subagents[&"r1.execution".into()].result().unwrap().status, RunStatus::Cancelled);
+    assert!(world.run.is_over());
 }

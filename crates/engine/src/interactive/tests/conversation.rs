@@ -298,8 +298,9 @@ fn a_plan_that_is_to_be_executed_becomes_a_second_run() {
     world.approves();
     assert!(world.run_spec(&TaskId::run(1)).modes.planning);
     world.run_ends(RunStatus::Completed);
-    assert_eq!(world.runs(), [TaskId::run(1), TaskId::run(2)]);
-    let execution = world.run_spec(&TaskId::run(2));
+    let second = TaskId::run(1).execution();
+    assert_eq!(world.runs(), [TaskId::run(1), second.clone()]);
+    let execution = world.run_spec(&second);
     assert!(!execution.modes.planning);
     assert_eq!(execution.task, "Migrate");
     assert!(execution.context.as_deref().unwrap().contains("the answer of r1"), "{:?}", execution.context);
@@ -308,7 +309,7 @@ fn a_plan_that_is_to_be_executed_becomes_a_second_run() {
     let told = last_json(&world);
     assert_eq!(
         (&told["follow_up"], &told["execution"]["final_answer"]),
-        (&json!("s1.r2"), &json!("the answer of r2"))
+        (&json!("s1.r1.execution"), &json!("the answer of r1.execution"))
     );
     world.answers("Migrated.");
     assert_eq!(world.states(), [Chatting, AwaitingApproval, Running, ProcessingResults, Idle]);

@@ -3,6 +3,7 @@
 use crate::Consequence;
 use crate::coordination::tests::harness::{call, member};
 use crate::interactive::InteractiveSession;
+use crate::launch::carry_out;
 use althing_protocol::{
     AttemptOutcome, ChatSpec, ChatState, ContextCompaction, CoordinationSummary, Decision, Event, Fact,
     FinalAnswerStrategy, Interaction, InteractiveAgent, Item, Message, Millis, ModeChoice, ModelRequest, Op,
@@ -63,7 +64,8 @@ pub(crate) fn result(run: &TaskId, spec: &RunSpec, status: RunStatus) -> RunResu
         },
         context_path_writes: Vec::new(),
         plan: None,
-        follow_up: None,
+        follow_up: (spec.execution.is_some() && status == RunStatus::Completed)
+            .then(|| format!("s1.{}", run.execution())),
         usage: Usage { cost_usd: 0.25, calls: 7, ..Usage::default() },
         duration: Millis(9000),
         log_dir: format!("/logs/{run}"),
@@ -106,7 +108,9 @@ impl World {
 
     pub(crate) fn settle(&mut self) {
         for _ in 0..1000 {
-            let facts = self.chat.consequences();
+            // The runs' deciders come first, as in a session.
+            let mut facts = self.executions();
+            facts.extend(self.chat.consequences());
             if facts.is_empty() {
                 return;
             }
@@ -116,6 +120,30 @@ impl World {
         }
         let story: Vec<String> = self.log.iter().take(60).map(Event::to_json).collect();
         panic!("the consequences never end:\n{}", story.join("\n"));
+    }
+
+    /// What the deciders of planning runs start: the runs that carry out their plans.
+    fn executions(&self) -> Vec<Consequence> {
+        let is_there = |run: &TaskId| {
+            self.log.iter().any(|event| matches!(&event.fact, Fact::TaskCreated { id, .. } if id == run))
+        };
+        let is_cancelled = |run: &TaskId| {
+            self.log.iter().any(|event| matches!(&event.fact, Fact::OpAccepted { op: Op::Cancel { task }, .. } if task == run))
+        };
+        let due = self.log.iter().filter_map(|event| match (&event.fact, &event.task) {
+            (Fact::Decided(Verdict::Finished { result, .. }), Some(run)) if result.follow_up.is_some() => {
+                Some((run, result))
+            }
+            _ => None,
+        });
+        let due = due.filter(|(run, _)| !is_there(&run.execution()) && !is_cancelled(run));
+        due.map(|(run, result)| {
+            let spec = self.run_spec(run).execution.clone().expect("a run to follow");
+            let (id, parent) = (run.execution(), Some(TaskId::chat()));
+            let spec = TaskSpec::Run(Box::new(carry_out(*spec, result)));
+            (id.clone(), Fact::TaskCreated { id, parent, spec })
+        })
+        .collect()
     }
 
     pub(crate) fn op(&mut self, op: Op) -> Seq {

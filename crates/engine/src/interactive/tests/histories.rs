@@ -149,7 +149,7 @@ fn step(world: &mut World, rng: &mut Rng) {
             let run = world.chat.current_run().cloned().unwrap();
             let mut result = result(&run, world.run_spec(&run), status);
             if cancelled {
-                result.status = RunStatus::Cancelled;
+                (result.status, result.follow_up) = (RunStatus::Cancelled, None);
             } else if result.modes.planning && rng.bool() {
                 result.final_answer = Some("{\"tasks\": [{\"description\": \"Dig\"}]}".into());
             }
