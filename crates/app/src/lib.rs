@@ -17,6 +17,7 @@ pub mod launch;
 pub mod mishap;
 pub mod observe;
 pub mod place;
+mod plans;
 pub mod programs;
 pub mod project;
 pub mod records;

@@ -5,22 +5,23 @@ use crate::environment::{Environment, SystemClock};
 use crate::failure::Failure;
 use crate::observe;
 use crate::place::{self, Hands, Places, Walls};
+use crate::plans::StoredPlans;
 use crate::programs;
 use crate::project::Project;
-use crate::records::{Records, plan_run};
+use crate::records::Records;
 use crate::secrets;
 use crate::team::Team;
 use crate::trust;
-use althing_engine::{Backends, KeepPlan, OpenPlan, Orchestrator, Parts};
+use althing_engine::{Backends, Orchestrator, Parts};
 use althing_llm::{HttpClient, HttpOptions, PriceTable};
 use althing_mcp::{AgentEndpoints, WebLimits};
 use althing_protocol::{
-    AgentId, AgentKind, Backend, BackendConfig, Clock, ContextPath, Event, LOG_SCHEMA, Member, Op, OwnedSession, Programs, Seq, SessionId, SessionKind, SessionOpened, SessionSummary, TaskId,
+    AgentId, AgentKind, Backend, BackendConfig, Clock, ContextPath, Event, LOG_SCHEMA, Member, Op,
+    OwnedSession, Programs, Seq, SessionId, SessionKind, SessionOpened, SessionSummary, TaskId,
 };
 use althing_runner::adapter::Adapters;
 use althing_runner::{AcceptedByUser, CliBackend, CliMember, Confinement, Starter};
-use althing_workspace::PlanError;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
@@ -276,33 +277,6 @@ pub(crate) async fn begin(
     Ok(Started { id, orchestrator, places })
 }
 
-/// Keeps the plans of planning runs.
-fn plans(state_dir: PathBuf, environment: Environment) -> KeepPlan {
-    Box::new(move |result| {
-        let answer = result.final_answer.as_deref().unwrap_or_default();
-        let plan = althing_plan::plan_in(answer).map_err(|error| error.to_string())?;
-        let store = althing_workspace::PlanStore::of(&state_dir);
-        let kept = store.create(&result.task, plan, SystemClock.now(), fastrand::u64(..));
-        let kept = kept.map_err(|error| error.to_string())?;
-        trust::note_own(kept.dir(), &environment);
-        Ok(kept.reference())
-    })
-}
-
-/// Reads plans that are to be carried out, as they are now.
-fn open_plan(state_dir: PathBuf) -> OpenPlan {
-    Box::new(move |plan| {
-        let (store, failed) =
-            (althing_workspace::PlanStore::of(&state_dir), |error: PlanError| error.to_string());
-        let mut stored = store.load(&plan.plan.path).map_err(failed)?;
-        if !stored.is_approved() || plan.additions.is_some() {
-            let additions = plan.additions.clone().or_else(|| stored.additions().map(str::to_owned));
-            stored.approve(additions).map_err(failed)?;
-        }
-        Ok(plan_run(&stored))
-    })
-}
-
 /// Who and what works in a session.
 pub(crate) struct Staff {
     /// The backend of each agent.
@@ -337,8 +311,7 @@ pub(crate) fn open(
         backends: staff.backends,
         workplaces: Some(staff.places),
         programs: staff.programs,
-        plans: Some(plans(state_dir.clone(), app.environment.clone())),
-        open_plan: Some(open_plan(state_dir)),
+        plans: Some(Arc::new(StoredPlans { state_dir, environment: app.environment.clone() })),
         observer: Some(Box::new(move |event| {
             crate::mishap::may_happen("fact");
             records.take(event);

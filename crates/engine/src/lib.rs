@@ -16,8 +16,7 @@ pub use coordination::{CallKey, Chore, ChoreKind, Consequence, Coordination, Wan
 pub use interactive::InteractiveSession;
 pub use launch::{Consent, LAUNCH_RUN, Launch, launch_run_spec, read_launch, resolve_launch};
 pub use orchestrator::{
-    Backends, Feed, Front, KeepPlan, Mask, Observer, OpenPlan, Orchestrator, Parts, Stopped, SubmitError,
-    Submitter, Subscription,
+    Backends, Feed, Front, Mask, Observer, Orchestrator, Parts, Stopped, SubmitError, Submitter, Subscription,
 };
 pub use prompt::{Briefing, Guidance, NoteBook, Page, Planning, ProjectBriefing, SkillEntry, guidance};
 pub use router::Router;

@@ -1,6 +1,6 @@
 //! What a run may be besides one that a person asked for: the errand of an agent, or the execution of a plan.
 
-use crate::{PlanRef, TaskId};
+use crate::{PlanRef, TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// Whose errand a run is: an agent of another run asked for it with `spawn_subagents`.
@@ -37,6 +37,19 @@ pub struct PlanRun {
     /// What was said when it was approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub additions: Option<String>,
+}
+
+/// What a planning run came to, for the one who stores its plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanDraft {
+    /// The run, as results name it.
+    pub run_id: String,
+    /// When the run began.
+    pub started_at: Timestamp,
+    /// What the plan is for.
+    pub task: String,
+    /// The answer that holds the plan.
+    pub answer: String,
 }
 
 /// A task of a plan.

@@ -2,7 +2,7 @@
 //!
 //! New content is a new `Item`, not a new event.
 
-use crate::{AgentId, FileWrite, PlanProgress, Reply, TaskId};
+use crate::{AgentId, FileWrite, PlanProgress, PlanRef, PlanRun, Reply, TaskId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
@@ -136,6 +136,21 @@ pub enum Item {
     },
     /// A task of the plan that the run carries out is further than it was.
     PlanProgress(PlanProgress),
+    /// The plan in a planning run's answer was stored, or why it was not.
+    PlanStored {
+        /// Where it is.
+        plan: Option<PlanRef>,
+        /// Why not.
+        error: Option<String>,
+    },
+    /// The plan that a run carries out was read from where it is stored, or why it was not: people may have changed it, and
+    /// some of it may be done.
+    PlanOpened {
+        /// The plan as it is now.
+        plan: Option<PlanRun>,
+        /// Why not.
+        error: Option<String>,
+    },
     /// A program's own conversation, by its own id.
     Conversation {
         /// The id.

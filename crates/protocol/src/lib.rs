@@ -35,7 +35,7 @@ pub use config::{
     SubagentsConfig, TaskPlanning,
 };
 pub use environment::{COMMAND_VARIABLES, is_passed_to_programs, variable_matches};
-pub use errand::{PlanProgress, PlanRun, PlanStatus, PlanTask, SubagentOf};
+pub use errand::{PlanDraft, PlanProgress, PlanRun, PlanStatus, PlanTask, SubagentOf};
 pub use event::{
     DeltaKind, Event, EventParseError, Fact, FeedItem, LOG_SCHEMA, Notice, NoticeLevel, Progress, RunEnd,
     SessionOpened, Verdict,
@@ -53,7 +53,7 @@ pub use model::{
 pub use op::{Op, OpId, Origin, Submission};
 pub use ports::{
     Backend, BoxFuture, Clock, ContextAccess, DeltaSink, Engine, EventStream, Interest, Journal,
-    JournalError, JournalErrorKind, JournalReader, ToolHost, ToolOutcome, Workplace, Workplaces,
+    JournalError, JournalErrorKind, JournalReader, Plans, ToolHost, ToolOutcome, Workplace, Workplaces,
 };
 pub use program::{
     Ask, AskKind, AskOption, Endpoint, EndpointCalls, Endpoints, MaskStream, Masks, ProgramEnd, ProgramJob,

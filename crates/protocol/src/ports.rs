@@ -1,7 +1,9 @@
 //! The traits that join the crates. Whoever fills a port never knows who else does.
 
 use crate::{
-    AnswerLabel, BackendError, BackendInfo, ChatSpec, Delta, Event, FeedItem, FileWrite, Grant, ModelRequest, Reply, RunSpec, Screen, Seq, Submission, TaskId, Timestamp, ToolCall, ToolSpec,
+    AnswerLabel, BackendError, BackendInfo, ChatSpec, Delta, Event, FeedItem, FileWrite, Grant, ModelRequest,
+    PlanDraft, PlanRef, PlanRun, Reply, RunSpec, Screen, Seq, Submission, TaskId, Timestamp, ToolCall,
+    ToolSpec,
 };
 use std::future::Future;
 use std::pin::Pin;
@@ -113,6 +115,16 @@ pub trait Workplaces: Send + Sync {
         let _ = (dir, spec);
         Box::pin(async { Ok(None) })
     }
+}
+
+/// Stores plans, which outlive the session that made them. Its methods may block.
+pub trait Plans: Send + Sync {
+    /// Stores the plan of a planning run, or says why there is none. The plan of the same run is stored once, however often
+    /// this is called: after a crash nobody knows whether it was stored.
+    fn store(&self, draft: &PlanDraft) -> Result<PlanRef, String>;
+
+    /// The plan that a run is to carry out as it is stored now, approved; or why it cannot be read.
+    fn open(&self, plan: &PlanRun) -> Result<PlanRun, String>;
 }
 
 /// The session's log and files, for the one who writes them.

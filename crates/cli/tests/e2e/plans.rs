@@ -45,6 +45,21 @@ fn planning_and_execution_follow_each_other_and_one_answer_is_printed() {
     assert!(output.stderr.contains("plan kept in"), "{}", output.stderr);
     let sessions = std::fs::read_dir(althing.state_dir().join("sessions")).unwrap().count();
     assert_eq!(sessions, 1, "both runs are in one session, so that resuming it continues with the execution");
+    // Each step is a fact, and the next one begins only once it is.
+    let events = althing.events();
+    let at = |what: &str, is: &dyn Fn(&Value) -> bool| {
+        events.iter().position(is).unwrap_or_else(|| panic!("{what} is missing"))
+    };
+    let steps = [
+        at("the plan's storing", &|event| event["data"]["item"]["kind"] == "plan_stored"),
+        at("the plan's result", &|event| event["data"]["verdict"] == "finished" && event["task"] == "r1"),
+        at("the execution", &|event| event["data"]["id"] == "r1.execution"),
+        at("the plan's reading", &|event| event["data"]["item"]["kind"] == "plan_opened"),
+        at("the first attempt", &|event| {
+            event["type"] == "attempt_started" && event["task"] == "r1.execution.a1"
+        }),
+    ];
+    assert!(steps.is_sorted(), "{steps:?}");
     // Everyone can see how a plan is carried out, without a key.
     let plan = std::fs::read_dir(althing.state_dir().join("plans")).unwrap().next().unwrap().unwrap().path();
     let shown = std::fs::read_to_string(plan.join("plan.md")).unwrap();
@@ -60,6 +75,17 @@ fn a_plan_that_is_not_there_is_said_and_nothing_starts() {
         assert!(output.stderr.contains("there is no plan"), "{}", output.stderr);
     }
     assert!(!althing.state_dir().join("sessions").exists());
+}
+
+#[test]
+fn a_plan_that_cannot_be_stored_is_said_and_its_run_still_ends_with_its_answer() {
+    let althing = althing();
+    std::fs::create_dir_all(althing.state_dir()).unwrap();
+    std::fs::write(althing.state_dir().join("plans"), "not a directory").unwrap();
+    let output = run(&althing, &["--offline", "--plan", "--json", "Write a word counter"]).expect_code(0);
+    assert!(output.stderr.contains("no plan was kept"), "{}", output.stderr);
+    let planned = result(&output.stdout);
+    assert!(planned["plan"].is_null() && planned["final_answer"].is_string(), "{planned}");
 }
 
 /// A plan of eight tasks, each after the one before it, kept where plans are kept.
@@ -274,7 +300,7 @@ fn a_killed_execution_that_follows_a_plan_is_resumed_without_planning_again() {
 
 // spec: interactive/launch-run-tool/planning-then-execution
 #[test]
-fn a_log_that_ends_anywhere_between_plan_and_execution_is_resumed_with_one_execution() {
+fn a_log_that_ends_anywhere_between_plan_and_execution_is_resumed_with_one_execution_and_one_plan() {
     let script = || Script::from_fn(|request: &Recorded| Action::from(plans_and_executes(request)));
     let scene = Scene::new(1, script());
     scene.run(&["--quick", "--plan-and-execute", "Write a book"]).expect_code(0);
@@ -294,4 +320,6 @@ fn a_log_that_ends_anywhere_between_plan_and_execution_is_resumed_with_one_execu
         };
         assert_eq!((created("r1"), created("r1.execution")), (1, 1), "cut at {cut}");
     }
+    let plans = std::fs::read_dir(scene.althing.state_dir().join("plans")).unwrap().count();
+    assert_eq!(plans, 1, "storing a plan again after a crash stores no second one");
 }

@@ -68,6 +68,10 @@ pub enum ChoreKind {
     OpenContext,
     /// Close them, and say what changed.
     CloseContext,
+    /// Store the plan that the run came to.
+    StorePlan,
+    /// Read the plan that the run carries out as it is now.
+    OpenPlan,
 }
 
 /// What should be under way, given the state.
@@ -102,6 +106,7 @@ pub struct Coordination {
     status: TaskStatus,
     /// Active time: between facts, but neither across a resume nor while a person is asked.
     active: Millis,
+    began: Option<Timestamp>,
     last_at: Option<Timestamp>,
 }
 
@@ -130,6 +135,8 @@ impl Coordination {
             halted: false,
             result: None,
             execution: Execution::Due,
+            stored_plan: None,
+            plan_opened: false,
         };
         Self {
             task,
@@ -142,6 +149,7 @@ impl Coordination {
             window_over: false,
             status: TaskStatus::Pending,
             active: Millis(0),
+            began: None,
             last_at: None,
         }
     }
@@ -217,6 +225,7 @@ impl Coordination {
         if let Some(last) = self.last_at.filter(|_| !resumed && self.interaction.is_none()) {
             self.active.0 += event.at.since(last).0;
         }
+        self.began.get_or_insert(event.at);
         self.last_at = Some(event.at);
     }
 
@@ -398,6 +407,11 @@ impl Coordination {
                     plan::note(&mut seat.plan, progress);
                 }
             }
+            Item::PlanStored { plan, error } => {
+                let stored = plan.clone().ok_or_else(|| error.clone().unwrap_or_default());
+                self.state.stored_plan = Some(stored);
+            }
+            Item::PlanOpened { plan, .. } => self.state.open_plan(plan.as_ref()),
             // Everything since they were first opened, however often that was.
             Item::ContextClosed { writes, error: None } => self.state.writes.clone_from(writes),
             Item::ContextClosed { error: Some(_), .. } => {}

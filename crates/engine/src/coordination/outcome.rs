@@ -75,7 +75,7 @@ impl Coordination {
             (RunEnd::Answered | RunEnd::Limit | RunEnd::NoAnswer, _) => RunStatus::Failed,
         };
         RunResult {
-            run_id: format!("{}.{}", self.session, self.task),
+            run_id: self.run_id(),
             task: state.spec.task.clone(),
             status,
             modes: state.spec.modes,
@@ -84,12 +84,17 @@ impl Coordination {
             workspace_path: self.workspace_path(),
             coordination_summary: self.summary(),
             context_path_writes: state.writes.clone(),
-            plan: None,
+            plan: state.stored_plan.clone().and_then(Result::ok),
             follow_up: self.follow_up(status),
             usage: state.usage,
             duration: self.active,
             log_dir: self.log_dir.clone(),
         }
+    }
+
+    /// The run's id, as results name it.
+    pub(super) fn run_id(&self) -> String {
+        format!("{}.{}", self.session, self.task)
     }
 
     /// What was presented, else the winner's answer, else the best there is.

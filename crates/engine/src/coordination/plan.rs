@@ -1,10 +1,12 @@
-//! How far the plan is that a run carries out: told by its agents, task by task, and kept in the log, so that nobody
-//! does again what is done.
+//! Plans: a planning run stores what it came to before it ends; a run that carries out a plan reads it again before it
+//! begins. How far that plan is, is told by its agents, task by task, and kept in the log, so that nobody does again what is
+//! done.
 
 use super::Coordination;
 use super::state::{Attempt, Seat, State};
 use crate::tools;
-use althing_protocol::{Fact, Item, PlanProgress, PlanStatus, Purpose, ToolCall};
+use althing_protocol::{Fact, Item, PlanDraft, PlanProgress, PlanRun, PlanStatus, Purpose, ToolCall};
+use std::sync::Arc;
 
 impl State {
     /// Whether an attempt works on the plan.
@@ -15,6 +17,17 @@ impl State {
             Purpose::Carry | Purpose::Converse | Purpose::Compact => false,
         };
         works && self.spec.plan.is_some()
+    }
+
+    /// Folds that the plan was read again, as it is now; None where it could not be.
+    pub(super) fn open_plan(&mut self, plan: Option<&PlanRun>) {
+        self.plan_opened = true;
+        let Some(plan) = plan else { return };
+        Arc::make_mut(&mut self.spec).plan = Some(plan.clone());
+        self.plan.clone_from(&plan.progress);
+        for seat in &mut self.seats {
+            seat.plan.clone_from(&plan.progress);
+        }
     }
 
     /// What follows from an `update_plan_task` call.
@@ -48,6 +61,29 @@ fn is_completed(plan: &[PlanProgress], task: &str) -> bool {
 }
 
 impl Coordination {
+    /// Whether the run's plan is still to be stored. Nobody stores what a subagent comes to: it plans for the one that asked.
+    pub(super) fn must_store_plan(&self) -> bool {
+        let spec = &self.state.spec;
+        let plans = spec.modes.planning && spec.subagent_of.is_none();
+        plans && self.state.stored_plan.is_none() && self.final_answer().is_some()
+    }
+
+    /// Whether the plan that the run carries out is still to be read: before anybody has begun.
+    pub(super) fn must_open_plan(&self) -> bool {
+        let begun = self.state.seats.iter().any(|seat| seat.attempts > 0);
+        self.state.spec.plan.is_some() && !self.state.plan_opened && !begun
+    }
+
+    /// What the run came to, for the one who stores its plan.
+    pub fn plan_draft(&self) -> Option<PlanDraft> {
+        Some(PlanDraft {
+            run_id: self.run_id(),
+            started_at: self.began?,
+            task: self.state.spec.task.clone(),
+            answer: self.final_answer()?,
+        })
+    }
+
     /// How far the run's plan is, as its agents have told last; tasks that are not named have not begun.
     pub fn plan_progress(&self) -> &[PlanProgress] {
         &self.state.plan

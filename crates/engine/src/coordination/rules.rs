@@ -175,9 +175,13 @@ impl Coordination {
             return self.halt();
         }
         if let Some(end) = self.due_end() {
-            // What was changed in the context paths belongs to the result, and so does what subagents cost.
-            let ready = self.open_context().is_none() && !self.has_subagents_at_work();
+            // What was changed in the context paths belongs to the result, and so do the plan and what subagents cost.
+            let open = self.open_context().is_some() || self.must_store_plan();
+            let ready = !open && !self.has_subagents_at_work();
             return if ready { self.finish(end) } else { Vec::new() };
+        }
+        if self.must_open_plan() {
+            return Vec::new();
         }
         let carried = self.carry_on();
         if !carried.is_empty() {

@@ -1,8 +1,8 @@
 //! What a run's decider knows: the fold of the run's facts, and nothing else.
 
 use althing_protocol::{
-    AgentId, Answer, AttemptOutcome, Ballot, FileWrite, Item, Member, PlanProgress, Purpose, Reply, Restart,
-    Revision, RunResult, RunSpec, TaskStatus, ToolCall, Usage,
+    AgentId, Answer, AttemptOutcome, Ballot, FileWrite, Item, Member, PlanProgress, PlanRef, Purpose, Reply,
+    Restart, Revision, RunResult, RunSpec, TaskStatus, ToolCall, Usage,
 };
 use std::sync::Arc;
 
@@ -219,6 +219,8 @@ impl Attempt {
             Item::StaleVote(_)
             | Item::FilesTaken { .. }
             | Item::PlanProgress(_)
+            | Item::PlanStored { .. }
+            | Item::PlanOpened { .. }
             | Item::ContextOpened { .. }
             | Item::ContextClosed { .. }
             | Item::Conversation { .. }
@@ -382,6 +384,10 @@ pub(crate) struct State {
     /// A shutdown was asked for: nothing new begins until a resume.
     pub(crate) halted: bool,
     pub(crate) result: Option<RunResult>,
+    /// Where the plan is that it came to, or why it was not stored; None as long as that is to be done.
+    pub(crate) stored_plan: Option<Result<PlanRef, String>>,
+    /// The plan that it carries out was read again before it began.
+    pub(crate) plan_opened: bool,
     /// How far the run is that carries out the plan.
     pub(crate) execution: Execution,
 }

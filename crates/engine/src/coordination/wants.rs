@@ -46,6 +46,14 @@ impl Coordination {
             let attempt = self.state.seats.get(seat).map_or(0, |seat| seat.attempts);
             wanted.chores.push(Chore { seat, attempt, kind: ChoreKind::CloseContext });
         }
+        if self.must_store_plan() && self.due_end().is_some() {
+            let (seat, state) = self.author().and_then(|author| self.state.seat(&author)).unzip();
+            let (seat, attempt) = (seat.unwrap_or_default(), state.map_or(0, |state| state.attempts));
+            wanted.chores.push(Chore { seat, attempt, kind: ChoreKind::StorePlan });
+        }
+        if self.must_open_plan() {
+            wanted.chores.push(Chore { seat: 0, attempt: 0, kind: ChoreKind::OpenPlan });
+        }
         wanted
     }
 

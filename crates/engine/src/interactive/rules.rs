@@ -18,8 +18,8 @@ use crate::coordination::Consequence;
 use crate::launch::{self, Consent, LAUNCH_RUN, Launch};
 use althing_protocol::{
     AttemptOutcome, ChatState, Decision, Fact, Interaction, InteractionId, InteractionKind, Item, LaunchRun,
-    ModeChoice, Notice, NoticeLevel, Op, Origin, Phase, PlanRef, Purpose, RunResult, RunSpec, TaskId,
-    TaskSpec, TaskStatus, ToolCall, Usage,
+    ModeChoice, Notice, NoticeLevel, Op, Origin, Phase, Purpose, RunResult, RunSpec, TaskId, TaskSpec,
+    TaskStatus, ToolCall, Usage,
 };
 
 /// How often the agent may say nothing before its turn is over.
@@ -231,15 +231,13 @@ impl InteractiveSession {
 
     /// The question whether a plan is to be carried out, or that there is none.
     fn shown_plan(&self, planned: &RunResult) -> Fact {
-        let Some(preview) = launch::tasks_in(planned.final_answer.as_deref().unwrap_or_default()) else {
+        let tasks = launch::tasks_in(planned.final_answer.as_deref().unwrap_or_default());
+        // Only what is stored can be approved: that is what would be carried out.
+        let Some((plan, preview)) = planned.plan.clone().zip(tasks) else {
             let text = format!("run {} ended without a plan that could be carried out", planned.run_id);
             let hint = Some("say what is missing, and send the message again".to_owned());
             return Fact::Notice(Notice { level: NoticeLevel::Warning, text, hint });
         };
-        let plan = planned.plan.clone().unwrap_or_else(|| PlanRef {
-            id: planned.run_id.clone(),
-            path: format!("{}/final_answer.md", planned.log_dir),
-        });
         let id = InteractionId::new(format!("{}.plan{}", self.task, self.interactions + 1));
         let kind = InteractionKind::PlanApproval { plan, preview };
         Fact::InteractionOpened(Interaction { id, kind, countdown: None })

@@ -8,8 +8,8 @@ use super::{Backend, Input, Mask};
 use crate::coordination::{CallKey, Chore, ChoreKind};
 use crate::workflow::ProgramKey;
 use althing_protocol::{
-    BackendError, BackendErrorKind, ContextAccess, Delta, FileWrite, Item, ModelRequest, ProgramEnd,
-    ProgramJob, Programs, Reply, TaskId, ToolOutcome, Usage, Workplace,
+    BackendError, BackendErrorKind, ContextAccess, Delta, FileWrite, Item, ModelRequest, PlanDraft, PlanRef,
+    PlanRun, Plans, ProgramEnd, ProgramJob, Programs, Reply, TaskId, ToolOutcome, Usage, Workplace,
 };
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
@@ -143,6 +143,21 @@ impl Doers {
         });
     }
 
+    /// Starts to store or to read a plan.
+    pub(super) fn plan(&mut self, key: DoerKey, plans: Option<Arc<dyn Plans>>, job: PlanJob) {
+        let broken = |error: &str| Done::Added(job.outcome(Err(error.into())));
+        let broke_off = broken("it broke off inside Althing");
+        let Some(plans) = plans else {
+            let nowhere = broken("nothing here stores plans");
+            return self.spawn(key, broke_off, async move { nowhere });
+        };
+        self.spawn(key, broken("it broke off inside Althing"), async move {
+            // It waits for the disk.
+            let stored = tokio::task::spawn_blocking(move || job.carry_out(&*plans)).await;
+            stored.map_or(broke_off, Done::Added)
+        });
+    }
+
     /// Starts a chore.
     pub(super) fn chore(&mut self, key: DoerKey, kind: ChoreKind, access: ContextAccess, way: Option<Way>) {
         self.spawn(key, Done::Added(outcome(&kind, Err("it broke off inside Althing".into()))), async move {
@@ -166,11 +181,38 @@ impl Drop for Doers {
     }
 }
 
+/// What is done about a plan.
+pub(super) enum PlanJob {
+    /// It is stored.
+    Store(PlanDraft),
+    /// It is read as it is now.
+    Open(PlanRun),
+}
+
+impl PlanJob {
+    fn carry_out(&self, plans: &dyn Plans) -> Item {
+        match self {
+            Self::Store(draft) => self.outcome(plans.store(draft).map(Brought::Stored)),
+            Self::Open(plan) => self.outcome(plans.open(plan).map(Brought::Opened)),
+        }
+    }
+
+    fn outcome(&self, result: Result<Brought, String>) -> Item {
+        let kind = match self {
+            Self::Store(_) => ChoreKind::StorePlan,
+            Self::Open(_) => ChoreKind::OpenPlan,
+        };
+        outcome(&kind, result)
+    }
+}
+
 /// What a chore brings back.
 enum Brought {
     Nothing,
     Outcome(ToolOutcome),
     Writes(Vec<FileWrite>),
+    Stored(PlanRef),
+    Opened(PlanRun),
 }
 
 async fn carry_out(
@@ -193,6 +235,7 @@ async fn carry_out(
             Brought::Nothing
         }
         ChoreKind::CloseContext => Brought::Writes(place.close_context().await?),
+        ChoreKind::StorePlan | ChoreKind::OpenPlan => return Err("no workspace stores plans".into()),
     })
 }
 
@@ -215,6 +258,10 @@ fn outcome(kind: &ChoreKind, result: Result<Brought, String>) -> Item {
         (ChoreKind::OpenContext, _) => Item::ContextOpened { error },
         (ChoreKind::CloseContext, Brought::Writes(writes)) => Item::ContextClosed { writes, error },
         (ChoreKind::CloseContext, _) => Item::ContextClosed { writes: Vec::new(), error },
+        (ChoreKind::StorePlan, Brought::Stored(plan)) => Item::PlanStored { plan: Some(plan), error },
+        (ChoreKind::StorePlan, _) => Item::PlanStored { plan: None, error },
+        (ChoreKind::OpenPlan, Brought::Opened(plan)) => Item::PlanOpened { plan: Some(plan), error },
+        (ChoreKind::OpenPlan, _) => Item::PlanOpened { plan: None, error },
     }
 }
 

@@ -9,7 +9,6 @@ mod doers;
 mod feed;
 mod passing;
 mod places;
-mod plans;
 mod programs;
 mod reconcile;
 mod session;
@@ -17,8 +16,8 @@ mod timers;
 
 use althing_protocol::{
     AgentId, Backend, Clock, Engine, Event, EventStream, Interest, Journal, JournalError, JournalReader,
-    PlanRef, PlanRun, ProgramReport, Programs, RunResult, Screen, Seq, SessionId, SessionOpened, Submission,
-    TaskId, Workplaces,
+    Plans, ProgramReport, Programs, RunResult, Screen, Seq, SessionId, SessionOpened, Submission, TaskId,
+    Workplaces,
 };
 use doers::{DoerKey, Done};
 pub use feed::{Feed, Subscription};
@@ -31,11 +30,6 @@ use std::time::Duration;
 
 /// The agents' backends, by agent.
 pub type Backends = HashMap<AgentId, Arc<dyn Backend>>;
-/// Keeps the plan in a planning run's result, and says where it is; or why there is none.
-pub type KeepPlan = Box<dyn Fn(&RunResult) -> Result<PlanRef, String> + Send>;
-/// The plan that a run is to carry out, as it is on disk now, approved: people may have changed it since it was made. The
-/// error says why it cannot be had.
-pub type OpenPlan = Box<dyn Fn(&PlanRun) -> Result<PlanRun, String> + Send>;
 /// Told of every fact once it is on disk, before it is shown and before anything is begun because of it.
 pub type Observer = Box<dyn FnMut(&Event) + Send>;
 /// Takes secrets out of what is written or shown.
@@ -66,10 +60,8 @@ pub struct Parts {
     pub workplaces: Option<Arc<dyn Workplaces>>,
     /// What runs programs; None where nothing does.
     pub programs: Option<Arc<dyn Programs>>,
-    /// Keeps the plan in what a planning run came to; None where plans are not kept.
-    pub plans: Option<KeepPlan>,
-    /// Reads a plan before it is carried out; None where plans are not kept.
-    pub open_plan: Option<OpenPlan>,
+    /// Stores plans; None where nothing does.
+    pub plans: Option<Arc<dyn Plans>>,
     /// Keeps what outlives the session; None where nothing does.
     pub observer: Option<Observer>,
     /// The time.

@@ -1,10 +1,10 @@
 //! Makes what is under way what is wanted: starts and stops doers and deadlines, and writes a session's last words.
 
-use super::doers::{Call, DoerKey, Job};
+use super::doers::{Call, DoerKey, Job, PlanJob};
 use super::places::{Places, Sight};
 use super::session::Session;
 use super::{Input, Stopped};
-use crate::coordination::Coordination;
+use crate::coordination::{Chore, ChoreKind, Coordination};
 use crate::workflow::WorkflowExecutor;
 use althing_protocol::{
     ContextAccess, Fact, Journal, JournalError, Millis, Notice, NoticeLevel, ProgramJob, RunEnd, TaskId,
@@ -80,6 +80,17 @@ impl Session {
                 let place = way.map(|way| (way, Places::sight(run, call.seat)));
                 let backend = run.agent(call.seat).and_then(|agent| self.parts.backends.get(agent)).cloned();
                 self.doers.call(key, Call { work: run.work(call.seat), request, backend, place });
+            }
+            Job::Chore(Chore { kind: ChoreKind::StorePlan, .. }) => {
+                let Some(draft) = self.runs.get(&key.owner).and_then(Coordination::plan_draft) else {
+                    return;
+                };
+                self.doers.plan(key, self.parts.plans.clone(), PlanJob::Store(draft));
+            }
+            Job::Chore(Chore { kind: ChoreKind::OpenPlan, .. }) => {
+                let plan = self.runs.get(&key.owner).and_then(|run| run.spec().plan.clone());
+                let Some(plan) = plan else { return };
+                self.doers.plan(key, self.parts.plans.clone(), PlanJob::Open(plan));
             }
             Job::Chore(chore) => {
                 let Some(run) = self.runs.get(&key.owner) else { return };

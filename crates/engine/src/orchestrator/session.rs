@@ -191,7 +191,7 @@ impl Session {
             Job::Program(program) => (Some(program.task.clone()), program.attempt),
         };
         let Some(task) = task else { return };
-        let notice = self.files_not_kept(key, &done);
+        let notice = self.problem_with(key, &done);
         let fact = match done {
             Done::Replied(Ok(reply)) => Fact::ItemAdded { attempt, item: Item::Reply(reply) },
             Done::Replied(Err(BackendError { kind, message: error, hint, usage })) => {
@@ -204,21 +204,33 @@ impl Session {
                 Fact::AttemptEnded { attempt, outcome, usage }
             }
         };
-        let cause = self.record(Some(task.clone()), None, fact);
-        if let Some(notice) = notice {
+        let cause = self.record(Some(task), None, fact);
+        if let Some((task, notice)) = notice {
             self.record(Some(task), Some(cause), Fact::Notice(notice));
         }
     }
 
-    /// What people are told if the files that belong to an answer were not kept. The answer itself stands.
-    fn files_not_kept(&self, key: &DoerKey, done: &Done) -> Option<Notice> {
-        let (Job::Chore(chore), Done::Added(Item::WorkspaceKept { error: Some(error) })) = (&key.job, done)
-        else {
-            return None;
+    /// What people are told of a chore that failed while its run goes on: the files of an answer were not kept, a plan was
+    /// not stored or not read again. With the task that it is about.
+    fn problem_with(&self, key: &DoerKey, done: &Done) -> Option<(TaskId, Notice)> {
+        let (Job::Chore(chore), Done::Added(item)) = (&key.job, done) else { return None };
+        let (task, text, hint) = match item {
+            Item::WorkspaceKept { error: Some(error) } => {
+                let run = self.runs.get(&key.owner)?;
+                let agent = run.agent(chore.seat)?;
+                let text = format!("{agent}'s answer stands, but its files are not part of it: {error}");
+                (run.work(chore.seat), text, None)
+            }
+            Item::PlanStored { error: Some(error), .. } => {
+                let hint = "its answer is kept as it is; ask again, or write the plan yourself";
+                (key.owner.clone(), format!("no plan was kept: {error}"), Some(hint.to_owned()))
+            }
+            Item::PlanOpened { error: Some(error), .. } => {
+                (key.owner.clone(), format!("the plan is carried out as it was made: {error}"), None)
+            }
+            _ => return None,
         };
-        let agent = self.runs.get(&key.owner).and_then(|run| run.agent(chore.seat))?;
-        let text = format!("{agent}'s answer stands, but its files are not part of it: {error}");
-        Some(Notice { level: NoticeLevel::Warning, text, hint: None })
+        Some((task, Notice { level: NoticeLevel::Warning, text, hint }))
     }
 
     fn work(&self, owner: &TaskId, seat: usize) -> Option<TaskId> {
@@ -445,13 +457,7 @@ impl Session {
                 return;
             }
             let cause = self.pending.last().map(|event| event.seq);
-            for (task, mut fact) in facts {
-                let notice = self.keep_plan(&mut fact).or_else(|| self.open_plan(&mut fact));
-                self.record(Some(task.clone()), cause, fact);
-                if let Some(notice) = notice {
-                    self.record(Some(task), cause, Fact::Notice(notice));
-                }
-            }
+            self.record_all(facts, cause);
         }
     }
 

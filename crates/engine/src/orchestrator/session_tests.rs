@@ -160,7 +160,6 @@ fn open_watched(
         workplaces: None,
         programs: None,
         plans: None,
-        open_plan: None,
         observer,
         clock: Arc::new(Ticking),
         mask: Arc::new(NoSecrets),

@@ -197,7 +197,10 @@ fn named_by_others(text: &str) -> Vec<Arc<Event>> {
         background: false,
         workspace: Some(text.into()),
     };
-    let spec = RunSpec { plan: Some(plan), subagent_of: Some(of), ..*spec };
+    let stored = Item::PlanStored { plan: Some(plan.plan.clone()), error: Some(text.into()) };
+    let opened = Item::PlanOpened { plan: Some(plan.clone()), error: Some(text.into()) };
+    let execution = Some(Box::new((*spec).clone()));
+    let spec = RunSpec { plan: Some(plan), execution, subagent_of: Some(of), ..*spec };
     let progress = PlanProgress { task: text.into(), status: PlanStatus::Completed, note: Some(text.into()) };
     let items = [
         Item::Reply(reply),
@@ -205,6 +208,8 @@ fn named_by_others(text: &str) -> Vec<Arc<Event>> {
         Item::Reminder { call: Some(text.into()), text: text.into() },
         Item::Conversation { id: text.into() },
         Item::PlanProgress(progress),
+        stored,
+        opened,
         Item::PromptSent { text: text.into(), error: Some(text.into()) },
         Item::Did { tool: text.into(), detail: text.into(), result: Some(text.into()), is_error: true },
         Item::WorkspaceKept { error: Some(text.into()) },

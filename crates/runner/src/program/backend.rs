@@ -14,7 +14,9 @@ use super::words;
 use crate::adapter::{Freedom, Meaning, Toolbox};
 use crate::command::Placeholders;
 use althing_protocol::{
-    AgentKind, Backend, BackendError, BackendErrorKind, BackendInfo, BoxFuture, Delta, DeltaSink, Desk, Endpoint, EndpointCalls, Endpoints, ExecutionMode, Item, ModelRequest, ProgramSpec, Reply, ToolCall, ToolOutcome, Usage,
+    AgentKind, Backend, BackendError, BackendErrorKind, BackendInfo, BoxFuture, Delta, DeltaSink, Desk,
+    Endpoint, EndpointCalls, Endpoints, ExecutionMode, Item, ModelRequest, ProgramSpec, Reply, ToolCall,
+    ToolOutcome, Usage,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,8 @@
 use super::programs::{Stage, agents, unconfined};
 use super::support::{SANDBOXES, confinement, launcher};
 use althing_protocol::{
-    AGENT_KINDS, ContextPath, Backend, BackendErrorKind, BoxFuture, Delta, Desk, Endpoint, EndpointCalls, Endpoints, Grant, GrantRoot, Message, ModelRequest, Secret, TaskId, ToolCall, ToolSpec,
+    AGENT_KINDS, Backend, BackendErrorKind, BoxFuture, ContextPath, Delta, Desk, Endpoint, EndpointCalls,
+    Endpoints, Grant, GrantRoot, Message, ModelRequest, Secret, TaskId, ToolCall, ToolSpec,
 };
 use althing_runner::adapter::Adapters;
 use althing_runner::{CliBackend, CliMember, Confinement, ConfinementKind, ProgramLimits, Starter};

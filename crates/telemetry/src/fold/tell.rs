@@ -241,6 +241,8 @@ pub(super) fn item(item: &Item, content: Content) -> Option<Noteworthy> {
         | Item::ContextOpened { .. }
         | Item::ContextClosed { .. }
         | Item::FilesTaken { .. }
+        | Item::PlanStored { .. }
+        | Item::PlanOpened { .. }
         | Item::Conversation { .. }
         | Item::PromptSent { .. }
         | Item::Said { .. }

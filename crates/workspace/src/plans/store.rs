@@ -39,6 +39,9 @@ struct Head {
     /// What the plan is for.
     goal: String,
     created_at: Timestamp,
+    /// The run that made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    run: Option<String>,
     /// What was said when it was approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     additions: Option<String>,
@@ -58,24 +61,49 @@ impl PlanStore {
         Self { dir: state_dir.join("plans") }
     }
 
-    /// Keeps a new plan. `entropy` tells plans of the same second apart.
+    /// Stores the plan that a run made, which began then. A plan of that run that is stored already stays as it is: its id
+    /// follows from the run, so that storing it again after a crash finds it.
     pub fn create(
         &self,
         goal: &str,
         plan: Plan,
-        now: Timestamp,
-        entropy: u64,
+        run: &str,
+        began: Timestamp,
     ) -> Result<StoredPlan, PlanError> {
         let plan = plan.checked()?;
-        let id = format!("plan-{}", new_session_id(now, entropy));
         create_dirs(&DISK, &self.dir, Durability::Synced)?;
-        let dir = self.dir.join(&id);
-        DISK.create_dir(&dir).map_err(DiskError::io("make the directory", &dir))?;
-        let head = Head { goal: goal.to_owned(), created_at: now, additions: None, approved: false };
-        let stored = StoredPlan { id, dir, head, plan, stand: Stand::new() };
-        stored.write_plan()?;
-        stored.write_progress()?;
-        Ok(stored)
+        let head = Head {
+            goal: goal.to_owned(),
+            created_at: began,
+            run: Some(run.to_owned()),
+            additions: None,
+            approved: false,
+        };
+        let first = hash(run) & 0xffff;
+        let mut refused = None;
+        // Another run of the same second may have the same tag.
+        for tag in (0..=0xffff).map(|n| (first + n) & 0xffff) {
+            let id = format!("plan-{}", new_session_id(began, tag));
+            let dir = self.dir.join(&id);
+            match DISK.create_dir(&dir) {
+                Ok(()) => {
+                    let stored = StoredPlan { id, dir, head, plan, stand: Stand::new() };
+                    stored.write_plan()?;
+                    stored.write_progress()?;
+                    return Ok(stored);
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    let there = StoredPlan::read(&dir).ok();
+                    if let Some(there) = there.filter(|there| there.head.run.as_deref() == Some(run)) {
+                        return Ok(there);
+                    }
+                    refused = Some(DiskError::io("make the directory", &dir)(error));
+                }
+                Err(error) => return Err(DiskError::io("make the directory", &dir)(error).into()),
+            }
+        }
+        let missing = || PlanError::NotFound { which: run.to_owned(), dir: self.dir.clone() };
+        Err(refused.map_or_else(missing, PlanError::from))
     }
 
     /// The plan of that id, in that directory, or the `latest`.
@@ -246,6 +274,12 @@ impl StoredPlan {
     fn write(&self, name: &str, text: &str) -> Result<(), PlanError> {
         Ok(replace(&DISK, &self.dir, name, text.as_bytes(), Durability::Synced)?)
     }
+}
+
+/// FNV-1a: the same for the same text in every version.
+fn hash(text: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, PlanError> {

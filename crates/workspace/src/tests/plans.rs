@@ -139,8 +139,8 @@ fn a_plan_is_kept_for_programs_and_people_and_found_by_id_directory_and_as_the_l
     let dir = temp();
     let store = PlanStore::of(dir.path());
     assert!(matches!(store.load("latest"), Err(PlanError::NotFound { .. })));
-    let first = store.create("Mend the parser", chain(), AT, 1).unwrap();
-    let mut second = store.create("Mend the lexer", chain(), Timestamp(AT.0 + 1000), 2).unwrap();
+    let first = store.create("Mend the parser", chain(), "s1.r1", AT).unwrap();
+    let mut second = store.create("Mend the lexer", chain(), "s1.r2", Timestamp(AT.0 + 1000)).unwrap();
     assert_eq!(store.ids().unwrap(), [first.id(), second.id()]);
     assert_eq!(store.load("latest").unwrap(), store.load(second.id()).unwrap());
     assert_eq!(store.load(&first.dir().display().to_string()).unwrap().goal(), "Mend the parser");
@@ -169,7 +169,7 @@ fn a_plan_is_kept_for_programs_and_people_and_found_by_id_directory_and_as_the_l
 fn progress_outlives_the_process_and_what_was_under_way_begins_anew() {
     let dir = temp();
     let store = PlanStore::of(dir.path());
-    let mut plan = store.create("goal", chain(), AT, 1).unwrap();
+    let mut plan = store.create("goal", chain(), "s1.r1", AT).unwrap();
     plan.set("a", PlanStatus::Completed, None).unwrap();
     plan.set("b", PlanStatus::InProgress, None).unwrap();
     assert!(matches!(plan.set("x", PlanStatus::Failed, None), Err(PlanError::NoSuchTask { .. })));
@@ -190,7 +190,7 @@ fn progress_outlives_the_process_and_what_was_under_way_begins_anew() {
 fn an_edited_plan_is_checked_again_keeps_what_was_done_and_needs_approval_again() {
     let dir = temp();
     let store = PlanStore::of(dir.path());
-    let mut plan = store.create("goal", chain(), AT, 1).unwrap();
+    let mut plan = store.create("goal", chain(), "s1.r1", AT).unwrap();
     plan.approve(None).unwrap();
     plan.set("a", PlanStatus::Completed, None).unwrap();
     plan.set("b", PlanStatus::Completed, None).unwrap();
@@ -206,4 +206,20 @@ fn an_edited_plan_is_checked_again_keeps_what_was_done_and_needs_approval_again(
     assert!(store.load("latest").unwrap_err().to_string().contains("two tasks are called `a`"));
     fs::write(&file, "{").unwrap();
     assert!(store.load("latest").unwrap_err().to_string().contains("plan.json"));
+}
+
+#[test]
+fn the_plan_of_a_run_is_stored_once_and_plans_of_other_runs_stay_apart() {
+    let dir = temp();
+    let store = PlanStore::of(dir.path());
+    let mut stored = store.create("goal", chain(), "s1.r1", AT).unwrap();
+    stored.edit(Plan { tasks: vec![task("edited", &[])] }).unwrap();
+    let again = store.create("goal", chain(), "s1.r1", AT).unwrap();
+    assert_eq!((again.id(), again.plan()), (stored.id(), stored.plan()), "what people changed stays");
+    // More runs of one second than there are tags that a good hash keeps apart.
+    let ids: BTreeSet<String> = (0..300)
+        .map(|n| store.create("goal", chain(), &format!("s{n}.r1"), AT).unwrap().id().to_owned())
+        .collect();
+    assert_eq!(ids.len(), 300);
+    assert!(ids.contains(stored.id()), "s1.r1 is the run of before");
 }

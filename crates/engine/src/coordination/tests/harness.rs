@@ -1,9 +1,9 @@
 //! Plays the world around a decider: gives its facts numbers and times, keeps the log, answers its calls.
 
-use crate::coordination::{CallKey, Coordination};
+use crate::coordination::{CallKey, Chore, ChoreKind, Coordination};
 use althing_protocol::{
-    AgentId, AttemptOutcome, Event, Fact, Item, Member, Modes, Op, Origin, Purpose, Reply, RunRules, RunSpec,
-    Seq, TaskId, TaskSpec, Timer, Timestamp, ToolCall, Usage,
+    AgentId, AttemptOutcome, Event, Fact, Item, Member, Modes, Op, Origin, PlanRef, PlanRun, Purpose, Reply,
+    RunRules, RunSpec, Seq, TaskId, TaskSpec, Timer, Timestamp, ToolCall, Usage,
 };
 use std::collections::BTreeMap;
 
@@ -161,6 +161,24 @@ impl World {
             self.run.work(seat),
             Fact::ItemAdded { attempt: call.attempt, item: Item::Reply(reply) },
         );
+    }
+
+    /// The plan that the run came to is stored, or is not.
+    pub(crate) fn stores_plan(&mut self, error: Option<&str>) {
+        let chores = self.run.wanted().chores;
+        let chore = chores.iter().find(|chore| chore.kind == ChoreKind::StorePlan);
+        let chore = chore.unwrap_or_else(|| panic!("no plan is to be stored:\n{}", self.story()));
+        let plan = error.is_none().then(|| PlanRef { id: "p1".into(), path: "/plans/p1".into() });
+        let item = Item::PlanStored { plan, error: error.map(str::to_owned) };
+        self.happens(self.run.work(chore.seat), Fact::ItemAdded { attempt: chore.attempt, item });
+    }
+
+    /// The plan that the run carries out is read as it is now, if it can be.
+    pub(crate) fn opens_plan(&mut self, plan: Option<PlanRun>) {
+        assert_eq!(self.run.wanted().chores, [Chore { seat: 0, attempt: 0, kind: ChoreKind::OpenPlan }]);
+        let error = plan.is_none().then(|| "the disk said no".to_owned());
+        let item = Item::PlanOpened { plan, error };
+        self.happens("r1.a1".into(), Fact::ItemAdded { attempt: 0, item });
     }
 
     /// The agent's backend fails.

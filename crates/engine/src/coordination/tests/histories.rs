@@ -4,7 +4,8 @@ use super::harness::{World, answer, call, spec, text, vote};
 use crate::ChoreKind;
 use althing_protocol::{
     AttemptOutcome, ContextPath, Decision, Event, Fact, FinalAnswerStrategy, InteractionId, Item, Millis, Op,
-    Purpose, Reply, RunLimits, RunRules, SubagentsConfig, TaskId, TaskSpec, Timer, ToolCall, Usage, Verdict,
+    PlanRef, Purpose, Reply, RunLimits, RunRules, SubagentsConfig, TaskId, TaskSpec, Timer, ToolCall, Usage,
+    Verdict,
 };
 use fastrand::Rng;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -103,6 +104,12 @@ fn random_reply(rng: &mut Rng, agents: usize) -> Reply {
     }
 }
 
+/// What comes of storing a plan.
+fn stored_plan(error: Option<String>) -> Item {
+    let plan = error.is_none().then(|| PlanRef { id: "p1".into(), path: "/plans/p1".into() });
+    Item::PlanStored { plan, error }
+}
+
 /// One thing that may happen to a run, or to one of the runs that its agents asked for, from outside.
 fn step(world: &mut World, rng: &mut Rng, agents: usize) {
     let at_work = world.subagents.values().filter(|run| run.result().is_none());
@@ -120,6 +127,8 @@ fn step(world: &mut World, rng: &mut Rng, agents: usize) {
             ChoreKind::Take { subagent, .. } => Item::FilesTaken { from: subagent, error },
             ChoreKind::OpenContext => Item::ContextOpened { error },
             ChoreKind::CloseContext => Item::ContextClosed { writes: Vec::new(), error },
+            ChoreKind::StorePlan => stored_plan(error),
+            ChoreKind::OpenPlan => Item::PlanOpened { plan: None, error },
         };
         let work = world.run_of(&owner).work(chore.seat);
         world.happens(work, Fact::ItemAdded { attempt: chore.attempt, item });
@@ -201,6 +210,7 @@ fn play(seed: u64) -> World {
         let path = ContextPath { path: "/project".into(), writable: true, protected: Vec::new() };
         spec.context_paths.push(path);
     }
+    spec.modes.planning = rng.u8(0..6) == 0;
     spec.rules.override_window = rng.bool().then_some(Millis(60_000));
     let mut world = World::new(spec);
     for _ in 0..PATIENCE {
@@ -223,7 +233,10 @@ fn play(seed: u64) -> World {
         world.fires(Timer::Orchestrator);
     }
     while let Some(chore) = world.run.wanted().chores.pop() {
-        let item = Item::ContextClosed { writes: Vec::new(), error: None };
+        let item = match chore.kind {
+            ChoreKind::StorePlan => stored_plan(None),
+            _ => Item::ContextClosed { writes: Vec::new(), error: None },
+        };
         world.happens(world.run.work(chore.seat), Fact::ItemAdded { attempt: chore.attempt, item });
     }
     world

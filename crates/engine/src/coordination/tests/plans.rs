@@ -27,6 +27,31 @@ fn executing() -> RunSpec {
     RunSpec { plan: Some(plan), modes, ..spec(&["a"], RunRules::default().with(&modes.overrides())) }
 }
 
+/// The same under way, its plan read and found as it was made.
+fn carrying_out() -> World {
+    let mut world = World::new(executing());
+    assert!(world.asked().is_empty(), "nobody begins before the plan is read");
+    world.opens_plan(None);
+    world
+}
+
+#[test]
+fn a_run_carries_out_its_plan_as_it_is_when_the_run_begins() {
+    let mut world = World::new(executing());
+    let mut changed = executing().plan.unwrap();
+    changed.tasks[1].id = "rewrite".into();
+    changed.progress.clear();
+    world.opens_plan(Some(changed));
+    let shown = world.shown_to(0);
+    assert!(shown.contains("read (pending)") && shown.contains("rewrite (pending)"), "{shown}");
+    assert_eq!(world.folded(), world.run);
+    // A run of an older log, in which its plan was read before it came into being, goes on without reading it.
+    world.log.retain(|event| !matches!(event.fact, Fact::ItemAdded { item: Item::PlanOpened { .. }, .. }));
+    world.crashes(world.last_batch());
+    world.op(Op::Resume);
+    assert!(world.run.wanted().chores.is_empty() && world.asked() == [0], "{}", world.story());
+}
+
 fn update(id: &str, status: &str) -> Reply {
     let arguments = serde_json::json!({"id": id, "status": status, "note": "as asked"}).to_string();
     Reply { tool_calls: vec![call("update_plan_task", &arguments)], ..Reply::default() }
@@ -42,7 +67,7 @@ fn recorded(world: &World) -> Vec<(String, PlanStatus)> {
 
 #[test]
 fn an_agent_that_carries_out_a_plan_is_shown_it_and_records_how_far_it_is() {
-    let mut world = World::new(executing());
+    let mut world = carrying_out();
     assert_eq!(world.tools_of(0), ["update_plan_task"]);
     let shown = world.shown_to(0);
     assert!(shown.contains("read (completed): Do read.") && shown.contains("write (pending)"), "{shown}");
@@ -59,7 +84,7 @@ fn an_agent_that_carries_out_a_plan_is_shown_it_and_records_how_far_it_is() {
 
 #[test]
 fn after_an_interruption_an_agent_is_told_what_is_done_already() {
-    let mut world = World::new(executing());
+    let mut world = carrying_out();
     world.says(0, update("write", "completed"));
     world.crashes(world.last_batch());
     world.op(Op::Resume);
@@ -69,7 +94,7 @@ fn after_an_interruption_an_agent_is_told_what_is_done_already() {
 
 #[test]
 fn what_is_no_task_and_no_status_is_said() {
-    let mut world = World::new(executing());
+    let mut world = carrying_out();
     world.says(0, update("wrote", "completed"));
     assert!(world.shown_to(0).contains("Its tasks are: read, write."), "{}", world.shown_to(0));
     world.says(0, update("write", "nearly"));
@@ -181,12 +206,14 @@ fn a_planning_run_starts_the_run_that_carries_out_its_plan_and_is_over_when_that
 fn a_crash_anywhere_after_the_plan_leaves_one_execution() {
     let mut whole = World::new(planning(None));
     whole.says(0, text("First dig, then fill."));
+    whole.stores_plan(None);
+    assert_eq!(whole.run.result().unwrap().plan.as_ref().unwrap().id, "p1");
     for left in 0..=whole.last_batch() {
         let mut world = whole.clone();
         world.crashes(left);
         world.op(Op::Resume);
         if world.run.result().is_none() {
-            world.says(0, text("First dig, then fill."));
+            world.stores_plan(None);
         }
         assert_eq!(executions(&world), 1, "{left} facts left\n{}", world.story());
     }
@@ -199,6 +226,7 @@ fn cancelling_a_planning_run_cancels_the_run_that_carries_out_its_plan() {
     assert_eq!((world.run.is_over(), executions(&world)), (true, 0), "a cancelled plan is not carried out");
     let mut world = World::new(planning(None));
     world.says(0, text("First dig, then fill."));
+    world.stores_plan(None);
     world.op(Op::Cancel { task: "r1".into() });
     assert_eq!(world.subagents[&"r1.execution".into()].result().unwrap().status, RunStatus::Cancelled);
     assert!(world.run.is_over());

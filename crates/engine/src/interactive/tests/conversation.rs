@@ -8,8 +8,8 @@ use althing_protocol::ChatState::{
 };
 use althing_protocol::{
     AgentMode, AttemptOutcome, ChatSpec, ContextPath, Decision, Event, Fact, Interaction, InteractionKind,
-    Item, LaunchRun, Message, ModeChoice, Op, PathGrant, Permission, Purpose, Reply, RunStatus, TaskId,
-    Usage,
+    Item, LaunchRun, Message, ModeChoice, Op, PathGrant, Permission, PlanRef, Purpose, Reply, RunStatus,
+    TaskId, Usage,
 };
 use serde_json::{Value, json};
 
@@ -334,7 +334,22 @@ fn ends_with_plan(world: &mut World) {
     let run = world.chat.current_run().unwrap().clone();
     let mut result = result(&run, world.run_spec(&run), RunStatus::Completed);
     result.final_answer = Some(format!("{{\"tasks\": [{{\"id\": \"{run}\", \"description\": \"Dig\"}}]}}"));
+    result.plan = Some(PlanRef { id: "p1".into(), path: "/plans/p1".into() });
     world.run_ends_with(result);
+}
+
+#[test]
+fn a_plan_that_was_not_stored_cannot_be_approved() {
+    let mut world = World::new(chat());
+    planned(&mut world, "Migrate");
+    let run = world.chat.current_run().unwrap().clone();
+    let mut result = result(&run, world.run_spec(&run), RunStatus::Completed);
+    result.final_answer = Some(r#"{"tasks": [{"id": "a", "description": "Dig"}]}"#.into());
+    world.run_ends_with(result);
+    assert_eq!((world.open(), world.chat.state()), (None, Idle), "{}", world.story());
+    let said =
+        |event: &Event| matches!(&event.fact, Fact::Notice(notice) if notice.text.contains("without a plan"));
+    assert_eq!(world.log.iter().filter(|event| said(event)).count(), 1);
 }
 
 #[test]
@@ -365,7 +380,7 @@ fn a_plan_is_shown_and_carried_out_with_what_the_user_adds() {
     let Some(InteractionKind::PlanApproval { preview, plan }) = world.open().map(|open| open.kind) else {
         panic!("{}", world.story())
     };
-    assert_eq!((preview, plan.path.as_str()), (vec!["r1: Dig".to_owned()], "/logs/r1/final_answer.md"));
+    assert_eq!((preview, plan.path.as_str()), (vec!["r1: Dig".to_owned()], "/plans/p1"));
     let forged = Decision::Approve { digest: Some("other".into()), edited: None, instructions: None };
     assert!(world.decides(forged).is_err());
     let instructions = Some("by hand".to_owned());
@@ -373,7 +388,8 @@ fn a_plan_is_shown_and_carried_out_with_what_the_user_adds() {
     let spec = world.run_spec(&TaskId::run(2));
     let context = spec.context.as_deref().unwrap();
     assert!(!spec.modes.planning && spec.task == "Migrate", "{spec:?}");
-    assert!(context.contains("by hand") && context.contains("\"Dig\""), "{context}");
+    assert!(context.contains("by hand") && context.contains("/plans/p1"), "{context}");
+    assert_eq!(spec.plan.as_ref().unwrap().tasks[0].description, "Dig");
     world.run_ends(RunStatus::Completed);
     let states = [Chatting, Running, ProcessingResults, AwaitingApproval, Running, ProcessingResults, Idle];
     assert_eq!(world.states(), states);

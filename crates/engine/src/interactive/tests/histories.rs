@@ -6,7 +6,8 @@ use crate::interactive::transitions::may_follow;
 use crate::{ChoreKind, Wanted};
 use althing_protocol::{
     AgentMode, ChatSpec, ChatState, Decision, Event, Fact, InteractionId, InteractionKind, Item, LaunchRun,
-    Message, ModeChoice, Op, Phase, Reply, RunEnd, RunSpec, RunStatus, Seq, TaskId, TaskSpec, Usage, Verdict,
+    Message, ModeChoice, Op, Phase, PlanRef, Reply, RunEnd, RunSpec, RunStatus, Seq, TaskId, TaskSpec, Usage,
+    Verdict,
 };
 use fastrand::Rng;
 use serde_json::json;
@@ -151,7 +152,8 @@ fn step(world: &mut World, rng: &mut Rng) {
             if cancelled {
                 (result.status, result.follow_up) = (RunStatus::Cancelled, None);
             } else if result.modes.planning && rng.bool() {
-                result.final_answer = Some("{\"tasks\": [{\"description\": \"Dig\"}]}".into());
+                result.final_answer = Some("{\"tasks\": [{\"id\": \"a\", \"description\": \"Dig\"}]}".into());
+                result.plan = Some(PlanRef { id: "p1".into(), path: "/plans/p1".into() });
             }
             world.run_ends_with(result);
         }

@@ -1,0 +1,37 @@
+//! The plans of a state directory, as sessions store and open them.
+
+use crate::environment::Environment;
+use crate::records::plan_run;
+use crate::trust;
+use althing_protocol::{PlanDraft, PlanRef, PlanRun, Plans};
+use althing_workspace::{PlanError, PlanStore};
+use std::path::PathBuf;
+
+/// The plans of a state directory.
+pub struct StoredPlans {
+    /// The state directory.
+    pub state_dir: PathBuf,
+    /// Where the user's own plans are remembered.
+    pub environment: Environment,
+}
+
+impl Plans for StoredPlans {
+    fn store(&self, draft: &PlanDraft) -> Result<PlanRef, String> {
+        let plan = althing_plan::plan_in(&draft.answer).map_err(|error| error.to_string())?;
+        let store = PlanStore::of(&self.state_dir);
+        let stored = store.create(&draft.task, plan, &draft.run_id, draft.started_at);
+        let stored = stored.map_err(|error| error.to_string())?;
+        trust::note_own(stored.dir(), &self.environment);
+        Ok(stored.reference())
+    }
+
+    fn open(&self, plan: &PlanRun) -> Result<PlanRun, String> {
+        let failed = |error: PlanError| error.to_string();
+        let mut stored = PlanStore::of(&self.state_dir).load(&plan.plan.path).map_err(failed)?;
+        if !stored.is_approved() || plan.additions.is_some() {
+            let additions = plan.additions.clone().or_else(|| stored.additions().map(str::to_owned));
+            stored.approve(additions).map_err(failed)?;
+        }
+        Ok(plan_run(&stored))
+    }
+}
