@@ -257,4 +257,25 @@ mod tests {
             assert!(view.missing().is_empty());
         });
     }
+
+    #[test]
+    fn a_repository_is_read_only_also_as_a_link_and_as_a_context_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        for path in ["p/sub/.git/hooks", "p/linked", "elsewhere", "other/.git", "ws"] {
+            std::fs::create_dir_all(root.join(path)).unwrap();
+        }
+        std::os::unix::fs::symlink(root.join("elsewhere"), root.join("p/linked/.git")).unwrap();
+        let mut reach = Reach::new(root.join("ws"), root.join("out"));
+        let paths = ["p", "p/sub/.git/hooks", "other/.git"];
+        reach.context = paths.map(|path| mount(&root.join(path), true, &[])).to_vec();
+        let reach = reach.checked().unwrap();
+        let view = View::new(&reach, ContextAccess::Writable, &existing(&reach).unwrap());
+        let mode = |path: &str| view.mode(&root.join(path));
+        assert_eq!(mode("p/linked/x"), Some(Mode::ReadOnly), "the link could be exchanged");
+        assert_eq!(mode("p/sub/x"), Some(Mode::Writable));
+        assert_eq!(mode("p/sub/.git/config"), Some(Mode::ReadOnly));
+        assert_eq!(mode("p/sub/.git/hooks/x"), Some(Mode::ReadOnly));
+        assert_eq!(mode("other/.git/config"), Some(Mode::ReadOnly));
+    }
 }

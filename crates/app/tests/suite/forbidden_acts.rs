@@ -89,6 +89,9 @@ const ACTS: [Act; 12] = [
     ("write the workspace", "{own}/note.txt", &[Planning]),
 ];
 
+/// A file that runs code later, and that the user named as a writable context path.
+const NAMED: &str = "project/src/.envrc";
+
 /// A server with one tool, which runs a command as any program would.
 const SERVER: &str = r#"
 import json, subprocess, sys
@@ -188,6 +191,7 @@ impl World {
             }
         }
         write(&base.join("project/sub/.git/hooks/sample"), "before");
+        write(&base.join(NAMED), "before");
         write(&base.join("server.py"), SERVER);
         let path = |inside: &str| base.join(inside).display().to_string();
         let context = |inside: &str, writable, protected: &[&str]| ContextPath {
@@ -200,7 +204,11 @@ impl World {
             context: None,
             history: Vec::new(),
             members: vec![member("a"), member("b")],
-            context_paths: vec![context("project", true, &["locked"]), context("reading", false, &[])],
+            context_paths: vec![
+                context("project", true, &["locked"]),
+                context("reading", false, &[]),
+                context(NAMED, true, &[]),
+            ],
             modes: Modes { planning: phase == Planning, ..Modes::default() },
             rules: RunRules::default(),
             subagent_of: None,
@@ -400,16 +408,19 @@ async fn try_acts(world: &World, kind: Kind, sandbox: Sandbox) -> Vec<String> {
             write(&world.at(path), "before");
         }
     }
-    let open = match world.phase {
-        Working => "{own}/note.txt",
-        Presenting => "project/src/work.txt",
-        Planning => return failures,
+    let open: &[&str] = match world.phase {
+        Working => &["{own}/note.txt"],
+        Presenting if kind == CliInteractive => &["project/src/work.txt"],
+        Presenting => &["project/src/work.txt", NAMED],
+        Planning => &[],
     };
-    let said = world.write(kind, open).await;
-    if !world.was_changed(open) {
-        fail("write where it may", &said);
+    for path in open {
+        let said = world.write(kind, path).await;
+        if !world.was_changed(path) {
+            fail(&format!("write {path}, where it may"), &said);
+        }
+        write(&world.at(path), "before");
     }
-    write(&world.at(open), "before");
     // A repository of the agent's own is no repository of the user's.
     let made = "project/src/fresh/.git/config";
     if kind == Command && world.phase == Presenting {
@@ -442,7 +453,8 @@ async fn make_what_runs_code(world: &World, kinds: &[Kind], sandbox: Sandbox) ->
     made.into_iter().filter_map(missed).collect()
 }
 
-async fn every_act_is_refused(sandbox: Sandbox, kinds: &[Kind]) {
+/// Which acts were not refused in this sandbox.
+async fn try_in(sandbox: Sandbox, kinds: &[Kind]) -> Vec<String> {
     let scratch = tempfile::tempdir().expect("a directory");
     let found = detect(&launcher(), scratch.path()).await;
     let daemon = (sandbox == Docker).then(Daemon::start);
@@ -469,15 +481,17 @@ async fn every_act_is_refused(sandbox: Sandbox, kinds: &[Kind]) {
         }
         world.places.close().await;
     }
-    assert!(failures.is_empty(), "not refused:\n{}", failures.join("\n"));
+    failures
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_kind_of_agent_does_a_forbidden_act_in_any_sandbox() {
+    let mut failures = Vec::new();
     for (sandbox, kinds) in KINDS {
         let name = format!("{sandbox:?}").to_lowercase();
         if !without(&name) {
-            every_act_is_refused(sandbox, kinds).await;
+            failures.extend(try_in(sandbox, kinds).await);
         }
     }
+    assert!(failures.is_empty(), "not refused:\n{}", failures.join("\n"));
 }
