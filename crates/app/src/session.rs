@@ -16,8 +16,8 @@ use althing_engine::{Backends, Orchestrator, Parts};
 use althing_llm::{HttpClient, HttpOptions, PriceTable};
 use althing_mcp::{AgentEndpoints, WebLimits};
 use althing_protocol::{
-    AgentId, AgentKind, Backend, BackendConfig, Clock, ContextPath, Event, LOG_SCHEMA, Member, Op,
-    OwnedSession, Programs, Seq, SessionId, SessionKind, SessionOpened, SessionSummary, TaskId,
+    AgentId, AgentKind, Backend, BackendConfig, Clock, ContextPath, LOG_SCHEMA, Member, Op, OwnedSession,
+    Programs, Seq, SessionId, SessionKind, SessionOpened, SessionSummary, TaskId,
 };
 use althing_runner::adapter::Adapters;
 use althing_runner::{AcceptedByUser, CliBackend, CliMember, Confinement, Starter};

@@ -11,8 +11,8 @@ use althing_app::team::{self, Team};
 use althing_app::{AppContext, ChatRequest, Failure, LocalSessions, SessionRequest, SessionService, Stopped};
 use althing_app::{project, session};
 use althing_protocol::{
-    AGENT_KINDS, ChatSpec, Engine, Event, Fact, FeedItem, Interest, Member, ModeChoice, Op, Origin, Seq,
-    SessionId, SessionKind, Submission, TaskSpec,
+    AGENT_KINDS, ChatSpec, Fact, FeedItem, Interest, Member, ModeChoice, Op, Origin, Seq, SessionId,
+    Submission, TaskSpec,
 };
 use althing_tui::{Theme, TuiExit, TuiOptions, Welcome};
 use std::path::{Path, PathBuf};

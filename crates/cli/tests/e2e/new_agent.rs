@@ -97,10 +97,14 @@ fn adapters(toy: &Path) -> Adapters {
     Adapters::of(&KINDS, Adapters::default().all().cloned().chain([own]).collect())
 }
 
+fn launcher() -> Launcher {
+    Launcher::of(PathBuf::from(env!("CARGO_BIN_EXE_althing")))
+}
+
 fn starter(toy: &Path) -> Arc<Starter> {
     Arc::new(Starter {
         adapters: adapters(toy),
-        launcher: Launcher::of(PathBuf::from(env!("CARGO_BIN_EXE_althing"))),
+        launcher: launcher(),
         confinement: Confinement::Unconfined(AcceptedByUser::explicitly()),
         state_dir: None,
         limits: ProgramLimits::default(),
@@ -132,7 +136,7 @@ async fn a_new_cli_agent_is_listed_with_its_version_and_how_to_install_it() {
     let dir = tempfile::tempdir().unwrap();
     let toy = installed(dir.path());
     let search = dir.path().display().to_string();
-    let found = find_agents(&adapters(&toy), &search, Duration::from_secs(30)).await;
+    let found = find_agents(&adapters(&toy), &launcher(), &search, Duration::from_secs(30)).await;
     let found = found.iter().find(|found| found.name == TOY.adapter).unwrap();
     assert_eq!((found.path.as_ref(), found.version.as_deref()), (Some(&toy), Some("1.2.3")));
     let backend = BACKENDS.named(TOY.kind).unwrap();
