@@ -130,8 +130,13 @@ impl Cast {
             (starter, Arc::new(AgentEndpoints::new(WebLimits::default())))
         });
         let dir = app.state_dir().join("agents").join(id.as_str());
-        let member =
-            CliMember { kind: config.kind.clone(), model: config.model.clone(), dir, ..CliMember::default() };
+        let member = CliMember {
+            kind: config.kind.clone(),
+            model: config.model.clone(),
+            options: config.options.clone(),
+            dir,
+            ..CliMember::default()
+        };
         let backend = CliBackend::new(starter.clone(), endpoints.clone(), member);
         let backend = backend
             .ok_or_else(|| Failure::usage(format!("agent {id}: `{}` is no CLI agent", config.kind)))?;

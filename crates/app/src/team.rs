@@ -225,6 +225,7 @@ fn play(config: &mut Config) {
             api_key: None,
             headers: Vec::new(),
             params: serde_json::Map::new(),
+            options: althing_protocol::AgentOptions::default(),
         };
     }
 }

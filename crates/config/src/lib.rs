@@ -120,9 +120,7 @@ pub fn check_with(
         let problem = diagnostic::Problem::new("more text than a file may hold comes out of its variables");
         sink.error(root.span, "", problem.hint("use fewer `${VARIABLE}`s"));
     }
-    let mut walk = walk::Walk::new(&keys::ROOT, backends, &mut sink, purpose);
-    walk.warned.extend(rules::refused_keys(root, backends).into_iter().map(|key| (keys::BACKEND.name, key)));
-    walk.document(root);
+    walk::Walk::new(&keys::ROOT, backends, &mut sink, purpose).document(root);
     rules::check(root, env, purpose, backends, &mut sink);
     (report.errors, report.warnings) = sink.finish();
 

@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 
 use althing_protocol::{
-    AgentConfig, AgentId, AnswerNovelty, BackendConfig, Config, ContextCompaction, FinalAnswerStrategy,
-    HandsConfig, InteractiveConfig, Millis, Price, RunLimits, RunRules, Secret, VotingSensitivity,
+    AgentConfig, AgentId, AgentOptions, AnswerNovelty, BackendConfig, Config, ContextCompaction,
+    FinalAnswerStrategy, HandsConfig, InteractiveConfig, Millis, PermissionMode, Price, RunLimits, RunRules,
+    Secret, VotingSensitivity,
 };
 
 use crate::abilities::Abilities;
@@ -98,8 +99,28 @@ pub(crate) fn backend(node: &Node, env: Lookup<'_>, backends: &'static Backends)
         api_key: if facts.is_supported() { rules::api_key(node, facts, env).map(Secret::new) } else { None },
         headers,
         params,
+        options: if facts.agent.is_some() { options(node) } else { AgentOptions::default() },
         kind,
     })
+}
+
+/// What a backend section says of a CLI agent's own permissions, tools and prompt.
+fn options(node: &Node) -> AgentOptions {
+    let filled = |key: &str| text(node, key).filter(|text| !text.trim().is_empty());
+    let permission_mode = match text(node, "permission_mode").as_deref() {
+        Some("default") => Some(PermissionMode::Default),
+        Some("acceptEdits") => Some(PermissionMode::AcceptEdits),
+        Some("bypassPermissions") => Some(PermissionMode::BypassPermissions),
+        Some("plan") => Some(PermissionMode::Plan),
+        _ => None,
+    };
+    AgentOptions {
+        permission_mode,
+        allowed_tools: node.get("allowed_tools").map(hands::texts),
+        disallowed_tools: node.get("disallowed_tools").map(hands::texts).unwrap_or_default(),
+        system_prompt: filled("system_prompt"),
+        append_system_prompt: filled("append_system_prompt"),
+    }
 }
 
 /// A value as it goes on. A number or boolean that came from a variable, or was written as a word, becomes one.

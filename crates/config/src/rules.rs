@@ -5,6 +5,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use althing_protocol::{AgentKind, AgentOptions};
+
 use crate::Purpose;
 use crate::abilities;
 use crate::backends::{self, BackendType, Backends, Reach};
@@ -107,29 +109,15 @@ fn names(root: &Node, sink: &mut Sink<'_>) {
     }
 }
 
-/// Keys of a CLI agent's backend that do not reach the CLI agent yet.
-const NOT_PASSED_ON: [&str; 5] =
-    ["permission_mode", "allowed_tools", "disallowed_tools", "system_prompt", "append_system_prompt"];
-
-/// The keys of a backend that would bound or instruct a CLI agent if Althing passed them on; none for other types.
-fn not_passed_on<'a>(
-    backend: &'a Node,
-    backends: &Backends,
-) -> impl Iterator<Item = (&'static str, &'a Entry)> + use<'a> {
-    let kind = backend.get("type").and_then(Node::as_text).and_then(|name| backends.named(name));
-    let is_cli_agent = kind.is_some_and(|kind| kind.reach == Reach::Program && kind.is_supported());
-    NOT_PASSED_ON.iter().filter(move |_| is_cli_agent).filter_map(|key| {
+/// The keys of a backend that say something of a CLI agent's own permissions, tools and prompt.
+fn agent_options(backend: &Node) -> impl Iterator<Item = (&'static str, &Entry)> {
+    AgentOptions::KEYS.into_iter().filter_map(|key| {
         let entry = backend.entry(key).filter(|entry| !entry.value.is_null())?;
         // An empty `allowed_tools` allows nothing; with the others empty, nothing is asked for.
         let is_blank = entry.value.as_text().is_some_and(|text| text.trim().is_empty());
         let is_empty = matches!(&entry.value.value, Value::List(items) if items.is_empty());
-        (!is_blank && (!is_empty || *key == "allowed_tools")).then_some((*key, entry))
+        (!is_blank && (!is_empty || key == "allowed_tools")).then_some((key, entry))
     })
-}
-
-/// The keys of backends that `check` reports as refused. The warning that they are not supported would be one too many.
-pub(crate) fn refused_keys(root: &Node, types: &Backends) -> Vec<&'static str> {
-    backends(root).iter().flat_map(|backend| not_passed_on(backend.node, types)).map(|(key, _)| key).collect()
 }
 
 /// What one backend needs.
@@ -151,8 +139,10 @@ impl Requirements<'_, '_> {
         }
         let Some(type_node) = node.get("type") else { return };
         let Some(kind) = type_node.as_text().and_then(|name| self.backends.named(name)) else { return };
-        if kind.reach == Reach::Program && kind.is_supported() {
-            self.not_passed_on(kind);
+        match kind.agent {
+            Some(agent) => self.lacking_options(agent),
+            None if kind.is_supported() => self.idle_options(),
+            None => {}
         }
         // A program chooses its model, and finds its key, by itself.
         if matches!(kind.reach, Reach::Offline | Reach::Program) || !kind.is_supported() {
@@ -183,23 +173,35 @@ impl Requirements<'_, '_> {
         }
     }
 
-    /// Keys that would bound or instruct a CLI agent, but that Althing does not pass on to it. Ignored, they would leave the
-    /// agent with more rights than its config says.
-    fn not_passed_on(&mut self, kind: &'static BackendType) {
+    /// Options of a CLI agent that its program does not have. Ignored, they would leave the agent with more rights than its
+    /// config says.
+    fn lacking_options(&mut self, agent: &'static AgentKind) {
         let severity = match self.purpose {
             Purpose::Run => Severity::Error,
             Purpose::Check => Severity::Warning,
             Purpose::Play => return,
         };
-        for (key, entry) in not_passed_on(self.backend.node, self.backends) {
+        for (key, entry) in agent_options(self.backend.node) {
+            let Some((_, instead)) = agent.lacks.iter().find(|(lacking, _)| *lacking == key) else {
+                continue;
+            };
             if severity == Severity::Warning && !self.reported.insert(key) {
                 continue;
             }
-            let message =
-                format!("Althing does not pass `{key}` on to {} yet, and refuses to run", kind.title);
-            let problem = Problem::new(format!("{message} the agent as if it did"))
-                .hint("remove the key: the agent then has its own tools and prompt, in Althing's sandbox");
+            let message = format!("{} has no option for `{key}`", agent.title);
+            let problem = Problem::new(message).hint(format!("remove the key; {instead}"));
             self.sink.push(severity, entry.key_span, &format!("{}.{key}", self.backend.path), problem);
+        }
+    }
+
+    /// Options of CLI agents on an agent that is a model. Its `allowed_tools` are Althing's own tools.
+    fn idle_options(&mut self) {
+        for (key, entry) in agent_options(self.backend.node).filter(|(key, _)| *key != "allowed_tools") {
+            if self.reported.insert(key) {
+                let problem = Problem::new(format!("`{key}` does nothing for an agent that is a model"))
+                    .hint("remove the key: it is for CLI agents");
+                self.sink.warning(entry.key_span, &format!("{}.{key}", self.backend.path), problem);
+            }
         }
     }
 

@@ -62,6 +62,7 @@ fn wire(kind: &str) -> Option<Any> {
         api_key: None,
         headers: Vec::new(),
         params: serde_json::Map::new(),
+        options: althing_protocol::AgentOptions::default(),
     };
     Some(match provider.api {
         Api::Chat | Api::AzureChat => Any::Chat(chat::Chat::new(&config, provider).ok()?.0),

@@ -2,7 +2,7 @@
 //!
 //! The YAML model with its lines and columns stays in `config`.
 
-use crate::{AgentId, ContextPath, CustomAdapter, Millis, RunRules, VotingSensitivity};
+use crate::{AgentId, AgentOptions, ContextPath, CustomAdapter, Millis, RunRules, VotingSensitivity};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -231,6 +231,8 @@ pub struct BackendConfig {
     pub headers: Vec<(String, Secret)>,
     /// Everything else of the backend section that is meant for the wire, as written.
     pub params: serde_json::Map<String, serde_json::Value>,
+    /// Of a CLI agent: its own permissions, tools and prompt.
+    pub options: AgentOptions,
 }
 
 /// The settings of the conversation (`orchestrator.interactive_mode`).

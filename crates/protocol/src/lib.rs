@@ -25,7 +25,7 @@ mod time;
 mod usage;
 mod workflow;
 
-pub use agent_kind::{AGENT_KINDS, AgentKind};
+pub use agent_kind::{AGENT_KINDS, AgentKind, AgentOptions, PermissionMode};
 pub use chat::{
     ChatSpec, ChatState, InteractiveAgent, LaunchRun, ModeChoice, PathGrant, Permission, Proposal, TeamSpec,
 };

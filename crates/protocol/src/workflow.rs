@@ -1,6 +1,6 @@
 //! Workflows: ordered stages of tasks, as a workflow file describes them once names and paths are settled.
 
-use crate::{AgentId, AskKind, Millis, RunSpec};
+use crate::{AgentId, AgentOptions, AskKind, Millis, RunSpec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -115,6 +115,9 @@ pub struct ProgramSpec {
     /// The agent of the config that this is, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
+    /// What the config says of its own permissions, tools and prompt.
+    #[serde(default, skip_serializing_if = "AgentOptions::is_empty")]
+    pub options: AgentOptions,
 }
 
 /// An agent's command line that the user describes, so that no code is needed to drive it.

@@ -54,6 +54,7 @@ impl Setting {
             api_key: None,
             headers: Vec::new(),
             params: serde_json::Map::new(),
+            options: althing_protocol::AgentOptions::default(),
         };
         let agent =
             AgentConfig { id: "a".into(), system_message: None, voting_sensitivity: None, backend, hands };

@@ -6,10 +6,10 @@
 use althing_app::Environment;
 use althing_app::place::{Hands, Places, Walls};
 use althing_protocol::{
-    AgentConfig, AgentId, Backend, BackendConfig, BoxFuture, CommandsConfig, Config, ContextAccess,
-    ContextPath, Delta, Desk, DockerConfig, Endpoint, EndpointCalls, Endpoints, ExecutionMode, HandsConfig,
-    McpServerConfig, McpTransport, Member, Message, Millis, ModelRequest, Modes, ProgramJob, ProgramSpec,
-    Programs, RunRules, RunSpec, SessionId, TaskId, ToolCall, ToolSpec, Workplace, Workplaces,
+    AgentConfig, AgentId, AgentOptions, Backend, BackendConfig, BoxFuture, CommandsConfig, Config,
+    ContextAccess, ContextPath, Delta, Desk, DockerConfig, Endpoint, EndpointCalls, Endpoints, ExecutionMode,
+    HandsConfig, McpServerConfig, McpTransport, Member, Message, Millis, ModelRequest, Modes, ProgramJob,
+    ProgramSpec, Programs, RunRules, RunSpec, SessionId, TaskId, ToolCall, ToolSpec, Workplace, Workplaces,
 };
 use althing_runner::adapter::{Adapters, CustomAdapter};
 use althing_runner::{
@@ -200,6 +200,7 @@ impl World {
             protected: protected.iter().map(|part| (*part).to_owned()).collect(),
         };
         let spec = RunSpec {
+            execution: None,
             task: "task".into(),
             context: None,
             history: Vec::new(),
@@ -232,6 +233,7 @@ impl World {
             excluded_tools: Vec::new(),
         };
         let backend = BackendConfig {
+            options: AgentOptions::default(),
             kind: "offline".into(),
             model: None,
             base_url: None,
@@ -319,8 +321,9 @@ impl World {
 
     /// A CLI agent as a task of a workflow, in a terminal in the user's project.
     async fn interactive(&self, env: BTreeMap<String, String>) -> String {
-        let runner = ProgramRunner::new(self.starter(), PatternTable::built_in());
+        let runner = ProgramRunner::new(self.starter(), PatternTable::default());
         let spec = ProgramSpec {
+            options: AgentOptions::default(),
             adapter: "claude".into(),
             command: Vec::new(),
             mode: ExecutionMode::Interactive,

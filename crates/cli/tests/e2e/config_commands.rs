@@ -329,13 +329,13 @@ fn the_offline_model_plays_the_agents_of_a_config_and_goes_on_doing_so() {
 #[test]
 fn a_cli_agent_whose_tools_or_rights_the_config_bounds_in_vain_is_not_started() {
     let althing = bare();
-    let backend = json!({"type": "claude_code", "disallowed_tools": ["Bash"]});
+    let backend = json!({"type": "codex", "disallowed_tools": ["Bash"]});
     althing.file("team.yaml", json!({"agents": [{"id": "a", "backend": backend}]}).to_string());
     let output = run(&althing, &["--config", "team.yaml", "--automation", "task"]).expect_code(1);
     let said = |words: &str| assert!(output.stderr.contains(words), "{words}: {}", output.stderr);
     said("agents[0].backend.disallowed_tools");
-    said("Althing does not pass `disallowed_tools` on to Claude Code yet");
-    said("remove the key");
+    said("Codex has no option for `disallowed_tools`");
+    said("remove the key; bound it with `permission_mode: plan` or `acceptEdits`");
     assert!(!althing.state_dir().join("sessions").exists(), "nothing was started");
     let checked = run(&althing, &["config", "check", "--json", "team.yaml"]).expect_code(0);
     let report: Value = serde_json::from_str(&checked.stdout).unwrap();

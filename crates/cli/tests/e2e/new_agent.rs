@@ -34,6 +34,7 @@ const TOY: AgentKind = AgentKind {
     install_hint: "npm install -g toy",
     tool_name_pattern: "{server}.{tool}",
     vendor: "toys",
+    lacks: &[],
 };
 
 /// The table with its row.

@@ -13,8 +13,8 @@ mod templates;
 use std::fmt;
 
 use althing_protocol::{
-    AgentId, AgentKind, AgentMode, Config, CustomAdapter, LaunchRun, Millis, ProgramSpec, RunSpec, StageBody,
-    StageSpec, StageTask, WorkflowSpec,
+    AgentId, AgentKind, AgentMode, AgentOptions, Config, CustomAdapter, LaunchRun, Millis, ProgramSpec,
+    RunSpec, StageBody, StageSpec, StageTask, WorkflowSpec,
 };
 
 use crate::diagnostic::{Problem, Sink};
@@ -66,6 +66,8 @@ pub enum WorkflowAgent {
         adapter: String,
         /// The model that it is to use.
         model: Option<String>,
+        /// Its own permissions, tools and prompt.
+        options: AgentOptions,
     },
 }
 
@@ -76,6 +78,7 @@ pub fn workflow_agents(config: &Config, kinds: &[AgentKind]) -> Vec<(AgentId, Wo
         row.map_or(WorkflowAgent::Model, |row| WorkflowAgent::Program {
             adapter: row.adapter.to_owned(),
             model: backend.model.clone(),
+            options: backend.options.clone(),
         })
     };
     config.agents.iter().map(|agent| (agent.id.clone(), kind(&agent.backend))).collect()
@@ -285,7 +288,7 @@ enum Who<'a> {
     /// One that the user describes.
     Custom(&'a CustomAdapter),
     /// An agent of the config that is a program.
-    Program { id: &'a AgentId, adapter: &'a str, model: Option<&'a str> },
+    Program { id: &'a AgentId, adapter: &'a str, model: Option<&'a str>, options: &'a AgentOptions },
     /// An agent of the config that is a model.
     Model(&'a AgentId),
 }
@@ -316,8 +319,8 @@ impl<'a> Document<'a> {
         let (id, agent) = self.surroundings.agents.iter().find(|(id, _)| id.as_str() == name)?;
         Some(match agent {
             WorkflowAgent::Model => Who::Model(id),
-            WorkflowAgent::Program { adapter, model } => {
-                Who::Program { id, adapter, model: model.as_deref() }
+            WorkflowAgent::Program { adapter, model, options } => {
+                Who::Program { id, adapter, model: model.as_deref(), options }
             }
         })
     }

@@ -58,11 +58,11 @@ fn task(document: &Document<'_>, at: &TaskAt<'_>, written: &TaskAt<'_>) -> Optio
 
 fn body(document: &Document<'_>, at: &TaskAt<'_>, written: &TaskAt<'_>) -> Option<TaskBody> {
     let prompt = text(at.node, "prompt").unwrap_or_default();
-    let (adapter, agent, own_model) = match document.who(at.agent()?)? {
+    let (adapter, agent, own_model, options) = match document.who(at.agent()?)? {
         Who::Model(id) => return Some(TaskBody::Agent { id: id.clone(), prompt }),
-        Who::BuiltIn(name) => (name, None, None),
-        Who::Custom(adapter) => (adapter.name.as_str(), None, None),
-        Who::Program { id, adapter, model } => (adapter, Some(id.clone()), model),
+        Who::BuiltIn(name) => (name, None, None, None),
+        Who::Custom(adapter) => (adapter.name.as_str(), None, None, None),
+        Who::Program { id, adapter, model, options } => (adapter, Some(id.clone()), model, Some(options)),
     };
     let started = Path::new(document.surroundings.cwd);
     let cwd = at.node.get("cwd").and_then(crate::tree::Node::as_text);
@@ -80,6 +80,7 @@ fn body(document: &Document<'_>, at: &TaskAt<'_>, written: &TaskAt<'_>) -> Optio
         idle_timeout: seconds(at.node, "idle_timeout_seconds"),
         approvals: flag(at.node, "approvals").unwrap_or(false),
         agent,
+        options: options.cloned().unwrap_or_default(),
     })))
 }
 

@@ -7,8 +7,9 @@ use althing_config::{
     fill_variables, load_workflow, workflow_agents, workflow_schema,
 };
 use althing_protocol::{
-    AGENT_KINDS, AgentId, AgentMode, AskKind, CustomAdapter, ExecutionMode, InteractionPattern, LaunchRun,
-    Millis, Modes, OnInterrupt, PathGrant, Permission, ProgramSpec, RunRules, RunSpec, StageBody,
+    AGENT_KINDS, AgentId, AgentMode, AgentOptions, AskKind, CustomAdapter, ExecutionMode, InteractionPattern,
+    LaunchRun, Millis, Modes, OnInterrupt, PathGrant, Permission, PermissionMode, ProgramSpec, RunRules,
+    RunSpec, StageBody,
 };
 use serde_json::json;
 
@@ -20,7 +21,9 @@ pub(crate) fn read(
     variables: &[(&str, &str)],
     purpose: Purpose,
 ) -> (Option<WorkflowFile>, Report) {
-    let program = WorkflowAgent::Program { adapter: "codex".to_owned(), model: Some("gpt-5".to_owned()) };
+    let options = AgentOptions { system_prompt: Some("Be terse.".to_owned()), ..AgentOptions::default() };
+    let program =
+        WorkflowAgent::Program { adapter: "codex".to_owned(), model: Some("gpt-5".to_owned()), options };
     let agents = [
         (AgentId::new("writer"), WorkflowAgent::Model),
         (AgentId::new("critic"), WorkflowAgent::Model),
@@ -89,6 +92,7 @@ fn the_example_comes_to_two_stages_of_two_tasks() {
         idle_timeout: None,
         approvals: false,
         agent: None,
+        options: AgentOptions::default(),
     };
     assert_eq!(log, expected);
     let lint = &file.stages[0].tasks[1].body;
@@ -176,10 +180,33 @@ fn the_agents_of_a_config_are_told_apart_by_their_types() {
     let program = |adapter: &str, model: Option<&str>| WorkflowAgent::Program {
         adapter: adapter.into(),
         model: model.map(str::to_owned),
+        options: AgentOptions::default(),
     };
     let expected =
         [("a", WorkflowAgent::Model), ("b", program("claude", Some("m"))), ("c", program("gemini", None))];
     assert_eq!(agents, expected.map(|(id, agent)| (AgentId::new(id), agent)));
+}
+
+#[test]
+fn a_task_of_a_configs_cli_agent_has_the_permissions_tools_and_prompt_that_the_config_gives_it() {
+    let text =
+        "agents: [{id: b, backend: {type: claude_code, permission_mode: plan, disallowed_tools: [Bash]}}]";
+    let report = check(Source { name: "team.yaml", text }, &env(&[]), Purpose::Run);
+    let agents = workflow_agents(&report.config.expect("settings").config, AGENT_KINDS);
+    let expected = AgentOptions {
+        permission_mode: Some(PermissionMode::Plan),
+        disallowed_tools: vec!["Bash".to_owned()],
+        ..AgentOptions::default()
+    };
+    assert!(
+        matches!(&agents[0].1, WorkflowAgent::Program { options, .. } if *options == expected),
+        "{agents:?}"
+    );
+    let of = |agent: &str| {
+        let file = right(&one(&format!("agent: {agent}, executionMode: headless, prompt: p")));
+        program(&file).options.system_prompt
+    };
+    assert_eq!((of("coder").as_deref(), of("codex")), (Some("Be terse."), None));
 }
 
 #[test]

@@ -180,14 +180,12 @@ impl Coordination {
             let ready = !open && !self.has_subagents_at_work();
             return if ready { self.finish(end) } else { Vec::new() };
         }
-        if self.must_open_plan() {
-            return Vec::new();
-        }
         let carried = self.carry_on();
         if !carried.is_empty() {
             return carried;
         }
         match self.phase {
+            Phase::Answering if self.must_open_plan() => Vec::new(),
             Phase::Answering | Phase::Voting => self.deliberate(),
             Phase::OverrideWindow => self.override_window(),
             Phase::Presenting => self.present(),

@@ -4,7 +4,8 @@ use super::*;
 use crate::coordination::Coordination;
 use crate::coordination::tests::harness::{answer, spec as run_spec};
 use althing_protocol::{
-    ExecutionMode, Modes, OnInterrupt, Origin, RunRules, Seq, StageBody, StageSpec, StageTask, Usage,
+    AgentOptions, ExecutionMode, Modes, OnInterrupt, Origin, RunRules, Seq, StageBody, StageSpec, StageTask,
+    Usage,
 };
 use fastrand::Rng;
 
@@ -22,6 +23,7 @@ fn program(prompt: &str) -> ProgramSpec {
         idle_timeout: None,
         approvals: false,
         agent: None,
+        options: AgentOptions::default(),
     }
 }
 

@@ -38,6 +38,7 @@ pub(crate) fn config(base_url: &str, params: Value) -> BackendConfig {
         api_key: Some(Secret::new(KEY)),
         headers: Vec::new(),
         params: all,
+        options: althing_protocol::AgentOptions::default(),
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
     Meaning, OutputParser, OwnPlace, Pattern, SERVER, SetUp, Spent, TOKEN_VARIABLE, TerminalTraits, Toolbox,
 };
 use crate::dialogue::{ClaudeControl, Dialogue};
-use althing_protocol::{AskKind, Item, Usage};
+use althing_protocol::{AskKind, Item, PermissionMode, Usage};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,6 +20,8 @@ const NAME: &str = "claude";
 
 /// Its tools that only read.
 const READING: &[&str] = &["Read", "Grep", "Glob"];
+/// Its tools that edit files, or only read them.
+const EDITING: &[&str] = &["Read", "Grep", "Glob", "Edit", "Write", "NotebookEdit"];
 
 /// The variable that holds an API key.
 const API_KEY: &str = "ANTHROPIC_API_KEY";
@@ -37,12 +39,92 @@ impl Claude {
         if task.freedom == Freedom::Full && task.as_root {
             config.env.push(("IS_SANDBOX".to_owned(), "1".to_owned()));
         }
+        let options = &task.spec.options;
+        // In one argument with its text: the text may begin with a dash.
+        let prompts = [
+            ("--system-prompt", &options.system_prompt),
+            ("--append-system-prompt", &options.append_system_prompt),
+        ];
+        for (flag, text) in prompts {
+            config.args.extend(text.as_ref().map(|text| format!("{flag}={text}")));
+        }
+        let ours = format!("mcp__{SERVER}");
+        let disallowed: Vec<&str> = options
+            .disallowed_tools
+            .iter()
+            .map(String::as_str)
+            .filter(|tool| !tool.starts_with(&ours))
+            .collect();
+        if !disallowed.is_empty() {
+            config.args.extend(["--disallowedTools".to_owned(), disallowed.join(",")]);
+        }
+    }
+
+    /// The names of the tools of its own that the config allows: of `Bash(git *)`, `Bash`. None: all of them.
+    fn allowed_names(task: &Assignment<'_>) -> Option<Vec<String>> {
+        let name = |tool: &String| tool.split('(').next().unwrap_or_default().trim().to_owned();
+        Some(own_tools(task)?.map(name).collect())
+    }
+
+    /// The flags for what it may do without asking, on pipes.
+    fn permissions(task: &Assignment<'_>) -> Vec<String> {
+        let allowed = Self::allowed_names(task);
+        let among = |all: &[&str]| -> String {
+            let is_allowed = |tool: &&&str| {
+                allowed.as_ref().is_none_or(|allowed| allowed.iter().any(|name| name == **tool))
+            };
+            all.iter().filter(is_allowed).copied().collect::<Vec<&str>>().join(",")
+        };
+        let (flags, tools): (&[&str], Option<String>) = match (task.freedom, &allowed) {
+            (Freedom::Full, None) => (&["--dangerously-skip-permissions"], None),
+            (Freedom::Full, Some(allowed)) => (&["--permission-mode", "dontAsk"], Some(allowed.join(","))),
+            (Freedom::Workspace, None) => (&["--permission-mode", "acceptEdits", "--restricted"], None),
+            (Freedom::Workspace, Some(_)) => {
+                (&["--permission-mode", "acceptEdits", "--restricted"], Some(among(EDITING)))
+            }
+            (Freedom::ReadOnly | Freedom::Ask, _) => {
+                (&["--permission-mode", "dontAsk"], Some(among(READING)))
+            }
+        };
+        let tools = tools.map(|tools| ["--tools".to_owned(), tools]);
+        flags.iter().map(|word| (*word).to_owned()).chain(tools.into_iter().flatten()).collect()
+    }
+
+    /// The tools of its own that it may use unasked, on pipes.
+    fn unasked(task: &Assignment<'_>) -> Vec<String> {
+        let all = || READING.iter().map(|tool| (*tool).to_owned());
+        match (task.freedom, own_tools(task)) {
+            (Freedom::Full, Some(tools)) => tools.cloned().collect(),
+            // By its own rules it reads only where it works; our sandbox shows it nothing that it may not read.
+            (Freedom::ReadOnly, Some(tools)) if task.inside_walls => {
+                let tools: Vec<&String> = tools.collect();
+                all().filter(|tool| tools.contains(&tool)).collect()
+            }
+            (Freedom::ReadOnly, None) if task.inside_walls => all().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The flags for a person who is asked.
+    fn asking(task: &Assignment<'_>) -> Vec<String> {
+        let mode = match task.spec.options.permission_mode {
+            Some(PermissionMode::Plan) => "plan",
+            Some(PermissionMode::AcceptEdits) => "acceptEdits",
+            // What it does by itself nowadays decides alone; the mode of this name asks, in old releases and in new ones.
+            Some(PermissionMode::Default | PermissionMode::BypassPermissions) | None => "default",
+        };
+        let tools = Self::allowed_names(task).map(|names| ["--tools".to_owned(), names.join(",")]);
+        ["--permission-mode", mode]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(tools.into_iter().flatten())
+            .collect()
     }
 
     /// Offers our tools; `own` are tools of its own that it may use unasked.
-    fn tools(tools: Option<&Toolbox>, own: &[&str], config: &mut LaunchConfig) {
+    fn tools(tools: Option<&Toolbox>, own: Vec<String>, config: &mut LaunchConfig) {
         let ours = tools.into_iter().flat_map(Toolbox::shown_names);
-        let allowed: Vec<String> = ours.chain(own.iter().map(|name| (*name).to_owned())).collect();
+        let allowed: Vec<String> = ours.chain(own).collect();
         if !allowed.is_empty() {
             config.args.extend(["--allowedTools".to_owned(), allowed.join(",")]);
         }
@@ -65,6 +147,12 @@ impl Claude {
     }
 }
 
+/// The tools of its own that the config allows, where it names any. Ours are not its own.
+fn own_tools<'a>(task: &Assignment<'a>) -> Option<impl Iterator<Item = &'a String>> {
+    let allowed = task.spec.options.allowed_tools.as_ref()?;
+    Some(allowed.iter().filter(|tool| !tool.starts_with("mcp__")))
+}
+
 impl AgentAdapter for Claude {
     fn name(&self) -> &'static str {
         NAME
@@ -77,8 +165,7 @@ impl AgentAdapter for Claude {
     fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig {
         let mut config = LaunchConfig { program: NAME.to_owned(), ..LaunchConfig::default() };
         Self::common(task, &mut config);
-        // What it does by itself nowadays decides alone; the mode of this name asks, in old releases and in new ones.
-        config.args.extend(["--permission-mode", "default"].map(str::to_owned));
+        config.args.extend(Self::asking(task));
         let mut set = |name: &str| config.env.push((name.to_owned(), "1".to_owned()));
         // Whoever wrote the task chose the folder; the dialog about it quits by default.
         set("CLAUDE_CODE_SANDBOXED");
@@ -97,18 +184,9 @@ impl AgentAdapter for Claude {
     fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
         let args = ["-p", "--output-format", "stream-json", "--verbose"].map(str::to_owned).to_vec();
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
-        let freedom: &[&str] = match task.freedom {
-            Freedom::Full => &["--dangerously-skip-permissions"],
-            Freedom::Workspace => &["--permission-mode", "acceptEdits", "--restricted"],
-            Freedom::ReadOnly | Freedom::Ask => {
-                &["--permission-mode", "dontAsk", "--tools", "Read,Grep,Glob"]
-            }
-        };
-        config.args.extend(freedom.iter().map(|word| (*word).to_owned()));
+        config.args.extend(Self::permissions(task));
         Self::common(task, &mut config);
-        // By its own rules it reads only where it works; our sandbox shows it nothing that it may not read.
-        let reads = task.freedom == Freedom::ReadOnly && task.inside_walls;
-        Self::tools(task.tools, if reads { READING } else { &[] }, &mut config);
+        Self::tools(task.tools, Self::unasked(task), &mut config);
         Some(config)
     }
 
@@ -122,11 +200,10 @@ impl AgentAdapter for Claude {
             "--verbose",
             "--permission-prompt-tool",
             "stdio",
-            "--permission-mode",
-            "default",
         ];
         let args = args.map(str::to_owned).to_vec();
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
+        config.args.extend(Self::asking(task));
         Self::common(task, &mut config);
         Some((config, Box::new(ClaudeControl::new(&task.spec.prompt, self.parser()))))
     }

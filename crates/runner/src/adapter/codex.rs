@@ -2,11 +2,11 @@
 
 use super::events::{Complaint, Events, JsonLines, count, did, said, text};
 use super::{
-    AgentAdapter, AskPattern, Assignment, Conversations, Ending, Exit, Freedom, LaunchConfig, Meaning,
-    OutputParser, OwnPlace, Pattern, SERVER, Spent, TOKEN_VARIABLE, TerminalTraits, Toolbox,
+    AgentAdapter, AskPattern, Assignment, Conversations, Ending, Exit, Freedom, LaunchConfig, MadeFile,
+    Meaning, OutputParser, OwnPlace, Pattern, SERVER, Spent, TOKEN_VARIABLE, TerminalTraits, Toolbox,
 };
 use crate::dialogue::{AppServer, Dialogue};
-use althing_protocol::{AskKind, Item, Usage};
+use althing_protocol::{AskKind, Item, PermissionMode, Usage};
 use serde_json::Value;
 
 /// The program `codex`.
@@ -33,6 +33,29 @@ impl Codex {
     }
 }
 
+impl Codex {
+    /// The prompts that the config gives it.
+    fn prompts(task: &Assignment<'_>, config: &mut LaunchConfig) {
+        let options = &task.spec.options;
+        if let Some(text) = &options.system_prompt {
+            let path = task.dir.join("codex-instructions.md");
+            let setting = format!("model_instructions_file={}", quoted(&path.to_string_lossy()));
+            config.args.extend(["-c".to_owned(), setting]);
+            config.files.push(MadeFile { path, text: text.clone() });
+        }
+        if let Some(text) = &options.append_system_prompt {
+            config.args.extend(["-c".to_owned(), format!("developer_instructions={}", quoted(text))]);
+        }
+    }
+
+    /// Its sandbox for a person who is asked.
+    fn asking(task: &Assignment<'_>, config: &mut LaunchConfig) {
+        if task.spec.options.permission_mode == Some(PermissionMode::Plan) {
+            config.args.extend(["-c", "sandbox_mode=\"read-only\""].map(str::to_owned));
+        }
+    }
+}
+
 /// A string as its settings write it: TOML's basic strings are JSON's.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
@@ -56,10 +79,13 @@ impl AgentAdapter for Codex {
         if let Some(model) = &task.spec.model {
             args.extend(["-m".to_owned(), model.clone()]);
         }
+        let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
+        Self::asking(task, &mut config);
+        Self::prompts(task, &mut config);
         if let Some(id) = task.resume {
-            args.extend(["resume".to_owned(), id.to_owned()]);
+            config.args.extend(["resume".to_owned(), id.to_owned()]);
         }
-        LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() }
+        config
     }
 
     fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
@@ -67,9 +93,11 @@ impl AgentAdapter for Codex {
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
         let freedom: &[&str] = match task.freedom {
             Freedom::Full => &["--dangerously-bypass-approvals-and-sandbox"],
-            // It reads files with commands only, and inside our sandbox its own sandbox fails for every command. Ours lets it
-            // write nothing.
-            Freedom::ReadOnly if task.inside_walls => &["--dangerously-bypass-approvals-and-sandbox"],
+            // It works with commands only, and inside our sandbox its own sandbox fails for every command. Ours lets it write
+            // where it works, or nowhere.
+            Freedom::ReadOnly | Freedom::Workspace if task.inside_walls => {
+                &["--dangerously-bypass-approvals-and-sandbox"]
+            }
             // Without these two, all of /tmp would be writable.
             Freedom::Workspace => &[
                 "-s",
@@ -88,6 +116,7 @@ impl AgentAdapter for Codex {
         if let Some(tools) = task.tools {
             Self::tools(tools, &mut config);
         }
+        Self::prompts(task, &mut config);
         config.args.extend(["-C".to_owned(), task.spec.cwd.clone()]);
         if let Some(id) = task.resume {
             config.args.extend(["resume".to_owned(), id.to_owned()]);
@@ -98,8 +127,10 @@ impl AgentAdapter for Codex {
     }
 
     fn dialogue(&self, task: &Assignment<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
-        let args = vec!["app-server".to_owned()];
-        let config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
+        let mut config = LaunchConfig { program: NAME.to_owned(), ..LaunchConfig::default() };
+        Self::asking(task, &mut config);
+        Self::prompts(task, &mut config);
+        config.args.push("app-server".to_owned());
         let spec = task.spec;
         let server = AppServer::new(&spec.prompt, &spec.cwd, spec.model.as_deref(), task.resume);
         Some((config, Box::new(server)))

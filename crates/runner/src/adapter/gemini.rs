@@ -7,7 +7,7 @@ use super::{
     Toolbox,
 };
 use crate::dialogue::{Acp, Dialogue};
-use althing_protocol::{AskKind, Item, Usage};
+use althing_protocol::{AskKind, Item, PermissionMode, Usage};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::Path;
@@ -22,6 +22,11 @@ const NAME: &str = "gemini";
 
 /// The variable that holds the endpoint's address.
 const URL_VARIABLE: &str = "ALTHING_URL";
+/// Its tools that only read.
+const READING: &[&str] =
+    &["glob", "grep_search", "list_directory", "read_file", "read_many_files", "google_web_search"];
+/// Its tools that edit files.
+const EDITING: &[&str] = &["write_file", "replace"];
 /// Its settings for one project, inside the directory it works in.
 const SETTINGS: &str = ".gemini/settings.json";
 /// The variable that names where its settings for its person are.
@@ -38,6 +43,54 @@ impl Gemini {
             None => arg(&["--session-id", task.fresh]),
         }
         config.env.push(("GEMINI_CLI_TRUST_WORKSPACE".to_owned(), "true".to_owned()));
+    }
+
+    /// Its approval mode for a person who is asked.
+    fn asking(task: &Assignment<'_>) -> [String; 2] {
+        let mode = match task.spec.options.permission_mode {
+            Some(PermissionMode::Plan) => "plan",
+            Some(PermissionMode::AcceptEdits) => "auto_edit",
+            Some(PermissionMode::Default | PermissionMode::BypassPermissions) | None => "default",
+        };
+        ["--approval-mode", mode].map(str::to_owned)
+    }
+
+    /// What the config says of its tools, as rules that come before its own, and the prompt in place of its own.
+    fn options(task: &Assignment<'_>, config: &mut LaunchConfig) {
+        let options = &task.spec.options;
+        let mut rules = String::new();
+        if let Some(tools) = task.tools {
+            let names: Vec<String> = tools.names.iter().map(|name| quoted(name)).collect();
+            let condition = format!("mcpName = \"{SERVER}\"\ntoolName = [{}]", names.join(", "));
+            rules.push_str(&rule(&condition, "allow", 950));
+        }
+        if let Some(allowed) = &options.allowed_tools {
+            rules.push_str(&rule("toolName = \"*\"", "deny", 100));
+            for tool in allowed {
+                let name = tool.split('(').next().unwrap_or_default();
+                let decision = match task.freedom {
+                    Freedom::Full => "allow",
+                    Freedom::Workspace if EDITING.contains(&name) => "allow",
+                    _ if READING.contains(&name) => "allow",
+                    Freedom::Ask => "ask_user",
+                    Freedom::Workspace | Freedom::ReadOnly => continue,
+                };
+                rules.push_str(&rule(&condition(tool), decision, 200));
+            }
+        }
+        for tool in &options.disallowed_tools {
+            rules.push_str(&rule(&condition(tool), "deny", 900));
+        }
+        if !rules.is_empty() {
+            let path = task.dir.join("gemini-policy.toml");
+            config.args.extend(["--policy".to_owned(), path.to_string_lossy().into_owned()]);
+            config.files.push(MadeFile { path, text: rules });
+        }
+        if let Some(text) = &options.system_prompt {
+            let path = task.dir.join("gemini-system.md");
+            config.env.push(("GEMINI_SYSTEM_MD".to_owned(), path.to_string_lossy().into_owned()));
+            config.files.push(MadeFile { path, text: text.clone() });
+        }
     }
 
     /// It asks how to sign in, or refuses to talk, until its settings say so; they are ours where its person has none, and
@@ -67,29 +120,36 @@ impl Gemini {
             "headers": { "Authorization": format!("Bearer ${TOKEN_VARIABLE}") },
             "timeout": 7_200_000,
         });
-        let names = tools.names.iter().map(|name| Value::from(name.as_str()).to_string());
-        let policy = format!(
-            "[[rule]]\nmcpName = \"{SERVER}\"\ntoolName = [{}]\ndecision = \"allow\"\npriority = 100\n",
-            names.collect::<Vec<_>>().join(", ")
-        );
-        let policy_file = task.dir.join("gemini-policy.toml");
-        config.args.extend([
-            "--policy".to_owned(),
-            policy_file.to_string_lossy().into_owned(),
-            "--allowed-mcp-server-names".to_owned(),
-            SERVER.to_owned(),
-        ]);
-        config.files.extend([
-            MadeFile { path: policy_file, text: policy },
-            MadeFile {
-                path: Path::new(&task.spec.cwd).join(SETTINGS),
-                text: json!({ "mcpServers": { SERVER: server } }).to_string(),
-            },
-        ]);
+        config.args.extend(["--allowed-mcp-server-names".to_owned(), SERVER.to_owned()]);
+        config.files.push(MadeFile {
+            path: Path::new(&task.spec.cwd).join(SETTINGS),
+            text: json!({ "mcpServers": { SERVER: server } }).to_string(),
+        });
         config.env.extend([
             (URL_VARIABLE.to_owned(), tools.url.clone()),
             (TOKEN_VARIABLE.to_owned(), tools.token.reveal().to_owned()),
         ]);
+    }
+}
+
+/// A string as its policies write it: TOML's basic strings are JSON's.
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+/// A rule of its policy engine.
+fn rule(condition: &str, decision: &str, priority: u16) -> String {
+    format!("[[rule]]\n{condition}\ndecision = \"{decision}\"\npriority = {priority}\n")
+}
+
+/// What a tool of a config's list means to a rule: of `run_shell_command(git)`, commands that begin with `git`.
+fn condition(tool: &str) -> String {
+    match tool.split_once('(') {
+        Some((name, command)) => {
+            let command = command.trim_end_matches(')');
+            format!("toolName = {}\ncommandPrefix = {}", quoted(name), quoted(command))
+        }
+        None => format!("toolName = {}", quoted(tool)),
     }
 }
 
@@ -104,7 +164,11 @@ impl AgentAdapter for Gemini {
 
     fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig {
         let mut config = LaunchConfig { program: NAME.to_owned(), ..LaunchConfig::default() };
+        if task.spec.options.permission_mode.is_some() {
+            config.args.extend(Self::asking(task));
+        }
         Self::common(task, &mut config);
+        Self::options(task, &mut config);
         Self::sign_in(task, &mut config);
         config
     }
@@ -119,6 +183,7 @@ impl AgentAdapter for Gemini {
         let args = ["-o", "stream-json", "--approval-mode", mode].map(str::to_owned).to_vec();
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
         Self::common(task, &mut config);
+        Self::options(task, &mut config);
         if task.freedom == Freedom::ReadOnly {
             Self::look_around(task, &mut config);
         }
@@ -129,12 +194,14 @@ impl AgentAdapter for Gemini {
     }
 
     fn dialogue(&self, task: &Assignment<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
-        let mut args = ["--acp", "--approval-mode", "default"].map(str::to_owned).to_vec();
+        let mut args = vec!["--acp".to_owned()];
+        args.extend(Self::asking(task));
         if let Some(model) = &task.spec.model {
             args.extend(["-m".to_owned(), model.clone()]);
         }
         let env = vec![("GEMINI_CLI_TRUST_WORKSPACE".to_owned(), "true".to_owned())];
         let mut config = LaunchConfig { program: NAME.to_owned(), args, env, files: Vec::new() };
+        Self::options(task, &mut config);
         Self::sign_in(task, &mut config);
         Some((config, Box::new(Acp::new(NAME, &task.spec.prompt, &task.spec.cwd, task.resume))))
     }

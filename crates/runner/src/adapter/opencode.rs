@@ -2,11 +2,11 @@
 
 use super::events::{Complaint, Events, JsonLines, count, did, said, text};
 use super::{
-    AgentAdapter, AskPattern, Assignment, Conversations, Ending, Exit, Freedom, LaunchConfig, Meaning,
-    OutputParser, OwnPlace, Pattern, SERVER, Spent, TOKEN_VARIABLE, TerminalTraits, Toolbox,
+    AgentAdapter, AskPattern, Assignment, Conversations, Ending, Exit, Freedom, LaunchConfig, MadeFile,
+    Meaning, OutputParser, OwnPlace, Pattern, SERVER, Spent, TOKEN_VARIABLE, TerminalTraits, Toolbox,
 };
 use crate::dialogue::{Acp, Dialogue};
-use althing_protocol::{AskKind, Item, Usage};
+use althing_protocol::{AskKind, Item, PermissionMode, Usage};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
@@ -17,31 +17,110 @@ pub struct Opencode;
 /// The name of its program, and of its adapter.
 const NAME: &str = "opencode";
 
+/// Its tools that only read.
+const READING: &[&str] = &["read", "grep", "glob", "list"];
+/// Its tools that can do harm, by the names of their permissions.
+const HARMFUL: &[&str] = &["bash", "edit", "task", "webfetch", "skill"];
+
+/// The permission that a tool needs.
+fn permission(tool: &str) -> &str {
+    match tool {
+        "write" | "patch" | "apply_patch" | "multiedit" => "edit",
+        tool => tool,
+    }
+}
+
 /// Its settings for one run.
 const SETTINGS_VARIABLE: &str = "OPENCODE_CONFIG_CONTENT";
 
 impl Opencode {
     /// Each by name: a project's own settings win over a rule for all.
-    fn permissions(task: &Assignment<'_>) -> Option<Value> {
+    fn rules(task: &Assignment<'_>) -> Map<String, Value> {
         // Inside our sandbox there is nothing that it may not read.
         let looks = task.freedom == Freedom::ReadOnly && task.inside_walls;
         let outside = if looks { "allow" } else { "deny" };
         let edit = match task.freedom {
-            Freedom::Full => return None,
+            Freedom::Full => return Map::new(),
             Freedom::Workspace => "allow",
             Freedom::ReadOnly | Freedom::Ask => "deny",
         };
-        Some(json!({
-            "*": "deny", "bash": "deny", "edit": edit, "task": "deny", "webfetch": "deny", "skill": "deny",
-            "external_directory": outside, "read": "allow", "grep": "allow", "glob": "allow", "list": "allow",
-            format!("{SERVER}_*"): "allow",
-        }))
+        let mut rules = Map::new();
+        let mut set = |names: &[&str], rule: &str| {
+            rules.extend(names.iter().map(|name| ((*name).to_owned(), rule.into())));
+        };
+        set(&["*", "bash", "task", "webfetch", "skill"], "deny");
+        set(&["edit"], edit);
+        set(&["external_directory"], outside);
+        set(READING, "allow");
+        rules
     }
 
-    /// What can do harm is asked about.
-    fn asking() -> Map<String, Value> {
-        let asked = ["bash", "edit", "task", "webfetch", "skill", "external_directory"];
-        asked.into_iter().map(|name| (name.to_owned(), "ask".into())).collect()
+    /// What can do harm is asked about, or refused where it is only to plan.
+    fn asking(task: &Assignment<'_>) -> Map<String, Value> {
+        let plans = task.spec.options.permission_mode == Some(PermissionMode::Plan);
+        let rule = if plans { "deny" } else { "ask" };
+        let mut rules: Map<String, Value> =
+            HARMFUL.iter().map(|name| ((*name).to_owned(), rule.into())).collect();
+        rules.insert("external_directory".to_owned(), "ask".into());
+        if task.spec.options.permission_mode == Some(PermissionMode::AcceptEdits) {
+            rules.insert("edit".to_owned(), "allow".into());
+        }
+        rules
+    }
+
+    /// These rules, with what the config says of its tools, which only takes away.
+    fn narrowed(mut rules: Map<String, Value>, task: &Assignment<'_>) -> Map<String, Value> {
+        let options = &task.spec.options;
+        if let Some(allowed) = &options.allowed_tools {
+            // The last rule that fits decides, so that the one for all comes first.
+            let denied = ["*"].iter().chain(HARMFUL).chain(READING);
+            let mut kept: Map<String, Value> =
+                denied.map(|name| ((*name).to_owned(), "deny".into())).collect();
+            let outside = rules.get("external_directory").cloned().unwrap_or_else(|| "allow".into());
+            kept.insert("external_directory".to_owned(), outside);
+            for name in allowed.iter().map(|tool| permission(tool)) {
+                let unnamed = match task.freedom {
+                    Freedom::Full => Some("allow"),
+                    Freedom::Ask => Some(if READING.contains(&name) { "allow" } else { "ask" }),
+                    Freedom::Workspace | Freedom::ReadOnly => None,
+                };
+                let rule = rules.get(name).cloned().or_else(|| unnamed.map(Value::from));
+                kept.extend(rule.map(|rule| (name.to_owned(), rule)));
+            }
+            rules = kept;
+        }
+        for tool in &options.disallowed_tools {
+            rules.insert(permission(tool).to_owned(), "deny".into());
+        }
+        if !rules.is_empty() {
+            rules.insert(format!("{SERVER}_*"), "allow".into());
+        }
+        rules
+    }
+
+    /// The prompts that the config gives it. From files: of a text in its settings it would fill in variables.
+    fn prompts(task: &Assignment<'_>, settings: &mut Map<String, Value>, config: &mut LaunchConfig) {
+        let options = &task.spec.options;
+        if let Some(text) = &options.system_prompt {
+            let path = task.dir.join("opencode-prompt.md");
+            let prompt = format!("{{file:{}}}", path.display());
+            settings.insert("agent".to_owned(), json!({ "build": { "prompt": prompt } }));
+            config.files.push(MadeFile { path, text: text.clone() });
+        }
+        if let Some(text) = &options.append_system_prompt {
+            let path = task.dir.join("opencode-instructions.md");
+            settings.insert("instructions".to_owned(), json!([path.to_string_lossy()]));
+            config.files.push(MadeFile { path, text: text.clone() });
+        }
+    }
+
+    /// Settings for a person who is asked.
+    fn asking_settings(task: &Assignment<'_>, mut settings: Map<String, Value>, config: &mut LaunchConfig) {
+        // By itself it would ask nobody.
+        let rules = Self::narrowed(Self::asking(task), task);
+        settings.insert("permission".to_owned(), Value::Object(rules));
+        Self::prompts(task, &mut settings, config);
+        config.env.push((SETTINGS_VARIABLE.to_owned(), Value::Object(settings).to_string()));
     }
 
     fn server(tools: &Toolbox) -> Value {
@@ -72,10 +151,9 @@ impl AgentAdapter for Opencode {
         if let Some(id) = task.resume {
             args.extend(["-s".to_owned(), id.to_owned()]);
         }
-        // By itself it would ask nobody.
-        let settings = json!({ "permission": Self::asking() });
-        let env = vec![(SETTINGS_VARIABLE.to_owned(), settings.to_string())];
-        LaunchConfig { program: NAME.to_owned(), args, env, files: Vec::new() }
+        let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
+        Self::asking_settings(task, Map::new(), &mut config);
+        config
     }
 
     fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
@@ -92,7 +170,11 @@ impl AgentAdapter for Opencode {
             config.args.extend(["--session".to_owned(), id.to_owned()]);
         }
         let mut settings = Map::new();
-        settings.extend(Self::permissions(task).map(|permissions| ("permission".to_owned(), permissions)));
+        let rules = Self::narrowed(Self::rules(task), task);
+        if !rules.is_empty() {
+            settings.insert("permission".to_owned(), Value::Object(rules));
+        }
+        Self::prompts(task, &mut settings, &mut config);
         if let Some(tools) = task.tools {
             settings.insert("mcp".to_owned(), json!({ SERVER: Self::server(tools) }));
             config.env.push((TOKEN_VARIABLE.to_owned(), tools.token.reveal().to_owned()));
@@ -104,13 +186,13 @@ impl AgentAdapter for Opencode {
     }
 
     fn dialogue(&self, task: &Assignment<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
-        let mut settings = json!({ "permission": Self::asking() });
-        if let (Some(model), Some(settings)) = (&task.spec.model, settings.as_object_mut()) {
+        let mut settings = Map::new();
+        if let Some(model) = &task.spec.model {
             settings.insert("model".to_owned(), model.as_str().into());
         }
         let args = vec!["acp".to_owned()];
-        let env = vec![(SETTINGS_VARIABLE.to_owned(), settings.to_string())];
-        let config = LaunchConfig { program: NAME.to_owned(), args, env, files: Vec::new() };
+        let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
+        Self::asking_settings(task, settings, &mut config);
         Some((config, Box::new(Acp::new(NAME, &task.spec.prompt, &task.spec.cwd, task.resume))))
     }
 

@@ -14,9 +14,9 @@ use super::words;
 use crate::adapter::{Freedom, Meaning, Toolbox};
 use crate::command::Placeholders;
 use althing_protocol::{
-    AgentKind, Backend, BackendError, BackendErrorKind, BackendInfo, BoxFuture, Delta, DeltaSink, Desk,
-    Endpoint, EndpointCalls, Endpoints, ExecutionMode, Item, ModelRequest, ProgramSpec, Reply, ToolCall,
-    ToolOutcome, Usage,
+    AgentKind, AgentOptions, Backend, BackendError, BackendErrorKind, BackendInfo, BoxFuture, Delta,
+    DeltaSink, Desk, Endpoint, EndpointCalls, Endpoints, ExecutionMode, Item, ModelRequest, ProgramSpec,
+    Reply, ToolCall, ToolOutcome, Usage,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -52,6 +52,8 @@ pub struct CliMember {
     pub env: BTreeMap<String, String>,
     /// Where files made for it, and its raw output, go.
     pub dir: PathBuf,
+    /// Its own permissions, tools and prompt.
+    pub options: AgentOptions,
     /// How long it may say nothing; the usual where None.
     pub idle: Option<Duration>,
 }
@@ -183,6 +185,7 @@ impl CliBackend {
             idle_timeout: None,
             approvals: false,
             agent: None,
+            options: self.member.options.clone(),
         }
     }
 

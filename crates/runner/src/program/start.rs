@@ -8,7 +8,7 @@ use crate::confinement::Confinement;
 use crate::dialogue::Dialogue;
 use crate::guarded::Launcher;
 use crate::launch::Input;
-use althing_protocol::{ExecutionMode, Grant, Masks, ProgramJob, ProgramSpec, RootKind};
+use althing_protocol::{ExecutionMode, Grant, Masks, PermissionMode, ProgramJob, ProgramSpec, RootKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,9 +112,14 @@ impl Starter {
         } else {
             terms(&**adapter, spec, &self.confinement).map_err(|error| (error, None))?
         };
+        // A permission mode only takes away: what is asked about is refused where nobody can be asked.
+        let mode = spec.options.permission_mode.filter(|_| !asks);
+        let read_only =
+            want.grant.planning || matches!(mode, Some(PermissionMode::Default | PermissionMode::Plan));
         let freedom = match freedom {
-            _ if want.grant.planning => Freedom::ReadOnly,
+            _ if read_only => Freedom::ReadOnly,
             Freedom::ReadOnly => want.at_least,
+            Freedom::Full if mode == Some(PermissionMode::AcceptEdits) => Freedom::Workspace,
             freedom => freedom,
         };
         std::fs::create_dir_all(want.dir)
@@ -151,9 +156,11 @@ impl Starter {
                 (error, Some("give its adapter `headless_args`, or run it interactive".to_owned()))
             })?
         };
+        // A program that may only look is confined as one that plans.
+        let grant = Grant { planning: read_only, ..want.grant.clone() };
         let ground = Ground {
             cwd: Path::new(&spec.cwd),
-            grant: want.grant,
+            grant: &grant,
             dir: want.dir,
             state: self.state_dir.as_deref(),
         };

@@ -1,10 +1,11 @@
 //! The adapters against what the real programs were given and wrote.
 
-use althing_protocol::{AGENT_KINDS, ExecutionMode, Item, ProgramSpec, Usage};
+use althing_protocol::{AGENT_KINDS, ExecutionMode, Item, ProgramSpec, Secret, Usage};
 use althing_runner::adapter::{
     Adapters, AgentAdapter, Assignment, Conversations, CustomAdapter, Ending, Exit, FirstStart, Freedom,
-    LaunchConfig, Meaning, Stream, find_program,
+    LaunchConfig, Meaning, Stream, Toolbox, find_program,
 };
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -181,6 +182,121 @@ fn a_program_that_may_only_read_has_no_tool_that_writes_and_codex_can_still_read
     }
     let env = format!("{:?}", headless("opencode", "", None, Freedom::ReadOnly).env);
     assert!(env.contains(r#"\"edit\":\"deny\""#) && env.contains(r#"\"bash\":\"deny\""#), "{env}");
+}
+
+/// How an adapter starts its program on pipes with these options, with our tools `new_answer` and `vote`.
+fn with_options(name: &str, freedom: Freedom, options: &serde_json::Value) -> LaunchConfig {
+    let mut spec = spec(name, "");
+    spec.options = serde_json::from_value(options.clone()).unwrap();
+    let kind = AGENT_KINDS.iter().find(|row| row.adapter == name).unwrap();
+    let tools = Toolbox {
+        url: "http://127.0.0.1:1/agent/x".to_owned(),
+        token: Secret::new("t"),
+        names: ["new_answer", "vote"].map(str::to_owned).to_vec(),
+        kind,
+    };
+    let task = Assignment { tools: Some(&tools), ..assignment(&spec, None, freedom) };
+    adapter(name).headless_launch_config(&task).unwrap()
+}
+
+/// The argument behind a flag.
+fn after<'a>(config: &'a LaunchConfig, flag: &str) -> Option<&'a str> {
+    let at = config.args.iter().position(|arg| arg == flag)?;
+    config.args.get(at + 1).map(String::as_str)
+}
+
+fn file<'a>(config: &'a LaunchConfig, name: &str) -> &'a str {
+    &config.files.iter().find(|file| file.path.ends_with(name)).unwrap().text
+}
+
+#[test]
+fn claude_code_is_handed_its_tools_and_prompts_and_keeps_ours() {
+    let ours = "mcp__althing__new_answer,mcp__althing__vote";
+    let lists = json!({"allowed_tools": ["Read", "Write", "Bash(git *)"], "disallowed_tools": ["WebFetch", "mcp__althing__vote"]});
+    let config = with_options("claude", Freedom::Full, &lists);
+    assert_eq!(after(&config, "--tools"), Some("Read,Write,Bash"));
+    assert_eq!(after(&config, "--allowedTools"), Some(&*format!("{ours},Read,Write,Bash(git *)")));
+    assert_eq!(after(&config, "--disallowedTools"), Some("WebFetch"));
+    assert_eq!(after(&config, "--permission-mode"), Some("dontAsk"));
+    assert!(!config.args.iter().any(|arg| arg.contains("skip-permissions")), "{:?}", config.args);
+    // A list never gives what the agent may not do anyway.
+    for (freedom, tools) in [(Freedom::Workspace, "Read,Write"), (Freedom::ReadOnly, "Read")] {
+        let config = with_options("claude", freedom, &lists);
+        assert_eq!(after(&config, "--tools"), Some(tools));
+        assert_eq!(after(&config, "--allowedTools"), Some(ours));
+    }
+    let none = with_options("claude", Freedom::Full, &json!({"allowed_tools": []}));
+    assert_eq!((after(&none, "--tools"), after(&none, "--allowedTools")), (Some(""), Some(ours)));
+    let prompts = json!({"system_prompt": "-Be\nterse", "append_system_prompt": "More"});
+    let args = with_options("claude", Freedom::Full, &prompts).args;
+    assert!(args.contains(&"--system-prompt=-Be\nterse".to_owned()), "{args:?}");
+    assert!(args.contains(&"--append-system-prompt=More".to_owned()), "{args:?}");
+}
+
+#[test]
+fn codex_is_handed_its_prompts() {
+    let prompts = json!({"system_prompt": "Be terse", "append_system_prompt": "Say \"hm\"\nfirst"});
+    let config = with_options("codex", Freedom::Full, &prompts);
+    let instructions = "model_instructions_file=\"/task/codex-instructions.md\"".to_owned();
+    assert!(config.args.contains(&instructions), "{:?}", config.args);
+    assert_eq!(file(&config, "codex-instructions.md"), "Be terse");
+    let developer = r#"developer_instructions="Say \"hm\"\nfirst""#.to_owned();
+    assert!(config.args.contains(&developer), "{:?}", config.args);
+}
+
+#[test]
+fn gemini_cli_is_handed_its_tools_as_a_policy_and_its_prompt_as_a_file() {
+    let options = json!({"allowed_tools": ["read_file", "write_file", "run_shell_command(git)"], "disallowed_tools": ["glob"], "system_prompt": "Be terse"});
+    let config = with_options("gemini", Freedom::Full, &options);
+    assert_eq!(after(&config, "--policy"), Some("/task/gemini-policy.toml"));
+    let rules = |freedom| file(&with_options("gemini", freedom, &options), "gemini-policy.toml").to_owned();
+    let rule = |condition: &str, decision: &str, priority: u16| {
+        format!("[[rule]]\n{condition}\ndecision = \"{decision}\"\npriority = {priority}\n")
+    };
+    let ours = rule("mcpName = \"althing\"\ntoolName = [\"new_answer\", \"vote\"]", "allow", 950);
+    let others = rule("toolName = \"*\"", "deny", 100);
+    let read = rule("toolName = \"read_file\"", "allow", 200);
+    let write = rule("toolName = \"write_file\"", "allow", 200);
+    let git = rule("toolName = \"run_shell_command\"\ncommandPrefix = \"git\"", "allow", 200);
+    let glob = rule("toolName = \"glob\"", "deny", 900);
+    assert_eq!(rules(Freedom::Full), [&*ours, &others, &read, &write, &git, &glob].concat());
+    // A list never gives what the agent may not do anyway.
+    assert_eq!(rules(Freedom::Workspace), [&*ours, &others, &read, &write, &glob].concat());
+    assert_eq!(rules(Freedom::ReadOnly), [&*ours, &others, &read, &glob].concat());
+    assert!(config.env.contains(&("GEMINI_SYSTEM_MD".to_owned(), "/task/gemini-system.md".to_owned())));
+    assert_eq!(file(&config, "gemini-system.md"), "Be terse");
+}
+
+#[test]
+fn opencode_is_handed_its_tools_as_permissions_and_its_prompts_as_files() {
+    let options = json!({"allowed_tools": ["read", "write", "bash"], "disallowed_tools": ["webfetch"], "system_prompt": "Be terse", "append_system_prompt": "More"});
+    let settings = |freedom, options: &serde_json::Value| -> serde_json::Value {
+        let config = with_options("opencode", freedom, options);
+        let (_, text) = config.env.iter().find(|(name, _)| name == "OPENCODE_CONFIG_CONTENT").unwrap();
+        serde_json::from_str(text).unwrap()
+    };
+    let full = settings(Freedom::Full, &options);
+    let rule =
+        |settings: &serde_json::Value, tool: &str| settings["permission"][tool].as_str().map(str::to_owned);
+    let rules = |settings: &serde_json::Value| {
+        ["*", "read", "edit", "bash", "glob", "webfetch", "althing_*"]
+            .map(|tool| rule(settings, tool).unwrap_or_default())
+    };
+    assert_eq!(rules(&full), ["deny", "allow", "allow", "allow", "deny", "deny", "allow"]);
+    let first = full["permission"].as_object().unwrap().keys().next().unwrap();
+    assert_eq!(first, "*", "the last rule that fits decides");
+    // A list never gives what the agent may not do anyway.
+    let workspace = settings(Freedom::Workspace, &options);
+    assert_eq!(rules(&workspace), ["deny", "allow", "allow", "deny", "deny", "deny", "allow"]);
+    let read_only = settings(Freedom::ReadOnly, &options);
+    assert_eq!(rules(&read_only), ["deny", "allow", "deny", "deny", "deny", "deny", "allow"]);
+    assert_eq!(full["agent"]["build"]["prompt"], "{file:/task/opencode-prompt.md}");
+    assert_eq!(full["instructions"], json!(["/task/opencode-instructions.md"]));
+    let config = with_options("opencode", Freedom::Full, &options);
+    assert_eq!(file(&config, "opencode-prompt.md"), "Be terse");
+    assert_eq!(file(&config, "opencode-instructions.md"), "More");
+    let only_less = settings(Freedom::Full, &json!({"disallowed_tools": ["bash"]}));
+    assert_eq!((rule(&only_less, "bash"), rule(&only_less, "*")), (Some("deny".to_owned()), None));
 }
 
 /// What a person might write, and what nobody should.

@@ -1,12 +1,15 @@
 //! Programs as agents of a run: one call is one run of the program, with our tools over an endpoint.
 
-use super::programs::{Stage, agents, unconfined};
+use super::programs::{AGENT, Stage, agents, unconfined};
 use super::support::{SANDBOXES, confinement, launcher};
 use althing_protocol::{
-    AGENT_KINDS, Backend, BackendErrorKind, BoxFuture, ContextPath, Delta, Desk, Endpoint, EndpointCalls,
-    Endpoints, Grant, GrantRoot, Message, ModelRequest, Secret, TaskId, ToolCall, ToolSpec,
+    AGENT_KINDS, AgentOptions, Backend, BackendErrorKind, BoxFuture, ContextPath, Delta, Desk, Endpoint,
+    EndpointCalls, Endpoints, Grant, GrantRoot, Message, ModelRequest, PermissionMode, Secret, TaskId,
+    ToolCall, ToolSpec,
 };
-use althing_runner::adapter::Adapters;
+use althing_runner::adapter::{
+    Adapters, AgentAdapter, Assignment, Claude, Freedom, LaunchConfig, OutputParser,
+};
 use althing_runner::{CliBackend, CliMember, Confinement, ConfinementKind, ProgramLimits, Starter};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -298,6 +301,72 @@ async fn a_program_that_fails_is_a_typed_failure() {
     let error = backend.call(&crashed, &mut ignore).await.unwrap_err();
     assert_eq!(error.kind, BackendErrorKind::Server, "{error:?}");
     assert!(error.message.contains("signal 9"), "{error:?}");
+}
+
+/// An adapter that remembers how free its program was to be.
+#[derive(Debug, Default)]
+struct Noting(Mutex<Vec<Freedom>>);
+
+impl AgentAdapter for Noting {
+    fn name(&self) -> &'static str {
+        "claude"
+    }
+
+    fn executable(&self) -> Option<&str> {
+        None
+    }
+
+    fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig {
+        self.0.lock().unwrap().push(task.freedom);
+        let args = ["--like", "claude"].map(str::to_owned).to_vec();
+        LaunchConfig { program: AGENT.to_owned(), args, ..LaunchConfig::default() }
+    }
+
+    fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
+        Some(self.launch_config(task))
+    }
+
+    fn parser(&self) -> Box<dyn OutputParser> {
+        Claude.parser()
+    }
+}
+
+#[tokio::test]
+async fn a_permission_mode_takes_freedom_away_and_never_gives_any() {
+    let modes = [
+        (None, Freedom::Full),
+        (Some(PermissionMode::BypassPermissions), Freedom::Full),
+        (Some(PermissionMode::AcceptEdits), Freedom::Workspace),
+        (Some(PermissionMode::Default), Freedom::ReadOnly),
+        (Some(PermissionMode::Plan), Freedom::ReadOnly),
+    ];
+    for ((permission_mode, expected), plans) in
+        modes.into_iter().flat_map(|mode| [(mode, false), (mode, true)])
+    {
+        let stage = Stage::new();
+        let noting = Arc::new(Noting::default());
+        let starter = Starter {
+            adapters: Adapters::of(AGENT_KINDS, vec![noting.clone()]),
+            launcher: launcher(),
+            confinement: unconfined(),
+            state_dir: None,
+            limits: ProgramLimits::default(),
+            masks: None,
+        };
+        let member = CliMember {
+            kind: "claude_code".to_owned(),
+            dir: stage.path("state/members"),
+            options: AgentOptions { permission_mode, ..AgentOptions::default() },
+            ..CliMember::default()
+        };
+        let backend = CliBackend::new(Arc::new(starter), Arc::new(Fakes::default()), member).unwrap();
+        let mut request = request(&stage, "say hm", &["new_answer"]);
+        // A desk that only plans wins over every mode.
+        request.desk.as_mut().unwrap().read_only = plans;
+        backend.call(&request, &mut |_| {}).await.unwrap();
+        let expected = if plans { Freedom::ReadOnly } else { expected };
+        assert_eq!(*noting.0.lock().unwrap(), [expected], "{permission_mode:?}, plans: {plans}");
+    }
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::support::launcher;
 use althing_protocol::{
-    ExecutionMode, Item, Millis, ProgramEnd, ProgramJob, ProgramReport, ProgramSpec, Programs, ReportSink,
-    TaskId,
+    AgentOptions, ExecutionMode, Item, Millis, ProgramEnd, ProgramJob, ProgramReport, ProgramSpec, Programs,
+    ReportSink, TaskId,
 };
 use althing_runner::adapter::{Adapters, AgentAdapter, Claude, Codex, CustomAdapter, OutputParser};
 use althing_runner::{AcceptedByUser, Confinement, PatternTable, ProgramLimits, ProgramRunner, Starter};
@@ -89,6 +89,7 @@ impl Stage {
                 idle_timeout: Some(Millis(30_000)),
                 approvals: false,
                 agent: None,
+                options: AgentOptions::default(),
             },
             resume: None,
             dir: self.path(&format!("state/{name}")).to_str().unwrap().to_owned(),

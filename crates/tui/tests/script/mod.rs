@@ -2,13 +2,14 @@
 #![allow(dead_code, reason = "each user of the script needs another part of it")]
 
 use althing_protocol::{
-    AgentId, AgentMode, AgentOutcome, AgentSummary, Answer, AnswerLabel, Ask, AskKind, AskOption,
-    AttemptOutcome, Ballot, Candidate, ChatSpec, ChatState, ContextCompaction, CoordinationSummary, Decision,
-    DeltaKind, Event, ExecutionMode, Fact, FeedItem, FileChange, FileWrite, FinalAnswerStrategy, Interaction,
-    InteractionId, InteractionKind, InteractiveAgent, Item, LOG_SCHEMA, LaunchRun, Member, Millis,
-    ModeChoice, Modes, Op, Origin, Phase, PlanRef, ProgramSpec, Progress, Proposal, Purpose, Reply, Revision,
-    RunEnd, RunResult, RunRules, RunSpec, RunStatus, Seq, SessionKind, SessionOpened, StageBody, StageSpec,
-    StageTask, TaskId, TaskSpec, TaskStatus, TeamSpec, Timestamp, ToolCall, Usage, Verdict, WorkflowSpec,
+    AgentId, AgentMode, AgentOptions, AgentOutcome, AgentSummary, Answer, AnswerLabel, Ask, AskKind,
+    AskOption, AttemptOutcome, Ballot, Candidate, ChatSpec, ChatState, ContextCompaction,
+    CoordinationSummary, Decision, DeltaKind, Event, ExecutionMode, Fact, FeedItem, FileChange, FileWrite,
+    FinalAnswerStrategy, Interaction, InteractionId, InteractionKind, InteractiveAgent, Item, LOG_SCHEMA,
+    LaunchRun, Member, Millis, ModeChoice, Modes, Op, Origin, Phase, PlanRef, ProgramSpec, Progress,
+    Proposal, Purpose, Reply, Revision, RunEnd, RunResult, RunRules, RunSpec, RunStatus, Seq, SessionKind,
+    SessionOpened, StageBody, StageSpec, StageTask, TaskId, TaskSpec, TaskStatus, TeamSpec, Timestamp,
+    ToolCall, Usage, Verdict, WorkflowSpec,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -412,6 +413,7 @@ impl Script {
             idle_timeout: None,
             approvals: false,
             agent: None,
+            options: AgentOptions::default(),
         }
     }
 

@@ -187,6 +187,8 @@ fn a_planning_run_starts_the_run_that_carries_out_its_plan_and_is_over_when_that
         0,
         Reply { usage: Usage { cost_usd: 0.4, ..Usage::default() }, ..text("First dig, then fill.") },
     );
+    assert!(world.run.result().is_none() && executions(&world) == 0, "the plan is stored first");
+    world.stores_plan(Some("no plan in it"));
     let result = world.run.result().unwrap().clone();
     assert_eq!(result.follow_up.as_deref(), Some("s1.r1.execution"));
     assert!(!world.run.is_over());

@@ -125,7 +125,12 @@ fn step(world: &mut World, rng: &mut Rng) {
                 if let Some(open) = world.open().filter(|_| quick) {
                     return world.chat.answer(&open.id, &decision).unwrap_or_default();
                 }
-                let run = world.chat.current_run().cloned().filter(|_| quick);
+                // A run that has ended may have to start the one that follows it; it does not end again.
+                let has_ended = |run: &TaskId| {
+                    let finished = |fact: &Fact| matches!(fact, Fact::Decided(Verdict::Finished { .. }));
+                    world.log.iter().any(|event| event.task.as_ref() == Some(run) && finished(&event.fact))
+                };
+                let run = world.chat.current_run().cloned().filter(|run| quick && !has_ended(run));
                 run.into_iter()
                     .map(|run| {
                         let result = Box::new(result(&run, world.run_spec(&run), RunStatus::Partial));

@@ -3,7 +3,8 @@
 
 use super::harness::{World, agent, chat, launches, result};
 use althing_protocol::{
-    ChatSpec, ContextCompaction, Decision, Exchange, Fact, ModeChoice, Op, Reply, RunStatus, TaskId, Verdict,
+    ChatSpec, ContextCompaction, Decision, Exchange, Fact, ModeChoice, Op, PlanRef, Reply, RunStatus, TaskId,
+    Verdict,
 };
 use serde_json::json;
 
@@ -32,6 +33,7 @@ fn ends_with(world: &mut World, answer: &str) {
     let run = world.chat.current_run().unwrap().clone();
     let mut result = result(&run, world.run_spec(&run), RunStatus::Completed);
     result.final_answer = Some(answer.to_owned());
+    result.plan = Some(PlanRef { id: "p1".into(), path: "/plans/p1".into() });
     world.run_ends_with(result);
 }
 
