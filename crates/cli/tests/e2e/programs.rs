@@ -679,3 +679,65 @@ fn a_real_program_writes_to_a_context_path_but_not_to_its_history_and_protected_
         assert_eq!(std::fs::read_to_string(project.join("kept.txt")).unwrap(), "before", "{kind}");
     }
 }
+
+/// What the real program of this kind sent to the model in its first call as a member, with these options in its config.
+fn first_request(dir: &Path, kind: &str, options: &Value) -> Recorded {
+    let server = FakeModel::start_on_thread(Script::from_fn(member));
+    let althing = with_programs(dir, &server);
+    let mut backend = json!({"type": kind});
+    backend.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
+    // A second agent, so that there is somebody to vote for.
+    let api = json!({"type": "chatcompletion", "model": "api-model", "base_url": server.base_url()});
+    let agents = json!([{"id": "api", "backend": api}, {"id": "a", "backend": backend}]);
+    althing.file("team.yaml", json!({"agents": agents}).to_string());
+    // Where nothing confines programs, they would have fewer tools.
+    let args = ["--config", "team.yaml", "--unconfined", "--json", "Which is best?"];
+    althing.again().args(args).spawn().wait(PATIENCE).expect_code(0);
+    let offers_ours = |request: &&Recorded| {
+        request.model() != "api-model" && request.tool_names().iter().any(|name| name.ends_with("new_answer"))
+    };
+    server
+        .requests()
+        .iter()
+        .find(offers_ours)
+        .cloned()
+        .unwrap_or_else(|| panic!("{kind} has none of our tools"))
+}
+
+#[test]
+fn a_real_program_is_not_offered_a_tool_that_its_config_disallows_and_keeps_ours() {
+    let Some(dir) = programs() else { return };
+    for (kind, denied, kept) in [
+        ("claude_code", "Bash", "Read"),
+        ("gemini_cli", "run_shell_command", "read_file"),
+        ("opencode", "bash", "read"),
+    ] {
+        let offered = |options: Value| -> Vec<String> {
+            let request = first_request(&dir, kind, &options);
+            request.tool_names().into_iter().map(str::to_owned).collect()
+        };
+        let has = |tools: &[String], name: &str| tools.iter().any(|tool| tool == name);
+        let usual = offered(json!({}));
+        assert!(has(&usual, denied) && has(&usual, kept), "{kind}: {usual:?}");
+        let without = offered(json!({"disallowed_tools": [denied]}));
+        assert!(!has(&without, denied) && has(&without, kept), "{kind}: {without:?}");
+        let only = offered(json!({"allowed_tools": [kept]}));
+        assert!(!has(&only, denied) && has(&only, kept), "{kind}: {only:?}");
+        assert!(only.len() < without.len(), "{kind}: {only:?}");
+    }
+}
+
+#[test]
+fn a_real_program_gets_the_prompts_of_its_config() {
+    let Some(dir) = programs() else { return };
+    for row in althing_protocol::AGENT_KINDS {
+        for key in ["system_prompt", "append_system_prompt"] {
+            if row.lacks.iter().any(|(lacking, _)| *lacking == key) {
+                continue;
+            }
+            let request = first_request(&dir, row.kind, &json!({ key: "Speak like a pirate." }));
+            let body = request.body().to_string();
+            assert!(body.contains("Speak like a pirate."), "{} {key}: {body}", row.kind);
+        }
+    }
+}
