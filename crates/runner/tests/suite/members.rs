@@ -362,7 +362,7 @@ async fn a_permission_mode_takes_freedom_away_and_never_gives_any() {
         let backend = CliBackend::new(Arc::new(starter), Arc::new(Fakes::default()), member).unwrap();
         let mut request = request(&stage, "say hm", &["new_answer"]);
         // A desk that only plans wins over every mode.
-        request.desk.as_mut().unwrap().read_only = plans;
+        request.desk.as_mut().unwrap().grant.planning = plans;
         backend.call(&request, &mut |_| {}).await.unwrap();
         let expected = if plans { Freedom::ReadOnly } else { expected };
         assert_eq!(*noting.0.lock().unwrap(), [expected], "{permission_mode:?}, plans: {plans}");
