@@ -4,6 +4,7 @@
 //! threads and doers. Nothing here touches files, processes, sockets or the terminal.
 
 mod coordination;
+mod decider;
 mod interactive;
 mod launch;
 mod orchestrator;
@@ -12,7 +13,8 @@ mod router;
 mod tools;
 mod workflow;
 
-pub use coordination::{CallKey, Chore, ChoreKind, Consequence, Coordination, Wanted};
+pub use coordination::Coordination;
+pub use decider::{CallKey, Chore, ChoreKind, Consequence, ProgramKey, Told, Wanted};
 pub use interactive::InteractiveSession;
 pub use launch::{Consent, LAUNCH_RUN, Launch, launch_run_spec, read_launch, resolve_launch};
 pub use orchestrator::{
@@ -21,6 +23,4 @@ pub use orchestrator::{
 pub use prompt::{Briefing, Guidance, NoteBook, Page, Planning, ProjectBriefing, SkillEntry, guidance};
 pub use router::Router;
 pub use tools::{NEW_ANSWER, VOTE};
-pub use workflow::{
-    ProgramKey, StageReport, TaskReport, Told, WorkflowExecutor, WorkflowReport, WorkflowWanted,
-};
+pub use workflow::{StageReport, TaskReport, WorkflowExecutor, WorkflowReport};

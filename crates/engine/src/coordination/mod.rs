@@ -3,6 +3,7 @@
 //! Pure: no clock, no I/O, no randomness, no `async`. The rules are in `rules.rs`, the meaning of a model's
 //! reply in `ruling.rs`, the vote in `tally.rs`; this file only folds.
 
+mod decide;
 mod execution;
 mod outcome;
 mod plan;
@@ -14,79 +15,17 @@ mod subagents;
 mod tally;
 mod wants;
 
+use crate::decider::{CallKey, Chore, ChoreKind, Consequence, Wanted};
 use althing_protocol::{
     AgentId, Answer, AnswerLabel, AttemptOutcome, ContextAccess, Decision, Event, Fact, Interaction, Item,
     Millis, Op, Phase, Purpose, Restart, Revision, RunResult, RunSpec, SessionId, TaskId, TaskStatus, Timer,
-    Timestamp, ToolCall, Usage, Verdict,
+    Timestamp, Usage, Verdict,
 };
 use execution::Execution;
 pub(crate) use restart::Previous;
 pub(crate) use state::{Attempt, Seat, State, Turn};
 use state::{Context, Ending, Evaluated, Presented};
 use std::sync::Arc;
-
-/// A model call that should be under way. Its place in the conversation names it: when the conversation moves on,
-/// it is another call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallKey {
-    /// Whose, as an index into the run's members.
-    pub seat: usize,
-    /// Which attempt.
-    pub attempt: u32,
-    /// After how many turns of it.
-    pub step: usize,
-}
-
-/// Something to be done for an agent besides asking its model.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Chore {
-    /// Whose, as an index into the run's members.
-    pub seat: usize,
-    /// In which attempt.
-    pub attempt: u32,
-    /// What.
-    pub kind: ChoreKind,
-}
-
-/// What is to be done.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum ChoreKind {
-    /// Carry out a tool call.
-    Tool(ToolCall),
-    /// Keep the workspace under this name.
-    Keep(AnswerLabel),
-    /// Put a subagent's files into the workspace.
-    Take {
-        /// The subagent's run.
-        subagent: TaskId,
-        /// Where they are.
-        from: String,
-        /// Where they go, within the workspace.
-        name: String,
-    },
-    /// Open the writable context paths.
-    OpenContext,
-    /// Close them, and say what changed.
-    CloseContext,
-    /// Store the plan that the run came to.
-    StorePlan,
-    /// Read the plan that the run carries out as it is now.
-    OpenPlan,
-}
-
-/// What should be under way, given the state.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
-    /// Model calls.
-    pub calls: Vec<CallKey>,
-    /// Tool calls and other chores of agents with hands.
-    pub chores: Vec<Chore>,
-    /// Deadlines, with how long they have from the moment they are first wanted.
-    pub timers: Vec<(Timer, Millis)>,
-}
-
-/// A fact that follows from the state, and the task it is about.
-pub type Consequence = (TaskId, Fact);
 
 /// The decider of one run.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,7 +4,7 @@
 
 use super::InteractiveSession;
 use super::state::Step;
-use crate::coordination::Consequence;
+use crate::decider::Consequence;
 use crate::launch::{self, Consent};
 use althing_protocol::{
     Decision, Fact, InteractionId, InteractionKind, LaunchRun, ModeChoice, Op, Proposal, Seq,

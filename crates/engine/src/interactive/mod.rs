@@ -8,6 +8,7 @@
 mod answers;
 mod budget;
 mod compaction;
+mod decide;
 mod request;
 mod rules;
 mod state;
@@ -15,7 +16,7 @@ mod tokens;
 mod transitions;
 mod wants;
 
-use crate::coordination::Consequence;
+use crate::decider::Consequence;
 use crate::launch;
 use althing_protocol::{
     AttemptOutcome, ChatSpec, ChatState, Decision, Event, Fact, Interaction, InteractionKind, Item,

@@ -14,7 +14,7 @@ use super::budget::Expense;
 use super::state::{Attempt, Launching, Shortening, Turn};
 use super::transitions::towards;
 use super::{InteractiveSession, compaction};
-use crate::coordination::Consequence;
+use crate::decider::Consequence;
 use crate::launch::{self, Consent, LAUNCH_RUN, Launch};
 use althing_protocol::{
     AttemptOutcome, ChatState, Decision, Fact, Interaction, InteractionId, InteractionKind, Item, LaunchRun,

@@ -3,7 +3,7 @@
 use super::InteractiveSession;
 use super::rules::Next;
 use super::state::Shortening;
-use crate::coordination::{CallKey, Chore, ChoreKind, Wanted};
+use crate::decider::{CallKey, Chore, ChoreKind, Wanted};
 use althing_protocol::Purpose;
 
 impl InteractiveSession {

@@ -2,11 +2,10 @@
 
 use super::feed::Feed;
 use super::passing::Passing;
-use super::places::{Sight, Way};
+use super::places::Way;
 use super::programs;
 use super::{Backend, Input, Mask};
-use crate::coordination::{CallKey, Chore, ChoreKind};
-use crate::workflow::ProgramKey;
+use crate::decider::{ChoreKind, Job, Sight};
 use althing_protocol::{
     BackendError, BackendErrorKind, ContextAccess, Delta, FileWrite, Item, ModelRequest, PlanDraft, PlanRef,
     PlanRun, Plans, ProgramEnd, ProgramJob, Programs, Reply, TaskId, ToolOutcome, Usage, Workplace,
@@ -23,14 +22,6 @@ use tokio::task::AbortHandle;
 pub(crate) struct DoerKey {
     pub(crate) owner: TaskId,
     pub(crate) job: Job,
-}
-
-/// What is under way.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Job {
-    Call(CallKey),
-    Chore(Chore),
-    Program(ProgramKey),
 }
 
 /// How it ended.

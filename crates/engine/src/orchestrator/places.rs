@@ -2,12 +2,8 @@
 //! there.
 
 use super::Parts;
-use crate::coordination::Coordination;
-use crate::interactive::InteractiveSession;
-use althing_protocol::{
-    AnswerLabel, ChatSpec, ContextAccess, Member, Message, ModelRequest, RunSpec, TaskId, Workplace,
-    Workplaces,
-};
+use crate::decider::{Sight, Whose};
+use althing_protocol::{Member, Message, ModelRequest, TaskId, Workplace, Workplaces};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
@@ -31,51 +27,15 @@ pub(super) struct Way {
     cell: Arc<OnceCell<Opened>>,
 }
 
-/// Whose place it is.
-#[derive(Clone)]
-enum Whose {
-    /// A member's of a run.
-    Member { run: TaskId, spec: Arc<RunSpec>, seat: usize },
-    /// The interactive agent's.
-    Talker(Arc<ChatSpec>),
-}
-
-/// What an agent is to see from its place in one call.
-#[derive(Clone, Debug)]
-pub(super) struct Sight {
-    pub(super) access: ContextAccess,
-    /// The others' work that it knows.
-    pub(super) labels: Vec<AnswerLabel>,
-}
-
 impl Places {
-    /// The way to a seat's place; None where its agent has no hands.
-    pub(super) fn way(&mut self, parts: &Parts, run: &Coordination, seat: usize) -> Option<Way> {
-        run.spec().members.get(seat).filter(|member| member.hands)?;
-        let cell = self.known.entry((run.task.clone(), seat)).or_default();
-        Some(Way {
-            workplaces: parts.workplaces.clone(),
-            dir: (parts.task_dir)(&run.task),
-            whose: Whose::Member { run: run.task.clone(), spec: run.shared_spec(), seat },
-            cell: cell.clone(),
-        })
-    }
-
-    /// The way to the interactive agent's place.
-    pub(super) fn way_to_chat(&mut self, parts: &Parts, chat: &InteractiveSession) -> Way {
-        let cell = self.known.entry((chat.task().clone(), 0)).or_default();
-        Way {
-            workplaces: parts.workplaces.clone(),
-            dir: (parts.task_dir)(chat.task()),
-            whose: Whose::Talker(Arc::new(chat.spec().clone())),
-            cell: cell.clone(),
-        }
-    }
-
-    /// What a seat's agent is to see.
-    pub(super) fn sight(run: &Coordination, seat: usize) -> Sight {
-        let others = run.known_to(seat).into_iter().filter(|label| label.agent as usize != seat + 1);
-        Sight { access: run.access(seat), labels: others.collect() }
+    /// The way to somebody's place.
+    pub(super) fn way(&mut self, parts: &Parts, whose: Whose) -> Way {
+        let (task, seat) = match &whose {
+            Whose::Member { run, seat, .. } => (run.clone(), *seat),
+            Whose::Talker { chat, .. } => (chat.clone(), 0),
+        };
+        let (workplaces, dir) = (parts.workplaces.clone(), (parts.task_dir)(&task));
+        Way { workplaces, dir, whose, cell: self.known.entry((task, seat)).or_default().clone() }
     }
 }
 
@@ -87,9 +47,9 @@ impl Way {
                 (Some(workplaces), Whose::Member { run, spec, seat }) => {
                     workplaces.open(run, &self.dir, spec, *seat).await.map(Some)
                 }
-                (Some(workplaces), Whose::Talker(spec)) => workplaces.open_chat(&self.dir, spec).await,
+                (Some(workplaces), Whose::Talker { spec, .. }) => workplaces.open_chat(&self.dir, spec).await,
                 (None, Whose::Member { .. }) => Err("there is no place to work in".into()),
-                (None, Whose::Talker(_)) => Ok(None),
+                (None, Whose::Talker { .. }) => Ok(None),
             }
         };
         self.cell.get_or_init(open).await.clone()
@@ -98,7 +58,7 @@ impl Way {
     fn is_programs(&self) -> bool {
         match &self.whose {
             Whose::Member { spec, seat, .. } => spec.members.get(*seat).is_some_and(Member::is_program),
-            Whose::Talker(spec) => spec.agent.as_ref().is_some_and(|agent| agent.member.is_program()),
+            Whose::Talker { spec, .. } => spec.agent.as_ref().is_some_and(|agent| agent.member.is_program()),
         }
     }
 
@@ -109,7 +69,7 @@ impl Way {
         request.system = format!("{}\n\n{}", request.system, place.briefing(sight.access)).into();
         // A program has tools of its own for files and commands; those of a run's place would only be in their way. The
         // place of a conversation's program offers no such tools.
-        if !self.is_programs() || matches!(self.whose, Whose::Talker(_)) {
+        if !self.is_programs() || matches!(self.whose, Whose::Talker { .. }) {
             request.tools.extend(place.host().tools(sight.access));
         }
         if let Some(desk) = &mut request.desk {

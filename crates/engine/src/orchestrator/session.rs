@@ -1,13 +1,14 @@
 //! The thread that owns a session's state: inputs become facts, facts become durable, and then they are shown.
 
-use super::doers::{DoerKey, Doers, Done, Job};
+use super::doers::{DoerKey, Doers, Done};
 use super::feed::Feed;
 use super::places::Places;
 use super::timers::Timers;
 use super::{Input, Parts, Stopped};
-use crate::coordination::{Consequence, Coordination};
+use crate::coordination::Coordination;
+use crate::decider::{Consequence, Decider, Job, Told};
 use crate::interactive::InteractiveSession;
-use crate::workflow::{Told, WorkflowExecutor};
+use crate::workflow::WorkflowExecutor;
 use althing_protocol::{
     AttemptOutcome, BackendError, Decision, Event, Fact, InteractionId, Item, JournalError, Notice,
     NoticeLevel, Op, OpId, Origin, ProgramEnd, ProgramReport, Progress, RunSpec, Seq, SessionOpened,
@@ -30,10 +31,11 @@ pub(super) struct Session {
     pub(super) doers: Doers,
     pub(super) timers: Timers,
     pub(super) places: Places,
-    pub(super) runs: BTreeMap<TaskId, Coordination>,
-    pub(super) workflow: Option<WorkflowExecutor>,
-    pub(super) chat: Option<InteractiveSession>,
-    /// Runs whose files are written.
+    /// By their tasks: the conversation or the workflow, and any number of runs.
+    pub(super) deciders: BTreeMap<TaskId, Box<dyn Decider>>,
+    /// How many runs there are.
+    runs: u32,
+    /// Those whose files are written.
     pub(super) kept: BTreeSet<TaskId>,
     /// Who is whose child.
     parents: BTreeMap<TaskId, TaskId>,
@@ -70,9 +72,8 @@ impl Session {
             doers,
             timers: Timers::default(),
             places: Places::default(),
-            runs: BTreeMap::new(),
-            workflow: None,
-            chat: None,
+            deciders: BTreeMap::new(),
+            runs: 0,
             kept: BTreeSet::new(),
             parents: BTreeMap::new(),
             pending: Vec::new(),
@@ -121,15 +122,8 @@ impl Session {
 
     /// Whether everything that was asked for is done.
     pub(super) fn is_over(&self) -> bool {
-        // A conversation goes on until it is left.
-        if self.chat.is_some() {
-            return false;
-        }
-        if let Some(workflow) = &self.workflow {
-            return workflow.is_over();
-        }
-        let mut asked_for = self.runs.values().filter(|run| self.is_top(&run.task)).peekable();
-        asked_for.peek().is_some() && asked_for.all(Coordination::is_over)
+        let mut top = self.deciders.iter().filter(|(task, _)| self.is_top(task)).peekable();
+        top.peek().is_some() && top.all(|(_, decider)| decider.is_over())
     }
 
     /// Whether a task is nobody's child.
@@ -185,13 +179,17 @@ impl Session {
     }
 
     fn done(&mut self, key: &DoerKey, done: Done) {
-        let (task, attempt) = match &key.job {
-            Job::Call(call) => (self.work(&key.owner, call.seat), call.attempt),
-            Job::Chore(chore) => (self.work(&key.owner, chore.seat), chore.attempt),
-            Job::Program(program) => (Some(program.task.clone()), program.attempt),
+        let Some(decider) = self.deciders.get(&key.owner) else { return };
+        let task = decider.task_of(&key.job);
+        let attempt = match &key.job {
+            Job::Call(call) => call.attempt,
+            Job::Chore(chore) => chore.attempt,
+            Job::Program(program) => program.attempt,
         };
-        let Some(task) = task else { return };
-        let notice = self.problem_with(key, &done);
+        let notice = match &done {
+            Done::Added(item) => decider.problem(&key.job, item),
+            Done::Replied(_) | Done::Exited(_) => None,
+        };
         let fact = match done {
             Done::Replied(Ok(reply)) => Fact::ItemAdded { attempt, item: Item::Reply(reply) },
             Done::Replied(Err(BackendError { kind, message: error, hint, usage })) => {
@@ -210,50 +208,16 @@ impl Session {
         }
     }
 
-    /// What people are told of a chore that failed while its run goes on: the files of an answer were not kept, a plan was
-    /// not stored or not read again. With the task that it is about.
-    fn problem_with(&self, key: &DoerKey, done: &Done) -> Option<(TaskId, Notice)> {
-        let (Job::Chore(chore), Done::Added(item)) = (&key.job, done) else { return None };
-        let (task, text, hint) = match item {
-            Item::WorkspaceKept { error: Some(error) } => {
-                let run = self.runs.get(&key.owner)?;
-                let agent = run.agent(chore.seat)?;
-                let text = format!("{agent}'s answer stands, but its files are not part of it: {error}");
-                (run.work(chore.seat), text, None)
-            }
-            Item::PlanStored { error: Some(error), .. } => {
-                let hint = "its answer is kept as it is; ask again, or write the plan yourself";
-                (key.owner.clone(), format!("no plan was kept: {error}"), Some(hint.to_owned()))
-            }
-            Item::PlanOpened { error: Some(error), .. } => {
-                (key.owner.clone(), format!("the plan is carried out as it was made: {error}"), None)
-            }
-            _ => return None,
-        };
-        Some((task, Notice { level: NoticeLevel::Warning, text, hint }))
-    }
-
-    fn work(&self, owner: &TaskId, seat: usize) -> Option<TaskId> {
-        if self.is_chat(owner) {
-            return Some(owner.clone());
-        }
-        self.runs.get(owner).map(|run| run.work(seat))
-    }
-
-    /// Whether a task is the conversation.
-    pub(super) fn is_chat(&self, task: &TaskId) -> bool {
-        self.chat.as_ref().is_some_and(|chat| chat.task() == task)
-    }
-
     fn reported(&mut self, key: &DoerKey, report: ProgramReport) {
         let Job::Program(program) = &key.job else { return };
-        let facts = match (report, &self.workflow) {
-            (ProgramReport::Item(item), _) => {
+        let facts = match report {
+            ProgramReport::Item(item) => {
                 vec![(program.task.clone(), Fact::ItemAdded { attempt: program.attempt, item })]
             }
-            (ProgramReport::Waiting(ask), Some(workflow)) => workflow.waits(program, ask),
-            (ProgramReport::MovedOn, Some(workflow)) => workflow.moved_on(program),
-            _ => Vec::new(),
+            report => {
+                let decider = self.deciders.get(&key.owner);
+                decider.map(|decider| decider.reported(program, report)).unwrap_or_default()
+            }
         };
         self.record_all(facts, None);
     }
@@ -281,12 +245,12 @@ impl Session {
     fn accept(&mut self, op: Op, by: Origin) {
         match op {
             Op::StartRun { spec } => self.start_run(*spec),
-            Op::StartWorkflow { spec } if self.workflow.is_none() => {
+            Op::StartWorkflow { spec } if !self.deciders.contains_key(&TaskId::workflow()) => {
                 let id = TaskId::workflow();
                 let spec = TaskSpec::Workflow(spec);
                 self.record(Some(id.clone()), None, Fact::TaskCreated { id, parent: None, spec });
             }
-            Op::StartChat { spec } if self.chat.is_none() => {
+            Op::StartChat { spec } if !self.deciders.contains_key(&TaskId::chat()) => {
                 let id = TaskId::chat();
                 let spec = TaskSpec::Chat(spec);
                 self.record(Some(id.clone()), None, Fact::TaskCreated { id, parent: None, spec });
@@ -296,9 +260,9 @@ impl Session {
             | Op::Pin { .. }
             | Op::Compact
             | Op::SetModes { .. }
-                if self.chat.is_some() =>
+                if self.deciders.contains_key(&TaskId::chat()) =>
             {
-                match self.chat.as_ref().and_then(|chat| chat.refuses(&op)) {
+                match self.deciders.get(&TaskId::chat()).and_then(|chat| chat.refuses(&op)) {
                     Some(why) => self.refuse(&why),
                     None => {
                         self.record(Some(TaskId::chat()), None, self.accepted(op, by));
@@ -312,7 +276,7 @@ impl Session {
             Op::Resume => {
                 self.record(None, None, self.accepted(op, by));
                 // A crash may have come between the session's opening and what it was opened for.
-                if self.runs.is_empty() && self.workflow.is_none() && self.chat.is_none() {
+                if self.deciders.is_empty() {
                     let op = self.opened_for.clone();
                     self.begin(op);
                 }
@@ -357,19 +321,14 @@ impl Session {
 
     /// A run's `TaskCreated` is its acceptance: it holds everything the op did.
     fn start_run(&mut self, spec: RunSpec) {
-        let id = TaskId::run(self.runs.len() as u32 + 1);
+        let id = TaskId::run(self.runs + 1);
         let spec = TaskSpec::Run(Box::new(spec));
         self.record(Some(id.clone()), None, Fact::TaskCreated { id, parent: None, spec });
     }
 
     fn answer(&mut self, interaction: &InteractionId, decision: &Decision, by: Origin) {
-        let run = self.runs.values().find(|run| run.asks(interaction));
-        let verdict = match (run, &self.workflow, &self.chat) {
-            (Some(run), ..) => run.answer_override(interaction, decision).map(|facts| (facts, None)),
-            (None, Some(workflow), _) => workflow.answer(interaction, decision),
-            (None, None, Some(chat)) => chat.answer(interaction, decision).map(|facts| (facts, None)),
-            (None, None, None) => Err(format!("the interaction {interaction} is not open")),
-        };
+        let verdict = self.deciders.values().find_map(|decider| decider.answered(interaction, decision));
+        let verdict = verdict.unwrap_or_else(|| Err(format!("the interaction {interaction} is not open")));
         match verdict {
             Ok((facts, told)) => {
                 let op = Op::Answer { interaction: interaction.clone(), decision: decision.clone() };
@@ -418,41 +377,32 @@ impl Session {
             }
             _ => {}
         }
-        for run in self.runs.values_mut() {
-            run.apply(event);
-        }
-        if let Some(workflow) = &mut self.workflow {
-            workflow.apply(event);
-        }
-        if let Some(chat) = &mut self.chat {
-            chat.apply(event);
+        for decider in self.deciders.values_mut() {
+            decider.apply(event);
         }
     }
 
     fn create(&mut self, id: &TaskId, spec: &TaskSpec) {
-        match spec {
+        let session = self.parts.session.clone();
+        let decider: Box<dyn Decider> = match spec {
             TaskSpec::Run(spec) => {
-                let (session, log_dir) = (self.parts.session.clone(), (self.parts.task_dir)(id));
-                let run = Coordination::new(session, id.clone(), (**spec).clone(), log_dir);
-                self.runs.insert(id.clone(), run);
+                self.runs += 1;
+                let log_dir = (self.parts.task_dir)(id);
+                Box::new(Coordination::new(session, id.clone(), (**spec).clone(), log_dir))
             }
-            TaskSpec::Workflow(spec) => {
-                self.workflow = Some(WorkflowExecutor::new(id.clone(), (**spec).clone()));
-            }
-            TaskSpec::Chat(spec) => {
-                let session = self.parts.session.clone();
-                self.chat = Some(InteractiveSession::new(session, id.clone(), (**spec).clone()));
-            }
-            TaskSpec::Program(_) | TaskSpec::Work { .. } => {}
-        }
+            TaskSpec::Workflow(spec) => Box::new(WorkflowExecutor::new(id.clone(), (**spec).clone())),
+            TaskSpec::Chat(spec) => Box::new(InteractiveSession::new(session, id.clone(), (**spec).clone())),
+            TaskSpec::Program(_) | TaskSpec::Work { .. } => return,
+        };
+        self.deciders.insert(id.clone(), decider);
     }
 
     /// Records what follows from what was recorded, until nothing does.
     pub(super) fn settle(&mut self) {
         loop {
-            let mut facts: Vec<_> = self.runs.values().flat_map(Coordination::consequences).collect();
-            facts.extend(self.workflow.iter().flat_map(WorkflowExecutor::consequences));
-            facts.extend(self.chat.iter().flat_map(InteractiveSession::consequences));
+            // From the last task to the first: what was started comes before what started it, and waits for it.
+            let facts: Vec<_> =
+                self.deciders.values().rev().flat_map(|decider| decider.consequences()).collect();
             if facts.is_empty() {
                 return;
             }

@@ -4,13 +4,14 @@
 //! Pure: no clock, no I/O, no `async`. This file folds; `rules.rs` says what follows, `template.rs` fills prompts in,
 //! `report.rs` sums up.
 
+mod decide;
 mod report;
 mod rules;
 mod template;
 
 pub use report::{StageReport, TaskReport, WorkflowReport};
 
-use crate::coordination::Consequence;
+use crate::decider::{Consequence, ProgramKey, Told};
 use althing_protocol::{
     Ask, AttemptOutcome, Decision, Event, Fact, Interaction, InteractionId, InteractionKind, Item, Millis,
     Op, Phase, ProgramSpec, RunEnd, TaskId, TaskSpec, TaskStatus, Timer, Timestamp, Verdict, WorkflowSpec,
@@ -89,35 +90,6 @@ impl Leaf {
             asked: 0,
         }
     }
-}
-
-/// A program that should be under way.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ProgramKey {
-    /// Whose.
-    pub task: TaskId,
-    /// Which attempt.
-    pub attempt: u32,
-}
-
-/// What a program is to be told: the answer to what it asked over its own protocol.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
-    /// Which program.
-    pub task: TaskId,
-    /// Its own id for the question.
-    pub native: String,
-    /// The option that was chosen.
-    pub option: String,
-}
-
-/// What should be under way for a workflow.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WorkflowWanted {
-    /// Programs.
-    pub programs: Vec<ProgramKey>,
-    /// Deadlines, with how long they have from the moment they are first wanted.
-    pub timers: Vec<(Timer, Millis)>,
 }
 
 impl WorkflowExecutor {

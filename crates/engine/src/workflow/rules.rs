@@ -6,8 +6,8 @@
 //! 3. A stage is over when all of its tasks are. After a failure that is not to be overlooked no further stage begins.
 //! 4. A workflow is done when all stages are and no task failed; else it failed. A cancelled one is cancelled.
 
-use super::{Ended, Leaf, WorkflowExecutor, WorkflowWanted, template};
-use crate::coordination::Consequence;
+use super::{Ended, Leaf, WorkflowExecutor, template};
+use crate::decider::{Consequence, ProgramKey, Wanted};
 use althing_protocol::{
     AttemptOutcome, Decision, Fact, Interaction, InteractionId, InteractionKind, OnInterrupt, Phase, Purpose,
     RunSpec, StageBody, StageSpec, StageTask, TaskId, TaskSpec, TaskStatus, Timer, Usage,
@@ -48,8 +48,8 @@ impl WorkflowExecutor {
     }
 
     /// What should be under way.
-    pub fn wanted(&self) -> WorkflowWanted {
-        let mut wanted = WorkflowWanted::default();
+    pub fn wanted(&self) -> Wanted {
+        let mut wanted = Wanted::default();
         if self.is_over() || self.halted {
             return wanted;
         }
@@ -57,7 +57,7 @@ impl WorkflowExecutor {
             if leaf.cut_off || leaf.expired || leaf.cancelled || self.cancelled {
                 continue;
             }
-            wanted.programs.push(super::ProgramKey { task: task.clone(), attempt: leaf.attempts });
+            wanted.programs.push(ProgramKey { task: task.clone(), attempt: leaf.attempts });
             if let Some(limit) = self.named(task).and_then(|named| named.timeout) {
                 wanted.timers.push((Timer::Task { task: task.clone(), attempt: leaf.attempts }, limit));
             }

@@ -389,7 +389,7 @@ fn random_histories_end_fold_to_the_live_state_and_repeat_nothing_finished() {
             assert_eq!(World::found(&spec, &world.log).flow, world.flow, "seed {seed}");
         }
         assert!(world.flow.is_over(), "seed {seed} does not end: {:#?}", world.flow);
-        assert!(world.flow.wanted() == WorkflowWanted::default() && world.flow.consequences().is_empty());
+        assert!(world.flow.wanted() == crate::Wanted::default() && world.flow.consequences().is_empty());
         let mut finished = std::collections::BTreeSet::new();
         for event in &world.log {
             match (&event.fact, &event.task) {

@@ -1,6 +1,7 @@
 //! Plays the world around a decider: gives its facts numbers and times, keeps the log, answers its calls.
 
-use crate::coordination::{CallKey, Chore, ChoreKind, Coordination};
+use crate::coordination::Coordination;
+use crate::decider::{CallKey, Chore, ChoreKind};
 use althing_protocol::{
     AgentId, AttemptOutcome, Event, Fact, Item, Member, Modes, Op, Origin, PlanRef, PlanRun, Purpose, Reply,
     RunRules, RunSpec, Seq, TaskId, TaskSpec, Timer, Timestamp, ToolCall, Usage,

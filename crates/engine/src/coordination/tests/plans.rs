@@ -1,7 +1,7 @@
 //! A run that carries out a plan: its agents say how far they are, and nothing that is done is done again.
 
 use super::harness::{World, answer, call, spec, text, vote};
-use crate::coordination::ChoreKind;
+use crate::decider::ChoreKind;
 use althing_protocol::{
     AgentMode, ContextAccess, ContextPath, Fact, Item, Modes, Op, PlanProgress, PlanRef, PlanRun, PlanStatus,
     PlanTask, Reply, RunRules, RunSpec, RunStatus, Usage,
