@@ -17,6 +17,7 @@ mod mask;
 mod mask_stream;
 mod names;
 mod reader;
+mod root;
 mod saver;
 mod scan;
 mod sessions;

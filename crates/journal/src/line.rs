@@ -3,6 +3,7 @@
 //! Decides what a good line is, and nothing about the lines around it. The form is frozen (see the README): a byte
 //! changed here is a log that an older Althing cannot read.
 
+use crate::root::Root;
 use althing_protocol::{Event, Seq};
 
 /// `,"crc":"` + 8 digits + `"}`.
@@ -30,8 +31,9 @@ pub(crate) struct Place {
 }
 
 /// Puts an event's line at the end of a buffer; gives false (and nothing) if the event is not a JSON object.
-pub(crate) fn encode(event: &Event, batch: Seq, out: &mut Vec<u8>) -> bool {
+pub(crate) fn encode(event: &Event, batch: Seq, root: &Root, out: &mut Vec<u8>) -> bool {
     let json = event.to_json();
+    let json = root.relative(&json);
     let Some(open) = json.strip_suffix('}') else { return false };
     let start = out.len();
     out.extend_from_slice(open.as_bytes());
@@ -71,10 +73,10 @@ fn parse_hex(digits: &[u8]) -> Option<u32> {
 }
 
 /// The event of a line (given without its line end).
-pub(crate) fn decode(line: &[u8]) -> Result<Event, BadLine> {
+pub(crate) fn decode(line: &[u8], root: &Root) -> Result<Event, BadLine> {
     check(line)?;
     let text = std::str::from_utf8(line).map_err(|e| BadLine::NotUnderstood(e.to_string()))?;
-    Event::from_json(text).map_err(|e| BadLine::NotUnderstood(e.to_string()))
+    Event::from_json(&root.absolute(text)).map_err(|e| BadLine::NotUnderstood(e.to_string()))
 }
 
 /// The place of a line whose checksum is good; None for any other.

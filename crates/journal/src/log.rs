@@ -128,7 +128,7 @@ impl Log {
             if event.seq.0 % crate::scan::STRIDE == 1 {
                 marks.push(self.good + self.buffer.len() as u64);
             }
-            if !line::encode(event, first, &mut self.buffer) {
+            if !line::encode(event, first, self.index.root(), &mut self.buffer) {
                 return Err(self.not_writable(event.seq, "it has no JSON form"));
             }
         }

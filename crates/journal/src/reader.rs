@@ -4,6 +4,7 @@
 
 use crate::error::SessionError;
 use crate::line;
+use crate::root::Root;
 use crate::scan::{Damage, DamageKind, STRIDE};
 use althing_disk::Disk;
 use althing_protocol::{BoxFuture, Event, JournalError, JournalErrorKind, JournalReader, Seq};
@@ -14,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct LogIndex {
     disk: Arc<dyn Disk>,
     path: PathBuf,
+    root: Root,
     known: Mutex<Known>,
 }
 
@@ -27,15 +29,21 @@ impl LogIndex {
     pub(crate) fn new(
         disk: Arc<dyn Disk>,
         path: PathBuf,
+        root: Root,
         marks: Vec<u64>,
         good: u64,
         last: Seq,
     ) -> Arc<Self> {
-        Arc::new(Self { disk, path, known: Mutex::new(Known { marks, good, last }) })
+        Arc::new(Self { disk, path, root, known: Mutex::new(Known { marks, good, last }) })
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The state directory that the log's paths are relative to.
+    pub(crate) fn root(&self) -> &Root {
+        &self.root
     }
 
     /// The good length and the last event.
@@ -74,6 +82,7 @@ impl LogIndex {
 struct Part {
     disk: Arc<dyn Disk>,
     path: PathBuf,
+    root: Root,
     after: Seq,
     up_to: Seq,
     from: u64,
@@ -92,7 +101,7 @@ impl Part {
         let mut offset = self.from;
         for (n, text) in (0..).zip(bytes.split(|b| *b == b'\n')) {
             if n >= skip && wanted <= self.up_to {
-                let event = line::decode(text).ok().filter(|event| event.seq == wanted);
+                let event = line::decode(text, &self.root).ok().filter(|event| event.seq == wanted);
                 events.push(Arc::new(event.ok_or_else(|| self.damaged(wanted, offset))?));
                 wanted = wanted.next();
             }
@@ -113,8 +122,8 @@ impl JournalReader for LogIndex {
     fn read(&self, after: Seq, up_to: Seq) -> BoxFuture<'_, Result<Vec<Arc<Event>>, JournalError>> {
         Box::pin(async move {
             let Some((from, to, up_to)) = self.range(after, up_to) else { return Ok(Vec::new()) };
-            let (disk, path) = (Arc::clone(&self.disk), self.path.clone());
-            let part = Part { disk, path, after, up_to, from, to };
+            let (disk, path, root) = (Arc::clone(&self.disk), self.path.clone(), self.root.clone());
+            let part = Part { disk, path, root, after, up_to, from, to };
             // The disk may be slow: inside an async runtime another thread waits for it.
             let read = match tokio::runtime::Handle::try_current() {
                 Ok(runtime) => runtime.spawn_blocking(move || part.read()).await,

@@ -6,6 +6,7 @@
 //! durable. Must never change the file, and never give an event after a bad line.
 
 use crate::line::{self, BadLine};
+use crate::root::Root;
 use althing_protocol::{Event, Fact, LOG_SCHEMA, Seq};
 use serde::Deserialize;
 use std::fmt;
@@ -84,11 +85,11 @@ struct Part {
 }
 
 /// Reads a log. `acknowledged` is the last event known to have been durable from elsewhere (the checkpoint).
-pub(crate) fn scan(bytes: &[u8], acknowledged: Seq) -> Result<Scan, NoSession> {
+pub(crate) fn scan(bytes: &[u8], acknowledged: Seq, root: &Root) -> Result<Scan, NoSession> {
     head(bytes)?;
     let mut scan = Scan::default();
     let mut bad = None;
-    for part in parts(bytes) {
+    for part in parts(bytes, root) {
         let expected = scan.events.len() as u64 + 1;
         if let Some(first) = part.events.first()
             && first.seq != Seq(expected)
@@ -143,7 +144,7 @@ fn head(bytes: &[u8]) -> Result<(), NoSession> {
 }
 
 /// Reads the parts of a log, several at a time where that pays.
-fn parts(bytes: &[u8]) -> Vec<Part> {
+fn parts(bytes: &[u8], root: &Root) -> Vec<Part> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     let chunk = (bytes.len() / threads + 1).max(MIN_CHUNK);
     let mut rest = 0..0;
@@ -160,10 +161,11 @@ fn parts(bytes: &[u8]) -> Vec<Part> {
         ranges.push(rest.clone());
     }
     if let [only] = ranges.as_slice() {
-        return vec![read_part(bytes, only.clone())];
+        return vec![read_part(bytes, only.clone(), root)];
     }
     std::thread::scope(|scope| {
-        let workers: Vec<_> = ranges.into_iter().map(|r| scope.spawn(move || read_part(bytes, r))).collect();
+        let workers: Vec<_> =
+            ranges.into_iter().map(|r| scope.spawn(move || read_part(bytes, r, root))).collect();
         // Nothing in a worker panics; if it did, the rest of the log counts as unread rather than as empty.
         workers.into_iter().map(|w| w.join().unwrap_or_else(|_| unread())).collect()
     })
@@ -174,14 +176,14 @@ fn unread() -> Part {
     Part { bad: Some(bad), ..Part::default() }
 }
 
-fn read_part(bytes: &[u8], range: std::ops::Range<usize>) -> Part {
+fn read_part(bytes: &[u8], range: std::ops::Range<usize>, root: &Root) -> Part {
     let mut part = Part { start: range.start, end: range.start, ..Part::default() };
     while part.end < range.end {
         let here = part.end;
         let rest = bytes.get(here..range.end).unwrap_or_default();
         let expected = part.events.last().map(|e: &Arc<Event>| e.seq.next().0);
         let found = match memchr::memchr(b'\n', rest).and_then(|n| rest.get(..n)) {
-            Some(text) => line::decode(text).map(|event| (event, text.len() + 1)),
+            Some(text) => line::decode(text, root).map(|event| (event, text.len() + 1)),
             None => Err(BadLine::Torn),
         };
         match (found, expected) {

@@ -8,6 +8,7 @@ use crate::error::SessionError;
 use crate::log::Log;
 use crate::names::check_id;
 use crate::reader::LogIndex;
+use crate::root::Root;
 use crate::saver;
 use crate::scan::{Damage, DamageKind, NoSession, Scan, scan};
 use crate::writer::SessionWriter;
@@ -29,6 +30,8 @@ const REMOVING: &str = ".removing-";
 pub struct SessionManager {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) state: PathBuf,
+    /// What the logs' paths are relative to.
+    root: Root,
 }
 
 /// A session that was opened to go on with.
@@ -59,7 +62,9 @@ pub fn open_state(dir: &Path) -> Result<SessionManager, SessionError> {
 pub fn open_existing_state(dir: &Path) -> Result<Option<SessionManager>, SessionError> {
     let disk = RealDisk;
     match disk.list(dir) {
-        Ok(_) => Ok(Some(SessionManager { disk: Arc::new(disk), state: dir.to_owned() })),
+        Ok(_) => {
+            Ok(Some(SessionManager { disk: Arc::new(disk), state: dir.to_owned(), root: Root::new(dir) }))
+        }
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
             Err(DiskError::NotADirectory { path: dir.to_owned() }.into())
@@ -80,7 +85,7 @@ impl SessionManager {
             }
             Some(_) => {}
         }
-        let sessions = Self { disk, state: dir.to_owned() };
+        let sessions = Self { disk, state: dir.to_owned(), root: Root::new(dir) };
         create_dirs(&*sessions.disk, &sessions.root(), Durability::Whenever)?;
         Ok(sessions)
     }
@@ -112,7 +117,7 @@ impl SessionManager {
             Some(Kind::File { len: 0 }) => OpenMode::Existing,
             Some(_) => return Err(SessionError::Exists { id: id.to_string() }),
         };
-        let index = LogIndex::new(Arc::clone(&self.disk), path, Vec::new(), 0, Seq(0));
+        let index = LogIndex::new(Arc::clone(&self.disk), path, self.root.clone(), Vec::new(), 0, Seq(0));
         // All the way up, though most of it was there before: whoever made it may have died, or failed, before its
         // sync, and a log is only as safe as the names that lead to it.
         let names = vec![dir.clone(), self.root(), self.state.clone(), parent(&self.state)];
@@ -143,7 +148,14 @@ impl SessionManager {
             damage => damage,
         };
         let last = found.events.last().map_or(Seq(0), |e| e.seq);
-        let index = LogIndex::new(Arc::clone(&self.disk), path.clone(), found.marks, found.good, last);
+        let index = LogIndex::new(
+            Arc::clone(&self.disk),
+            path.clone(),
+            self.root.clone(),
+            found.marks,
+            found.good,
+            last,
+        );
         let mut notices = Vec::new();
         if let Some(damage) = repairs {
             let good = usize::try_from(found.good).unwrap_or(usize::MAX);
@@ -231,7 +243,7 @@ impl SessionManager {
             }
             Err(e) => return Err(SessionError::io("read", &path)(e)),
         };
-        match scan(&bytes, checkpoint.map_or(Seq(0), |c| c.seq)) {
+        match scan(&bytes, checkpoint.map_or(Seq(0), |c| c.seq), &self.root) {
             Ok(found) => Ok((path, bytes, found)),
             Err(NoSession::Blank(what)) => Err(SessionError::Blank { path, what }),
             Err(NoSession::Newer(found)) => Err(SessionError::NewerSchema { path, found }),

@@ -123,3 +123,19 @@ fn a_session_that_ended_badly_says_so_again_with_the_same_status() {
     slow.run(&["--orchestrator-timeout", "1", "task"]).expect_code(3);
     assert_eq!(slow.resume().expect_code(3).stdout, "So far.\n");
 }
+
+#[test]
+fn a_session_whose_state_directory_was_moved_is_resumed_and_names_the_new_place() {
+    let scene = interrupted(|team| team);
+    let (old, new) = (scene.althing.state_dir(), scene.althing.work_dir().join("moved"));
+    std::fs::rename(&old, &new).unwrap();
+    let new = new.to_str().unwrap();
+    let output = run(&scene.althing, &["resume", "--json", "--trust", "--state-dir", new]).expect_code(0);
+    let result: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    let log_dir = result["log_dir"].as_str().unwrap();
+    assert!(log_dir.starts_with(new) && std::path::Path::new(log_dir).is_dir(), "{log_dir}");
+    let id = std::fs::read_dir(format!("{new}/sessions")).unwrap().next().unwrap().unwrap().path();
+    let log = std::fs::read_to_string(id.join("events.jsonl")).unwrap();
+    assert!(!log.contains(old.to_str().unwrap()) && !log.contains(new), "no state directory is in the log");
+    assert!(log.contains("\"log_dir\":\"${ALTHING_STATE}/sessions/"), "{log}");
+}

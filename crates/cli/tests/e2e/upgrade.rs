@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use althing_testkit::Althing;
 use serde_json::Value;
 
-use super::support::{althing, run};
+use super::support::{althing, ensure, in_parallel, run};
 
 const RUN: &str = "20261115-180955-1189";
 const CHAT: &str = "20261115-180955-7711";
@@ -88,6 +88,47 @@ fn an_old_workflow_that_was_cut_off_goes_on_and_repeats_nothing() {
     assert!(log.starts_with(&old_log(WORKFLOW)), "what was there stays as it was");
     let attempts = log.lines().filter(|line| line.contains("attempt_started") && line.contains("\"w1.one\""));
     assert_eq!(attempts.count(), 1, "the first stage ran once");
+}
+
+/// A state directory in which an old session's log ends after so many events, as a crash leaves it.
+fn cut_off(session: &str, events: usize) -> Althing {
+    let althing = althing();
+    let dir = althing.state_dir().join("sessions").join(session);
+    std::fs::create_dir_all(&dir).unwrap();
+    let log: String = old_log(session).split_inclusive('\n').take(events).collect();
+    std::fs::write(dir.join("events.jsonl"), log).unwrap();
+    althing
+}
+
+#[test]
+fn an_old_run_is_resumed_from_wherever_it_was_cut_off() {
+    let whole = old_log(RUN).lines().count();
+    in_parallel(3, 1..whole, |events| {
+        let althing = cut_off(RUN, events);
+        let before = log(&althing, RUN);
+        let output = run(&althing, &["resume", RUN, "--json"]);
+        ensure(output.code == Some(0), || format!("cut after {events}: {}", output.stderr))?;
+        let result: Value = serde_json::from_str(&output.stdout).unwrap();
+        ensure(result["status"] == "completed", || format!("cut after {events}: {result}"))?;
+        let after = log(&althing, RUN);
+        ensure(after.starts_with(&before), || format!("cut after {events}: what was there has changed"))?;
+        let decided = after.lines().filter(|line| line.contains(r#""verdict":"finished""#)).count();
+        ensure(decided == 1, || format!("cut after {events}: it finished {decided} times"))
+    });
+}
+
+#[test]
+fn an_old_conversation_is_resumed_from_wherever_it_was_cut_off() {
+    let whole = old_log(CHAT).lines().count();
+    in_parallel(3, (1..whole).step_by(3), |events| {
+        let althing = cut_off(CHAT, events);
+        let before = log(&althing, CHAT);
+        let talk = althing.again().args(["chat", "--session", CHAT, "--approve", "always"]);
+        let output = talk.stdin("And in the evening?\n").spawn().wait(super::support::LIMIT);
+        ensure(output.code == Some(0), || format!("cut after {events}: {}", output.stderr))?;
+        ensure(output.stdout.contains("And in the evening"), || format!("{events}: {}", output.stdout))?;
+        ensure(log(&althing, CHAT).starts_with(&before), || format!("cut after {events}: it has changed"))
+    });
 }
 
 #[test]

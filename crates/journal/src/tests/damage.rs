@@ -6,6 +6,7 @@ use crate::{Damage, DamageKind, SessionError, rebuild_checkpoint};
 use althing_disk::Disk;
 use althing_disk::sim::SimDisk;
 use althing_protocol::{Event, Fact, Journal, JournalErrorKind, NoticeLevel, SessionOpened};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A good log, and what its lines are.
@@ -226,7 +227,12 @@ fn a_log_of_a_newer_schema_is_refused_and_left_unchanged() {
     let (disk, bytes) = {
         let events = [event(1, None, head)];
         let mut log = Vec::new();
-        assert!(crate::line::encode(&events[0], events[0].seq, &mut log));
+        assert!(crate::line::encode(
+            &events[0],
+            events[0].seq,
+            &crate::root::Root::new(Path::new(super::STATE)),
+            &mut log
+        ));
         // A newer Althing knows facts that we do not.
         log.extend_from_slice(b"{\"seq\":2,\"type\":\"news\"}\n");
         (disk_with(&log), log)
