@@ -99,7 +99,9 @@ impl LocalSessions {
 
     /// A service that starts sessions of this team, in this project.
     pub fn with_team(app: AppContext, team: Arc<Team>, project: Option<Arc<Project>>) -> Self {
-        Self { team: Some(team), project, ..Self::new(app) }
+        let mut sessions = Self::new(app);
+        (sessions.team, sessions.project) = (Some(team), project);
+        sessions
     }
 
     /// The team that new sessions are made of.
@@ -177,9 +179,25 @@ pub(crate) async fn blocking<T: Send + 'static>(
     done.unwrap_or_else(|error| Err(Failure::no_answer(format!("an error inside Althing: {error}"))))
 }
 
+impl Drop for LocalSessions {
+    /// Lets go of every session, also when a front end panics: a session that nobody can ask for anything any more ends.
+    fn drop(&mut self) {
+        for engine in lock(&self.launched).values_mut().filter_map(|one| one.engine.take()) {
+            engine.submit(Submission::new(Op::Shutdown, Origin::System));
+        }
+    }
+}
+
+/// Waits for the session's thread on a thread of its own: the runtime must keep turning while the session ends, and must
+/// not wait for a session when it is dropped.
 async fn join(orchestrator: Orchestrator) -> End {
-    // A blocking thread: doers end on this runtime, which must keep turning while the session ends.
-    tokio::task::spawn_blocking(move || orchestrator.join()).await.ok().and_then(Result::ok)
+    let (ended, end) = tokio::sync::oneshot::channel();
+    let waiting = std::thread::Builder::new().name("session end".into()).spawn(move || {
+        // Nobody waits any more once the process ends.
+        let _ = ended.send(orchestrator.join().ok());
+    });
+    waiting.ok()?;
+    end.await.ok().flatten()
 }
 
 async fn close_places(places: &Places, app: &AppContext) {
