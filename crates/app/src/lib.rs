@@ -39,3 +39,4 @@ pub use settings::{Settings, Single};
 // What a front end needs of the engine and of the ports.
 pub use althing_engine::{Consent, Stopped};
 pub use althing_protocol::{Engine, EventStream, SessionStore};
+pub use althing_runner::hidden_main;

@@ -10,4 +10,5 @@
 mod suite {
     mod forbidden_acts;
     mod passed_on;
+    mod sessions;
 }

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 fn main() -> ExitCode {
     // Commands of agents are started through this very program, which then is only their guard.
-    if let Some(code) = althing_runner::hidden_main(std::env::args_os()) {
+    if let Some(code) = althing_app::hidden_main(std::env::args_os()) {
         return code;
     }
     secrets::guard_panics();

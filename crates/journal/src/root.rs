@@ -24,7 +24,7 @@ impl Root {
     /// A state directory, which must be absolute for its paths to be recognised.
     pub(crate) fn new(state: &Path) -> Self {
         let text = state.to_str().filter(|text| state.is_absolute() && text.len() > 1);
-        let json = text.and_then(|text| serde_json::to_string(text).ok());
+        let json = text.map(|text| serde_json::Value::from(text).to_string());
         let escaped = json.as_deref().and_then(|json| json.strip_prefix('"')?.strip_suffix('"'));
         Self { escaped: escaped.map(|text| text.trim_end_matches('/').into()) }
     }
