@@ -1,9 +1,12 @@
 //! What this machine offers to a start without a config: keys in the environment, agents' programs, a local Ollama.
 
+use crate::context::AppContext;
 use crate::environment::Environment;
 use crate::session;
+use crate::team::Team;
 use althing_config::{Found, FoundOllama};
 use althing_llm::{HttpClient, HttpOptions};
+use althing_protocol::AGENT_KINDS;
 
 /// Where Ollama listens unless its own variable says so.
 const OLLAMA: &str = "http://localhost:11434";
@@ -15,6 +18,40 @@ pub fn look(environment: &Environment) -> Found {
         programs: althing_config::found_programs(&|name| environment.has_program(name)),
         ollama: ollama(environment),
     }
+}
+
+/// What is on this machine and what is missing, by name; None where a config or an option says what to use.
+pub fn overview(team: &Team, app: &AppContext) -> Option<(Vec<String>, Vec<String>)> {
+    if app.settings.offline || !app.settings.model.is_empty() || team.is_from_file() {
+        return None;
+    }
+    let found = althing_config::found_providers(&|name| app.environment.setting(name));
+    let mut known: Vec<String> = found.iter().map(|provider| provider.variable.to_owned()).collect();
+    let mut missing = Vec::new();
+    for key in ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"] {
+        if !known.iter().any(|found| found == key) {
+            missing.push(key.to_owned());
+        }
+    }
+    for program in AGENT_KINDS.iter().map(|row| row.program) {
+        if app.environment.has_program(program) {
+            known.push(program.to_owned());
+        } else {
+            missing.push(program.to_owned());
+        }
+    }
+    // Whether it answers was seen when the team was made.
+    let backends = team.config.agents.iter().map(|agent| &agent.backend);
+    let models: Vec<&str> = backends
+        .filter(|backend| backend.kind == "ollama")
+        .filter_map(|backend| backend.model.as_deref())
+        .collect();
+    if models.is_empty() {
+        missing.push("Ollama".to_owned());
+    } else {
+        known.push(format!("Ollama ({})", models.join(", ")));
+    }
+    Some((known, missing))
 }
 
 /// The Ollama of this machine. Whatever goes wrong, there is none.

@@ -4,11 +4,13 @@
 //! ops. This crate knows no terminal and no command line.
 #![expect(clippy::disallowed_methods, reason = "app owns the environment and the user's own files")]
 
+pub mod available;
 pub mod choice;
 pub mod context;
 pub mod context_paths;
 pub mod conversation;
 pub mod desk;
+pub mod diagnostics;
 pub mod environment;
 pub mod failure;
 pub mod found;

@@ -4,6 +4,7 @@ use althing_app::{Failure, Settings, Single};
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::ffi::OsStr;
 use std::path::PathBuf;
+use tracing::level_filters::LevelFilter;
 
 /// The version and, below it, what this program was built from (build.rs).
 const BUILT: &str = include_str!(concat!(env!("OUT_DIR"), "/version.txt"));
@@ -223,6 +224,17 @@ pub enum LogLevel {
     Info,
     /// Every detail.
     Debug,
+}
+
+impl From<LogLevel> for LevelFilter {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Error => Self::ERROR,
+            LogLevel::Warn => Self::WARN,
+            LogLevel::Info => Self::INFO,
+            LogLevel::Debug => Self::DEBUG,
+        }
+    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -9,7 +9,6 @@
 
 mod args;
 mod command;
-mod diagnostics;
 mod exit;
 mod follow;
 mod ops;
@@ -17,7 +16,7 @@ mod outside;
 mod show;
 mod stop;
 
-use althing_app::{AppContext, Environment, Failure, observe, secrets};
+use althing_app::{AppContext, Environment, Failure, diagnostics, observe, secrets};
 use clap::Parser;
 use exit::Exit;
 use std::process::ExitCode;
@@ -50,7 +49,7 @@ fn main() -> ExitCode {
         failure.kind.into()
     });
     observe::finish(exit == Exit::Interrupted, &show::say);
-    diagnostics::finish(exit);
+    diagnostics::finish(exit as u8, &show::say);
     exit.into()
 }
 
@@ -58,7 +57,8 @@ fn run(args: args::Args) -> Result<Exit, Failure> {
     let app = AppContext::new(args.options.settings(), Environment::read()?, Arc::new(show::say));
     secrets::remember(app.environment.secrets());
     observe::prepare(&app)?;
-    diagnostics::start(&args.options, args.task.as_deref(), &app)?;
+    let level = args.options.log_level.map(Into::into);
+    diagnostics::start(args.options.log.as_deref(), level, args.task.as_deref(), &app)?;
     match args.command {
         None if command::tui::is_meant(&args.options, &app) => command::tui::run(args.task, &app),
         None => command::run::run(&args.options, args.task.as_deref(), &app),

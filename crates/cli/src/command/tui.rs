@@ -7,12 +7,10 @@ use crate::follow::Follower;
 use crate::outside::Machine;
 use crate::show::{self, Hold};
 use althing_app::choice::Choice;
-use althing_app::team::{self, Team};
 use althing_app::{AppContext, ChatRequest, Failure, LocalSessions, SessionRequest, SessionService, Stopped};
-use althing_app::{project, session};
+use althing_app::{found, project, session, team};
 use althing_protocol::{
-    AGENT_KINDS, ChatSpec, Fact, FeedItem, Interest, Member, ModeChoice, Op, Origin, Seq, SessionId,
-    Submission, TaskSpec,
+    ChatSpec, Fact, FeedItem, Interest, Member, ModeChoice, Op, Origin, Seq, SessionId, Submission, TaskSpec,
 };
 use althing_tui::{Theme, TuiExit, TuiOptions, Welcome};
 use std::path::{Path, PathBuf};
@@ -105,7 +103,8 @@ impl Shown {
         // What was the first message is not said again in the next session.
         app.settings.single_agent.clone_from(&choice.single);
         let first_message = choice.task.take();
-        let (problems, notes, welcome) = (team.problems.clone(), team.notes.clone(), welcome(&team, app));
+        let (problems, notes) = (team.problems.clone(), team.notes.clone());
+        let welcome = found::overview(&team, app).map(|(found, missing)| Welcome { found, missing });
         let sessions = LocalSessions::with_team(app.clone(), Arc::new(team), project::named(app)?);
         let goal = first_message.clone().unwrap_or_else(|| "conversation".to_owned());
         let chat = ChatRequest { choice, goal, attended: true };
@@ -173,38 +172,4 @@ pub fn look(spec: Option<&ChatSpec>, app: &AppContext) -> TuiOptions {
         modes: spec.map_or_else(ModeChoice::default, |spec| spec.modes.clone()),
         ..TuiOptions::default()
     }
-}
-
-/// What was found on this machine, where there is no config and nothing was chosen.
-fn welcome(team: &Team, app: &AppContext) -> Option<Welcome> {
-    if app.settings.offline || !app.settings.model.is_empty() || team.is_from_file() {
-        return None;
-    }
-    let found = althing_config::found_providers(&|name| app.environment.setting(name));
-    let mut known: Vec<String> = found.iter().map(|provider| provider.variable.to_owned()).collect();
-    let mut missing = Vec::new();
-    for key in ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"] {
-        if !known.iter().any(|found| found == key) {
-            missing.push(key.to_owned());
-        }
-    }
-    for program in AGENT_KINDS.iter().map(|row| row.program) {
-        if app.environment.has_program(program) {
-            known.push(program.to_owned());
-        } else {
-            missing.push(program.to_owned());
-        }
-    }
-    // Whether it answers was seen when the team was made.
-    let backends = team.config.agents.iter().map(|agent| &agent.backend);
-    let models: Vec<&str> = backends
-        .filter(|backend| backend.kind == "ollama")
-        .filter_map(|backend| backend.model.as_deref())
-        .collect();
-    if models.is_empty() {
-        missing.push("Ollama".to_owned());
-    } else {
-        known.push(format!("Ollama ({})", models.join(", ")));
-    }
-    Some(Welcome { found: known, missing })
 }

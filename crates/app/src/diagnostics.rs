@@ -1,20 +1,19 @@
 //! `--log FILE`: what the program itself does, as one JSON object a line: not what happens in sessions, which their own logs hold.
 //!
 //! Only our own crates are heard: libraries tell of headers and bodies. Known secrets are taken out of every text before it is
-//! written. Without the option nothing listens, and saying something costs a look at a number.
+//! written. Without the option nothing listens, and a log statement costs one atomic load.
 
-use crate::args::{LogLevel, Options};
-use crate::exit::Exit;
-use crate::show;
-use althing_app::Failure;
-use althing_app::secrets::mask;
-use althing_app::{AppContext, SystemClock};
+use crate::context::AppContext;
+use crate::environment::SystemClock;
+use crate::failure::Failure;
+use crate::secrets::mask;
 use althing_protocol::Clock;
 use serde_json::{Map, Value};
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
@@ -28,9 +27,14 @@ const OURS: &str = "althing";
 static LOST: OnceLock<String> = OnceLock::new();
 
 /// Begins to write, if that is asked for. Anything that is to stay out of it must be known by now.
-pub fn start(options: &Options, task: Option<&str>, app: &AppContext) -> Result<(), Failure> {
-    let Some(path) = &options.log else {
-        return match options.log_level {
+pub fn start(
+    path: Option<&Path>,
+    level: Option<LevelFilter>,
+    task: Option<&str>,
+    app: &AppContext,
+) -> Result<(), Failure> {
+    let Some(path) = path else {
+        return match level {
             Some(_) => Err(Failure::usage("--log-level does nothing without --log FILE")),
             None => Ok(()),
         };
@@ -41,7 +45,7 @@ pub fn start(options: &Options, task: Option<&str>, app: &AppContext) -> Result<
         Failure::usage(format!("--log: {} cannot be written: {error}", path.display()))
             .hint("name a file in a directory that exists and that you may write to")
     })?;
-    let level = options.log_level.unwrap_or(LogLevel::Info).into();
+    let level = level.unwrap_or(LevelFilter::INFO);
     // Set once: a process has one command line.
     let _ = tracing::subscriber::set_global_default(Lines { level, file: Mutex::new(file) });
     let args: Vec<String> = std::env::args().skip(1).map(|arg| shown(arg, task)).collect();
@@ -64,22 +68,11 @@ fn shown(arg: String, task: Option<&str>) -> String {
     }
 }
 
-/// The last line; and what could not be written is said.
-pub fn finish(exit: Exit) {
-    tracing::info!(status = exit as u8, "ended");
+/// Writes the last line, and tells the user what could not be written.
+pub fn finish(status: u8, notify: &dyn Fn(&str)) {
+    tracing::info!(status, "ended");
     if let Some(why) = LOST.get() {
-        show::say(&format!("warning: the log could not be written: {why}"));
-    }
-}
-
-impl From<LogLevel> for LevelFilter {
-    fn from(level: LogLevel) -> Self {
-        match level {
-            LogLevel::Error => Self::ERROR,
-            LogLevel::Warn => Self::WARN,
-            LogLevel::Info => Self::INFO,
-            LogLevel::Debug => Self::DEBUG,
-        }
+        notify(&format!("warning: the log could not be written: {why}"));
     }
 }
 
