@@ -58,7 +58,7 @@ impl Places {
                 Vec::new()
             },
             skills: guidance::skills(&self.skills),
-            notes: memory.as_ref().map(guidance::notes),
+            notes: self.told_notes(memory.as_ref(), &member.id),
             tasks: self.hands.extras.tasks.is_some(),
             ..Guidance::default()
         };
@@ -134,7 +134,7 @@ impl Workplace for ChatPlace {
                 *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
             }
             let Some(memory) = self.memory.clone() else { return Ok(()) };
-            let notes = aside(move || Ok(guidance::notes(&memory))).await?;
+            let notes = aside(move || guidance::notes(&memory)).await?;
             self.guidance.lock().unwrap_or_else(PoisonError::into_inner).notes = Some(notes);
             Ok(())
         })

@@ -1,5 +1,6 @@
 //! What an agent is told besides its place, put together from what `workspace` finds.
 
+use althing_disk::DiskError;
 use althing_engine::{NoteBook, Page, SkillEntry};
 use althing_workspace::{Document, Memory, Skills};
 
@@ -23,11 +24,11 @@ pub fn skills(skills: &Skills) -> Vec<SkillEntry> {
 }
 
 /// An agent's notes as they are now.
-pub fn notes(memory: &Memory) -> NoteBook {
-    let notes = memory.notes();
-    NoteBook {
+pub fn notes(memory: &Memory) -> Result<NoteBook, DiskError> {
+    let notes = memory.notes()?;
+    Ok(NoteBook {
         dir: memory.dir().display().to_string(),
         short_term: notes.short_term.into_iter().map(page).collect(),
         long_term: notes.long_term,
-    }
+    })
 }

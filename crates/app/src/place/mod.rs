@@ -12,7 +12,7 @@ mod servers;
 use crate::context::Notify as Tell;
 use crate::environment::Environment;
 use crate::project::Project;
-use althing_engine::{Briefing, Guidance, Planning, Router};
+use althing_engine::{Briefing, Guidance, NoteBook, Planning, Router};
 use althing_mcp::McpServers;
 use althing_protocol::{
     AgentId, AnswerLabel, BoxFuture, ChatSpec, CommandsConfig, ContextAccess, FileWrite, Grant, HandsConfig,
@@ -187,7 +187,7 @@ impl Places {
                 .map(|project| project.workspace.deliverables_dir().display().to_string()),
         };
         let memory = self.memory(Path::new(local.path()), &self.notes.join(name), &member.id).await;
-        let guidance = Mutex::new(self.guidance(&local, spec, memory.as_ref()));
+        let guidance = Mutex::new(self.guidance(&local, spec, self.told_notes(memory.as_ref(), &member.id)));
         let router = Router::new(hosts, hands.excluded_tools);
         Ok(Place { local, grant, plan_first, router, briefing, guidance, memory, container, tell })
     }
@@ -248,7 +248,18 @@ impl Places {
         }
     }
 
-    fn guidance(&self, local: &LocalPlace, spec: &RunSpec, memory: Option<&Memory>) -> Guidance {
+    /// The notes that an agent is told when it begins; none, and a notice, where they cannot be read.
+    fn told_notes(&self, memory: Option<&Memory>, agent: &AgentId) -> Option<NoteBook> {
+        match guidance::notes(memory?) {
+            Ok(notes) => Some(notes),
+            Err(error) => {
+                (self.tell)(&format!("{agent} works without its notes: {error}"));
+                None
+            }
+        }
+    }
+
+    fn guidance(&self, local: &LocalPlace, spec: &RunSpec, notes: Option<NoteBook>) -> Guidance {
         let extras = &self.hands.extras;
         let instructions = if extras.instructions {
             guidance::instructions(project_instructions(local.files(), &spec.context_paths))
@@ -259,7 +270,7 @@ impl Places {
         Guidance {
             instructions,
             skills: guidance::skills(&self.skills),
-            notes: memory.map(guidance::notes),
+            notes,
             tasks: extras.tasks.is_some(),
             planning: if spec.rules.plan_first { Planning::First(words) } else { Planning::Off },
         }
@@ -410,7 +421,7 @@ impl Place {
     /// After an answer: what the agent noted is kept, and is what it is told from now on.
     async fn keep_notes(&self) -> Result<(), String> {
         let Some(memory) = self.memory.clone() else { return Ok(()) };
-        let notes = aside(move || memory.save().map(|()| guidance::notes(&memory))).await?;
+        let notes = aside(move || memory.save().and_then(|()| guidance::notes(&memory))).await?;
         self.guidance.lock().unwrap_or_else(PoisonError::into_inner).notes = Some(notes);
         Ok(())
     }

@@ -53,9 +53,16 @@ impl Memory {
         let notes = root.make_dir(OsStr::new(MEMORY), 0o777).map_err(failed)?;
         for kind in [SHORT, LONG] {
             let to = notes.make_dir(OsStr::new(kind), 0o777).map_err(failed)?;
-            if let (true, Ok(from)) = (is_new, ConfinedDir::open(&memory.store.join(kind))) {
-                copy(&from, &to).map_err(failed)?;
+            if !is_new {
+                continue;
             }
+            let kept = memory.store.join(kind);
+            match ConfinedDir::open(&kept) {
+                Ok(from) => copy(&from, &to).map_err(failed)?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                // Without the kept notes the agent would seem to have deleted them.
+                Err(error) => return Err(DiskError::io("read the notes in", &kept)(error)),
+            };
         }
         Ok(memory)
     }
@@ -91,10 +98,10 @@ impl Memory {
     }
 
     /// What is noted now.
-    pub fn notes(&self) -> Notes {
+    pub fn notes(&self) -> Result<Notes, DiskError> {
         let mut notes = Notes::default();
         let mut left = TOLD;
-        for (name, text, whole) in self.read(SHORT, TOLD) {
+        for (name, text, whole) in self.read(SHORT, TOLD)? {
             let room = text.len().min(left);
             let cut = (0..=room).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
             left -= cut;
@@ -102,28 +109,38 @@ impl Memory {
             let text = text.get(..cut).unwrap_or_default().to_owned();
             notes.short_term.push(Document { path: self.path(SHORT, &name), text, whole });
         }
-        for (name, text, _) in self.read(LONG, 4096) {
+        for (name, text, _) in self.read(LONG, 4096)? {
             notes.long_term.push((self.path(LONG, &name), about(&text)));
         }
-        notes
+        Ok(notes)
     }
 
     fn path(&self, kind: &str, name: &str) -> String {
         self.dir().join(kind).join(name).display().to_string()
     }
 
-    fn read(&self, kind: &str, most: usize) -> Vec<(String, String, bool)> {
+    fn read(&self, kind: &str, most: usize) -> Result<Vec<(String, String, bool)>, DiskError> {
         let below = Path::new(MEMORY).join(kind);
-        let dir = ConfinedDir::open(&self.workspace).and_then(|root| root.enter(&below));
-        let Ok(dir) = dir else { return Vec::new() };
+        let failed = |error| DiskError::io("read the notes in", &self.workspace.join(&below))(error);
+        let dir = match ConfinedDir::open(&self.workspace).and_then(|root| root.enter(&below)) {
+            Ok(dir) => dir,
+            // An agent may delete all its notes, and be without.
+            Err(error) if is_change(&error) => return Ok(Vec::new()),
+            Err(error) => return Err(failed(error)),
+        };
         let mut found = Vec::new();
-        for name in names_in(&dir).unwrap_or_default().into_iter().take(MOST_FILES) {
-            let opened = dir.open_file(OsStr::new(&name)).and_then(|(file, _)| beginning(file, most));
-            if let Ok(Some((text, whole))) = opened {
-                found.push((name, text, whole));
+        for name in names_in(&dir).map_err(failed)?.into_iter().take(MOST_FILES) {
+            let own = OsStr::new(&name);
+            if dir.look(own).map_err(failed)?.is_none_or(|found| found.kind != Kind::File) {
+                continue;
+            }
+            match dir.open_file(own).and_then(|(file, _)| beginning(file, most)) {
+                Ok(read) => found.extend(read.map(|(text, whole)| (name, text, whole))),
+                Err(error) if is_change(&error) => {}
+                Err(error) => return Err(failed(error)),
             }
         }
-        found
+        Ok(found)
     }
 }
 

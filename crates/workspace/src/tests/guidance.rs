@@ -79,7 +79,7 @@ fn notes_go_from_run_to_run_and_what_was_deleted_stays_deleted() {
         path
     };
     let first = Memory::open(&workspace("one"), &store).unwrap();
-    assert_eq!(first.notes(), crate::Notes::default());
+    assert_eq!(first.notes().unwrap(), crate::Notes::default());
     write(&first.dir().join("short_term/plan.md"), "Ask for tea.\n");
     write(&first.dir().join("short_term/gone.md"), "Will go.\n");
     write(&first.dir().join("long_term/port.md"), "---\ndescription: The port\n---\nIt is 8080.\n");
@@ -89,7 +89,7 @@ fn notes_go_from_run_to_run_and_what_was_deleted_stays_deleted() {
     first.save().unwrap();
 
     let second = Memory::open(&workspace("two"), &store).unwrap();
-    let notes = second.notes();
+    let notes = second.notes().unwrap();
     assert_eq!(notes.short_term.len(), 1);
     assert_eq!(notes.short_term[0].text, "Ask for tea.\n");
     assert_eq!(notes.short_term[0].path, base.join("two/memory/short_term/plan.md").display().to_string());
@@ -98,7 +98,7 @@ fn notes_go_from_run_to_run_and_what_was_deleted_stays_deleted() {
 
     // Found again, not brought again: what it deleted in this run stays deleted.
     fs::remove_file(second.dir().join("short_term/plan.md")).unwrap();
-    assert!(Memory::open(&workspace("two"), &store).unwrap().notes().short_term.is_empty());
+    assert!(Memory::open(&workspace("two"), &store).unwrap().notes().unwrap().short_term.is_empty());
 }
 
 #[test]
@@ -117,6 +117,18 @@ fn notes_that_cannot_be_taken_back_whole_do_not_take_away_those_that_are_kept() 
 }
 
 #[test]
+fn kept_notes_that_cannot_be_read_are_an_error_and_stay_as_they_are() {
+    let dir = temp();
+    let base = fs::canonicalize(dir.path()).unwrap();
+    fs::create_dir_all(base.join("one")).unwrap();
+    // Not a directory: it cannot be read as one, whoever asks.
+    write(&base.join("store/short_term"), "Keep me.\n");
+    let error = Memory::open(&base.join("one"), &base.join("store")).unwrap_err();
+    assert!(error.to_string().contains("store/short_term"), "{error}");
+    assert_eq!(fs::read_to_string(base.join("store/short_term")).unwrap(), "Keep me.\n");
+}
+
+#[test]
 fn no_note_leads_out_of_the_workspace_or_the_store() {
     let dir = temp();
     let base = fs::canonicalize(dir.path()).unwrap();
@@ -127,7 +139,7 @@ fn no_note_leads_out_of_the_workspace_or_the_store() {
     write(&memory.dir().join("short_term/large.md"), &"x".repeat(100_000));
     fs::remove_dir(memory.dir().join("long_term")).unwrap();
     symlink(base.join("outside"), memory.dir().join("long_term")).unwrap();
-    let notes = memory.notes();
+    let notes = memory.notes().unwrap();
     assert!(!format!("{notes:?}").contains(SECRET));
     assert!(!notes.short_term[0].whole, "a long note is cut");
     memory.save().unwrap();
