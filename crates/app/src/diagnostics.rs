@@ -94,7 +94,7 @@ impl Subscriber for Lines {
     fn event(&self, event: &Event<'_>) {
         let mut fields = Fields(Map::new());
         let metadata = event.metadata();
-        fields.put("at", serde_json::to_value(SystemClock.now()).unwrap_or_default());
+        fields.put("at", SystemClock.now().to_string().into());
         fields.put("level", metadata.level().as_str().to_ascii_lowercase().into());
         fields.put("from", metadata.target().into());
         event.record(&mut fields);

@@ -226,16 +226,19 @@ impl<'a> Follower<'a> {
     fn take(&mut self, item: &FeedItem) {
         let line = match item {
             FeedItem::Event(event) if matches!(self.output, Output::Facts | Output::Everything) => {
-                Some(event.to_json())
+                Some(serde_json::to_string(&**event))
             }
             FeedItem::Progress(progress) if self.output == Output::Everything => {
-                serde_json::to_string(&**progress).ok()
+                Some(serde_json::to_string(&**progress))
             }
             _ => None,
         };
         if let Some(line) = line {
             // A reader that went away does not stop the run; its result stays on disk.
-            if let Err(error) = writeln!(std::io::stdout().lock(), "{line}")
+            let written = line
+                .map_err(std::io::Error::from)
+                .and_then(|line| writeln!(std::io::stdout().lock(), "{line}"));
+            if let Err(error) = written
                 && error.kind() != std::io::ErrorKind::BrokenPipe
             {
                 self.lost.get_or_insert(error);
@@ -385,7 +388,8 @@ impl<'a> Follower<'a> {
         }
         let footer = Self::footer(result);
         let text = match (self.output, answer) {
-            (Output::Json, _) => serde_json::to_string(result).unwrap_or_default(),
+            (Output::Json, _) => serde_json::to_string(result)
+                .map_err(|error| self.unwritten("stdout", &error.into(), &kept))?,
             (Output::Answer, Some(answer)) if self.app.environment.stdout_is_terminal => {
                 sanitize::output(&format!("{}{footer}", answer.trim_end())).into_owned()
             }

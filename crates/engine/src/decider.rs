@@ -189,8 +189,8 @@ pub(crate) trait Decider: Send {
     }
 
     /// The files of what it has come to, by their names; none as long as it has not.
-    fn files(&self) -> Vec<(&'static str, String)> {
-        Vec::new()
+    fn files(&self) -> Result<Vec<(&'static str, String)>, serde_json::Error> {
+        Ok(Vec::new())
     }
 
     /// The result it would have if it were stopped now, where it is a run.

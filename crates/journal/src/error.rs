@@ -90,7 +90,7 @@ pub enum SessionError {
         /// Which event.
         seq: Seq,
         /// What is wrong with it.
-        why: &'static str,
+        why: String,
     },
     /// Somebody else wrote to the log, or deleted it, while we held its lock.
     #[error("{} was changed by somebody else: {what}", path.display())]

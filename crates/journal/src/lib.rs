@@ -10,6 +10,7 @@
 mod checkpoint;
 mod encodings;
 mod error;
+mod event_json;
 mod keeper;
 mod line;
 mod log;

@@ -3,6 +3,7 @@
 //! Decides what a good line is, and nothing about the lines around it. The form is frozen (see the README): a byte
 //! changed here is a log that an older Althing cannot read.
 
+use crate::event_json::read_event;
 use crate::root::Root;
 use althing_protocol::{Event, Seq};
 
@@ -30,11 +31,16 @@ pub(crate) struct Place {
     pub(crate) batch: Seq,
 }
 
-/// Puts an event's line at the end of a buffer; gives false (and nothing) if the event is not a JSON object.
-pub(crate) fn encode(event: &Event, batch: Seq, root: &Root, out: &mut Vec<u8>) -> bool {
-    let json = event.to_json();
+/// Puts an event's line at the end of a buffer; adds nothing if the event has no JSON form.
+pub(crate) fn encode(
+    event: &Event,
+    batch: Seq,
+    root: &Root,
+    out: &mut Vec<u8>,
+) -> Result<(), serde_json::Error> {
+    let json = serde_json::to_string(event)?;
     let json = root.relative(&json);
-    let Some(open) = json.strip_suffix('}') else { return false };
+    let open = json.strip_suffix('}').unwrap_or(&json);
     let start = out.len();
     out.extend_from_slice(open.as_bytes());
     if batch != event.seq {
@@ -45,7 +51,7 @@ pub(crate) fn encode(event: &Event, batch: Seq, root: &Root, out: &mut Vec<u8>) 
     out.extend_from_slice(CRC_FIELD);
     out.extend_from_slice(format!("{crc:08x}").as_bytes());
     out.extend_from_slice(b"\"}\n");
-    true
+    Ok(())
 }
 
 /// The checked part of a line (given without its line end): everything before the checksum.
@@ -76,7 +82,8 @@ fn parse_hex(digits: &[u8]) -> Option<u32> {
 pub(crate) fn decode(line: &[u8], root: &Root) -> Result<Event, BadLine> {
     check(line)?;
     let text = std::str::from_utf8(line).map_err(|e| BadLine::NotUnderstood(e.to_string()))?;
-    Event::from_json(&root.absolute(text)).map_err(|e| BadLine::NotUnderstood(e.to_string()))
+    read_event(&root.absolute(text))
+        .map_err(|e| BadLine::NotUnderstood(format!("not an event of this log: {e}")))
 }
 
 /// The place of a line whose checksum is good; None for any other.

@@ -95,8 +95,8 @@ impl Log {
         }
     }
 
-    fn not_writable(&self, seq: Seq, why: &'static str) -> SessionError {
-        SessionError::NotWritable { path: self.path.clone(), seq, why }
+    fn not_writable(&self, seq: Seq, why: impl Into<String>) -> SessionError {
+        SessionError::NotWritable { path: self.path.clone(), seq, why: why.into() }
     }
 
     /// Makes sure that the file is as we left it, without what a failed append left behind.
@@ -128,8 +128,8 @@ impl Log {
             if event.seq.0 % crate::scan::STRIDE == 1 {
                 marks.push(self.good + self.buffer.len() as u64);
             }
-            if !line::encode(event, first, self.index.root(), &mut self.buffer) {
-                return Err(self.not_writable(event.seq, "it has no JSON form"));
+            if let Err(error) = line::encode(event, first, self.index.root(), &mut self.buffer) {
+                return Err(self.not_writable(event.seq, format!("it has no JSON form: {error}")));
             }
         }
         Ok(marks)

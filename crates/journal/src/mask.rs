@@ -171,7 +171,8 @@ impl Masker {
     /// The event without secrets in any of its texts. Costs one serialisation, and more only if there is something to mask.
     pub fn mask_event(&self, event: Event) -> Event {
         let Some(search) = &self.in_json else { return event };
-        let json = event.to_json();
+        // An event without a JSON form cannot be written, and what is not written is not shown.
+        let Ok(json) = serde_json::to_string(&event) else { return event };
         if !search.is_match(&json) {
             return event;
         }
@@ -180,7 +181,7 @@ impl Masker {
         for keep_words in [false, true] {
             let mut value = value.clone();
             self.mask_value(&mut value, Place { keep_words, ..Place::default() });
-            if let Ok(masked) = Event::from_json(&value.to_string()) {
+            if let Ok(masked) = serde_json::from_value::<Event>(value) {
                 return masked;
             }
         }

@@ -37,8 +37,8 @@ pub use config::{
 pub use environment::{COMMAND_VARIABLES, is_passed_to_programs, variable_matches};
 pub use errand::{PlanDraft, PlanProgress, PlanRun, PlanStatus, PlanTask, SubagentOf};
 pub use event::{
-    DeltaKind, Event, EventParseError, Fact, FeedItem, LOG_SCHEMA, Notice, NoticeLevel, Progress, RunEnd,
-    SessionOpened, Verdict,
+    DeltaKind, Event, Fact, FeedItem, LOG_SCHEMA, Notice, NoticeLevel, Progress, RunEnd, SessionOpened,
+    Verdict,
 };
 pub use grant::{
     EXCLUDED_NAMES, Grant, GrantRoot, NetworkGrant, REPOSITORY, RUNS_CODE, RootKind, RunsCode, runs_code,

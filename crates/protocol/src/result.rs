@@ -20,6 +20,18 @@ pub enum RunStatus {
     Failed,
 }
 
+impl RunStatus {
+    /// The word for it, as it stands in the log.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Partial => "partial",
+            Self::Cancelled => "cancelled",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
@@ -158,4 +170,16 @@ pub struct PlanRef {
     pub id: String,
     /// Where it is.
     pub path: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RunStatus;
+
+    #[test]
+    fn the_word_for_a_status_is_the_one_in_the_log() {
+        for status in [RunStatus::Completed, RunStatus::Partial, RunStatus::Cancelled, RunStatus::Failed] {
+            assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
+        }
+    }
 }

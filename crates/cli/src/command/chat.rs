@@ -276,7 +276,10 @@ impl Chat<'_> {
     fn take(&mut self, event: &Event) {
         self.fold(event);
         if self.json {
-            print(&event.to_json());
+            match serde_json::to_string(event) {
+                Ok(line) => print(&line),
+                Err(error) => show::say(&format!("event {} cannot be shown: {error}", event.seq)),
+            }
         }
         let of_chat = event.task.as_ref() == Some(&TaskId::chat());
         match &event.fact {

@@ -24,7 +24,7 @@ pub fn run(options: &Options, action: ConfigAction, app: &AppContext) -> Result<
         }
         ConfigAction::Schema { workflow } => {
             let schema = if workflow { althing_config::workflow_schema() } else { althing_config::schema() };
-            print(&serde_json::to_string_pretty(&schema).unwrap_or_default());
+            print(&format!("{schema:#}"));
             Ok(Exit::Answered)
         }
     }

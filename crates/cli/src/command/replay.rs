@@ -24,7 +24,8 @@ pub fn run(file: &Path, speed: f64, app: &AppContext) -> Result<Exit, Failure> {
     let mut events: Vec<Event> = Vec::new();
     let mut notes = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
-        match Event::from_json(line) {
+        let read = serde_json::from_str(line).map_err(|error| format!("not an event of this log: {error}"));
+        match read {
             Ok(event) => events.push(event),
             Err(error) if events.is_empty() => {
                 return Err(Failure::usage(format!("{}:{number}: {error}", path.display()))

@@ -107,7 +107,9 @@ fn show(store: &dyn SessionStore, id: &SessionId, as_json: bool, app: &AppContex
     let StoredSession { events, damage, .. } = store.read(id, Seq(0)).map_err(Failure::stored)?;
     let checkpoint = althing_journal::rebuild_checkpoint(&events);
     if as_json {
-        let mut whole = serde_json::to_value(&checkpoint).unwrap_or_default();
+        let whole = serde_json::to_value(&checkpoint);
+        let mut whole =
+            whole.map_err(|error| Failure::no_answer(format!("the session cannot be shown: {error}")))?;
         if let Value::Object(fields) = &mut whole {
             fields.insert("damage".into(), json!(damage));
         }

@@ -76,8 +76,8 @@ impl Decider for Coordination {
         self.asks(interaction).then(|| self.answer_override(interaction, decision).map(|facts| (facts, None)))
     }
 
-    fn files(&self) -> Vec<(&'static str, String)> {
-        let Some(result) = self.result() else { return Vec::new() };
+    fn files(&self) -> Result<Vec<(&'static str, String)>, serde_json::Error> {
+        let Some(result) = self.result() else { return Ok(Vec::new()) };
         // One file for all of them: hundreds of agents must not mean hundreds of files.
         let mut answers = String::new();
         for answer in self.answers() {
@@ -85,8 +85,8 @@ impl Decider for Coordination {
         }
         let mut files = vec![("answers.md", answers)];
         files.extend(result.final_answer.clone().map(|answer| ("final_answer.md", answer)));
-        files.push(("result.json", serde_json::to_string_pretty(result).unwrap_or_default()));
-        files
+        files.push(("result.json", serde_json::to_string_pretty(result)?));
+        Ok(files)
     }
 
     fn result_if_stopped(&self) -> Option<RunResult> {

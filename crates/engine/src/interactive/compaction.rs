@@ -252,8 +252,7 @@ fn text_of(past: &Past, message: Seq) -> Option<(bool, &str)> {
 }
 
 fn run_marker(run: &RunResult) -> String {
-    let status = serde_json::to_value(run.status).unwrap_or_default();
-    let status = status.as_str().unwrap_or_default().to_owned();
+    let status = run.status.as_str();
     let task = run.task.get(..run.task.floor_char_boundary(120)).unwrap_or_default();
     let more = if task.len() < run.task.len() { "…" } else { "" };
     format!("run {} ({status}): {}{more} [{}]", run.run_id, task.replace('\n', " "), run.log_dir)

@@ -73,7 +73,7 @@ pub fn resolve_launch(
     settled.planning_mode = planning;
     settled.execute_after_planning &= planning;
     if choice.refinement.is_some() {
-        overrides::yield_to(modes, &mut settled.coordination_overrides);
+        overrides::yield_to(modes, &mut settled.coordination_overrides)?;
     }
     let mut rules = team.rules.clone().with(&modes.overrides());
     overrides::apply(&mut rules, &team.rules, &settled.coordination_overrides)?;
@@ -119,7 +119,7 @@ pub fn resolve_launch(
     let digest = String::new();
     let mut proposal =
         Proposal { launch: settled, members, modes, chosen: chosen(choice), may_read, may_write, digest };
-    proposal.digest = digest_of(&proposal);
+    proposal.digest = digest_of(&proposal)?;
     Ok(Launch { spec, proposal })
 }
 
@@ -168,9 +168,9 @@ fn words(name: &str, text: &str) -> Result<(), String> {
 }
 
 /// SHA-256 of everything a proposal shows.
-fn digest_of(proposal: &Proposal) -> String {
-    let shown = serde_json::to_vec(proposal).unwrap_or_default();
-    hex(&Sha256::digest(&shown))
+fn digest_of(proposal: &Proposal) -> Result<String, String> {
+    let shown = serde_json::to_vec(proposal).map_err(|error| format!("the run cannot be shown: {error}"))?;
+    Ok(hex(&Sha256::digest(&shown)))
 }
 
 /// The nearest known word as a question at the end of an error; nothing where none is near.

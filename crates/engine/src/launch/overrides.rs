@@ -93,8 +93,8 @@ fn change(rules: &mut RunRules, configured: &RunRules, key: &str, value: &Value)
 }
 
 /// Takes out what contradicts modes that the user chose.
-pub(super) fn yield_to(modes: Modes, changes: &mut Map<String, Value>) {
-    let decided = serde_json::to_value(modes.overrides()).unwrap_or_default();
+pub(super) fn yield_to(modes: Modes, changes: &mut Map<String, Value>) -> Result<(), String> {
+    let decided = serde_json::to_value(modes.overrides()).map_err(|error| error.to_string())?;
     let mut fixed: Vec<&str> =
         decided.as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect();
     // How the final answer is made is a default of the mode, not what the user chose it for.
@@ -104,6 +104,7 @@ pub(super) fn yield_to(modes: Modes, changes: &mut Map<String, Value>) {
         fixed.extend(["skip_voting", "max_new_answers_per_agent", "max_new_answers_global"]);
     }
     changes.retain(|key, _| !fixed.contains(&key.as_str()));
+    Ok(())
 }
 
 fn flag(key: &str, value: &Value) -> Result<bool, String> {

@@ -35,7 +35,9 @@ fn shortened(result: &RunResult, most: usize) -> Value {
     let writes = result.context_path_writes.len();
     let listed = (most / 100).max(5);
     result.context_path_writes.truncate(listed);
-    let mut value = serde_json::to_value(&result).unwrap_or_default();
+    let mut value = serde_json::to_value(&result).unwrap_or_else(|error| {
+        json!({ "run_id": result.run_id, "error": format!("the result cannot be shown: {error}"), "log_dir": log_dir })
+    });
     if let (true, Value::Object(fields)) = (writes > listed, &mut value) {
         let more = format!("{writes} in all; the whole list is in {log_dir}/context_path_writes.txt");
         fields.insert("context_path_writes_note".into(), json!(more));

@@ -71,17 +71,24 @@ impl Session {
     pub(super) fn keep_finished(&mut self) {
         let mut errors = Vec::new();
         for (task, decider) in &self.deciders {
-            let files = if self.kept.contains(task) { Vec::new() } else { decider.files() };
-            if files.is_empty() {
+            if self.kept.contains(task) {
                 continue;
             }
+            let kept = match decider.files() {
+                Ok(files) if files.is_empty() => continue,
+                Ok(files) => {
+                    let journal = &mut self.parts.journal;
+                    let refused = files.iter().find_map(|(name, text)| journal.keep(task, name, text).err());
+                    refused.map(|error| (error.to_string(), error.hint))
+                }
+                Err(error) => Some((error.to_string(), None)),
+            };
             self.kept.insert(task.clone());
-            let journal = &mut self.parts.journal;
-            errors.extend(files.iter().find_map(|(name, text)| journal.keep(task, name, text).err()));
+            errors.extend(kept);
         }
-        for error in errors {
+        for (error, hint) in errors {
             let text = format!("the session's files could not be written: {error}");
-            let notice = Notice { level: NoticeLevel::Warning, text, hint: error.hint };
+            let notice = Notice { level: NoticeLevel::Warning, text, hint };
             self.record(None, None, Fact::Notice(notice));
         }
     }

@@ -47,10 +47,10 @@ impl Decider for WorkflowExecutor {
         open.any(|open| open.id == *interaction).then(|| self.answer(interaction, decision))
     }
 
-    fn files(&self) -> Vec<(&'static str, String)> {
+    fn files(&self) -> Result<Vec<(&'static str, String)>, serde_json::Error> {
         if !self.is_over() {
-            return Vec::new();
+            return Ok(Vec::new());
         }
-        vec![("result.json", serde_json::to_string_pretty(&self.report()).unwrap_or_default())]
+        Ok(vec![("result.json", serde_json::to_string_pretty(&self.report())?)])
     }
 }

@@ -1,11 +1,12 @@
 //! The log's form is a promise: these bytes were written by the first Althing and must be readable by every later one.
 
 use super::{event, id, manager, opened, read, session, stored};
+use crate::event_json::{as_we_write_it, read_event};
 use crate::line::{self, BadLine, Place};
 use crate::new_session_id;
 use crate::root::Root;
 use althing_disk::sim::SimDisk;
-use althing_protocol::{Fact, Journal, Phase, Seq, Timestamp};
+use althing_protocol::{Event, Fact, Journal, Phase, Seq, Timestamp};
 use std::path::Path;
 
 fn root() -> Root {
@@ -37,23 +38,39 @@ fn a_log_of_the_first_release_reads_as_it_was_written() {
 fn a_line_is_the_events_json_with_a_checksum_of_everything_before_it() {
     let event = event(7, Some("r1"), Fact::SessionClosed {});
     let mut line = Vec::new();
-    assert!(line::encode(&event, Seq(7), &root(), &mut line));
-    let text = String::from_utf8(line).unwrap();
+    line::encode(&event, Seq(7), &root(), &mut line).unwrap();
+    let (text, json) = (String::from_utf8(line).unwrap(), serde_json::to_string(&event).unwrap());
     let (head, tail) = text.split_at(text.find(",\"crc\":").unwrap());
-    assert_eq!(format!("{head}}}"), event.to_json());
+    assert_eq!(format!("{head}}}"), json);
     assert_eq!(tail, format!(",\"crc\":\"{:08x}\"}}\n", crc32c::crc32c(head.as_bytes())));
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(value.as_object().unwrap().keys().next_back().unwrap(), "crc");
     assert_eq!(line::decode(text.trim_end().as_bytes(), &root()).unwrap(), *event);
-    assert_eq!(line::decode(event.to_json().as_bytes(), &root()), Err(BadLine::Torn));
+    assert_eq!(line::decode(json.as_bytes(), &root()), Err(BadLine::Torn));
     assert_eq!(line::decode(text.trim_end().replace("r1", "r2").as_bytes(), &root()), Err(BadLine::Checksum));
+}
+
+#[test]
+fn the_fast_reader_and_serde_read_the_same_event() {
+    for event in session(40) {
+        let line = serde_json::to_string(&event).unwrap();
+        assert_eq!(as_we_write_it(&line).as_ref(), Some(&*event), "{line}");
+        let by_serde: Event = serde_json::from_str(&line).unwrap();
+        assert_eq!(by_serde, *event, "{line}");
+        // Fields in another order are left to serde.
+        let mut fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&line).unwrap();
+        let seq = fields.shift_remove("seq").unwrap();
+        fields.insert("seq".to_owned(), seq);
+        let moved = serde_json::Value::from(fields).to_string();
+        assert_eq!((as_we_write_it(&moved), read_event(&moved).unwrap()), (None, (*event).clone()));
+    }
 }
 
 #[test]
 fn lines_behind_the_first_of_an_append_name_it() {
     let event = event(12, None, Fact::SessionClosed {});
     let mut line = Vec::new();
-    assert!(line::encode(&event, Seq(9), &root(), &mut line));
+    line::encode(&event, Seq(9), &root(), &mut line).unwrap();
     let text = String::from_utf8(line).unwrap();
     assert!(text.contains("\"data\":{},\"batch\":9,\"crc\":\""), "{text}");
     assert_eq!(line::decode(text.trim_end().as_bytes(), &root()).unwrap(), *event);

@@ -30,6 +30,10 @@ fn masker() -> Masker {
     Masker::new(CANARIES)
 }
 
+fn json_of(event: &Event) -> String {
+    serde_json::to_string(event).unwrap()
+}
+
 fn in_json(text: &str) -> String {
     serde_json::to_string(text).unwrap()
 }
@@ -143,7 +147,7 @@ fn a_secret_that_is_also_one_of_our_own_words_breaks_no_event() {
     for event in session(40).into_iter().chain(carriers("my key is openai")) {
         let after = masker.mask_event((*event).clone());
         assert_eq!((after.seq, &after.task, after.at), (event.seq, &event.task, event.at));
-        let type_of = |e: &Event| e.to_json().split("\"type\":").nth(1).unwrap()[..12].to_owned();
+        let type_of = |e: &Event| json_of(e).split("\"type\":").nth(1).unwrap()[..12].to_owned();
         assert_eq!(type_of(&after), type_of(&event));
     }
     let after = masker.mask_event((*carriers("my key is openai")[3]).clone());
@@ -263,22 +267,22 @@ fn every_text_of_every_fact_is_masked_but_for_our_own_ids() {
     let events = session(40).into_iter().chain(carriers("plain")).chain(named_by_others("plain"));
     let mut tried = 0;
     for event in events {
-        let json: Value = serde_json::from_str(&event.to_json()).unwrap();
+        let json: Value = serde_json::from_str(&json_of(&event)).unwrap();
         let mut places = Vec::new();
         texts(&json, "", &mut places);
         for place in places {
             let mut json = json.clone();
             *json.pointer_mut(&place).unwrap() = format!("x{canary}").into();
             // Where not every text fits, there is nothing that others could put.
-            let Ok(event) = Event::from_json(&json.to_string()) else { continue };
+            let Ok(event) = serde_json::from_value::<Event>(json.clone()) else { continue };
             tried += 1;
-            let masked = masker.mask_event(event.clone()).to_json();
+            let masked = json_of(&masker.mask_event(event.clone()));
             assert_eq!(leaks(&masked).is_empty(), !is_our_id(&place), "{place} in {json}");
         }
     }
     assert!(tried > 150, "{tried}");
     for event in named_by_others(canary) {
-        let masked = masker.mask_event((*event).clone()).to_json();
+        let masked = json_of(&masker.mask_event((*event).clone()));
         assert_eq!(leaks(&masked), Vec::<String>::new(), "{masked}");
     }
 }
@@ -301,14 +305,14 @@ fn calls_whose_ids_are_nothing_but_secrets_stay_apart_and_have_ids_that_provider
 fn a_secret_that_is_one_of_the_logs_own_words_costs_no_other_secret_its_mask() {
     let masker = Masker::new(["permission", "write_only", "sk-canary-0123456789abcdef"]);
     for event in named_by_others("sk-canary-0123456789abcdef") {
-        let masked = masker.mask_event((*event).clone()).to_json();
+        let masked = json_of(&masker.mask_event((*event).clone()));
         assert_eq!(leaks(&masked), Vec::<String>::new(), "{masked}");
     }
     // Masked, this word would leave an approval that cannot be read back.
-    let json = named_by_others("plain")[0].to_json().replace("\"write\"", "\"read\"");
+    let json = json_of(&named_by_others("plain")[0]).replace("\"write\"", "\"read\"");
     let masker = Masker::new(["chosen", "read_x", "run_approval", "sk-canary-0123456789abcdef"]);
     let json = json.replace("\"task\":\"plain\"", "\"task\":\"sk-canary-0123456789abcdef\"");
-    let masked = masker.mask_event(Event::from_json(&json).unwrap()).to_json();
+    let masked = json_of(&masker.mask_event(serde_json::from_str(&json).unwrap()));
     assert!(masked.contains("run_approval") && leaks(&masked).is_empty(), "{masked}");
 }
 

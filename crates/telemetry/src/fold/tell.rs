@@ -5,7 +5,7 @@ use super::{Content, names};
 use crate::span::{Attributes, Span, Value};
 use althing_protocol::{
     AgentMode, AttemptOutcome, Decision, Fact, InteractionKind, Item, Member, NoticeLevel, ProgramSpec,
-    Reply, RunEnd, RunResult, RunSpec, RunStatus, TaskId, Usage, Verdict,
+    Reply, RunEnd, RunResult, RunSpec, TaskId, Usage, Verdict,
 };
 use serde_json::json;
 
@@ -87,13 +87,7 @@ pub(super) fn run(span: &mut Span, spec: &RunSpec, content: Content) {
 
 /// A run that is over.
 pub(super) fn result(span: &mut Span, end: RunEnd, result: &RunResult, content: Content) {
-    let status = match result.status {
-        RunStatus::Completed => "completed",
-        RunStatus::Partial => "partial",
-        RunStatus::Cancelled => "cancelled",
-        RunStatus::Failed => "failed",
-    };
-    span.set("althing.status", status);
+    span.set("althing.status", result.status.as_str());
     let summary = &result.coordination_summary;
     span.set("althing.rounds", summary.rounds);
     for (key, agent) in [("althing.winner", &summary.winner), ("althing.presenter", &summary.presenter)] {

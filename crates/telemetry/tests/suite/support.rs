@@ -16,7 +16,7 @@ pub const WORKFLOW: &str = "20261115-180955-8b2e";
 pub fn recorded(session: &str) -> Vec<Event> {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/tests/golden/0.1.0");
     let text = std::fs::read_to_string(golden.join(session).join("events.jsonl")).unwrap();
-    text.lines().map(|line| Event::from_json(line).unwrap()).collect()
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// What comes of facts.

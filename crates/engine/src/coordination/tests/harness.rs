@@ -251,6 +251,6 @@ impl World {
     }
 
     pub(crate) fn story(&self) -> String {
-        self.log.iter().map(|event| event.to_json() + "\n").collect()
+        self.log.iter().map(|event| serde_json::to_string(event).unwrap() + "\n").collect()
     }
 }

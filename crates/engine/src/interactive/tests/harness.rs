@@ -118,7 +118,8 @@ impl World {
                 self.record(Some(task), fact);
             }
         }
-        let story: Vec<String> = self.log.iter().take(60).map(Event::to_json).collect();
+        let story: Vec<String> =
+            self.log.iter().take(60).map(|event| serde_json::to_string(event).unwrap()).collect();
         panic!("the consequences never end:\n{}", story.join("\n"));
     }
 
@@ -302,6 +303,6 @@ impl World {
     }
 
     pub(crate) fn story(&self) -> String {
-        self.log.iter().map(|event| event.to_json() + "\n").collect()
+        self.log.iter().map(|event| serde_json::to_string(event).unwrap() + "\n").collect()
     }
 }
