@@ -16,6 +16,9 @@ pub fn remember(secrets: Vec<Secret>) {
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
     known.extend(secrets);
     let masker = Masker::new(known.iter().map(Secret::reveal));
+    if !masker.is_searchable() {
+        tracing::error!("the secrets cannot be searched for: everything that is written is masked");
+    }
     *MASKER.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(masker));
 }
 

@@ -76,13 +76,53 @@ const OTHERS: &[&str] =
 /// Objects whose keys were made by others, too.
 const OTHERS_KEYS: &[&str] = &["coordination_overrides", "agent_system_prompts", "env"];
 
+/// A search for secret values.
+#[derive(Clone, Default)]
+pub(crate) enum Search {
+    /// There is nothing to find.
+    #[default]
+    Nothing,
+    /// Finds these values.
+    Values(AhoCorasick),
+    /// The search could not be built: every text counts as a secret, so that none is shown.
+    Failed,
+}
+
+impl Search {
+    fn new(values: &BTreeSet<String>) -> Self {
+        if values.is_empty() {
+            return Self::Nothing;
+        }
+        AhoCorasick::new(values).map_or(Self::Failed, Self::Values)
+    }
+
+    /// Where values begin and end; they may overlap.
+    fn spans(&self, bytes: &[u8]) -> Vec<(usize, usize)> {
+        match self {
+            Self::Values(search) => {
+                search.find_overlapping_iter(bytes).map(|found| (found.start(), found.end())).collect()
+            }
+            Self::Failed if !bytes.is_empty() => vec![(0, bytes.len())],
+            Self::Nothing | Self::Failed => Vec::new(),
+        }
+    }
+
+    fn is_match(&self, text: &str) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Values(search) => search.is_match(text),
+            Self::Failed => true,
+        }
+    }
+}
+
 /// Replaces known secret values by `[secret]`.
 #[derive(Clone, Default)]
 pub struct Masker {
-    /// Finds values in a text; None if there are none to find.
-    in_text: Option<AhoCorasick>,
+    /// Finds values in a text.
+    in_text: Search,
     /// Finds what such a text becomes inside an event's JSON.
-    in_json: Option<AhoCorasick>,
+    in_json: Search,
     /// The values themselves in all their forms: what a stream may break off in the middle of.
     forms: Vec<String>,
     /// The bytes that forms begin with, so that most ends of a stream need no closer look.
@@ -96,8 +136,17 @@ impl fmt::Debug for Masker {
 }
 
 impl Masker {
-    /// A masker for these values. Values under 6 bytes, and white space around values, are left out.
+    /// A masker for these values. Values under 6 bytes, and white space around values, are left out. If the values cannot
+    /// be searched for, it masks everything.
     pub fn new<I>(values: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: AsRef<str>,
+    {
+        Self::with_search(values, Search::new)
+    }
+
+    pub(crate) fn with_search<I>(values: I, search: impl Fn(&BTreeSet<String>) -> Search) -> Self
     where
         I: IntoIterator,
         I::Item: AsRef<str>,
@@ -111,9 +160,6 @@ impl Masker {
         }
         let text: BTreeSet<String> = plain.iter().flat_map(|value| forms(value)).collect();
         let json: BTreeSet<String> = text.iter().map(|form| escaped(form)).collect();
-        let search = |patterns: &BTreeSet<String>| {
-            if patterns.is_empty() { None } else { AhoCorasick::new(patterns).ok() }
-        };
         let firsts = text.iter().filter_map(|form| form.bytes().next()).collect();
         Self { in_text: search(&text), in_json: search(&json), forms: text.into_iter().collect(), firsts }
     }
@@ -143,6 +189,11 @@ impl Masker {
         self.unfinished_bytes(text.as_bytes())
     }
 
+    /// Whether the values can be searched for; otherwise everything is masked.
+    pub fn is_searchable(&self) -> bool {
+        !matches!((&self.in_text, &self.in_json), (Search::Failed, _) | (_, Search::Failed))
+    }
+
     /// The values in all their forms.
     pub(crate) fn forms(&self) -> &[String] {
         &self.forms
@@ -150,8 +201,7 @@ impl Masker {
 
     /// Where secrets begin and end, in order; they may overlap.
     pub(crate) fn spans(&self, bytes: &[u8]) -> Vec<(usize, usize)> {
-        let found = self.in_text.iter().flat_map(|search| search.find_overlapping_iter(bytes));
-        let mut spans: Vec<(usize, usize)> = found.map(|found| (found.start(), found.end())).collect();
+        let mut spans = self.in_text.spans(bytes);
         spans.sort_unstable();
         spans
     }
@@ -170,10 +220,12 @@ impl Masker {
 
     /// The event without secrets in any of its texts. Costs one serialisation, and more only if there is something to mask.
     pub fn mask_event(&self, event: Event) -> Event {
-        let Some(search) = &self.in_json else { return event };
+        if matches!(self.in_json, Search::Nothing) {
+            return event;
+        }
         // An event without a JSON form cannot be written, and what is not written is not shown.
         let Ok(json) = serde_json::to_string(&event) else { return event };
-        if !search.is_match(&json) {
+        if !self.in_json.is_match(&json) {
             return event;
         }
         let Ok(value) = serde_json::from_str::<Value>(&json) else { return event };

@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// One stream being masked.
 pub struct MaskedStream {
     masker: Arc<Masker>,
-    /// Says quickly that there is nothing; None where there is nothing to look for.
+    /// Says quickly that there is nothing; without it every piece is searched in full.
     any: Option<AhoCorasick>,
     /// What came and was not given out yet.
     held: Vec<u8>,
@@ -30,9 +30,8 @@ impl MaskedStream {
     /// A stream without what this masker knows.
     pub fn new(masker: Arc<Masker>) -> Self {
         // Leftmost matches can be searched for with vector instructions; overlapping ones, which masking needs, cannot.
-        let search =
-            || AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(masker.forms()).ok();
-        let any = if masker.forms().is_empty() { None } else { search() };
+        let built = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(masker.forms());
+        let any = built.map_or(None, |search| masker.is_searchable().then_some(search));
         Self { masker, any, held: Vec::new(), covered: 0, out: Vec::new() }
     }
 
@@ -59,8 +58,10 @@ impl MaskedStream {
 
 impl MaskStream for MaskedStream {
     fn push<'a>(&'a mut self, bytes: &'a [u8]) -> &'a [u8] {
-        let Some(any) = &self.any else { return bytes };
-        if self.held.is_empty() && !any.is_match(bytes) {
+        if self.masker.forms().is_empty() {
+            return bytes;
+        }
+        if self.held.is_empty() && self.any.as_ref().is_some_and(|any| !any.is_match(bytes)) {
             let (free, held) = bytes.split_at(bytes.len() - self.masker.unfinished_bytes(bytes));
             self.held.extend_from_slice(held);
             return free;

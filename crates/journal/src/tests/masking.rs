@@ -1,13 +1,14 @@
 //! S6: known secrets never reach a file, in whatever form they turn up, and masking never breaks an event.
 
 use super::{event, id, manager, opened, run_spec, session};
-use crate::Masker;
+use crate::mask::Search;
+use crate::{MaskedStream, Masker};
 use althing_disk::sim::SimDisk;
 use althing_protocol::{
     AgentId, Ask, AskKind, AskOption, AttemptOutcome, BackendErrorKind, Decision, Event, Fact, Interaction,
-    InteractionKind, Item, Journal, LaunchRun, Member, Modes, Notice, NoticeLevel, Op, Origin, PathGrant,
-    Permission, PlanProgress, PlanRef, PlanRun, PlanStatus, PlanTask, Proposal, Reply, RunSpec, SubagentOf,
-    TaskSpec, ToolCall, Usage,
+    InteractionKind, Item, Journal, LaunchRun, MaskStream, Member, Modes, Notice, NoticeLevel, Op, Origin,
+    PathGrant, Permission, PlanProgress, PlanRef, PlanRun, PlanStatus, PlanTask, Proposal, Reply, RunSpec,
+    SubagentOf, TaskSpec, ToolCall, Usage,
 };
 use proptest::prelude::{Strategy, prop};
 use serde_json::{Value, json};
@@ -28,6 +29,27 @@ const CANARIES: [&str; 8] = [
 
 fn masker() -> Masker {
     Masker::new(CANARIES)
+}
+
+/// A masker whose search could not be built.
+fn broken() -> Masker {
+    Masker::with_search(CANARIES, |_| Search::Failed)
+}
+
+#[test]
+fn a_masker_that_cannot_search_withholds_every_text() {
+    assert!(masker().is_searchable() && !broken().is_searchable());
+    assert_eq!(broken().mask_text("nothing secret"), "[secret]");
+    assert_eq!(broken().mask_text(""), "");
+    let item = Fact::ItemAdded { attempt: 1, item: Item::Said { text: CANARIES[0].into() } };
+    let masked = broken().mask_event((*event(1, Some("r1.a1"), item)).clone());
+    assert_eq!(masked.fact, Fact::ItemAdded { attempt: 1, item: Item::Said { text: "[secret]".into() } });
+    let mut stream = MaskedStream::new(Arc::new(broken()));
+    let mut out = stream.push(b"nothing ").to_vec();
+    out.extend_from_slice(stream.push(CANARIES[0].as_bytes()));
+    out.extend_from_slice(stream.finish());
+    let shown = String::from_utf8(out).unwrap();
+    assert_eq!(shown.replace("[secret]", ""), "", "{shown}");
 }
 
 fn json_of(event: &Event) -> String {
