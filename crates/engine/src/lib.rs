@@ -12,6 +12,7 @@ mod prompt;
 mod router;
 mod tools;
 mod workflow;
+mod workspaces;
 
 pub use coordination::Coordination;
 pub use decider::{CallKey, Chore, ChoreKind, Consequence, ProgramKey, Told, Wanted};
@@ -24,3 +25,4 @@ pub use prompt::{Briefing, Guidance, NoteBook, Page, Planning, ProjectBriefing, 
 pub use router::Router;
 pub use tools::{NEW_ANSWER, VOTE};
 pub use workflow::{StageReport, TaskReport, WorkflowExecutor, WorkflowReport};
+pub use workspaces::workspace_of;

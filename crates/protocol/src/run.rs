@@ -2,7 +2,6 @@
 
 use crate::{AgentId, AgentKind, ChatState, Millis, PlanRun, Revision, SubagentOf, SubagentsConfig};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 
 /// One agent or several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,8 +32,8 @@ impl Default for Modes {
 }
 
 impl Modes {
-    /// What these modes change about a run's rules. This is the only place that knows: the command line,
-    /// `launch_run` and the terminal UI all come here.
+    /// What these modes change about a run's rules. This is the only place that knows. It is here
+    /// and not in the engine because the screen's mode state needs it too, and both use only this crate.
     pub fn overrides(self) -> RunOverrides {
         match (self.agent_mode, self.refinement) {
             (_, true) => RunOverrides::default(),
@@ -116,22 +115,6 @@ pub enum AnswerNovelty {
     Balanced,
     /// With half of its words of its own.
     Strict,
-}
-
-impl AnswerNovelty {
-    /// Whether an answer is different enough from an earlier one: by the share of words that the two have in common.
-    pub fn is_new(self, answer: &str, earlier: &str) -> bool {
-        let most = match self {
-            Self::Lenient => return true,
-            Self::Balanced => 0.7,
-            Self::Strict => 0.5,
-        };
-        let words =
-            |text: &str| -> BTreeSet<String> { text.split_whitespace().map(str::to_lowercase).collect() };
-        let (new, old) = (words(answer), words(earlier));
-        let all = new.union(&old).count().max(1);
-        (new.intersection(&old).count() as f64 / all as f64) <= most
-    }
 }
 
 /// The limits of a run. They count active time: neither downtime nor waiting for a person.
@@ -341,23 +324,6 @@ impl RunSpec {
     pub fn may_write(&self) -> bool {
         let writes = self.rules.plan_first || self.context_paths.iter().any(|path| path.writable);
         writes && !self.modes.planning
-    }
-
-    /// The workspace of the member at a place, below the directory of the run's files. Named after the agent, so that the
-    /// path does not tell it its anonymous number.
-    pub fn workspace(&self, run_dir: &str, seat: usize) -> String {
-        let id = self.members.get(seat).map(|member| member.id.as_str()).unwrap_or_default();
-        let safe = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' };
-        let name: String = id.chars().take(48).map(safe).collect();
-        // Ids that differ only in other characters must not share a workspace.
-        let twin = self
-            .members
-            .iter()
-            .take(seat)
-            .filter(|other| other.id.as_str().chars().take(48).map(safe).eq(name.chars()))
-            .count();
-        let suffix = if twin == 0 { String::new() } else { format!("-{}", twin + 1) };
-        format!("{run_dir}/workspaces/{name}{suffix}")
     }
 
     /// Whether one agent answers once and that is all: it may write while it works, since nobody works beside it.

@@ -2,6 +2,7 @@
 //! agents and MCP servers derive their confinement from it.
 
 use super::Places;
+use althing_engine::workspace_of;
 use althing_protocol::{
     CommandsConfig, ContextPath, Grant, GrantRoot, HandsConfig, NetworkGrant, RunSpec, runs_code,
 };
@@ -21,7 +22,7 @@ impl Places {
     pub(super) fn grant(&self, agent: &Grantee<'_>, hands: &HandsConfig) -> Grant {
         let (workspace, output_dir, start, mut views, context) = match agent {
             Grantee::Member { run_dir, spec, seat } => {
-                let workspace = PathBuf::from(spec.workspace(&run_dir.to_string_lossy(), *seat));
+                let workspace = PathBuf::from(workspace_of(spec, &run_dir.to_string_lossy(), *seat));
                 // Named after the workspace, whose name is fit for a path.
                 let output_dir = run_dir.join("outputs").join(workspace.file_name().unwrap_or_default());
                 // A subagent sees the workspace of the agent that asked for it.

@@ -5,6 +5,7 @@
 
 use althing_app::Environment;
 use althing_app::place::{Hands, Places, Walls};
+use althing_engine::workspace_of;
 use althing_protocol::{
     AgentConfig, AgentId, AgentOptions, Backend, BackendConfig, BoxFuture, CommandsConfig, Config,
     ContextAccess, ContextPath, Delta, Desk, DockerConfig, Endpoint, EndpointCalls, Endpoints, ExecutionMode,
@@ -253,7 +254,7 @@ impl World {
         let places =
             Places::new(session, base.join("state"), Hands::of(&config), None, walls, &environment, tell);
         std::fs::create_dir_all(&run_dir).expect("room");
-        write(&PathBuf::from(spec.workspace(&run_dir.to_string_lossy(), 1)).join("own.txt"), "before");
+        write(&PathBuf::from(workspace_of(&spec, &run_dir.to_string_lossy(), 1)).join("own.txt"), "before");
         let opened = places.open(&TaskId::from("r1"), &run_dir.to_string_lossy(), &spec, 0).await;
         let place = opened.expect("a workspace");
         if phase == Presenting {
@@ -267,7 +268,7 @@ impl World {
     }
 
     fn at(&self, path: &str) -> PathBuf {
-        let workspace = |seat| self.spec.workspace(&self.run_dir.to_string_lossy(), seat);
+        let workspace = |seat| workspace_of(&self.spec, &self.run_dir.to_string_lossy(), seat);
         self.base.join(path.replace("{own}", &workspace(0)).replace("{other}", &workspace(1)))
     }
 

@@ -5,6 +5,7 @@
 
 mod decide;
 mod execution;
+mod novelty;
 mod outcome;
 mod plan;
 mod restart;

@@ -4,6 +4,7 @@
 use super::state::{Ending, Evaluated, Presented, Seat, State};
 use super::tally::Tally;
 use super::{Consequence, Coordination};
+use crate::workspaces::workspace_of;
 use althing_protocol::{
     AgentId, AgentOutcome, AgentSummary, CoordinationSummary, Fact, Notice, NoticeLevel, Phase, RunEnd,
     RunResult, RunStatus, TaskStatus, Verdict,
@@ -126,7 +127,7 @@ impl Coordination {
     /// The workspace of whoever the final answer comes from, if it has one.
     fn workspace_path(&self) -> Option<String> {
         let (seat, state) = self.state.seat(&self.author()?)?;
-        state.member.hands.then(|| self.state.spec.workspace(&self.log_dir, seat))
+        state.member.hands.then(|| workspace_of(&self.state.spec, &self.log_dir, seat))
     }
 
     fn error(&self, end: RunEnd) -> Option<String> {

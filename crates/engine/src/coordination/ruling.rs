@@ -2,6 +2,7 @@
 //!
 //! Pure: the same reply in the same state always gets the same ruling.
 
+use super::novelty::is_new;
 use super::state::{Attempt, Seat, State, TRIES, Turn};
 use super::subagents::{Own, is_own};
 use crate::tools::{self, NEW_ANSWER, PLAN_TASK, RESTART, SPAWN, SUBMIT, SubTask, VOTE};
@@ -316,7 +317,7 @@ fn answer(
         );
     }
     let novelty = state.spec.rules.answer_novelty;
-    if let Some(close) = known.iter().find(|answer| !novelty.is_new(&content, &answer.content)) {
+    if let Some(close) = known.iter().find(|answer| !is_new(novelty, &content, &answer.content)) {
         return refuse_all(
             reply,
             &format!("Not stored: this is too close to {}. Say something new{hint}.", close.label),

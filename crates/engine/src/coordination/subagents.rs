@@ -9,6 +9,7 @@ use super::state::{Attempt, Seat, State};
 use super::{Chore, ChoreKind, Consequence, Coordination};
 use crate::launch::excerpt;
 use crate::tools::{self, PLAN_TASK, SPAWN, SubTask, WAIT};
+use crate::workspaces::workspace_of;
 use althing_protocol::{
     AgentMode, ContextPath, Fact, Item, Member, Modes, Op, Origin, Purpose, RunLimits, RunResult, RunRules,
     RunSpec, RunStatus, SubagentOf, SubagentsConfig, TaskId, TaskSpec, ToolCall, Verdict,
@@ -202,7 +203,7 @@ impl Coordination {
                 call: call.clone(),
                 nth: *nth,
                 background: *background,
-                workspace: state.member.hands.then(|| self.state.spec.workspace(&self.log_dir, seat)),
+                workspace: state.member.hands.then(|| workspace_of(&self.state.spec, &self.log_dir, seat)),
             };
             let spec = TaskSpec::Run(Box::new(self.errand(&state.member, asked, of, n as u64)));
             facts.push((id.clone(), Fact::TaskCreated { id, parent: Some(self.work(seat)), spec }));

@@ -3,6 +3,7 @@
 
 use super::Parts;
 use crate::decider::{Sight, Whose};
+use crate::workspaces::workspace_of;
 use althing_protocol::{Member, Message, ModelRequest, TaskId, Workplace, Workplaces};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -81,7 +82,7 @@ impl Way {
         }
         let Whose::Member { spec, seat, .. } = &self.whose else { return Ok(()) };
         for other in (0..spec.members.len()).filter(|other| other != seat) {
-            let path = spec.workspace(&self.dir, other);
+            let path = workspace_of(spec, &self.dir, other);
             let seen = place.view_of(other as u32 + 1);
             for message in &mut request.messages {
                 if let Message::User(text) = message

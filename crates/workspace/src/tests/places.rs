@@ -59,8 +59,12 @@ impl Setting {
         Self::new(|base| vec![context(&base.join("project"), true, &[])])
     }
 
+    fn workspace(&self, seat: usize) -> PathBuf {
+        self.run.join("workspaces").join(self.spec.members[seat].id.as_str())
+    }
+
     pub(super) fn place(&self, seat: usize) -> LocalPlace {
-        let workspace = PathBuf::from(self.spec.workspace(&self.run.to_string_lossy(), seat));
+        let workspace = self.workspace(seat);
         let view = GrantRoot::view(Workspace::view_dir_of(&self.run, &workspace));
         let context = self.spec.context_paths.iter().map(GrantRoot::from);
         let grant = Grant {
@@ -180,7 +184,7 @@ async fn without_writable_paths_there_is_nothing_to_open() {
 async fn agents_see_each_others_kept_work_and_cannot_touch_it() {
     let setting = Setting::writable();
     let (one, two) = (setting.place(0), setting.place(1));
-    assert_eq!(one.path(), setting.spec.workspace(setting.run.to_str().unwrap(), 0));
+    assert_eq!(one.path(), setting.workspace(0).to_str().unwrap());
     put(&one, "report.md", "found it\n").await;
     one.keep(AnswerLabel { agent: 1, nth: 1 }).await.unwrap();
     two.show(vec![AnswerLabel { agent: 1, nth: 1 }]).await.unwrap();

@@ -1,0 +1,63 @@
+//! Where the members of a run work: the one place that names their directories.
+
+use althing_protocol::RunSpec;
+
+/// The longest name of a workspace before what tells twins apart, in characters.
+const MOST_CHARS: usize = 48;
+
+/// The workspace of the member at an index, below the directory of the run's files. Named after the agent, so that the
+/// path does not tell the agent its anonymous number.
+pub fn workspace_of(spec: &RunSpec, run_dir: &str, seat: usize) -> String {
+    let name_of = |id: &str| -> String { id.chars().take(MOST_CHARS).map(safe).collect() };
+    let names = spec.members.iter().map(|member| name_of(member.id.as_str()));
+    let name = names.clone().nth(seat).unwrap_or_default();
+    // Ids that differ only in other characters must not share a workspace.
+    let twins = names.take(seat).filter(|other| *other == name).count();
+    let suffix = if twins == 0 { String::new() } else { format!("-{}", twins + 1) };
+    format!("{run_dir}/workspaces/{name}{suffix}")
+}
+
+fn safe(c: char) -> char {
+    if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '_' }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::workspace_of;
+    use althing_protocol::{Member, Modes, RunRules, RunSpec};
+
+    fn spec(ids: &[&str]) -> RunSpec {
+        let member = |id: &&str| Member {
+            id: (*id).into(),
+            backend: "offline".into(),
+            model: "offline".into(),
+            offline: true,
+            system_message: None,
+            hands: true,
+            voting_sensitivity: None,
+        };
+        RunSpec {
+            task: "task".into(),
+            context: None,
+            history: Vec::new(),
+            members: ids.iter().map(member).collect(),
+            context_paths: Vec::new(),
+            modes: Modes::default(),
+            rules: RunRules::default(),
+            subagent_of: None,
+            plan: None,
+            execution: None,
+            lot: 0,
+        }
+    }
+
+    #[test]
+    fn a_workspace_is_named_after_its_agent_and_no_id_leads_out_or_shares_another_agents() {
+        let long = "x".repeat(60);
+        let spec = spec(&["gem", "../..", "__/__", "a b", "a/b", &long, "gem"]);
+        let all: Vec<String> =
+            (0..spec.members.len()).map(|seat| workspace_of(&spec, "/run", seat)).collect();
+        let names: Vec<&str> = all.iter().filter_map(|path| path.strip_prefix("/run/workspaces/")).collect();
+        assert_eq!(names, ["gem", "_____", "_____-2", "a_b", "a_b-2", &"x".repeat(48), "gem-2"]);
+    }
+}
