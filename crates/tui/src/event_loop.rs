@@ -253,7 +253,6 @@ impl Loop {
         if let Some(task) = self.app.attached_task().cloned() {
             self.app.show_attached(self.engine.screen(&task));
         }
-        self.app.model.restless.clear();
         let (app, outside) = (&mut self.app, &self.outside);
         queue!(io::stdout(), BeginSynchronizedUpdate)?;
         self.terminal.draw(|frame| {

@@ -11,7 +11,6 @@ mod event_loop;
 mod line;
 mod list;
 mod markdown;
-mod model;
 mod modes;
 mod outside;
 mod paint;
@@ -23,7 +22,6 @@ mod view;
 
 pub use app::{App, Effect};
 pub use event_loop::run;
-pub use model::Model;
 pub use modes::{OverrideState, PlanMode, TuiModeState};
 pub use outside::{Outside, ProjectEntry, SessionEntry, TuiExit, TuiOptions, Welcome};
 pub use replay::Replay;

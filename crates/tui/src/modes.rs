@@ -2,10 +2,10 @@
 //!
 //! What they change about a run is not decided here: that is `Modes::overrides`, the one place for all front ends.
 
-use crate::model::Model;
 use althing_protocol::{
     AgentId, AgentMode, InteractionKind, ModeChoice, Modes, RunOverrides, SessionId, SessionKind, TaskId,
 };
+use althing_view::SessionView;
 
 /// Whether queries are planned first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -148,7 +148,7 @@ impl TuiModeState {
     }
 
     /// Keeps up with what happened in the session.
-    pub fn follow(&mut self, model: &Model) {
+    pub fn follow(&mut self, model: &SessionView) {
         self.interactive_mode = match model.kind {
             Some(SessionKind::Chat) if !model.team.is_empty() => model.interlocutor.is_some(),
             Some(SessionKind::Run | SessionKind::Workflow) => false,

@@ -4,13 +4,13 @@
 
 use crate::app::{App, Effect, Modal};
 use crate::event_loop::{Signals, follow};
-use crate::model::{Body, Model, TaskKind};
 use crate::outside::{Outside, TuiExit, TuiOptions};
 use crate::view::file_word;
 use althing_protocol::{
     Decision, Engine, InteractionId, InteractionKind, Op, Origin, Submission, TaskId, TaskStatus,
 };
 use althing_text::sanitize;
+use althing_view::{Body, SessionView, TaskKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) struct Narrator {
 
 impl Narrator {
     /// What is new, harmless and in order.
-    pub(crate) fn news(&mut self, model: &Model) -> Vec<String> {
+    pub(crate) fn news(&mut self, model: &SessionView) -> Vec<String> {
         let mut lines = Vec::new();
         for entry in model.entries.iter().skip(self.told) {
             match &entry.body {
@@ -124,7 +124,7 @@ fn asked(kind: &InteractionKind) -> String {
 }
 
 /// The answer that a line gives to the oldest open question, if it is one.
-pub(crate) fn answer(model: &Model, line: &str) -> Option<Op> {
+pub(crate) fn answer(model: &SessionView, line: &str) -> Option<Op> {
     let (word, rest) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
     let question = model.questions.first()?;
     if let ("/type", InteractionKind::Program(_), Some(task)) =

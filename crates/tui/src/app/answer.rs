@@ -3,10 +3,10 @@
 //! One press answers: Enter takes the default, Esc is the way out.
 
 use super::{App, Effect, Field, Modal, Picker, Reader, approval};
-use crate::model::Agent;
 use crate::outside::TuiExit;
 use crate::theme::Theme;
 use althing_protocol::Decision;
+use althing_view::MemberView;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 impl App {
@@ -159,7 +159,7 @@ impl App {
                 let run = self.model.questions.iter().find(|question| question.interaction.id == id);
                 let run = run.and_then(|question| self.model.runs.get(question.task.as_ref()?));
                 let whole = run.and_then(|run| {
-                    let mut answers = run.agents.iter().flat_map(Agent::answers);
+                    let mut answers = run.agents.iter().flat_map(MemberView::answers);
                     answers.find(|(other, _)| *other == label).map(|(_, text)| text.to_owned())
                 });
                 self.modal = None;

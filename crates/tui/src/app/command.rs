@@ -117,7 +117,7 @@ impl App {
 
     fn pin_newest(&mut self) {
         let spoken = self.model.entries.iter().rev().find(|entry| {
-            matches!(entry.body, crate::model::Body::User { .. } | crate::model::Body::Agent { .. })
+            matches!(entry.body, althing_view::Body::User { .. } | althing_view::Body::Agent { .. })
         });
         match spoken.map(|entry| entry.seq) {
             Some(seq) => {

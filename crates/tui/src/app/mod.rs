@@ -20,7 +20,6 @@ pub use screen::{Reader, ReaderText, RunScreen, Screen};
 
 use crate::editor::Editor;
 use crate::list::{Layouts, Scroll};
-use crate::model::Model;
 use crate::modes::TuiModeState;
 use crate::outside::{Outside, TuiExit, TuiOptions, Welcome};
 use crate::paint::Canvas;
@@ -29,6 +28,7 @@ use crate::view;
 use althing_protocol::{
     AgentId, FeedItem, InteractionId, Member, ModeChoice, Op, PlanRef, TaskId, Timestamp,
 };
+use althing_view::SessionView;
 use crossterm::event::Event as TerminalEvent;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
@@ -111,7 +111,7 @@ pub struct Completion {
 /// The whole state of the screen.
 pub struct App {
     /// What is known of the session.
-    pub model: Model,
+    pub model: SessionView,
     /// The modes.
     pub modes: TuiModeState,
     /// How it was started.
@@ -182,7 +182,7 @@ impl App {
     /// A screen that knows nothing yet.
     pub fn new(options: TuiOptions, outside: Arc<dyn Outside>) -> Self {
         let modes = TuiModeState::new(options.interactive, &options.modes);
-        let mut model = Model::default();
+        let mut model = SessionView::default();
         model.team.clone_from(&options.team);
         model.project.clone_from(&options.project);
         model.pending_plan.clone_from(&options.plan);
@@ -309,7 +309,7 @@ impl App {
     /// Whether something on the screen changes with time alone.
     pub fn is_ticking(&self) -> bool {
         self.model.live_run().is_some()
-            || self.model.tasks.iter().any(crate::model::Task::is_program_at_work)
+            || self.model.tasks.iter().any(althing_view::TaskView::is_program_at_work)
             || self.model.questions.iter().any(|question| question.interaction.countdown.is_some())
     }
 

@@ -2,12 +2,12 @@
 
 use super::{App, Effect, Screen};
 use crate::editor::Editor;
-use crate::model::Question;
 use crate::outside::{ProjectEntry, SessionEntry};
 use crate::theme::Theme;
 use althing_protocol::{
     Ask, Candidate, Decision, InteractionId, InteractionKind, LaunchRun, Op, PlanRef, Proposal, TaskId,
 };
+use althing_view::Question;
 
 /// The field of a question that is being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use super::{App, Effect};
 use crate::line;
 use crate::list::Scroll;
-use crate::model::{Moment, Run, What};
 use althing_protocol::{AgentId, Op, TaskId, TaskStatus};
+use althing_view::{Moment, RunView, What};
 
 /// A screen.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +40,7 @@ pub struct RunScreen {
 
 impl RunScreen {
     /// Opens a run at its final answer if it has one, else at its first agent.
-    pub fn open(run: &Run) -> Self {
+    pub fn open(run: &RunView) -> Self {
         let tabs = run.agents.len() + 1;
         let tab = if run.result.is_some() { run.agents.len() } else { 0 };
         let mut scrolls = vec![Scroll::default(); tabs];
@@ -247,7 +247,7 @@ impl App {
 }
 
 /// What changed from an agent's answer before to its newest; with a single answer, between it and another agent's.
-pub fn diff_answers(run: &Run, seat: usize) -> Option<Reader> {
+pub fn diff_answers(run: &RunView, seat: usize) -> Option<Reader> {
     let agent = run.agents.get(seat)?;
     let mut own = agent.answers().rev();
     let (label, newest) = own.next()?;

@@ -4,9 +4,9 @@ use super::answer::wants_newline;
 use super::{App, Completion, Deed, Effect, Modal, ModeWord, Reader, Screen};
 use crate::app::command;
 use crate::line;
-use crate::model::Body;
 use crate::outside::TuiExit;
 use althing_protocol::{AgentMode, Op, Seq};
+use althing_view::Body;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// The most completions that are offered at once.

@@ -4,9 +4,9 @@
 
 use super::{App, Deed, Effect, Modal, Screen};
 use crate::attach;
-use crate::model::TaskKind;
 use crate::outside::TuiExit;
 use althing_protocol::{InteractionKind, Op, TaskId, TaskStatus};
+use althing_view::TaskKind;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 impl App {

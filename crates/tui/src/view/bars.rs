@@ -3,11 +3,11 @@
 use super::{count, micro_money, money};
 use crate::app::{App, ModeWord, Target};
 use crate::line;
-use crate::model::TaskKind;
 use crate::modes::PlanMode;
 use crate::paint::Canvas;
 use crate::theme::Tone;
 use althing_protocol::{AgentMode, ChatState, SessionKind, TaskStatus};
+use althing_view::TaskKind;
 use ratatui::layout::Rect;
 
 /// Where the session stands, in a few words.

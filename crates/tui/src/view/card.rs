@@ -3,9 +3,9 @@
 use super::{count, money, spread, tokens};
 use crate::line::{self, Line};
 use crate::markdown;
-use crate::model::{Model, Run, Task};
 use crate::theme::Tone;
 use althing_protocol::{FileChange, RunResult, RunStatus, TaskStatus, Timestamp};
+use althing_view::{RunView, SessionView, TaskView};
 use std::borrow::Cow;
 
 /// Below this width a card is one line.
@@ -15,7 +15,7 @@ const NARROW: usize = 60;
 const MOST_FILES: usize = 5;
 
 /// A run's card.
-pub fn run(run: &Run, model: &Model, now: Timestamp, width: usize, lines: &mut Vec<Line>) {
+pub fn run(run: &RunView, model: &SessionView, now: Timestamp, width: usize, lines: &mut Vec<Line>) {
     let live = run.is_live();
     let mark = if live && width >= NARROW { " ▾ " } else { " ▸ " };
     let left =
@@ -56,7 +56,7 @@ pub fn run(run: &Run, model: &Model, now: Timestamp, width: usize, lines: &mut V
 }
 
 /// What an agent of a run asks, in a line.
-fn run_question(model: &Model, run: &Run, agent: &str) -> Option<String> {
+fn run_question(model: &SessionView, run: &RunView, agent: &str) -> Option<String> {
     let seat = run.agents.iter().position(|other| other.member.id.as_str() == agent)?;
     let question = model.question_of(&run.id.work(seat as u32 + 1))?;
     match &question.interaction.kind {
@@ -66,7 +66,7 @@ fn run_question(model: &Model, run: &Run, agent: &str) -> Option<String> {
 }
 
 /// `3 agents · 2 rounds · 4m12s` and what else is known.
-pub fn facts(run: &Run, now: Timestamp) -> String {
+pub fn facts(run: &RunView, now: Timestamp) -> String {
     let mut facts = vec![count(run.agents.len(), "agent")];
     let rounds = run.rounds();
     if run.is_live() {
@@ -100,13 +100,13 @@ pub fn facts(run: &Run, now: Timestamp) -> String {
 }
 
 /// How long a run has taken: whole seconds while it goes on, so that nothing flickers.
-pub fn elapsed(run: &Run, now: Timestamp) -> String {
+pub fn elapsed(run: &RunView, now: Timestamp) -> String {
     let millis = run.elapsed(now);
     if run.is_live() && millis.0 < 60_000 { format!("{}s", millis.0 / 1000) } else { millis.to_string() }
 }
 
 /// A run's final answer with the files that it wrote.
-pub fn final_answer(run: &Run, width: usize, lines: &mut Vec<Line>) {
+pub fn final_answer(run: &RunView, width: usize, lines: &mut Vec<Line>) {
     let Some(result) = &run.result else { return };
     let presenter = result.coordination_summary.presenter.as_ref();
     let who = presenter.map_or("Althing".to_owned(), |agent| format!("{agent} presents"));
@@ -193,7 +193,7 @@ pub fn footer(result: &RunResult, width: usize, lines: &mut Vec<Line>) {
 }
 
 /// A program's card.
-pub fn program(task: &Task, model: &Model, now: Timestamp, width: usize, lines: &mut Vec<Line>) {
+pub fn program(task: &TaskView, model: &SessionView, now: Timestamp, width: usize, lines: &mut Vec<Line>) {
     let tone = match task.status {
         TaskStatus::Done => Tone::Good,
         TaskStatus::Failed => Tone::Bad,

@@ -4,14 +4,14 @@ use super::card;
 use crate::line::{self, Line};
 use crate::list::Items;
 use crate::markdown;
-use crate::model::{Body, Entry, Model};
 use crate::theme::Tone;
 use althing_protocol::{ChatState, NoticeLevel, Timestamp};
+use althing_view::{Body, Entry, SessionView};
 
 /// The conversation as a list.
 pub struct Talk<'a> {
     /// What is known.
-    pub model: &'a Model,
+    pub model: &'a SessionView,
     /// Now.
     pub now: Timestamp,
 }

@@ -4,10 +4,10 @@ use super::{card, hints, money, spread, timeline::Timeline, tokens};
 use crate::app::{App, RunScreen, Target};
 use crate::line::{self, Line};
 use crate::list::{self, Items};
-use crate::model::Run;
 use crate::paint::Canvas;
 use crate::theme::Tone;
 use althing_protocol::{AgentMode, Timestamp};
+use althing_view::RunView;
 use ratatui::layout::Rect;
 
 /// Draws a run.
@@ -65,7 +65,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, screen: &RunScre
     hints(app, canvas, area, bottom, words);
 }
 
-fn head(app: &App, canvas: &mut Canvas<'_>, area: Rect, run: &Run) {
+fn head(app: &App, canvas: &mut Canvas<'_>, area: Rect, run: &RunView) {
     let state = if run.is_live() {
         format!("{} · round {} · {}", run.phase_word(), run.rounds().max(1), card::elapsed(run, app.now))
     } else {
@@ -92,7 +92,7 @@ fn tabs(
     app: &App,
     canvas: &mut Canvas<'_>,
     area: Rect,
-    run: &Run,
+    run: &RunView,
     screen: &RunScreen,
     targets: &mut Vec<(Rect, Target)>,
 ) -> u16 {
@@ -140,7 +140,7 @@ fn tabs(
 }
 
 /// Who has how many votes, and who is waited for.
-fn strip(run: &Run) -> Line {
+fn strip(run: &RunView) -> Line {
     let mut strip = Line::default();
     let tally = run.tally();
     if tally.iter().all(|(_, votes)| *votes == 0) {
@@ -168,7 +168,7 @@ fn strip(run: &Run) -> Line {
 }
 
 /// A final answer as a list of one.
-struct Final<'a>(&'a Run);
+struct Final<'a>(&'a RunView);
 
 impl Items for Final<'_> {
     fn len(&self) -> usize {

@@ -40,9 +40,9 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
 fn hint(app: &App) -> String {
     if app.browsing {
         return match app.scroll.selected.and_then(|at| app.model.entries.get(at)).map(|entry| &entry.body) {
-            Some(crate::model::Body::User { queued: true, .. }) => "del remove · ↑↓ move · esc back".into(),
-            Some(crate::model::Body::Run(_)) => "enter open · x cancel · ↑↓ move · esc back".into(),
-            Some(crate::model::Body::Final(_)) => "enter open · d diff · u undo · esc back".into(),
+            Some(althing_view::Body::User { queued: true, .. }) => "del remove · ↑↓ move · esc back".into(),
+            Some(althing_view::Body::Run(_)) => "enter open · x cancel · ↑↓ move · esc back".into(),
+            Some(althing_view::Body::Final(_)) => "enter open · d diff · u undo · esc back".into(),
             _ => "enter open · c copy · p pin · esc back".into(),
         };
     }

@@ -4,14 +4,14 @@ use super::{bars, hints, spread, timeline::Timeline};
 use crate::app::{App, Screen, Target};
 use crate::line::{self, Line};
 use crate::list::{self, Items};
-use crate::model::{Body, Entry, Model, Task, TaskKind};
 use crate::paint::Canvas;
 use crate::theme::Tone;
 use althing_protocol::{InteractionKind, NoticeLevel, TaskId, TaskStatus, Timestamp};
+use althing_view::{Body, Entry, SessionView, TaskKind, TaskView};
 use ratatui::layout::Rect;
 
 /// What a task waits for, or what became of it, in a line.
-pub fn waits_for(task: &Task, model: &Model, now: Timestamp) -> String {
+pub fn waits_for(task: &TaskView, model: &SessionView, now: Timestamp) -> String {
     if let Some(question) = model.question_of(&task.id) {
         let text = match &question.interaction.kind {
             InteractionKind::Program(ask) => line::first_line(&ask.text).to_owned(),
@@ -33,7 +33,7 @@ pub fn waits_for(task: &Task, model: &Model, now: Timestamp) -> String {
 }
 
 /// How long a task has taken: whole seconds while it goes on, so that nothing flickers.
-pub fn lasted(task: &Task, now: Timestamp) -> String {
+pub fn lasted(task: &TaskView, now: Timestamp) -> String {
     let seconds = now.since(task.started).0 / 1000;
     match task.ended {
         Some(end) => end.since(task.started).to_string(),
@@ -138,7 +138,7 @@ fn rows(app: &mut App, canvas: &mut Canvas<'_>, body: Rect, chosen: usize) {
     }
 }
 
-fn row(task: &Task, model: &Model, now: Timestamp, names: usize, width: usize) -> Line {
+fn row(task: &TaskView, model: &SessionView, now: Timestamp, names: usize, width: usize) -> Line {
     let tone = match task.status {
         TaskStatus::WaitingForUser => Tone::Warn,
         TaskStatus::Failed => Tone::Bad,
@@ -163,7 +163,7 @@ fn row(task: &Task, model: &Model, now: Timestamp, names: usize, width: usize) -
 
 /// What a program did, and then its output.
 struct Work<'a> {
-    task: &'a Task,
+    task: &'a TaskView,
     timeline: Timeline<'a>,
 }
 

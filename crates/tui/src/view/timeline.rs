@@ -4,14 +4,14 @@ use super::spread;
 use crate::line::{self, Line};
 use crate::list::Items;
 use crate::markdown;
-use crate::model::{Agent, Moment, What};
 use crate::theme::Tone;
 use althing_protocol::Timestamp;
+use althing_view::{MemberView, Moment, What};
 
 /// A timeline as a list.
 pub struct Timeline<'a> {
     /// Whose.
-    pub agent: &'a Agent,
+    pub agent: &'a MemberView,
     /// When the clock of the timeline began.
     pub start: Timestamp,
 }

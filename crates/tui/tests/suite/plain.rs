@@ -2,13 +2,13 @@
 
 use crate::script;
 use althing_protocol::FeedItem;
-use althing_tui::Model;
+use althing_view::SessionView;
 
 #[test]
 fn the_same_items_give_the_same_model() {
     let items = script::conversation().items;
     let fold = || {
-        let mut model = Model::default();
+        let mut model = SessionView::default();
         for item in &items {
             model.apply(item);
         }

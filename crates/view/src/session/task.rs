@@ -1,6 +1,6 @@
 //! Tasks of the session, for the tasks panel: workflows, programs and runs.
 
-use super::agent::{Agent, Moment};
+use super::member::{MemberView, Moment};
 use althing_protocol::{
     AttemptOutcome, ExecutionMode, Fact, Member, ProgramSpec, StageBody, StageSpec, StageTask, TaskId,
     TaskStatus, Timestamp, WorkflowSpec,
@@ -29,7 +29,7 @@ pub enum TaskKind {
 
 /// A task of the session.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Task {
+pub struct TaskView {
     /// Which.
     pub id: TaskId,
     /// Its parent in the tree.
@@ -49,12 +49,12 @@ pub struct Task {
     /// When it ended.
     pub ended: Option<Timestamp>,
     /// What it said and did, and its newest output as clean text.
-    pub part: Agent,
+    pub part: MemberView,
     /// Its output so far, cut at the front.
     pub output: String,
 }
 
-impl Task {
+impl TaskView {
     /// A task that just came into being.
     pub fn new(id: TaskId, parent: Option<TaskId>, kind: TaskKind, name: String, at: Timestamp) -> Self {
         let backend = match &kind {
@@ -80,7 +80,7 @@ impl Task {
             why: None,
             started: at,
             ended: None,
-            part: Agent::new(member),
+            part: MemberView::new(member),
             output: String::new(),
         }
     }

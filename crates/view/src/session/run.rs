@@ -1,6 +1,6 @@
 //! A run: who takes part, where it stands, how it ended.
 
-use super::agent::{Agent, What};
+use super::member::{MemberView, What};
 use althing_protocol::{
     AgentId, AnswerLabel, Fact, FinalAnswerStrategy, Item, Millis, Modes, Phase, PlanRef, RunEnd, RunResult,
     RunSpec, RunStatus, TaskId, TaskStatus, Timestamp, Usage, Verdict,
@@ -22,7 +22,7 @@ pub struct Vote {
 
 /// A run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Run {
+pub struct RunView {
     /// Which.
     pub id: TaskId,
     /// What is to be accomplished.
@@ -30,7 +30,7 @@ pub struct Run {
     /// The modes it was started in.
     pub modes: Modes,
     /// Its agents, in config order.
-    pub agents: Vec<Agent>,
+    pub agents: Vec<MemberView>,
     /// Where it stands.
     pub phase: Option<Phase>,
     /// Its status as a task.
@@ -53,14 +53,14 @@ pub struct Run {
     stored: Vec<AnswerLabel>,
 }
 
-impl Run {
+impl RunView {
     /// A run that just began.
     pub fn new(id: TaskId, spec: &RunSpec, at: Timestamp) -> Self {
         Self {
             id,
             task: spec.task.clone(),
             modes: spec.modes,
-            agents: spec.members.iter().cloned().map(Agent::new).collect(),
+            agents: spec.members.iter().cloned().map(MemberView::new).collect(),
             phase: None,
             status: TaskStatus::Running,
             started: at,
@@ -212,7 +212,7 @@ impl Run {
         let Some(agent) = self.agents.get_mut(seat) else { return };
         if let Some(labels) = update {
             "judging newer answers".clone_into(&mut agent.doing);
-            agent.timeline.push(super::agent::Moment { at, what: What::Update(labels) });
+            agent.timeline.push(super::member::Moment { at, what: What::Update(labels) });
         }
         agent.apply(at, fact);
     }

@@ -67,7 +67,7 @@ pub enum What {
 
 /// One agent's part in a run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Agent {
+pub struct MemberView {
     /// Who it is.
     pub member: Member,
     /// What it is at, for people.
@@ -88,7 +88,7 @@ pub struct Agent {
     pub out: bool,
 }
 
-impl Agent {
+impl MemberView {
     /// A member that has not begun.
     pub fn new(member: Member) -> Self {
         Self {

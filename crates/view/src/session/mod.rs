@@ -1,18 +1,18 @@
-//! What the screen knows of a session: a pure fold of its feed.
+//! The state of a session for people: a pure fold of its feed, which every front end draws from.
 //!
-//! No clock, no I/O, no decision about what happens next. The same items give the same model, live or replayed.
+//! No clock, no I/O, no decision about what happens next. The same items give the same state, live or replayed.
 
-mod agent;
 mod entry;
 mod growing;
+mod member;
 mod run;
 mod task;
 
-pub use agent::{Agent, Moment, What};
 pub use entry::{Body, Entry, Question};
 pub use growing::Growing;
-pub use run::Run;
-pub use task::{Task, TaskKind};
+pub use member::{MemberView, Moment, What};
+pub use run::RunView;
+pub use task::{TaskKind, TaskView};
 
 use althing_protocol::{
     AttemptOutcome, ChatSpec, ChatState, Decision, Event, Fact, FeedItem, InteractionId, InteractionKind,
@@ -21,9 +21,9 @@ use althing_protocol::{
 };
 use std::collections::BTreeMap;
 
-/// What is known of the session.
+/// The state of a session: its conversation, runs, tasks and open questions.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Model {
+pub struct SessionView {
     /// Which session.
     pub session: Option<SessionId>,
     /// What kind.
@@ -47,9 +47,9 @@ pub struct Model {
     /// What the agent is saying.
     pub growing: Growing,
     /// The runs.
-    pub runs: BTreeMap<TaskId, Run>,
+    pub runs: BTreeMap<TaskId, RunView>,
     /// Everything in the tasks panel, in the order it came.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<TaskView>,
     /// What is open to the user, oldest first.
     pub questions: Vec<Question>,
     /// The open question whose answer was refused last, and why.
@@ -60,8 +60,6 @@ pub struct Model {
     pub stalled: Option<(String, Option<String>)>,
     /// The stage a workflow is in.
     pub stage: Option<u32>,
-    /// Programs whose screens changed since they were last drawn.
-    pub restless: Vec<TaskId>,
     /// Whether the session came to its end.
     pub closed: bool,
     /// The last fact folded.
@@ -74,14 +72,11 @@ pub struct Model {
     planned: bool,
     /// Whose work a task is: its run, and its place in it.
     works: BTreeMap<TaskId, (TaskId, usize)>,
-    /// Everything that happened changes this, so that layouts know when they are stale.
-    pub changes: u64,
 }
 
-impl Model {
+impl SessionView {
     /// Folds one item of the feed.
     pub fn apply(&mut self, item: &FeedItem) {
-        self.changes += 1;
         match item {
             FeedItem::Event(event) => self.fact(event),
             FeedItem::Progress(progress) => self.pass(progress),
@@ -90,35 +85,35 @@ impl Model {
 
     /// The runs that were asked for by a person or by the conversation, in the order in which they began. What an agent
     /// sends others to do is part of its own run.
-    pub fn own_runs(&self) -> impl DoubleEndedIterator<Item = &Run> {
+    pub fn own_runs(&self) -> impl DoubleEndedIterator<Item = &RunView> {
         let runs = self.tasks.iter().filter_map(|task| self.runs.get(&task.id));
         runs.filter(|run| !run.errand)
     }
 
     /// The run that is under way, the newest if there are several.
-    pub fn live_run(&self) -> Option<&Run> {
+    pub fn live_run(&self) -> Option<&RunView> {
         self.own_runs().rfind(|run| run.is_live())
     }
 
     /// The newest run, live or not.
-    pub fn newest_run(&self) -> Option<&Run> {
+    pub fn newest_run(&self) -> Option<&RunView> {
         self.own_runs().next_back()
     }
 
     /// A task by its id.
-    pub fn task(&self, id: &TaskId) -> Option<&Task> {
+    pub fn task(&self, id: &TaskId) -> Option<&TaskView> {
         self.tasks.iter().find(|task| task.id == *id)
     }
 
     /// The workflow, where the session is one.
-    pub fn workflow(&self) -> Option<&Task> {
+    pub fn workflow(&self) -> Option<&TaskView> {
         self.tasks.iter().find(|task| matches!(task.kind, TaskKind::Workflow(_)))
     }
 
     /// Whether agents are at work, so that modes must not change.
     pub fn is_busy(&self) -> bool {
         let chatting = !matches!(self.state, ChatState::Idle);
-        chatting || self.live_run().is_some() || self.tasks.iter().any(Task::is_program_at_work)
+        chatting || self.live_run().is_some() || self.tasks.iter().any(TaskView::is_program_at_work)
     }
 
     /// What everything has cost.
@@ -272,7 +267,7 @@ impl Model {
                 return;
             }
             TaskSpec::Run(spec) => {
-                let mut run = Run::new(id.clone(), spec, event.at);
+                let mut run = RunView::new(id.clone(), spec, event.at);
                 if !spec.modes.planning && !run.errand {
                     run.plan = run.plan.or(self.pending_plan.take());
                 }
@@ -287,7 +282,7 @@ impl Model {
             }
             TaskSpec::Program(spec) => {
                 self.enter(event, Body::Program(id.clone()));
-                (Task::program(spec), String::new())
+                (TaskView::program(spec), String::new())
             }
             TaskSpec::Workflow(spec) => {
                 let stages = spec.stages.iter().map(|stage| stage.name.clone()).collect();
@@ -301,7 +296,7 @@ impl Model {
         let short = parent.and_then(|parent| id.as_str().strip_prefix(parent.as_str()));
         let short = short.map_or(id.as_str(), |rest| rest.trim_start_matches('.'));
         let name = if name.is_empty() { short.to_owned() } else { name };
-        let mut task = Task::new(id.clone(), parent.cloned(), kind, name, event.at);
+        let mut task = TaskView::new(id.clone(), parent.cloned(), kind, name, event.at);
         if task.kind == TaskKind::Run {
             task.status = TaskStatus::Running;
         }
@@ -314,7 +309,7 @@ impl Model {
             None => self.tasks.push(task),
         }
         if let TaskSpec::Workflow(spec) = spec {
-            self.tasks.extend(Task::planned(id, spec, event.at));
+            self.tasks.extend(TaskView::planned(id, spec, event.at));
         }
     }
 
@@ -456,11 +451,7 @@ impl Model {
                     task.print(clean);
                 }
             }
-            Progress::ScreenChanged { task, .. } => {
-                if !self.restless.contains(task) {
-                    self.restless.push(task.clone());
-                }
-            }
+            Progress::ScreenChanged { .. } => {}
             Progress::Stalled { reason, hint, .. } => {
                 self.stalled = Some((reason.clone(), hint.clone()));
             }
@@ -480,6 +471,3 @@ impl Model {
                 .any(|entry| matches!(entry.body, Body::Agent { .. }))
     }
 }
-
-#[cfg(test)]
-mod tests;

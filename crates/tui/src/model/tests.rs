@@ -1,1 +1,0 @@
-//! Folds of hand-made events.
