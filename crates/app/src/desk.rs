@@ -11,11 +11,10 @@ use crate::team::Team;
 use althing_engine::{Consent, launch_run_spec};
 use althing_mcp::{RunFeed, RunFile, RunNews, RunOutcome, RunPlace, RunService, RunView};
 use althing_protocol::{
-    BoxFuture, Decision, Event, EventStream, Fact, FeedItem, Interaction, InteractionId, Interest, LaunchRun,
-    Op, Origin, RunResult, Seq, SessionId, SessionKind, Submission, TaskId, TaskSpec, TeamSpec, ToolSpec,
-    Verdict,
+    BoxFuture, Decision, Event, EventStream, Fact, FeedItem, InteractionId, Interest, LaunchRun, Op, Origin,
+    Seq, SessionId, SessionKind, Submission, TaskId, TeamSpec, ToolSpec,
 };
-use althing_view::ProgressLines;
+use althing_view::{ProgressLines, SessionView};
 use althing_workspace::Below;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -88,13 +87,14 @@ impl RunDesk {
     async fn file(&self, run: &str, place: RunPlace, path: &str) -> Result<RunFile, String> {
         let unknown = || "there is no such run".to_owned();
         let events = self.events(run).await.ok_or_else(unknown)?;
-        let (view, (session, task)) =
-            (view(run, &events).ok_or_else(unknown)?, split(run).ok_or_else(unknown)?);
+        let (session, task) = split(run).ok_or_else(unknown)?;
+        let (lines, _) = fold(&events);
+        let known = lines.session().runs.get(&TaskId::from(task)).ok_or_else(unknown)?;
         let root = match place {
             RunPlace::Log => self.app.task_dir(&SessionId::new(session), &TaskId::from(task)),
             RunPlace::Workspace => {
-                let path = finished(&events, task).and_then(|result| result.workspace_path);
-                PathBuf::from(path.ok_or_else(|| format!("run {} has no workspace to read", view.run_id))?)
+                let path = known.result.as_ref().and_then(|result| result.workspace_path.clone());
+                PathBuf::from(path.ok_or_else(|| format!("run {run} has no workspace to read"))?)
             }
         };
         let path = path.to_owned();
@@ -114,49 +114,39 @@ fn split(run: &str) -> Option<(&str, &str)> {
     run.split_once('.').filter(|(session, task)| !session.is_empty() && !task.is_empty())
 }
 
-/// What came of a run; None as long as it, or the run that carries out its plan, is under way.
-fn outcome(events: &[Arc<Event>], task: &str) -> Option<RunOutcome> {
-    let result = finished(events, task)?;
-    let execution = match &result.follow_up {
-        None => None,
-        Some(_) => Some(Box::new(finished(events, TaskId::from(task).execution().as_str())?)),
-    };
-    Some(RunOutcome { result, execution })
+/// The session of a run, folded, and the newest line of its progress.
+fn fold(events: &[Arc<Event>]) -> (ProgressLines, Option<String>) {
+    let (mut lines, mut progress) = (ProgressLines::default(), None);
+    for event in events {
+        if let Some((who, what)) = lines.words(&FeedItem::Event(event.clone())) {
+            progress = Some(format!("{who}: {what}"));
+        }
+    }
+    (lines, progress)
 }
 
-fn finished(events: &[Arc<Event>], task: &str) -> Option<RunResult> {
-    events.iter().rev().find_map(|event| match &event.fact {
-        Fact::Decided(Verdict::Finished { result, .. })
-            if event.task.as_ref().is_some_and(|of| of.as_str() == task) =>
-        {
-            Some((**result).clone())
-        }
-        _ => None,
-    })
+/// What came of a run; None as long as it, or the run that carries out its plan, is under way.
+fn outcome(session: &SessionView, task: &TaskId) -> Option<RunOutcome> {
+    let result = session.result(task)?;
+    let execution = match &result.follow_up {
+        None => None,
+        Some(_) => Some(Box::new(session.result(&task.execution())?.clone())),
+    };
+    Some(RunOutcome { result: result.clone(), execution })
 }
 
 /// A run in brief, from everything that happened.
 fn view(run: &str, events: &[Arc<Event>]) -> Option<RunView> {
-    let (_, task) = split(run)?;
-    let spec = events.iter().find_map(|event| match &event.fact {
-        Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } if id.as_str() == task => Some(spec),
-        _ => None,
-    })?;
-    let (mut plain, mut progress) = (ProgressLines::default(), None);
-    let mut interactions: Vec<Interaction> = Vec::new();
-    for event in events {
-        if let Some((who, what)) = plain.words(&FeedItem::Event(event.clone())) {
-            progress = Some(format!("{who}: {what}"));
-        }
-        match &event.fact {
-            Fact::InteractionOpened(open) => interactions.push(open.clone()),
-            Fact::InteractionClosed { id, .. } => interactions.retain(|open| open.id != *id),
-            _ => {}
-        }
-    }
-    let status = outcome(events, task).map(|outcome| outcome.status());
-    let run_id = run.to_owned();
-    Some(RunView { run_id, task: spec.task.clone(), status, progress, interactions })
+    let task = TaskId::from(split(run)?.1);
+    let (lines, progress) = fold(events);
+    let session = lines.session();
+    Some(RunView {
+        run_id: run.to_owned(),
+        task: session.runs.get(&task)?.task.clone(),
+        status: outcome(session, &task).map(|outcome| outcome.status()),
+        progress,
+        interactions: session.questions.iter().map(|question| question.interaction.clone()).collect(),
+    })
 }
 
 impl RunService for RunDesk {
@@ -183,15 +173,18 @@ impl RunService for RunDesk {
             let id = SessionId::new(session);
             let live = self.sessions.follow(&id, Seq(0), Interest::Everything).await.ok();
             let events = self.events(run).await?;
-            let outcome = outcome(&events, task);
             let task = TaskId::from(task);
-            let feed = Following { live, plain: ProgressLines::default(), task, planned: None, outcome };
+            let outcome = outcome(fold(&events).0.session(), &task);
+            let feed = Following { live, lines: ProgressLines::default(), task, outcome };
             Some(Box::new(feed) as Box<dyn RunFeed>)
         })
     }
 
     fn result<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunOutcome>> {
-        Box::pin(async move { outcome(&self.events(run).await?, split(run)?.1) })
+        Box::pin(async move {
+            let events = self.events(run).await?;
+            outcome(fold(&events).0.session(), &TaskId::from(split(run)?.1))
+        })
     }
 
     fn cancel<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Result<(), String>> {
@@ -236,26 +229,9 @@ impl RunService for RunDesk {
 struct Following {
     /// None for a run that is not under way here.
     live: Option<Box<dyn EventStream>>,
-    plain: ProgressLines,
+    lines: ProgressLines,
     task: TaskId,
-    /// Its result, while the run that carries out its plan is under way.
-    planned: Option<RunResult>,
     outcome: Option<RunOutcome>,
-}
-
-impl Following {
-    /// Takes note of a run's result: the run's own, or that of the run that carried out its plan.
-    fn ended(&mut self, task: &TaskId, result: &RunResult) {
-        if *task == self.task && result.follow_up.is_some() {
-            self.planned = Some(result.clone());
-        } else if *task == self.task {
-            self.outcome = Some(RunOutcome { result: result.clone(), execution: None });
-        } else if *task == self.task.execution()
-            && let Some(planned) = self.planned.take()
-        {
-            self.outcome = Some(RunOutcome { result: planned, execution: Some(Box::new(result.clone())) });
-        }
-    }
 }
 
 impl RunFeed for Following {
@@ -274,19 +250,17 @@ impl RunFeed for Following {
                     self.live = None;
                     continue;
                 };
-                if let FeedItem::Event(event) = &item {
-                    match (&event.fact, &event.task) {
-                        (Fact::Decided(Verdict::Finished { result, .. }), Some(task)) => {
-                            self.ended(task, result);
-                            if self.outcome.is_some() {
-                                continue;
-                            }
-                        }
-                        (Fact::InteractionOpened(open), _) => return RunNews::Asks(Box::new(open.clone())),
-                        _ => {}
-                    }
+                let line = self.lines.words(&item);
+                self.outcome = outcome(self.lines.session(), &self.task);
+                if self.outcome.is_some() {
+                    continue;
                 }
-                if let Some((who, what)) = self.plain.words(&item) {
+                if let FeedItem::Event(event) = &item
+                    && let Fact::InteractionOpened(open) = &event.fact
+                {
+                    return RunNews::Asks(Box::new(open.clone()));
+                }
+                if let Some((who, what)) = line {
                     return RunNews::Line(format!("{who}: {what}"));
                 }
             }

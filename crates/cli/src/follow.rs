@@ -8,10 +8,11 @@ use crate::stop::{Asked, StopSignals};
 use althing_app::{AppContext, Failure, FailureKind, LocalSessions, SessionService, Stopped, SystemClock};
 use althing_engine::WorkflowExecutor;
 use althing_protocol::{
-    Clock, Event, EventStream, Fact, FeedItem, Interest, Op, Origin, RunEnd, RunResult, Seq, SessionId,
-    Submission, TaskSpec, TaskStatus, Verdict,
+    Clock, EventStream, Fact, FeedItem, Interest, Op, Origin, RunEnd, RunResult, Seq, SessionId, Submission,
+    TaskSpec, TaskStatus, Verdict,
 };
 use althing_text::sanitize;
+use althing_view::{SessionView, labels};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -31,7 +32,7 @@ enum Output {
 }
 
 enum Display {
-    Plain(Plain),
+    Plain(Box<Plain>),
     Live(Box<Live>),
 }
 
@@ -40,6 +41,22 @@ impl Display {
         match self {
             Self::Plain(plain) => plain.take(item),
             Self::Live(live) => live.take(item),
+        }
+    }
+
+    /// Takes note of an item without showing it.
+    fn follow(&mut self, item: &FeedItem) {
+        match self {
+            Self::Plain(plain) => plain.follow(item),
+            Self::Live(live) => live.follow(item),
+        }
+    }
+
+    /// The session as far as it was folded.
+    fn session(&self) -> &SessionView {
+        match self {
+            Self::Plain(plain) => plain.session(),
+            Self::Live(live) => live.session(),
         }
     }
 
@@ -66,7 +83,6 @@ pub struct Follower<'a> {
     output_file: Option<PathBuf>,
     display: Display,
     app: &'a AppContext,
-    result: Option<(RunEnd, RunResult)>,
     /// Whether the plan is to be carried out at once: then the execution's answer is what is asked for.
     executes: bool,
     /// The workflow, where the session is one.
@@ -95,7 +111,7 @@ impl<'a> Follower<'a> {
         };
         let live =
             app.environment.stderr_is_terminal && !matches!(output, Output::Facts | Output::Everything);
-        let display = if live { Display::Live(Box::default()) } else { Display::Plain(Plain::default()) };
+        let display = if live { Display::Live(Box::default()) } else { Display::Plain(Box::default()) };
         let resume_command = match &options.state_dir {
             Some(dir) => format!("althing resume {session} --state-dir {}", dir.display()),
             None => format!("althing resume {session}"),
@@ -108,7 +124,6 @@ impl<'a> Follower<'a> {
             output_file,
             display,
             app,
-            result: None,
             executes: options.plan_and_execute,
             workflow: None,
             log_dir,
@@ -121,7 +136,7 @@ impl<'a> Follower<'a> {
 
     /// With plain lines of progress, also on a terminal.
     pub fn plain(mut self) -> Self {
-        self.display = Display::Plain(Plain::default());
+        self.display = Display::Plain(Box::default());
         self
     }
 
@@ -144,7 +159,7 @@ impl<'a> Follower<'a> {
         if let Display::Live(live) = &mut self.display {
             live.finish(SystemClock.now());
         }
-        let result = self.result.as_ref().map(|(_, result)| result.clone());
+        let result = self.result().map(|(_, result)| result.clone());
         let exit = self.finish(stopped, signalled);
         runtime.block_on(sessions.close());
         Ok(Followed { exit: exit?, result })
@@ -159,15 +174,18 @@ impl<'a> Follower<'a> {
     ) -> Result<Exit, Failure> {
         runtime.block_on(async {
             while let Some(item) = facts.next().await {
-                if let Ok(FeedItem::Event(event)) = item {
-                    self.fold(&event);
+                if let Ok(item) = item {
+                    self.fold(&item);
                 }
             }
         });
         if let Some(workflow) = &self.workflow {
             let tasks = workflow.report().stages.into_iter().flat_map(|stage| stage.tasks);
             for task in tasks {
-                show::say(&format!("{:24}  {}", task.id, words_of(task.status)));
+                // What did not end was cut off.
+                let over = task.status.is_final() || task.status == TaskStatus::Pending;
+                let status = if over { task.status } else { TaskStatus::Interrupted };
+                show::say(&format!("{:24}  {}", task.id, labels::task_status(status)));
             }
         }
         self.finish(stopped, false)
@@ -245,22 +263,25 @@ impl<'a> Follower<'a> {
             }
         }
         self.display.take(item);
-        if let FeedItem::Event(event) = item {
-            self.fold(event);
-        }
+        self.note(item);
     }
 
-    /// Takes note of what the result will be made of.
-    pub fn fold(&mut self, event: &Event) {
+    /// Takes note of what the result will be made of, without showing it.
+    pub fn fold(&mut self, item: &FeedItem) {
+        self.display.follow(item);
+        self.note(item);
+    }
+
+    fn note(&mut self, item: &FeedItem) {
+        let FeedItem::Event(event) = item else { return };
         match &event.fact {
             // Runs within others are their business.
-            Fact::Decided(Verdict::Finished { end, result })
+            Fact::Decided(Verdict::Finished { result, .. })
                 if event.task.as_ref().is_some_and(|task| !task.is_part()) =>
             {
                 if let Some(plan) = result.plan.as_ref().filter(|_| result.follow_up.is_some()) {
                     self.display.note(&format!("plan kept in {}", plan.path));
                 }
-                self.result = Some((*end, (**result).clone()));
             }
             Fact::TaskCreated { id, spec: TaskSpec::Workflow(spec), .. } => {
                 self.workflow = Some(WorkflowExecutor::new(id.clone(), (**spec).clone()));
@@ -270,6 +291,12 @@ impl<'a> Follower<'a> {
         if let Some(workflow) = &mut self.workflow {
             workflow.apply(event);
         }
+    }
+
+    /// What came of the session's newest run that ended, and how it ended.
+    fn result(&self) -> Option<(RunEnd, &RunResult)> {
+        let run = self.display.session().finished_run()?;
+        Some((run.end?, run.result.as_deref()?))
     }
 
     fn finish(self, stopped: Stopped, signalled: bool) -> Result<Exit, Failure> {
@@ -296,15 +323,15 @@ impl<'a> Follower<'a> {
     }
 
     /// Prints what came of the session.
-    pub fn print_end(mut self) -> Result<Exit, Failure> {
+    pub fn print_end(self) -> Result<Exit, Failure> {
         let exit = if self.workflow.is_some() {
             self.print_workflow()?
-        } else if let Some((end, result)) = self.result.take() {
+        } else if let Some((end, result)) = self.result() {
             if self.executes && result.modes.planning {
                 let failure = Failure::usage("there is no plan that could be carried out");
                 return Err(failure.kind(Exit::from(end).into()));
             }
-            self.print(end, &result)?;
+            self.print(end, result)?;
             end.into()
         } else {
             return Err(Failure::no_answer("the session ended without a result"));
@@ -424,15 +451,5 @@ async fn next(lines: &mut Option<UnboundedReceiver<String>>) -> Option<String> {
     match lines {
         Some(lines) => lines.recv().await,
         None => std::future::pending().await,
-    }
-}
-
-fn words_of(status: TaskStatus) -> &'static str {
-    match status {
-        TaskStatus::Pending => "not begun",
-        TaskStatus::Running | TaskStatus::WaitingForUser | TaskStatus::Interrupted => "interrupted",
-        TaskStatus::Done => "done",
-        TaskStatus::Failed => "failed",
-        TaskStatus::Cancelled => "cancelled",
     }
 }

@@ -2,10 +2,11 @@
 
 use althing_app::{AppContext, SystemClock};
 use althing_protocol::{
-    Clock, PathGrant, PlanRef, SessionId, SessionKind, SessionState, SessionSummary, TaskId, Timestamp,
+    Clock, PathGrant, PlanRef, SessionId, SessionKind, SessionSummary, TaskId, Timestamp,
 };
 use althing_text::count;
 use althing_tui::{Outside, ProjectEntry, SessionEntry};
+use althing_view::labels;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -85,7 +86,7 @@ impl Outside for Machine {
             chat.then(|| SessionEntry {
                 id: session.id.clone(),
                 goal: checkpoint.goal.clone(),
-                state: if checkpoint.state == SessionState::Idle { "idle" } else { "interrupted" }.to_owned(),
+                state: labels::session_state(checkpoint.state).to_owned(),
                 updated: checkpoint.updated_at,
             })
         };

@@ -5,12 +5,11 @@
 use crate::app::{App, Effect, Modal};
 use crate::event_loop::{Signals, follow};
 use crate::outside::{Outside, TuiExit, TuiOptions};
-use crate::view::file_word;
 use althing_protocol::{
     Decision, Engine, InteractionId, InteractionKind, Op, Origin, Submission, TaskId, TaskStatus,
 };
 use althing_text::sanitize;
-use althing_view::{Body, SessionView, TaskKind};
+use althing_view::{Body, SessionView, TaskKind, labels};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
@@ -49,7 +48,7 @@ impl Narrator {
                 }
                 let writes = result.map(|result| result.context_path_writes.as_slice()).unwrap_or_default();
                 if !writes.is_empty() {
-                    let words: Vec<String> = writes.iter().map(file_word).collect();
+                    let words: Vec<String> = writes.iter().map(labels::file_write).collect();
                     lines.push(format!("Files written to context paths: {}", words.join(", ")));
                 }
             }
@@ -235,7 +234,7 @@ fn take_line(app: &mut App, line: &str) -> io::Result<Vec<Effect>> {
         }
         Some(Modal::Cost) => {
             let usage = app.model.usage();
-            print(&format!("{} calls, {}", usage.calls, crate::view::money(usage.cost_usd)))?;
+            print(&format!("{} calls, {}", usage.calls, labels::money(usage.cost_usd)))?;
         }
         Some(Modal::Agents) => {
             for member in app.team() {

@@ -1,14 +1,168 @@
-//! Modes and token counts as people read them.
+//! The words that people read for states, outcomes, modes and amounts. Every front end takes them from here.
 
-use althing_protocol::{AgentMode, Modes, Usage};
-use althing_text::short_number;
+use althing_protocol::{
+    AgentMode, AttemptOutcome, ChatState, FileChange, FileWrite, Modes, NoticeLevel, Phase, PlanStatus,
+    Purpose, RunResult, RunStatus, SessionState, TaskStatus, Usage,
+};
+use althing_text::{count, short_number};
+
+/// The status of a task, in lists.
+pub fn task_status(status: TaskStatus) -> &'static str {
+    match status {
+        TaskStatus::Pending => "pending",
+        TaskStatus::Running => "running",
+        TaskStatus::WaitingForUser => "waits for you",
+        TaskStatus::Done => "done ✓",
+        TaskStatus::Failed => "failed ✗",
+        TaskStatus::Cancelled => "cancelled",
+        TaskStatus::Interrupted => "interrupted",
+    }
+}
+
+/// How a run ended.
+pub fn run_status(status: RunStatus) -> &'static str {
+    match status {
+        RunStatus::Completed => "Complete ✓",
+        RunStatus::Partial => "Partial",
+        RunStatus::Cancelled => "Cancelled",
+        RunStatus::Failed => "Failed ✗",
+    }
+}
+
+/// The status of a run that has no result.
+pub fn unfinished_run_status(status: TaskStatus) -> &'static str {
+    match status {
+        TaskStatus::Done => run_status(RunStatus::Completed),
+        TaskStatus::Failed => run_status(RunStatus::Failed),
+        TaskStatus::Cancelled => run_status(RunStatus::Cancelled),
+        TaskStatus::Interrupted => "Interrupted",
+        TaskStatus::WaitingForUser => "Waits for you",
+        TaskStatus::Pending | TaskStatus::Running => "Running...",
+    }
+}
+
+/// The status of a session that no process works on.
+pub fn session_state(state: SessionState) -> &'static str {
+    match state {
+        SessionState::Done => "done",
+        SessionState::Failed => "failed",
+        SessionState::Cancelled => "cancelled",
+        SessionState::Idle => "idle",
+        // Nobody works on it, and it is not over.
+        _ => "interrupted",
+    }
+}
+
+/// The state of a conversation.
+pub fn chat_state(state: ChatState) -> &'static str {
+    match state {
+        ChatState::Idle => "Idle",
+        ChatState::Chatting => "Chatting",
+        ChatState::AwaitingApproval => "Awaiting approval",
+        ChatState::Running => "Running",
+        ChatState::ProcessingResults => "Processing results",
+        ChatState::ProcessingPartial => "Processing partial results",
+        ChatState::ProcessingCancelled => "Processing a cancelled run",
+    }
+}
+
+/// The phase of a run.
+pub fn phase(phase: Option<Phase>) -> &'static str {
+    match phase {
+        Some(Phase::Answering) => "answering",
+        Some(Phase::Voting) => "voting",
+        Some(Phase::OverrideWindow) => "vote is over",
+        Some(Phase::Presenting) => "presenting",
+        Some(Phase::Done) => "done",
+        Some(Phase::Stage(_) | Phase::Chat(_)) | None => "starting",
+    }
+}
+
+/// What an agent does in an attempt.
+pub fn activity(purpose: Purpose) -> &'static str {
+    match purpose {
+        Purpose::Answer => "answering",
+        Purpose::Judge { may_answer: true, .. } => "judging",
+        Purpose::Judge { may_answer: false, .. } => "voting",
+        Purpose::Present { .. } => "presenting",
+        Purpose::Evaluate => "evaluating",
+        Purpose::Carry => "working",
+        Purpose::Converse => "talking",
+        Purpose::Compact => "summing up",
+    }
+}
+
+/// How an attempt ended. None where its answer says so.
+pub fn outcome(outcome: &AttemptOutcome) -> Option<String> {
+    Some(match outcome {
+        AttemptOutcome::Answered => return None,
+        AttemptOutcome::Voted => "voted".into(),
+        AttemptOutcome::Presented { .. } => "presented".into(),
+        AttemptOutcome::Evaluated { restart: None } => "lets the final answer stand".into(),
+        AttemptOutcome::Evaluated { restart: Some(restart) } => {
+            format!("asks to start over: {}", restart.reason)
+        }
+        AttemptOutcome::Said | AttemptOutcome::Exited { ok: true, .. } => "done".into(),
+        AttemptOutcome::Exited { error, .. } => {
+            format!("failed: {}", error.as_deref().unwrap_or("it did not succeed"))
+        }
+        AttemptOutcome::GaveUp { reason } => format!("out: {reason}"),
+        AttemptOutcome::Failed { error, hint, .. } => with_hint(format!("failed: {error}"), hint.as_deref()),
+        AttemptOutcome::TimedOut => "out: its time limit passed".into(),
+        AttemptOutcome::Cancelled => "stopped".into(),
+        AttemptOutcome::Interrupted => "interrupted".into(),
+    })
+}
+
+/// The status of a task of a plan.
+pub fn plan_status(status: PlanStatus) -> &'static str {
+    match status {
+        PlanStatus::Pending => "not begun",
+        PlanStatus::InProgress => "under way",
+        PlanStatus::Completed => task_status(TaskStatus::Done),
+        PlanStatus::Failed => task_status(TaskStatus::Failed),
+    }
+}
+
+/// How serious a notice is.
+pub fn notice_level(level: NoticeLevel) -> &'static str {
+    match level {
+        NoticeLevel::Info => "note",
+        NoticeLevel::Warning => "warning",
+        NoticeLevel::Error => "error",
+    }
+}
+
+/// A text with what to do about it.
+pub fn with_hint(text: String, hint: Option<&str>) -> String {
+    match hint {
+        Some(hint) => format!("{text} ({hint})"),
+        None => text,
+    }
+}
+
+/// A finished run in brief: `3 agents · 2 rounds · 4m12s`.
+pub fn run_summary(result: &RunResult) -> String {
+    let summary = &result.coordination_summary;
+    let agents = count(summary.agents.len() as u64, "agent");
+    format!("{agents} · {} · {}", count(summary.rounds.into(), "round"), result.duration)
+}
 
 /// The modes of a run, as the mode bar names them.
 pub fn modes(modes: Modes) -> String {
-    let agents = if modes.agent_mode == AgentMode::Multi { "Multi" } else { "Single" };
-    let refinement = if modes.refinement { "Refine" } else { "Quick" };
     let plan = if modes.planning { "Plan · " } else { "" };
-    format!("{plan}{agents} · {refinement}")
+    let single = modes.agent_mode != AgentMode::Multi;
+    format!("{plan}{} · {}", agent_mode(single), refinement(modes.refinement))
+}
+
+/// Whether one agent works or all do.
+pub fn agent_mode(single: bool) -> &'static str {
+    if single { "Single" } else { "Multi" }
+}
+
+/// Whether agents refine their answers.
+pub fn refinement(on: bool) -> &'static str {
+    if on { "Refine" } else { "Quick" }
 }
 
 /// Tokens and, where there is a price, money.
@@ -19,4 +173,32 @@ pub fn tokens(usage: &Usage) -> String {
     } else {
         format!("{tokens} tokens")
     }
+}
+
+/// An amount of money, as short as it can be read.
+pub fn money(usd: f64) -> String {
+    if usd >= 0.01 {
+        format!("${usd:.2}")
+    } else if usd > 0.0 {
+        "under $0.01".into()
+    } else {
+        "$0".into()
+    }
+}
+
+/// An amount of money in millionths.
+pub fn micro_money(micro: u64) -> String {
+    let usd = micro as f64 / 1e6;
+    if usd.fract().abs() < f64::EPSILON { format!("${usd:.0}") } else { money(usd) }
+}
+
+/// A file that a run changed.
+pub fn file_write(write: &FileWrite) -> String {
+    let change = match write.change {
+        FileChange::New => "new",
+        FileChange::Modified => "modified",
+        FileChange::Deleted => "deleted",
+    };
+    let note = write.note.as_ref().map(|note| format!("; {note}")).unwrap_or_default();
+    format!("{} ({change}{note})", write.path)
 }

@@ -1,13 +1,11 @@
 //! One fold of a session for people, which every front end draws from. It has no I/O and no clock.
 
-mod board;
-mod labels;
+pub mod labels;
 mod lines;
 mod session;
 
-pub use board::{Board, Row};
-pub use labels::{modes, tokens};
 pub use lines::ProgressLines;
 pub use session::{
     Body, Entry, Growing, MemberView, Moment, Question, RunView, SessionView, TaskKind, TaskView, What,
+    Worker,
 };

@@ -1,39 +1,48 @@
 //! Progress as plain lines: one for each event that is worth a line.
 
-use crate::board::Board;
-use crate::labels::tokens;
+use crate::labels;
+use crate::session::SessionView;
 use althing_protocol::{
-    AttemptOutcome, DeltaKind, Event, Fact, FeedItem, Item, NoticeLevel, Op, Phase, Progress, TaskStatus,
-    Verdict,
+    AttemptOutcome, DeltaKind, Event, Fact, FeedItem, Item, Op, Phase, Progress, TaskStatus, Verdict,
 };
-use althing_text::count;
-use althing_text::sanitize;
+use althing_text::{count, sanitize};
 
 /// How much of a reason or an error a line shows.
 const LINE_CHARS: usize = 300;
 
 /// Turns events into lines.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ProgressLines {
-    board: Board,
+    session: SessionView,
+}
+
+impl Default for ProgressLines {
+    fn default() -> Self {
+        Self { session: SessionView::brief() }
+    }
 }
 
 impl ProgressLines {
+    /// The session as far as it was folded, without what was said in it.
+    pub fn session(&self) -> &SessionView {
+        &self.session
+    }
+
     /// Folds an item without making a line of it.
     pub fn follow(&mut self, item: &FeedItem) {
-        self.board.take(item);
+        self.session.apply(item);
     }
 
     /// The item as one aligned line, if it is worth one.
     pub fn line(&mut self, item: &FeedItem) -> Option<String> {
         let (who, what) = self.words(item)?;
-        let width = self.board.width();
+        let width = self.session.name_width();
         Some(format!("{who:width$}  {what}"))
     }
 
     /// Who did what, if the item is worth a line. The texts are harmless for a terminal.
     pub fn words(&mut self, item: &FeedItem) -> Option<(String, String)> {
-        self.board.take(item);
+        self.session.apply(item);
         let (who, what) = match item {
             FeedItem::Event(event) => self.event(event),
             FeedItem::Progress(progress) => self.passing(progress),
@@ -43,18 +52,18 @@ impl ProgressLines {
     }
 
     fn event(&self, event: &Event) -> Option<(String, String)> {
-        let row = self.board.row(event.task.as_ref());
-        let agent = row.map(|row| row.name.clone());
+        let agent = event.task.as_ref().and_then(|task| self.session.worker(task)).map(|worker| worker.name);
         // A workflow's runs are told apart by their names.
         let run = || match event.task.as_ref().and_then(|task| task.as_str().split_once('.')) {
             Some((_, name)) => name.to_owned(),
             None => "run".to_owned(),
         };
         Some(match &event.fact {
-            Fact::AttemptStarted { .. } => (agent?, row?.doing.clone()),
-            Fact::StatusChanged { status: TaskStatus::WaitingForUser, .. } => (agent?, row?.doing.clone()),
-            Fact::ItemAdded { item: Item::Said { .. } | Item::Did { .. }, .. } => {
-                (agent?, row?.doing.clone())
+            Fact::AttemptStarted { .. }
+            | Fact::StatusChanged { status: TaskStatus::WaitingForUser, .. }
+            | Fact::ItemAdded { item: Item::Said { .. } | Item::Did { .. }, .. } => {
+                let worker = self.session.worker(event.task.as_ref()?)?;
+                (worker.name.clone(), worker.doing())
             }
             Fact::PhaseChanged { phase: Phase::Stage(stage) } => {
                 ("workflow".into(), format!("stage {} begins", stage + 1))
@@ -76,13 +85,8 @@ impl ProgressLines {
             Fact::Decided(verdict) => (run(), decided(verdict)),
             Fact::PhaseChanged { phase: Phase::Voting } => (run(), "everyone has answered".into()),
             Fact::Notice(notice) => {
-                let word = match notice.level {
-                    NoticeLevel::Info => "note",
-                    NoticeLevel::Warning => "warning",
-                    NoticeLevel::Error => "error",
-                };
-                let hint = notice.hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
-                (word.into(), format!("{}{hint}", notice.text))
+                let text = labels::with_hint(notice.text.clone(), notice.hint.as_deref());
+                (labels::notice_level(notice.level).into(), text)
             }
             Fact::OpAccepted { op: Op::Resume, .. } => (run(), "resumed".into()),
             _ => return None,
@@ -92,11 +96,11 @@ impl ProgressLines {
     fn passing(&self, progress: &Progress) -> Option<(String, String)> {
         match progress {
             Progress::Delta { task, kind: DeltaKind::Retry, text, .. } => {
-                Some((self.board.row(Some(task))?.name.clone(), text.clone()))
+                Some((self.session.worker(task)?.name, text.clone()))
             }
             Progress::Stalled { reason, hint, .. } => {
-                let hint = hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
-                Some(("warning".into(), format!("nothing can be saved at the moment: {reason}{hint}")))
+                let text = format!("nothing can be saved at the moment: {reason}");
+                Some(("warning".into(), labels::with_hint(text, hint.as_deref())))
             }
             Progress::Delta { .. }
             | Progress::Gap { .. }
@@ -106,28 +110,16 @@ impl ProgressLines {
     }
 }
 
+/// How an attempt ended, where no other line says so.
 fn ended(outcome: &AttemptOutcome) -> Option<String> {
-    Some(match outcome {
-        AttemptOutcome::GaveUp { reason } => format!("out: {reason}"),
-        AttemptOutcome::Failed { error, hint, .. } => match hint {
-            Some(hint) => format!("failed: {error} ({hint})"),
-            None => format!("failed: {error}"),
-        },
-        AttemptOutcome::TimedOut => "out: its time limit passed".into(),
-        AttemptOutcome::Presented { .. } => "presented the final answer".into(),
-        AttemptOutcome::Evaluated { restart: None } => "lets the final answer stand".into(),
-        // What follows says it.
-        AttemptOutcome::Evaluated { restart: Some(_) } => return None,
-        AttemptOutcome::Exited { ok: true, .. } => "done".into(),
-        AttemptOutcome::Exited { error, .. } => {
-            format!("failed: {}", error.as_deref().unwrap_or("it did not succeed"))
-        }
-        AttemptOutcome::Answered
-        | AttemptOutcome::Voted
+    match outcome {
+        AttemptOutcome::Voted
+        | AttemptOutcome::Evaluated { restart: Some(_) }
         | AttemptOutcome::Said
         | AttemptOutcome::Cancelled
-        | AttemptOutcome::Interrupted => return None,
-    })
+        | AttemptOutcome::Interrupted => None,
+        outcome => labels::outcome(outcome),
+    }
 }
 
 fn decided(verdict: &Verdict) -> String {
@@ -149,7 +141,7 @@ fn decided(verdict: &Verdict) -> String {
         Verdict::Finished { result, .. } => {
             let rounds = count(result.coordination_summary.rounds.into(), "round");
             let calls = count(result.usage.calls, "call");
-            format!("{rounds} · {calls} · {} · {}", tokens(&result.usage), result.duration)
+            format!("{rounds} · {calls} · {} · {}", labels::tokens(&result.usage), result.duration)
         }
     }
 }

@@ -379,7 +379,7 @@ fn ask(kind: &InteractionKind) {
                 "Launch this run?\n  Task      {}\n  Context   {context}\n  Agents    {}\n  Modes     {}",
                 launch.task,
                 agents.join(", "),
-                althing_view::modes(*modes),
+                althing_view::labels::modes(*modes),
             ));
             if !may_read.is_empty() {
                 show::say(&format!("  Reads     {}", may_read.join(", ")));

@@ -6,7 +6,7 @@ use crate::follow::Follower;
 use crate::show;
 use crate::stop;
 use althing_app::{AppContext, Failure, LocalSessions, SessionRequest, SessionService, resume, session};
-use althing_protocol::SessionKind;
+use althing_protocol::{FeedItem, SessionKind};
 
 pub fn run(options: &Options, id: Option<&str>, app: &AppContext) -> Result<Exit, Failure> {
     let (id, kind) = resume::to_resume(id, app)?;
@@ -28,7 +28,7 @@ pub fn run(options: &Options, id: Option<&str>, app: &AppContext) -> Result<Exit
     if resume::is_closed(&recorded) {
         show::say(&format!("session {id} is complete; this is its result"));
         for event in &recorded {
-            follower.fold(event);
+            follower.fold(&FeedItem::Event(event.clone()));
         }
         return follower.print_end();
     }

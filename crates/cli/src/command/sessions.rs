@@ -6,11 +6,10 @@ use crate::show::{self, print};
 use althing_app::Failure;
 use althing_app::{AppContext, SystemClock};
 use althing_journal::SessionManager;
-use althing_protocol::{
-    Clock, Seq, SessionId, SessionState, SessionStore, SessionSummary, StoredSession, Timestamp,
-};
+use althing_protocol::{Clock, Seq, SessionId, SessionStore, SessionSummary, StoredSession, Timestamp};
 use althing_text::count;
 use althing_text::sanitize;
+use althing_view::labels;
 use serde_json::{Value, json};
 
 /// How much of a goal a line shows.
@@ -79,12 +78,7 @@ fn word(session: &SessionSummary) -> &'static str {
     match session.checkpoint.as_ref().map(|checkpoint| checkpoint.state) {
         _ if session.is_owned => "running",
         None => "unreadable",
-        Some(SessionState::Done) => "done",
-        Some(SessionState::Failed) => "failed",
-        Some(SessionState::Cancelled) => "cancelled",
-        Some(SessionState::Idle) => "idle",
-        // Nobody works on it, and it is not over.
-        Some(_) => "interrupted",
+        Some(state) => labels::session_state(state),
     }
 }
 

@@ -5,7 +5,7 @@
 use super::Plain;
 use althing_protocol::{Fact, FeedItem, Op, Progress, Timestamp, Verdict};
 use althing_text::sanitize;
-use althing_view::{Board, tokens};
+use althing_view::{SessionView, labels};
 use std::fmt::Write as _;
 use std::io::Write as _;
 
@@ -17,8 +17,7 @@ const MOST_ROWS: usize = 16;
 /// The block of lines.
 #[derive(Default)]
 pub struct Live {
-    board: Board,
-    /// Says what is not on the board: notices, decisions.
+    /// Folds the session, and says what is not in the block: notices, decisions.
     plain: Plain,
     drawn: usize,
     dirty: bool,
@@ -28,7 +27,6 @@ pub struct Live {
 
 impl Live {
     pub fn take(&mut self, item: &FeedItem) {
-        self.board.take(item);
         self.dirty = true;
         if let FeedItem::Event(event) = item {
             self.began.get_or_insert(event.at);
@@ -44,22 +42,32 @@ impl Live {
         if worth_a_line(item) {
             self.erase();
             self.plain.take(item);
-            self.draw(self.board.now);
+            self.draw(self.plain.session().at);
         } else {
             self.plain.follow(item);
         }
+    }
+
+    /// The session as far as it was folded.
+    pub fn session(&self) -> &SessionView {
+        self.plain.session()
+    }
+
+    /// Takes note of an item without drawing.
+    pub fn follow(&mut self, item: &FeedItem) {
+        self.plain.follow(item);
     }
 
     /// One line above the block.
     pub fn note(&mut self, text: &str) {
         self.erase();
         super::say(text);
-        self.draw(self.board.now);
+        self.draw(self.plain.session().at);
     }
 
     /// Redraws if something changed or time passes.
     pub fn tick(&mut self, now: Timestamp) {
-        let busy = self.board.rows().iter().any(|row| row.since.is_some());
+        let busy = self.session().workers().iter().any(|worker| worker.view.since.is_some());
         if !self.over && (self.dirty || busy) {
             self.erase();
             self.draw(now);
@@ -88,15 +96,15 @@ impl Live {
         if self.over {
             return;
         }
-        let (mut out, rows) = (String::new(), self.board.rows());
-        let (width, names) = (terminal_width(), self.board.width());
+        let (mut out, rows) = (String::new(), self.session().workers());
+        let (width, names) = (terminal_width(), self.session().name_width());
         for row in rows.iter().take(MOST_ROWS) {
-            let time = row.since.map(|since| now.since(since).to_string()).unwrap_or_default();
+            let time = row.view.since.map(|since| now.since(since).to_string()).unwrap_or_default();
             let head = format!("{:names$}  ", sanitize::line(&row.name));
-            let round = if row.program { String::new() } else { format!("round {}  ", row.round) };
-            let tail = format!("  {round}{}  {time}", tokens(&row.usage));
+            let round = if row.program { String::new() } else { format!("round {}  ", row.view.round) };
+            let tail = format!("  {round}{}  {time}", labels::tokens(&row.view.usage));
             let room = width.saturating_sub(head.chars().count() + tail.chars().count() + 1).max(8);
-            let doing: String = sanitize::line(&row.doing).chars().take(room).collect();
+            let doing: String = sanitize::line(&row.doing()).chars().take(room).collect();
             let line: String =
                 format!("{head}{doing:room$}{tail}").chars().take(width.saturating_sub(1)).collect();
             let _ = writeln!(out, "{line}");

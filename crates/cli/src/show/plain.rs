@@ -2,7 +2,7 @@
 
 use super::put;
 use althing_protocol::FeedItem;
-use althing_view::ProgressLines;
+use althing_view::{ProgressLines, SessionView};
 
 /// Prints what happens, line by line.
 #[derive(Default)]
@@ -11,6 +11,11 @@ pub struct Plain {
 }
 
 impl Plain {
+    /// The session as far as it was folded.
+    pub fn session(&self) -> &SessionView {
+        self.lines.session()
+    }
+
     /// Takes note of an item without printing it.
     pub fn follow(&mut self, item: &FeedItem) {
         self.lines.follow(item);

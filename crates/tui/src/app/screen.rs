@@ -172,7 +172,7 @@ pub fn moment_text(moment: &Moment) -> (String, String) {
             ("vote".into(), format!("for {target}{stale}\n\n{reason}"))
         }
         What::Files(writes) => {
-            let lines: Vec<String> = writes.iter().map(crate::view::file_word).collect();
+            let lines: Vec<String> = writes.iter().map(althing_view::labels::file_write).collect();
             ("files".into(), lines.join("\n"))
         }
         What::Presented(text) => ("final answer".into(), text.clone()),

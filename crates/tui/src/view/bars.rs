@@ -1,6 +1,6 @@
 //! The context bar at the top, the tabs of the team, and the mode bar above the input.
 
-use super::{count, micro_money, money};
+use super::count;
 use crate::app::{App, ModeWord, Target};
 use crate::line;
 use crate::modes::PlanMode;
@@ -8,6 +8,7 @@ use crate::paint::Canvas;
 use crate::theme::Tone;
 use althing_protocol::{AgentMode, ChatState, SessionKind, TaskStatus};
 use althing_view::TaskKind;
+use althing_view::labels::{self, micro_money, money};
 use ratatui::layout::Rect;
 
 /// Where the session stands, in a few words.
@@ -21,21 +22,15 @@ pub fn status(app: &App) -> &'static str {
     }
     if model.kind.is_none() || model.kind == Some(SessionKind::Chat) {
         return match model.state {
-            ChatState::Idle if model.live_run().is_some() => "Running",
-            ChatState::Idle => "Idle",
-            ChatState::Chatting => "Chatting",
-            ChatState::AwaitingApproval => "Awaiting approval",
-            ChatState::Running => "Running",
-            ChatState::ProcessingResults => "Processing results",
-            ChatState::ProcessingPartial => "Processing partial results",
-            ChatState::ProcessingCancelled => "Processing a cancelled run",
+            ChatState::Idle if model.live_run().is_some() => labels::chat_state(ChatState::Running),
+            state => labels::chat_state(state),
         };
     }
     match (model.workflow().map(|workflow| workflow.status), model.kind) {
         (Some(TaskStatus::Done), _) => "Done ✓",
-        (Some(TaskStatus::Failed), _) => "Failed ✗",
-        (Some(TaskStatus::Cancelled), _) => "Cancelled",
-        (Some(TaskStatus::Interrupted), _) => "Interrupted",
+        (Some(status @ (TaskStatus::Failed | TaskStatus::Cancelled | TaskStatus::Interrupted)), _) => {
+            labels::unfinished_run_status(status)
+        }
         (Some(_), _) | (None, Some(SessionKind::Workflow)) => "Running",
         (None, _) if model.is_busy() => "Running",
         (None, _) => "Done",
@@ -151,7 +146,7 @@ pub fn modes(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, hint: &str) {
     let planning = modes.plan_mode == PlanMode::Plan;
     let words = [
         (ModeWord::Plan, if planning { "Plan on" } else { "Plan" }, planning),
-        (ModeWord::Agents, if single { "Single" } else { "Multi" }, true),
+        (ModeWord::Agents, labels::agent_mode(single), true),
         (ModeWord::Refine, if modes.refinement { "Refine" } else { "Refine off" }, modes.refinement),
         (
             ModeWord::Interactive,

@@ -1,10 +1,11 @@
 //! Cards of runs and programs, and the final answer.
 
-use super::{count, money, spread, tokens};
+use super::{count, spread, tokens};
 use crate::line::{self, Line};
 use crate::markdown;
 use crate::theme::Tone;
 use althing_protocol::{FileChange, RunResult, RunStatus, TaskStatus, Timestamp};
+use althing_view::labels::{file_write, money};
 use althing_view::{RunView, SessionView, TaskView};
 use std::borrow::Cow;
 
@@ -35,7 +36,7 @@ pub fn run(run: &RunView, model: &SessionView, now: Timestamp, width: usize, lin
         let names = run.agents.iter().map(|agent| line::width(agent.member.id.as_str())).max();
         let names = names.unwrap_or_default().clamp(4, 16);
         for agent in &run.agents {
-            let waits = agent.waits;
+            let waits = agent.waits.is_some();
             let asked = run_question(model, run, agent.member.id.as_str());
             let doing = match (&asked, waits) {
                 (Some(question), _) => format!("waits for you: {question}"),
@@ -161,7 +162,7 @@ pub fn footer(result: &RunResult, width: usize, lines: &mut Vec<Line>) {
     lines.push(Line::default());
     let keys = Line::of(Tone::Dim, "d diff · u undo ");
     let list = |writes: &[&althing_protocol::FileWrite]| {
-        let words: Vec<String> = writes.iter().map(|write| super::file_word(write)).collect();
+        let words: Vec<String> = writes.iter().map(|write| file_write(write)).collect();
         words.join(" · ")
     };
     if written.len() > MOST_FILES {

@@ -5,8 +5,8 @@ use crate::line::{self, Line};
 use crate::list::Items;
 use crate::markdown;
 use crate::theme::Tone;
-use althing_protocol::{ChatState, NoticeLevel, Timestamp};
-use althing_view::{Body, Entry, SessionView};
+use althing_protocol::{ChatState, NoticeLevel, TaskStatus, Timestamp};
+use althing_view::{Body, Entry, SessionView, labels};
 
 /// The conversation as a list.
 pub struct Talk<'a> {
@@ -102,12 +102,16 @@ impl Talk<'_> {
                 let mut line = Line::of(Tone::Dim, " ▸ ").with(Tone::Plain, name);
                 let about = line::first_line(arguments).to_owned();
                 let state = match result {
-                    None => ("running", Tone::Dim),
-                    Some((_, true)) => ("failed ✗", Tone::Bad),
-                    Some((_, false)) => ("done ✓", Tone::Dim),
+                    None => (TaskStatus::Running, Tone::Dim),
+                    Some((_, true)) => (TaskStatus::Failed, Tone::Bad),
+                    Some((_, false)) => (TaskStatus::Done, Tone::Dim),
                 };
                 line.push(Tone::Dim, &format!("  {about}"));
-                lines.push(super::spread(&line, &Line::of(state.1, &format!("{} ", state.0)), width));
+                lines.push(super::spread(
+                    &line,
+                    &Line::of(state.1, &format!("{} ", labels::task_status(state.0))),
+                    width,
+                ));
             }
             Body::Run(id) => {
                 if let Some(run) = self.model.runs.get(id) {
@@ -125,11 +129,12 @@ impl Talk<'_> {
                 }
             }
             Body::Notice { level, text } => {
-                let (word, tone) = match level {
-                    NoticeLevel::Info => ("note", Tone::Dim),
-                    NoticeLevel::Warning => ("warning", Tone::Warn),
-                    NoticeLevel::Error => ("error", Tone::Bad),
+                let tone = match level {
+                    NoticeLevel::Info => Tone::Dim,
+                    NoticeLevel::Warning => Tone::Warn,
+                    NoticeLevel::Error => Tone::Bad,
                 };
+                let word = labels::notice_level(*level);
                 let wrapped =
                     line::wrap(&[(tone, word), (Tone::Plain, &format!(": {text}"))], width.saturating_sub(4));
                 lines.extend(wrapped.into_iter().map(|line| line.indented(3)));

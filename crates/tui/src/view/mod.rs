@@ -19,7 +19,7 @@ use crate::app::{App, Screen, Target};
 use crate::line::{self, Line};
 use crate::paint::Canvas;
 use crate::theme::Tone;
-use althing_protocol::{FileChange, FileWrite, Usage};
+use althing_protocol::Usage;
 use althing_text::short_number;
 use ratatui::layout::Rect;
 
@@ -96,23 +96,6 @@ pub(crate) fn spread(left: &Line, right: &Line, width: usize) -> Line {
     whole
 }
 
-/// An amount of money, as short as it can be read.
-pub(crate) fn money(usd: f64) -> String {
-    if usd >= 0.01 {
-        format!("${usd:.2}")
-    } else if usd > 0.0 {
-        "under $0.01".into()
-    } else {
-        "$0".into()
-    }
-}
-
-/// An amount of money in millionths.
-pub(crate) fn micro_money(micro: u64) -> String {
-    let usd = micro as f64 / 1e6;
-    if (usd.fract()).abs() < f64::EPSILON { format!("${usd:.0}") } else { money(usd) }
-}
-
 /// A number of tokens, as short as it can be read.
 pub(crate) fn tokens(usage: &Usage) -> String {
     short_number(usage.input_tokens + usage.output_tokens)
@@ -121,17 +104,6 @@ pub(crate) fn tokens(usage: &Usage) -> String {
 /// A number of things, with its word.
 pub(crate) fn count(number: usize, one: &str) -> String {
     althing_text::count(number as u64, one)
-}
-
-/// A file that a run changed, in a few words.
-pub fn file_word(write: &FileWrite) -> String {
-    let change = match write.change {
-        FileChange::New => "new",
-        FileChange::Modified => "modified",
-        FileChange::Deleted => "deleted",
-    };
-    let note = write.note.as_ref().map(|note| format!("; {note}")).unwrap_or_default();
-    format!("{} ({change}{note})", write.path)
 }
 
 /// A number for a text, so that lists of different things do not share layouts.

@@ -1,10 +1,11 @@
 //! Frames for what lies on top, and the modals that only tell something.
 
-use super::{count, micro_money, money, picker, question, tokens};
+use super::{count, picker, question, tokens};
 use crate::app::{App, COMMANDS, Modal, Target};
 use crate::line::{self, Line};
 use crate::paint::Canvas;
 use crate::theme::Tone;
+use althing_view::labels::{micro_money, money};
 use ratatui::layout::Rect;
 
 /// What this is, for whoever asks.

@@ -1,6 +1,5 @@
 //! Questions: may this run be launched, may this plan be carried out, who presents, what a program asks.
 
-use super::micro_money;
 use super::modal::{boxed, buttons};
 use super::spread;
 use crate::app::{App, Deed, Field, Modal, Target, approval};
@@ -9,6 +8,7 @@ use crate::line::{self, Line};
 use crate::paint::Canvas;
 use crate::theme::Tone;
 use althing_protocol::{AskKind, LaunchRun, Member, Proposal};
+use althing_view::labels::{self, micro_money};
 use ratatui::layout::Rect;
 
 /// The width of the words before the values.
@@ -173,7 +173,7 @@ fn modes(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> String {
     let refine = edited.refinement.unwrap_or(proposal.modes.refinement);
     let who = who(proposal, edited, team);
     let mut words =
-        vec![if single { who.as_str() } else { "Multi" }, if refine { "Refine" } else { "Quick" }];
+        vec![if single { who.as_str() } else { labels::agent_mode(false) }, labels::refinement(refine)];
     if proposal.modes.planning {
         words.insert(0, "Plan");
     }
@@ -184,8 +184,8 @@ fn modes(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> String {
         .chosen
         .iter()
         .filter_map(|name| match name.as_str() {
-            "agent_mode" => Some(if single { "Single" } else { "Multi" }),
-            "refinement" => Some(if refine { "Refine" } else { "Quick" }),
+            "agent_mode" => Some(labels::agent_mode(single)),
+            "refinement" => Some(labels::refinement(refine)),
             "planning" => Some("Plan"),
             _ => None,
         })
@@ -198,7 +198,7 @@ fn modes(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> String {
 fn who(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> String {
     let pool = approval::pool(proposal, team);
     if pool.len() < 2 {
-        return "Single".into();
+        return labels::agent_mode(true).into();
     }
     let chosen = approval::members(proposal, edited, team);
     let name = |member: &Member| {

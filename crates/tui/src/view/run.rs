@@ -1,6 +1,6 @@
 //! A run, opened: its agents in tabs, who voted for whom, what each one did, the final answer.
 
-use super::{card, hints, money, spread, timeline::Timeline, tokens};
+use super::{card, hints, spread, timeline::Timeline, tokens};
 use crate::app::{App, RunScreen, Target};
 use crate::line::{self, Line};
 use crate::list::{self, Items};
@@ -8,6 +8,7 @@ use crate::paint::Canvas;
 use crate::theme::Tone;
 use althing_protocol::{AgentMode, Timestamp};
 use althing_view::RunView;
+use althing_view::labels::money;
 use ratatui::layout::Rect;
 
 /// Draws a run.

@@ -5,8 +5,8 @@ use crate::line::{self, Line};
 use crate::list::Items;
 use crate::markdown;
 use crate::theme::Tone;
-use althing_protocol::Timestamp;
-use althing_view::{MemberView, Moment, What};
+use althing_protocol::{TaskStatus, Timestamp};
+use althing_view::{MemberView, Moment, What, labels};
 
 /// A timeline as a list.
 pub struct Timeline<'a> {
@@ -81,8 +81,10 @@ impl Timeline<'_> {
             }
             What::Tool { name, arguments, result, .. } => {
                 let right = match result {
-                    None => "running".to_owned(),
-                    Some((_, at, true)) => format!("failed ✗  {}", at.since(moment.at)),
+                    None => labels::task_status(TaskStatus::Running).to_owned(),
+                    Some((_, at, true)) => {
+                        format!("{}  {}", labels::task_status(TaskStatus::Failed), at.since(moment.at))
+                    }
                     Some((text, at, false)) => format!("{}  {}", lines_of(text), at.since(moment.at)),
                 };
                 let tone = if matches!(result, Some((_, _, true))) { Tone::Bad } else { Tone::Plain };
@@ -108,7 +110,7 @@ impl Timeline<'_> {
                 vec![row("vote", tone, &format!("→ {target}   \"{}\"", line::first_line(reason)), right)]
             }
             What::Files(writes) => {
-                let words: Vec<String> = writes.iter().map(super::file_word).collect();
+                let words: Vec<String> = writes.iter().map(labels::file_write).collect();
                 vec![row("files", Tone::Plain, &words.join(" · "), "")]
             }
             What::Presented(text) => vec![row("final", Tone::Good, text, &lines_of(text))],

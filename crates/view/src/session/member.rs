@@ -1,9 +1,10 @@
 //! One agent's part in a run: what it did, in order, and where it stands.
 
 use super::growing::Growing;
+use crate::labels;
 use althing_protocol::{
-    AgentId, AnswerLabel, AttemptOutcome, Fact, FileWrite, Item, Member, PlanStatus, Purpose, TaskStatus,
-    Timestamp, Usage,
+    AgentId, AnswerLabel, AttemptOutcome, Fact, FileWrite, Item, Member, Purpose, TaskStatus, Timestamp,
+    Usage,
 };
 
 /// Something an agent did or was told.
@@ -82,8 +83,10 @@ pub struct MemberView {
     pub growing: Growing,
     /// For whom it voted, as far as that still counts.
     pub vote: Option<AgentId>,
-    /// Whether it waits for the user.
-    pub waits: bool,
+    /// What it waits for, if it waits for the user.
+    pub waits: Option<String>,
+    /// When it began what it is doing; None when it does nothing.
+    pub since: Option<Timestamp>,
     /// Whether it dropped out.
     pub out: bool,
 }
@@ -99,7 +102,8 @@ impl MemberView {
             timeline: Vec::new(),
             growing: Growing::default(),
             vote: None,
-            waits: false,
+            waits: None,
+            since: None,
             out: false,
         }
     }
@@ -126,28 +130,23 @@ impl MemberView {
         match fact {
             Fact::AttemptStarted { purpose, continues, .. } => {
                 self.growing = Growing::default();
-                let (doing, counts) = match purpose {
-                    Purpose::Answer => ("answering", true),
-                    Purpose::Judge { may_answer: true, .. } => ("judging", true),
-                    Purpose::Judge { may_answer: false, .. } => ("voting", true),
-                    Purpose::Present { .. } => ("presenting", false),
-                    Purpose::Evaluate => ("evaluating", false),
-                    Purpose::Carry => ("working", false),
-                    Purpose::Converse => ("talking", false),
-                    Purpose::Compact => ("summing up", false),
-                };
+                let doing = labels::activity(*purpose);
+                let counts = matches!(purpose, Purpose::Answer | Purpose::Judge { .. });
+                self.since = Some(at);
                 doing.clone_into(&mut self.doing);
                 self.round += u32::from(counts && continues.is_none());
                 self.add(at, What::Began(doing));
             }
             Fact::AttemptEnded { outcome, usage, .. } => {
+                self.since = None;
                 self.usage += *usage;
                 self.growing = Growing::default();
                 self.end(at, outcome);
             }
             Fact::ItemAdded { item, .. } => self.item(at, item),
             Fact::StatusChanged { status, why } => {
-                self.waits = *status == TaskStatus::WaitingForUser;
+                let waits = *status == TaskStatus::WaitingForUser;
+                self.waits = waits.then(|| why.clone().unwrap_or_else(|| "attach to it".into()));
                 if *status == TaskStatus::Failed {
                     self.out = true;
                     self.doing = why.as_ref().map_or("dropped out".into(), |why| format!("out: {why}"));
@@ -158,42 +157,17 @@ impl MemberView {
     }
 
     fn end(&mut self, at: Timestamp, outcome: &AttemptOutcome) {
-        let said = match outcome {
-            AttemptOutcome::Answered => return,
-            AttemptOutcome::Voted => {
-                "voted".clone_into(&mut self.doing);
-                return;
-            }
-            AttemptOutcome::Presented { text } => {
-                "presented".clone_into(&mut self.doing);
-                self.add(at, What::Presented(text.clone()));
-                return;
-            }
-            AttemptOutcome::Evaluated { restart: None } => "lets the final answer stand".into(),
-            AttemptOutcome::Evaluated { restart: Some(restart) } => {
-                format!("asks to start over: {}", restart.reason)
-            }
-            AttemptOutcome::Said | AttemptOutcome::Exited { ok: true, .. } => {
-                "done".clone_into(&mut self.doing);
-                return;
-            }
-            AttemptOutcome::Exited { error, .. } => {
-                format!("failed: {}", error.as_deref().unwrap_or("it did not succeed"))
-            }
-            AttemptOutcome::GaveUp { reason } => format!("gave up: {reason}"),
-            AttemptOutcome::Failed { error, hint, .. } => match hint {
-                Some(hint) => format!("failed: {error}. {hint}"),
-                None => format!("failed: {error}"),
-            },
-            AttemptOutcome::TimedOut => "timed out".into(),
-            AttemptOutcome::Cancelled => "stopped".into(),
-            AttemptOutcome::Interrupted => "interrupted".into(),
-        };
-        self.doing.clone_from(&said);
-        // Being stopped because newer answers came is no news.
-        if !matches!(outcome, AttemptOutcome::Cancelled) {
-            self.add(at, What::Ended(said));
+        let Some(words) = labels::outcome(outcome) else { return };
+        match outcome {
+            AttemptOutcome::Presented { text } => self.add(at, What::Presented(text.clone())),
+            // Being stopped because newer answers came is no news.
+            AttemptOutcome::Voted
+            | AttemptOutcome::Said
+            | AttemptOutcome::Exited { ok: true, .. }
+            | AttemptOutcome::Cancelled => {}
+            _ => self.add(at, What::Ended(words.clone())),
         }
+        self.doing = words;
     }
 
     fn item(&mut self, at: Timestamp, item: &Item) {
@@ -249,29 +223,24 @@ impl MemberView {
                 let (target, reason) = (ballot.target.clone(), ballot.reason.clone());
                 self.add(at, What::Vote { target, reason, stale });
             }
-            Item::Said { text } => self.add(at, What::Text(text.clone())),
+            Item::Said { text } => {
+                text.lines().next().unwrap_or_default().clone_into(&mut self.doing);
+                self.add(at, What::Text(text.clone()));
+            }
             Item::PlanProgress(progress) => {
-                let stands = match progress.status {
-                    PlanStatus::Pending => "not begun",
-                    PlanStatus::InProgress => "under way",
-                    PlanStatus::Completed => "done ✓",
-                    PlanStatus::Failed => "failed ✗",
-                };
+                let stands = labels::plan_status(progress.status);
                 let note = progress.note.as_ref().map(|note| format!(": {note}")).unwrap_or_default();
                 self.add(at, What::Plan(format!("{} {stands}{note}", progress.task)));
             }
             Item::FilesTaken { from, error: Some(error) } => {
                 self.add(at, What::Told(format!("the files of {from} were not taken over: {error}")));
             }
-            Item::Did { tool, detail, result, is_error } => self.add(
-                at,
-                What::Tool {
-                    call: String::new(),
-                    name: tool.clone(),
-                    arguments: detail.clone(),
-                    result: result.as_ref().map(|text| (text.clone(), at, *is_error)),
-                },
-            ),
+            Item::Did { tool, detail, result, is_error } => {
+                self.doing = format!("{tool} {detail}");
+                let result = result.as_ref().map(|text| (text.clone(), at, *is_error));
+                let (name, arguments) = (tool.clone(), detail.clone());
+                self.add(at, What::Tool { call: String::new(), name, arguments, result });
+            }
             Item::ContextOpened { error: Some(error) } | Item::PromptSent { error: Some(error), .. } => {
                 self.add(at, What::Told(error.clone()));
             }

@@ -7,17 +7,19 @@ mod growing;
 mod member;
 mod run;
 mod task;
+mod worker;
 
 pub use entry::{Body, Entry, Question};
 pub use growing::Growing;
 pub use member::{MemberView, Moment, What};
 pub use run::RunView;
 pub use task::{TaskKind, TaskView};
+pub use worker::Worker;
 
 use althing_protocol::{
     AttemptOutcome, ChatSpec, ChatState, Decision, Event, Fact, FeedItem, InteractionId, InteractionKind,
-    Item, Member, ModeChoice, NoticeLevel, Op, Phase, PlanRef, Progress, Seq, SessionId, SessionKind, TaskId,
-    TaskSpec, TaskStatus, Timestamp, Usage, Verdict,
+    Item, Member, ModeChoice, NoticeLevel, Op, Phase, PlanRef, Progress, RunResult, Seq, SessionId,
+    SessionKind, TaskId, TaskSpec, TaskStatus, Timestamp, Usage, Verdict,
 };
 use std::collections::BTreeMap;
 
@@ -72,9 +74,16 @@ pub struct SessionView {
     planned: bool,
     /// Whose work a task is: its run, and its place in it.
     works: BTreeMap<TaskId, (TaskId, usize)>,
+    /// Whether what was said is left out: then the conversation and the timelines stay empty.
+    brief: bool,
 }
 
 impl SessionView {
+    /// An empty fold that keeps nothing that was said, only where everything stands: for those who show no transcript.
+    pub fn brief() -> Self {
+        Self { brief: true, ..Self::default() }
+    }
+
     /// Folds one item of the feed.
     pub fn apply(&mut self, item: &FeedItem) {
         match item {
@@ -105,6 +114,17 @@ impl SessionView {
         self.tasks.iter().find(|task| task.id == *id)
     }
 
+    /// What came of a run.
+    pub fn result(&self, run: &TaskId) -> Option<&RunResult> {
+        self.runs.get(run)?.result.as_deref()
+    }
+
+    /// The newest run that ended and is not part of another task.
+    pub fn finished_run(&self) -> Option<&RunView> {
+        let runs = self.tasks.iter().rev().filter_map(|task| self.runs.get(&task.id));
+        runs.filter(|run| !run.id.is_part()).find(|run| run.result.is_some())
+    }
+
     /// The workflow, where the session is one.
     pub fn workflow(&self) -> Option<&TaskView> {
         self.tasks.iter().find(|task| matches!(task.kind, TaskKind::Workflow(_)))
@@ -131,7 +151,7 @@ impl SessionView {
     /// How many tasks wait for the user.
     pub fn waiting(&self) -> usize {
         let tasks = self.tasks.iter().filter(|task| task.status == TaskStatus::WaitingForUser);
-        let agents = self.runs.values().flat_map(|run| &run.agents).filter(|agent| agent.waits);
+        let agents = self.runs.values().flat_map(|run| &run.agents).filter(|agent| agent.waits.is_some());
         tasks.filter(|task| matches!(task.kind, TaskKind::Program { .. })).count() + agents.count()
     }
 
@@ -160,6 +180,9 @@ impl SessionView {
     }
 
     fn enter(&mut self, event: &Event, body: Body) {
+        if self.brief {
+            return;
+        }
         self.entries.push(Entry { seq: event.seq, at: event.at, body, pinned: false });
     }
 
@@ -389,6 +412,9 @@ impl SessionView {
         if let Some((run, seat)) = self.works.get(id) {
             if let Some(run) = self.runs.get_mut(run) {
                 run.apply_work(*seat, event.at, fact);
+                if let (true, Some(agent)) = (self.brief, run.agents.get_mut(*seat)) {
+                    agent.timeline.clear();
+                }
             }
             return;
         }
@@ -418,6 +444,9 @@ impl SessionView {
         let id = event.task.as_ref();
         if let Some(task) = self.tasks.iter_mut().find(|task| Some(&task.id) == id) {
             task.apply(event.at, fact);
+            if self.brief {
+                task.part.timeline.clear();
+            }
         }
     }
 

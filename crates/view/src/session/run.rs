@@ -1,9 +1,10 @@
 //! A run: who takes part, where it stands, how it ended.
 
 use super::member::{MemberView, What};
+use crate::labels;
 use althing_protocol::{
     AgentId, AnswerLabel, Fact, FinalAnswerStrategy, Item, Millis, Modes, Phase, PlanRef, RunEnd, RunResult,
-    RunSpec, RunStatus, TaskId, TaskStatus, Timestamp, Usage, Verdict,
+    RunSpec, TaskId, TaskStatus, Timestamp, Usage, Verdict,
 };
 use std::collections::BTreeMap;
 
@@ -43,6 +44,8 @@ pub struct RunView {
     pub vote: Option<Vote>,
     /// Who presents, if a person chose.
     pub chosen: Option<AgentId>,
+    /// How it ended.
+    pub end: Option<RunEnd>,
     /// What it gave back.
     pub result: Option<Box<RunResult>>,
     /// The plan it carries out.
@@ -67,6 +70,7 @@ impl RunView {
             ended: None,
             vote: None,
             chosen: None,
+            end: None,
             result: None,
             plan: spec.plan.as_ref().map(|run| run.plan.clone()),
             errand: spec.subagent_of.is_some(),
@@ -109,32 +113,15 @@ impl RunView {
 
     /// Its status in the words of its card.
     pub fn standing(&self) -> &'static str {
-        match self.result.as_ref().map(|result| result.status) {
-            Some(RunStatus::Completed) => "Complete ✓",
-            Some(RunStatus::Partial) => "Partial",
-            Some(RunStatus::Cancelled) => "Cancelled",
-            Some(RunStatus::Failed) => "Failed ✗",
-            None => match self.status {
-                TaskStatus::Done => "Complete ✓",
-                TaskStatus::Failed => "Failed ✗",
-                TaskStatus::Cancelled => "Cancelled",
-                TaskStatus::Interrupted => "Interrupted",
-                TaskStatus::WaitingForUser => "Waits for you",
-                TaskStatus::Pending | TaskStatus::Running => "Running...",
-            },
+        match &self.result {
+            Some(result) => labels::run_status(result.status),
+            None => labels::unfinished_run_status(self.status),
         }
     }
 
     /// The phase in a word.
     pub fn phase_word(&self) -> &'static str {
-        match self.phase {
-            Some(Phase::Answering) => "answering",
-            Some(Phase::Voting) => "voting",
-            Some(Phase::OverrideWindow) => "vote is over",
-            Some(Phase::Presenting) => "presenting",
-            Some(Phase::Done) => "done",
-            Some(Phase::Stage(_) | Phase::Chat(_)) | None => "starting",
-        }
+        labels::phase(self.phase)
     }
 
     /// Votes as they stand: by agent, in config order.
@@ -188,6 +175,7 @@ impl RunView {
                     RunEnd::NoAnswer => TaskStatus::Failed,
                     RunEnd::Cancelled => TaskStatus::Cancelled,
                 };
+                self.end = Some(*end);
                 self.result = Some(result.clone());
             }
             _ => {}

@@ -1,6 +1,7 @@
 //! Tasks of the session, for the tasks panel: workflows, programs and runs.
 
 use super::member::{MemberView, Moment};
+use crate::labels;
 use althing_protocol::{
     AttemptOutcome, ExecutionMode, Fact, Member, ProgramSpec, StageBody, StageSpec, StageTask, TaskId,
     TaskStatus, Timestamp, WorkflowSpec,
@@ -124,15 +125,7 @@ impl TaskView {
 
     /// Its status in a word.
     pub fn standing(&self) -> &'static str {
-        match self.status {
-            TaskStatus::Pending => "pending",
-            TaskStatus::Running => "running",
-            TaskStatus::WaitingForUser => "waits for you",
-            TaskStatus::Done => "done ✓",
-            TaskStatus::Failed => "failed ✗",
-            TaskStatus::Cancelled => "cancelled",
-            TaskStatus::Interrupted => "interrupted",
-        }
+        labels::task_status(self.status)
     }
 
     /// What it did.
@@ -168,6 +161,15 @@ impl TaskView {
         }
         if matches!(self.kind, TaskKind::Program { .. }) {
             self.part.apply(at, fact);
+            match fact {
+                Fact::StatusChanged { status: TaskStatus::Failed, why: Some(why) } => {
+                    self.part.doing = format!("failed: {why}");
+                }
+                Fact::StatusChanged { status: TaskStatus::Cancelled, .. } => {
+                    self.part.doing = labels::task_status(TaskStatus::Cancelled).into();
+                }
+                _ => {}
+            }
         }
     }
 

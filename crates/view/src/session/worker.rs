@@ -1,0 +1,74 @@
+//! The agents and programs at work, as lists of them name them.
+
+use super::{MemberView, RunView, SessionView, TaskKind, TaskView};
+use althing_protocol::{TaskId, TaskStatus};
+
+/// An agent of a run, or a program of a workflow.
+#[derive(Clone, Debug)]
+pub struct Worker<'a> {
+    /// The agent's or the task's name. An agent of a workflow's run is named after both.
+    pub name: String,
+    /// Whether it is a program of a workflow, which has no rounds.
+    pub program: bool,
+    /// Its part of the session.
+    pub view: &'a MemberView,
+}
+
+impl<'a> Worker<'a> {
+    fn agent(run: &RunView, view: &'a MemberView) -> Self {
+        let agent = &view.member.id;
+        let name = match run.id.as_str().split_once('.') {
+            Some((_, run)) => format!("{run}/{agent}"),
+            None => agent.to_string(),
+        };
+        Self { name, program: false, view }
+    }
+
+    fn program(task: &'a TaskView) -> Self {
+        Self { name: task.name.clone(), program: true, view: &task.part }
+    }
+
+    /// What it is doing, in a few words.
+    pub fn doing(&self) -> String {
+        match &self.view.waits {
+            Some(why) => format!("waits for you: {why}"),
+            None => self.view.doing(),
+        }
+    }
+}
+
+impl SessionView {
+    /// The agent or program whose work a task is.
+    pub fn worker(&self, task: &TaskId) -> Option<Worker<'_>> {
+        if let Some((run, seat)) = self.works.get(task) {
+            let run = self.runs.get(run)?;
+            return run.agents.get(*seat).map(|agent| Worker::agent(run, agent));
+        }
+        self.task(task).filter(|task| matches!(task.kind, TaskKind::Program { .. })).map(Worker::program)
+    }
+
+    /// Everyone who has something to do, in the order in which they came.
+    pub fn workers(&self) -> Vec<Worker<'_>> {
+        let mut workers = Vec::new();
+        for task in &self.tasks {
+            match &task.kind {
+                TaskKind::Program { .. } if task.status != TaskStatus::Pending => {
+                    workers.push(Worker::program(task));
+                }
+                _ => {
+                    let run = self.runs.get(&task.id);
+                    workers.extend(
+                        run.iter().flat_map(|run| run.agents.iter().map(|agent| Worker::agent(run, agent))),
+                    );
+                }
+            }
+        }
+        workers
+    }
+
+    /// The width of a column of their names.
+    pub fn name_width(&self) -> usize {
+        let widths = self.workers().into_iter().map(|worker| worker.name.chars().count());
+        widths.max().unwrap_or_default().clamp(4, 24)
+    }
+}
