@@ -12,8 +12,8 @@ use crate::session::{CLOSING, Started};
 use crate::team::Team;
 use althing_engine::{Orchestrator, Stopped};
 use althing_protocol::{
-    BoxFuture, Engine, Event, EventStream, FeedItem, Interest, JournalError, Op, Origin, Seq, SessionId,
-    SessionStore, SessionSummary, StoredSession, Submission,
+    BoxFuture, Engine, Event, EventStream, FeedItem, Interest, JournalError, JournalErrorKind, Op, Origin,
+    Seq, SessionId, SessionStore, SessionSummary, StoredSession, Submission,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -226,8 +226,8 @@ impl SessionService for LocalSessions {
             if let Some(engine) = self.engine(id) {
                 return Ok(engine.subscribe(from, interest));
             }
-            let (stored, id, app) = (self.read(id).await?, id.clone(), self.app.clone());
-            let mut tail = Tail { app, id, last: Seq(0), backlog: VecDeque::new(), is_owned: true };
+            let (stored, id, store) = (self.read(id).await?, id.clone(), self.app.store()?);
+            let mut tail = Tail { store, id, last: Seq(0), backlog: VecDeque::new(), is_owned: true };
             tail.take(stored, from);
             Ok(Box::new(tail) as Box<dyn EventStream>)
         })
@@ -258,7 +258,7 @@ impl SessionService for LocalSessions {
 
 /// A session that does not run here: what is recorded, then whatever its owner adds, until nobody owns it.
 struct Tail {
-    app: AppContext,
+    store: Arc<dyn SessionStore>,
     id: SessionId,
     last: Seq,
     backlog: VecDeque<Arc<Event>>,
@@ -284,14 +284,92 @@ impl EventStream for Tail {
                     return None;
                 }
                 tokio::time::sleep(POLL).await;
-                let (app, id, last) = (self.app.clone(), self.id.clone(), self.last);
-                let read = blocking(move || app.store()?.read(&id, last).map_err(Failure::stored)).await;
-                match read {
-                    Ok(stored) => self.take(stored, last),
-                    // It was deleted, or its directory is gone: nothing more will come.
-                    Err(_) => return None,
-                }
+                let (store, id, last) = (Arc::clone(&self.store), self.id.clone(), self.last);
+                let error = match blocking(move || Ok(store.read(&id, last))).await {
+                    Ok(Ok(stored)) => {
+                        self.take(stored, last);
+                        continue;
+                    }
+                    Ok(Err(error)) if error.is_retryable() => continue,
+                    // It was deleted: nothing more will come.
+                    Ok(Err(error)) if error.kind == JournalErrorKind::NotFound => return None,
+                    Ok(Err(error)) => error,
+                    Err(failure) => JournalError {
+                        kind: JournalErrorKind::Failed,
+                        message: failure.message,
+                        hint: failure.hints.into_iter().next(),
+                    },
+                };
+                // The error is the last item.
+                self.is_owned = false;
+                return Some(Err(error));
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use althing_protocol::{Fact, OwnedSession, Timestamp};
+
+    /// A store that another process owns a session of; it gives these replies, the last one first.
+    struct Replies(Mutex<Vec<Result<StoredSession, JournalErrorKind>>>);
+
+    fn error(kind: JournalErrorKind) -> JournalError {
+        JournalError { kind, message: "the log".to_owned(), hint: None }
+    }
+
+    impl SessionStore for Replies {
+        fn create(&self, _: &SessionId) -> Result<OwnedSession, JournalError> {
+            Err(error(JournalErrorKind::Failed))
+        }
+        fn open(&self, _: &SessionId) -> Result<OwnedSession, JournalError> {
+            Err(error(JournalErrorKind::Failed))
+        }
+        fn read(&self, _: &SessionId, _: Seq) -> Result<StoredSession, JournalError> {
+            let reply = lock(&self.0).pop();
+            reply.unwrap_or(Err(JournalErrorKind::NotFound)).map_err(error)
+        }
+        fn list(&self) -> Result<Vec<SessionSummary>, JournalError> {
+            Ok(Vec::new())
+        }
+        fn remove(&self, _: &SessionId) -> Result<(), JournalError> {
+            Ok(())
+        }
+    }
+
+    fn followed(
+        replies: Vec<Result<StoredSession, JournalErrorKind>>,
+    ) -> Vec<Result<FeedItem, JournalError>> {
+        let store = Arc::new(Replies(Mutex::new(replies)));
+        let mut tail =
+            Tail { store, id: "s1".into(), last: Seq(0), backlog: VecDeque::new(), is_owned: true };
+        crate::session::runtime().unwrap().block_on(async {
+            let mut items = Vec::new();
+            while let Some(item) = tail.next().await {
+                items.push(item);
+            }
+            items
+        })
+    }
+
+    #[test]
+    fn following_a_session_of_another_process_reports_a_log_that_cannot_be_read() {
+        assert_eq!(followed(vec![Err(JournalErrorKind::NotFound)]), [], "a deleted session has ended");
+        for kind in [JournalErrorKind::Unreadable, JournalErrorKind::Failed] {
+            assert_eq!(followed(vec![Err(kind)]), [Err(error(kind))]);
+        }
+        // A storage that takes nothing for now is asked again.
+        let event = Arc::new(Event {
+            seq: Seq(1),
+            at: Timestamp(0),
+            task: None,
+            cause: None,
+            fact: Fact::SessionClosed {},
+        });
+        let stored = StoredSession { events: vec![Arc::clone(&event)], ..StoredSession::default() };
+        let replies = vec![Ok(stored), Err(JournalErrorKind::Unavailable)];
+        assert_eq!(followed(replies), [Ok(FeedItem::Event(event))]);
     }
 }
