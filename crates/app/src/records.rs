@@ -107,7 +107,10 @@ impl Records {
         let log_dir = task_dir(&session_dir(&self.state_dir, &self.session), run);
         let begun = match project.workspace.description(&id) {
             Ok(Some(_)) => Ok(()),
-            _ => project.workspace.begin_run(&id, &spec.task, spec.modes, &log_dir.display().to_string(), at),
+            Err(error) => Err(error),
+            Ok(None) => {
+                project.workspace.begin_run(&id, &spec.task, spec.modes, &log_dir.display().to_string(), at)
+            }
         };
         if let Err(error) = begun {
             (self.tell)(&format!("the project could not be kept: {error}"));

@@ -85,11 +85,10 @@ pub fn is_closed(events: &[Arc<Event>]) -> bool {
 /// A session continues with the workflow as it was recorded.
 fn warn_of_changes(spec: &WorkflowSpec, app: &AppContext) {
     let now = std::fs::read_to_string(&spec.source).map(|text| team::digest(&text));
-    let what = match now {
-        Ok(digest) if digest == spec.digest => return,
-        Ok(_) => "has changed",
-        Err(_) => "is not there any more",
-    };
+    if now.as_ref().is_ok_and(|digest| *digest == spec.digest) {
+        return;
+    }
+    let what = team::what_became_of(now.as_ref().map(|_| ()));
     app.notify(&format!("{} {what}; the session goes on with the workflow it was started with", spec.source));
 }
 

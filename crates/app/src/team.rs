@@ -110,17 +110,26 @@ pub fn assemble(app: &AppContext) -> Result<Team, Failure> {
 /// The team of a session that is resumed: as recorded, with secrets read anew.
 pub fn recorded(opened: &SessionOpened, environment: &Environment) -> Result<Team, Failure> {
     let path = file_of(&opened.config_source);
-    let current = path.and_then(|path| std::fs::read_to_string(path).ok());
-    let unchanged = current.as_deref().filter(|text| digest(text) == opened.config_digest);
+    let current = path.map(std::fs::read_to_string);
+    let unchanged = current.as_ref().and_then(|read| read.as_deref().ok());
+    let unchanged = unchanged.filter(|text| digest(text) == opened.config_digest);
     let text = unchanged.unwrap_or(&opened.config_text);
     let mut team = load(&opened.config_source, text, environment)?;
     team.digest.clone_from(&opened.config_digest);
-    if let Some(path) = path.filter(|_| unchanged.is_none()) {
-        let what = if current.is_some() { "has changed" } else { "is not there any more" };
-        let path = path.display();
+    if let (Some(path), Some(read), None) = (path, &current, unchanged) {
+        let (path, what) = (path.display(), what_became_of(read.as_ref().map(|_| ())));
         team.notes.push(format!("{path} {what}; the session goes on with the config it was started with"));
     }
     Ok(team)
+}
+
+/// What became of a file that is not as it was recorded.
+pub fn what_became_of(read: Result<(), &std::io::Error>) -> String {
+    match read {
+        Ok(()) => "has changed".to_owned(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => "is not there any more".to_owned(),
+        Err(error) => format!("cannot be read ({error})"),
+    }
 }
 
 fn from_environment(environment: &Environment) -> Result<Team, Failure> {

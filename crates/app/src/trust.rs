@@ -26,8 +26,7 @@ impl Trust<'_> {
 
     /// Whether the user has trusted exactly this.
     pub fn is_given(&self, environment: &Environment) -> bool {
-        let known = store(environment).and_then(|store| std::fs::read_to_string(store).ok());
-        known.is_some_and(|known| known.lines().any(|line| line == self.line()))
+        store(environment).is_some_and(|store| remembered(&store).lines().any(|line| line == self.line()))
     }
 
     /// Remembers that the user trusts this.
@@ -56,7 +55,7 @@ fn store(environment: &Environment) -> Option<PathBuf> {
 /// again needs `--trust`.
 pub fn note_own(dir: &Path, environment: &Environment) {
     let (Some(begun), Ok(dir)) = (begun(environment), dir.canonicalize()) else { return };
-    let known = std::fs::read_to_string(&begun).unwrap_or_default();
+    let known = remembered(&begun);
     let noted = if known.lines().count() < MANY {
         let made = begun.parent().map_or(Ok(()), std::fs::create_dir_all);
         let open = || std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&begun);
@@ -69,7 +68,9 @@ pub fn note_own(dir: &Path, environment: &Environment) {
         std::fs::write(&begun, lines.join("\n"))
     };
     // A session is worth more than a question less.
-    drop(noted);
+    if let Err(error) = noted {
+        tracing::warn!(path = %begun.display(), %error, "trust cannot be remembered");
+    }
 }
 
 /// Refuses a plan that was found in the working directory and not made by this user, unless they accept it. A plan that the
@@ -104,7 +105,7 @@ fn is_own(dir: &Path, app: &AppContext) -> bool {
     if app.environment.state_dir_is_named(app.settings.state_dir.as_deref()) {
         return true;
     }
-    let known = begun(&app.environment).and_then(|begun| std::fs::read_to_string(begun).ok());
+    let known = begun(&app.environment).map(|begun| remembered(&begun));
     let shown = dir.canonicalize().unwrap_or_else(|_| dir.to_owned()).display().to_string();
     if known.unwrap_or_default().lines().any(|line| line == shown) {
         return true;
@@ -113,6 +114,16 @@ fn is_own(dir: &Path, app: &AppContext) -> bool {
         note_own(dir, &app.environment);
     }
     app.settings.trust
+}
+
+/// What a file remembers. One that cannot be read remembers nothing, so that trust is asked for again.
+fn remembered(file: &Path) -> String {
+    std::fs::read_to_string(file).unwrap_or_else(|error| {
+        if error.kind() != std::io::ErrorKind::NotFound {
+            tracing::warn!(path = %file.display(), %error, "remembered trust cannot be read");
+        }
+        String::new()
+    })
 }
 
 fn begun(environment: &Environment) -> Option<PathBuf> {

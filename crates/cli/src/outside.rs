@@ -76,9 +76,9 @@ impl Outside for Machine {
         SystemClock.now()
     }
 
-    fn sessions(&self) -> Vec<SessionEntry> {
-        let store = self.app.existing_store().ok().flatten();
-        let sessions = store.and_then(|store| store.list().ok()).unwrap_or_default();
+    fn sessions(&self) -> Result<Vec<SessionEntry>, String> {
+        let store = self.app.existing_store().map_err(|failure| failure.message)?;
+        let sessions = store.map_or(Ok(Vec::new()), |store| store.list()).map_err(|error| error.message)?;
         let others = sessions.into_iter().filter(|session| session.id != self.session);
         let entry = |session: SessionSummary| {
             let checkpoint = session.checkpoint.as_ref()?;
@@ -90,13 +90,16 @@ impl Outside for Machine {
                 updated: checkpoint.updated_at,
             })
         };
-        others.filter_map(entry).collect()
+        Ok(others.filter_map(entry).collect())
     }
 
-    fn projects(&self) -> Vec<ProjectEntry> {
-        let known =
-            althing_app::project::registry(&self.app.environment).and_then(|registry| registry.list().ok());
-        let there = known.unwrap_or_default().into_iter().filter(althing_workspace::ProjectEntry::is_there);
+    fn projects(&self) -> Result<Vec<ProjectEntry>, String> {
+        let registry = althing_app::project::registry(&self.app.environment);
+        let known = registry.map_or(Ok(Vec::new()), |registry| registry.list());
+        let there = known
+            .map_err(|error| error.to_string())?
+            .into_iter()
+            .filter(althing_workspace::ProjectEntry::is_there);
         let entry = |entry: althing_workspace::ProjectEntry| ProjectEntry {
             name: entry.name,
             path: entry.path.display().to_string(),
@@ -104,7 +107,7 @@ impl Outside for Machine {
                 .map(|text| about(&text))
                 .unwrap_or_default(),
         };
-        there.map(entry).collect()
+        Ok(there.map(entry).collect())
     }
 
     fn paths(&self, prefix: &str) -> Vec<String> {

@@ -58,7 +58,7 @@ pub struct Exporter {
     sender: Arc<Sender>,
     content: Content,
     counts: Arc<Counts>,
-    running: OnceLock<Option<Running>>,
+    running: OnceLock<Result<Running, String>>,
 }
 
 struct Running {
@@ -98,12 +98,12 @@ impl Exporter {
     pub fn follow(&self, session: Box<dyn EventStream>, told: Seq) {
         let running = self.running.get_or_init(|| self.start());
         match running {
-            Some(running) => drop(running.sessions.send((session, told))),
-            None => self.counts.blame("the system gives no thread".to_owned()),
+            Ok(running) => drop(running.sessions.send((session, told))),
+            Err(error) => self.counts.blame(format!("the exporter could not be started: {error}")),
         }
     }
 
-    fn start(&self) -> Option<Running> {
+    fn start(&self) -> Result<Running, String> {
         let (sessions, inbox) = mpsc::unbounded_channel();
         let (finish, finishing) = watch::channel(false);
         let (done, finished) = std::sync::mpsc::channel();
@@ -113,7 +113,8 @@ impl Exporter {
             counts: self.counts.clone(),
             finishing,
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| error.to_string())?;
         let thread = std::thread::Builder::new().name("telemetry".to_owned());
         let spawned = thread.spawn(move || {
             runtime.block_on(work.run(inbox));
@@ -121,14 +122,15 @@ impl Exporter {
             let _ = done.send(());
             runtime.shutdown_background();
         });
-        spawned.ok().map(|_| Running { sessions, finish, finished: Mutex::new(finished) })
+        spawned.map_err(|error| error.to_string())?;
+        Ok(Running { sessions, finish, finished: Mutex::new(finished) })
     }
 
     /// Sends what is there, and reads sessions that are ending to their end, but takes no longer than `limit`. None where no
     /// session was told of.
     pub fn finish(&self, limit: Duration) -> Option<Report> {
         let running = self.running.get()?;
-        if let Some(running) = running {
+        if let Ok(running) = running {
             let _ = running.finish.send(true);
             let finished = running.finished.lock().unwrap_or_else(PoisonError::into_inner);
             if finished.recv_timeout(limit).is_err() {

@@ -32,14 +32,14 @@ pub trait Outside: Send + Sync {
     /// Now.
     fn now(&self) -> Timestamp;
 
-    /// Sessions that can be gone on with, newest first.
-    fn sessions(&self) -> Vec<SessionEntry> {
-        Vec::new()
+    /// Sessions that can be gone on with, newest first; or why they are not known.
+    fn sessions(&self) -> Result<Vec<SessionEntry>, String> {
+        Ok(Vec::new())
     }
 
-    /// The project workspaces.
-    fn projects(&self) -> Vec<ProjectEntry> {
-        Vec::new()
+    /// The project workspaces; or why they are not known.
+    fn projects(&self) -> Result<Vec<ProjectEntry>, String> {
+        Ok(Vec::new())
     }
 
     /// Paths that begin like this, to complete `@path`. Directories end in a slash.

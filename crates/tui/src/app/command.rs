@@ -69,9 +69,11 @@ impl App {
             },
             "cost" => self.modal = Some(Modal::Cost),
             "sessions" => {
-                self.pick(Picker::Sessions(self.outside.sessions()), "there is no other session here")
+                self.pick(self.outside.sessions().map(Picker::Sessions), "there is no other session here")
             }
-            "projects" => self.pick(Picker::Projects(self.outside.projects()), "there is no project here"),
+            "projects" => {
+                self.pick(self.outside.projects().map(Picker::Projects), "there is no project here")
+            }
             "new" => self.leave(TuiExit::NewSession),
             "config" => self.effects.push(Effect::WriteConfig),
             "undo" => self.effects.push(Effect::Undo(None)),
@@ -129,11 +131,11 @@ impl App {
         }
     }
 
-    fn pick(&mut self, picker: Picker, empty: &str) {
-        if picker.is_empty() {
-            self.toast = Some(empty.to_owned());
-        } else {
-            self.modal = Some(Modal::Pick { picker, chosen: 0 });
+    fn pick(&mut self, picker: Result<Picker, String>, empty: &str) {
+        match picker {
+            Ok(picker) if picker.is_empty() => self.toast = Some(empty.to_owned()),
+            Ok(picker) => self.modal = Some(Modal::Pick { picker, chosen: 0 }),
+            Err(error) => self.toast = Some(error),
         }
     }
 

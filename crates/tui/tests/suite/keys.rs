@@ -2,9 +2,10 @@
 
 use super::support::{Screen, options};
 use crate::script::{self, Script};
-use althing_protocol::{Op, Seq, TaskId};
-use althing_tui::{Effect, Theme, TuiExit, TuiOptions, Welcome};
+use althing_protocol::{Op, Seq, TaskId, Timestamp};
+use althing_tui::{App, Effect, Outside, ProjectEntry, SessionEntry, Theme, TuiExit, TuiOptions, Welcome};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+use std::sync::Arc;
 
 fn idle() -> Screen {
     let mut script = Script::default();
@@ -305,5 +306,34 @@ fn what_cannot_be_taken_back_is_asked_about_and_only_yes_does_it() {
         screen.click("cancel");
         screen.click("Stop it");
         assert_eq!(screen.ops.len(), 2, "the mouse is asked, too");
+    }
+}
+
+/// A machine whose sessions and projects cannot be read.
+struct Unreadable;
+
+impl Outside for Unreadable {
+    fn now(&self) -> Timestamp {
+        Timestamp(0)
+    }
+
+    fn sessions(&self) -> Result<Vec<SessionEntry>, String> {
+        Err("the sessions cannot be read: permission denied".into())
+    }
+
+    fn projects(&self) -> Result<Vec<ProjectEntry>, String> {
+        Err("the projects cannot be read: permission denied".into())
+    }
+}
+
+#[test]
+fn sessions_and_projects_that_cannot_be_read_are_not_shown_as_none() {
+    let mut screen = idle();
+    screen.app = App::new(options(), Arc::new(Unreadable));
+    for what in ["sessions", "projects"] {
+        screen.say(&format!("/{what}"));
+        let expected = format!("the {what} cannot be read: permission denied");
+        assert_eq!(screen.app.toast.as_deref(), Some(expected.as_str()));
+        assert!(screen.app.modal.is_none());
     }
 }

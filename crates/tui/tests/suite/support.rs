@@ -19,23 +19,26 @@ impl Outside for Machine {
         Timestamp(START.0 + 200_000)
     }
 
-    fn sessions(&self) -> Vec<SessionEntry> {
+    fn sessions(&self) -> Result<Vec<SessionEntry>, String> {
         let entry = |id: &str, goal: &str, state: &str, minutes: u64| SessionEntry {
             id: id.into(),
             goal: goal.into(),
             state: state.into(),
             updated: Timestamp(self.now().0 - minutes * 60_000),
         };
-        vec![entry("s2", "Draft the release notes", "running", 3), entry("s1", "Replace JWT", "done", 1500)]
+        Ok(vec![
+            entry("s2", "Draft the release notes", "running", 3),
+            entry("s1", "Replace JWT", "done", 1500),
+        ])
     }
 
-    fn projects(&self) -> Vec<ProjectEntry> {
+    fn projects(&self) -> Result<Vec<ProjectEntry>, String> {
         let entry = |name: &str, about: &str| ProjectEntry {
             name: name.into(),
             path: format!("/home/me/.althing/projects/{name}"),
             about: about.into(),
         };
-        vec![entry("my-app", "The web service"), entry("site", "The documentation")]
+        Ok(vec![entry("my-app", "The web service"), entry("site", "The documentation")])
     }
 
     fn paths(&self, prefix: &str) -> Vec<String> {
