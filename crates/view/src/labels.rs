@@ -1,8 +1,8 @@
 //! The words that people read for states, outcomes, modes and amounts. Every front end takes them from here.
 
 use althing_protocol::{
-    AgentMode, AttemptOutcome, ChatState, FileChange, FileWrite, Modes, NoticeLevel, Phase, PlanStatus,
-    Purpose, RunResult, RunStatus, SessionState, TaskStatus, Usage,
+    AgentMode, AttemptOutcome, ChatState, FileChange, FileWrite, Millis, Modes, NoticeLevel, Phase,
+    PlanStatus, Purpose, RunResult, RunStatus, SessionState, TaskStatus, Usage,
 };
 use althing_text::{count, short_number};
 
@@ -146,6 +146,11 @@ pub fn run_summary(result: &RunResult) -> String {
     let summary = &result.coordination_summary;
     let agents = count(summary.agents.len() as u64, "agent");
     format!("{agents} · {} · {}", count(summary.rounds.into(), "round"), result.duration)
+}
+
+/// The time that something took; whole seconds while it goes on, so that nothing flickers.
+pub fn elapsed(time: Millis, live: bool) -> String {
+    if live && time.0 < 60_000 { format!("{}s", time.0 / 1000) } else { time.to_string() }
 }
 
 /// The modes of a run, as the mode bar names them.

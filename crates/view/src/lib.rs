@@ -1,5 +1,6 @@
 //! One fold of a session for people, which every front end draws from. It has no I/O and no clock.
 
+pub mod conversation;
 pub mod labels;
 mod lines;
 mod session;

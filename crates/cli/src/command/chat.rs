@@ -10,12 +10,12 @@ use althing_app::choice::Choice;
 use althing_app::{AppContext, ChatRequest, Failure, LocalSessions, SessionRequest, SessionService, Stopped};
 use althing_app::{context_paths, project, session, team};
 use althing_protocol::{
-    AttemptOutcome, ChatState, Decision, Event, EventStream, Fact, FeedItem, Interaction, InteractionKind,
-    Interest, Item, LaunchRun, ModeChoice, NoticeLevel, Op, OpId, Origin, Phase, Proposal, RunResult,
-    RunStatus, Seq, SessionId, Submission, TaskId, TaskSpec, Verdict,
+    AttemptOutcome, ChatState, Decision, Event, EventStream, Fact, FeedItem, Interaction, InteractionId,
+    InteractionKind, Interest, ModeChoice, Op, OpId, Origin, Seq, SessionId, Submission, TaskId,
 };
-use althing_text::count;
 use althing_text::sanitize;
+use althing_view::conversation::{ConversationLine, ConversationLines, Reader, answer, approval, ask};
+use althing_view::{Question, SessionView};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,20 +45,21 @@ pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit
         sessions: &sessions,
         id: id.clone(),
         lines: Some(ops::lines()),
-        state: ChatState::Idle,
-        unheard: 0,
+        session: SessionView::default(),
+        news: ConversationLines::new(Reader::Script),
         sent: 0,
         ids: BTreeSet::new(),
         asked: None,
-        asked_by: Seq(0),
         answered: false,
         failed: false,
         leaving: false,
-        direct: false,
     };
     for event in &history {
         chat.fold(event);
     }
+    // What was said before is not said again.
+    chat.news.news(&chat.session);
+    chat.failed = false;
     chat.consider();
     let from = history.last().map_or(Seq(0), |event| event.seq);
     let ended = runtime.block_on(async {
@@ -97,24 +98,19 @@ struct Chat<'a> {
     id: SessionId,
     /// None once stdin has ended.
     lines: Option<UnboundedReceiver<String>>,
-    state: ChatState,
-    /// Messages that were sent and are not yet answered.
-    unheard: usize,
+    session: SessionView,
+    news: ConversationLines,
     /// Messages of ours that the session has not accepted yet.
     sent: usize,
     /// The ids that messages had.
     ids: BTreeSet<OpId>,
-    /// What waits for an answer of the user's.
-    asked: Option<Interaction>,
-    /// The fact that opened it.
-    asked_by: Seq,
+    /// The open question that was put to the user, or answered for them.
+    asked: Option<InteractionId>,
     /// Whether it was answered, and only its closing is still to come.
     answered: bool,
     /// Whether the last turn came to nothing.
     failed: bool,
     leaving: bool,
-    /// Whether each message is a run, since there is no agent to talk to.
-    direct: bool,
 }
 
 impl Chat<'_> {
@@ -163,7 +159,8 @@ impl Chat<'_> {
 
     /// Whether everything that was said is answered, and nobody will say more.
     fn is_done(&self) -> bool {
-        self.lines.is_none() && self.unheard == 0 && self.state == ChatState::Idle && self.asked.is_none()
+        let heard = self.sent == 0 && self.session.queued() == 0;
+        self.lines.is_none() && heard && self.session.state == ChatState::Idle && self.question().is_none()
     }
 
     fn submit(&mut self, op: Op) {
@@ -179,7 +176,6 @@ impl Chat<'_> {
             {
                 return;
             }
-            self.unheard += 1;
             self.sent += 1;
         }
         // A session that has ended says so itself.
@@ -198,8 +194,15 @@ impl Chat<'_> {
             }
             return;
         }
-        if self.asked.is_some() && !self.answered {
-            self.answer(line);
+        if let Some(question) = self.question().filter(|_| !self.answered) {
+            match answer(question, line) {
+                Some(op) => {
+                    // What is typed into a terminal is no decision yet.
+                    self.answered = matches!(op, Op::Answer { .. });
+                    self.submit(op);
+                }
+                None => show::say("answer with y, n, or the changed run as JSON"),
+            }
             return;
         }
         match line.trim() {
@@ -214,66 +217,49 @@ impl Chat<'_> {
         }
     }
 
-    /// A line that answers what was asked.
-    fn answer(&mut self, line: &str) {
-        let Some(asked) = self.asked.clone() else { return };
-        let decision = match line.trim().to_lowercase().as_str() {
-            "y" | "yes" | "a" | "approve" => approval(&asked.kind),
-            "n" | "no" | "c" | "cancel" => Decision::Reject { reason: None },
-            _ => match serde_json::from_str(line) {
-                // The changed values are what runs.
-                Ok(launch) => with_changes(&asked.kind, launch),
-                Err(_) => return show::say("answer with y, n, or the changed run as JSON"),
-            },
-        };
-        self.submit(Op::Answer { interaction: asked.id, decision });
-        self.answered = true;
+    /// The open question that the user has to answer. A vote goes on by itself.
+    fn question(&self) -> Option<&Question> {
+        let mut open = self.session.questions.iter();
+        open.find(|one| !matches!(one.interaction.kind, InteractionKind::WinnerOverride { .. }))
     }
 
     /// Stdin has ended: what waits for an answer gets none.
     fn nobody_answers(&mut self) {
-        if let Some(asked) = self.asked.clone().filter(|_| !self.answered) {
+        let asked =
+            self.question().filter(|_| !self.answered).map(|question| question.interaction.id.clone());
+        if let Some(interaction) = asked {
             self.answered = true;
             let reason = Some("nobody is there to approve it".to_owned());
-            self.submit(Op::Answer { interaction: asked.id, decision: Decision::Reject { reason } });
+            self.submit(Op::Answer { interaction, decision: Decision::Reject { reason } });
         }
     }
 
     /// Takes note of where the conversation stands.
-    fn fold(&mut self, event: &Event) {
+    fn fold(&mut self, event: &Arc<Event>) {
+        let was_idle = self.session.state == ChatState::Idle;
+        self.session.apply(&FeedItem::Event(Arc::clone(event)));
         match &event.fact {
-            Fact::TaskCreated { spec: TaskSpec::Chat(spec), .. } => self.direct = spec.agent.is_none(),
             Fact::OpAccepted { op: Op::SendMessage { .. }, id, .. } => {
                 self.ids.extend(id.clone());
-                match self.sent.checked_sub(1) {
-                    Some(left) => self.sent = left,
-                    None => self.unheard += 1,
-                }
+                self.sent = self.sent.saturating_sub(1);
             }
-            Fact::OpAccepted { op: Op::Unqueue { .. }, .. } => self.unheard = self.unheard.saturating_sub(1),
-            Fact::PhaseChanged { phase: Phase::Chat(state) } => {
-                // A message is taken up by the step away from idle, in the order in which they were sent.
-                if self.state == ChatState::Idle && *state != ChatState::Idle {
-                    self.unheard = self.unheard.saturating_sub(1);
-                    self.failed = false;
-                }
-                self.state = *state;
-            }
-            Fact::InteractionOpened(interaction)
-                if !matches!(interaction.kind, InteractionKind::WinnerOverride { .. }) =>
+            Fact::AttemptEnded { outcome: AttemptOutcome::Failed { .. }, .. }
+                if event.task.as_ref() == Some(&TaskId::chat()) =>
             {
-                self.asked = Some(interaction.clone());
-                self.asked_by = event.seq;
-                self.answered = false;
+                self.failed = true;
             }
-            Fact::InteractionClosed { id, .. } => {
-                self.asked.take_if(|asked| asked.id == *id);
+            // An answer that was not taken is asked for again.
+            Fact::Notice(_)
+                if event.cause.is_some() && event.cause == self.question().map(|one| one.opened) =>
+            {
+                self.asked.take_if(|_| self.answered);
             }
+            _ if was_idle && self.session.state != ChatState::Idle => self.failed = false,
             _ => {}
         }
     }
 
-    fn take(&mut self, event: &Event) {
+    fn take(&mut self, event: &Arc<Event>) {
         self.fold(event);
         if self.json {
             match serde_json::to_string(event) {
@@ -281,127 +267,45 @@ impl Chat<'_> {
                 Err(error) => show::say(&format!("event {} cannot be shown: {error}", event.seq)),
             }
         }
-        let of_chat = event.task.as_ref() == Some(&TaskId::chat());
-        match &event.fact {
-            Fact::InteractionOpened(_) => self.consider(),
-            Fact::AttemptEnded { outcome: AttemptOutcome::Failed { error, hint, .. }, .. } if of_chat => {
-                self.failed = true;
-                let hint = hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
-                show::say(&format!("no reply: {error}{hint}"));
+        for line in self.news.news(&self.session) {
+            match line {
+                ConversationLine::Notice(text) => show::say(&text),
+                ConversationLine::Question(_) => {}
+                _ if self.json => {}
+                ConversationLine::Reply(text) => print(&sanitize::output(&text)),
+                ConversationLine::Progress(text) => show::say(&text),
             }
-            Fact::Notice(notice) => {
-                let word = if notice.level == NoticeLevel::Info { "note" } else { "warning" };
-                show::say(&format!("{word}: {}", notice.text));
-                // An answer that was not taken is asked for again.
-                if event.cause == Some(self.asked_by) && std::mem::take(&mut self.answered) {
-                    self.consider();
-                }
-            }
-            _ if self.json => {}
-            Fact::ItemAdded { item: Item::Reply(reply), .. } if of_chat && !reply.text.trim().is_empty() => {
-                print(&sanitize::output(reply.text.trim_end()));
-            }
-            Fact::TaskCreated { spec: TaskSpec::Run(spec), parent: Some(parent), .. }
-                if *parent == TaskId::chat() =>
-            {
-                show::say(&format!("Run: {}  Running...", first_line(&spec.task)));
-            }
-            Fact::Decided(Verdict::Finished { result, .. }) => self.finished(event, result),
-            _ => {}
         }
+        self.consider();
     }
 
-    fn finished(&self, event: &Event, result: &RunResult) {
-        if event.task.as_ref().is_none_or(TaskId::is_part) {
+    /// Answers a question that is new, or asks the user.
+    fn consider(&mut self) {
+        let Some(Interaction { id, kind, .. }) = self.question().map(|question| &question.interaction) else {
+            return;
+        };
+        if self.asked.as_ref() == Some(id) {
             return;
         }
-        let how = match result.status {
-            RunStatus::Completed => "Complete ✓",
-            RunStatus::Cancelled => "Cancelled",
-            RunStatus::Partial | RunStatus::Failed => "Failed ✗",
-        };
-        let summary = &result.coordination_summary;
-        let agents = count(summary.agents.len() as u64, "agent");
-        let rounds = count(summary.rounds.into(), "round");
-        show::say(&format!(
-            "Run: {}  {how}  {agents} · {rounds} · {}",
-            first_line(&result.task),
-            result.duration
-        ));
-        // Without an agent to talk about it, the answer itself is the reply.
-        if let Some(answer) = result.final_answer.as_ref().filter(|_| self.direct || result.modes.planning) {
-            print(&sanitize::output(answer.trim_end()));
-        }
-    }
-
-    /// Answers what is asked, or asks the user.
-    fn consider(&mut self) {
-        let Some(asked) = &self.asked else { return };
-        let (interaction, kind) = (asked.id.clone(), asked.kind.clone());
+        let interaction = id.clone();
         let decision = match self.approve {
-            Approve::Always => approval(&kind),
-            Approve::Never => Decision::Reject { reason: Some("not approved: --approve never".to_owned()) },
-            Approve::Ask if self.lines.is_none() => return self.nobody_answers(),
-            Approve::Ask if self.json => return,
-            Approve::Ask => return ask(&kind),
+            Approve::Always => Some(approval(kind)),
+            Approve::Never => {
+                Some(Decision::Reject { reason: Some("not approved: --approve never".to_owned()) })
+            }
+            Approve::Ask => {
+                if !self.json && self.lines.is_some() {
+                    show::say(&ask(kind, Reader::Script));
+                }
+                None
+            }
         };
-        self.answered = true;
-        self.submit(Op::Answer { interaction, decision });
-    }
-}
-
-/// Yes, with these values instead of the ones shown.
-fn with_changes(kind: &InteractionKind, launch: LaunchRun) -> Decision {
-    match approval(kind) {
-        Decision::Approve { digest, instructions, .. } => {
-            Decision::Approve { digest, edited: Some(Box::new(launch)), instructions }
+        self.asked = Some(interaction.clone());
+        self.answered = decision.is_some();
+        match decision {
+            Some(decision) => self.submit(Op::Answer { interaction, decision }),
+            None if self.lines.is_none() => self.nobody_answers(),
+            None => {}
         }
-        other => other,
     }
-}
-
-/// Yes, to exactly what was shown.
-fn approval(kind: &InteractionKind) -> Decision {
-    let digest = match kind {
-        InteractionKind::RunApproval { proposal } => Some(proposal.digest.clone()),
-        _ => None,
-    };
-    Decision::Approve { digest, edited: None, instructions: None }
-}
-
-fn ask(kind: &InteractionKind) {
-    match kind {
-        InteractionKind::RunApproval { proposal } => {
-            let Proposal { launch, members, modes, may_read, may_write, .. } = &**proposal;
-            let agents: Vec<&str> = members.iter().map(|member| member.id.as_str()).collect();
-            let context = launch.context.as_deref().unwrap_or("none");
-            show::say(&format!(
-                "Launch this run?\n  Task      {}\n  Context   {context}\n  Agents    {}\n  Modes     {}",
-                launch.task,
-                agents.join(", "),
-                althing_view::labels::modes(*modes),
-            ));
-            if !may_read.is_empty() {
-                show::say(&format!("  Reads     {}", may_read.join(", ")));
-            }
-            if !may_write.is_empty() {
-                show::say(&format!("  May write {}", may_write.join(", ")));
-            }
-            show::say("  y approve, n cancel, or the changed run as JSON");
-        }
-        InteractionKind::Budget { spent_micro_usd, budget_micro_usd } => show::say(&format!(
-            "This session has cost ${:.2} and is about to pass its budget of ${:.2}. Go on? y or n",
-            *spent_micro_usd as f64 / 1e6,
-            *budget_micro_usd as f64 / 1e6
-        )),
-        InteractionKind::PlanApproval { plan, preview } => {
-            show::say(&format!("Execute the plan {}?\n  {}\n  y or n", plan.path, preview.join("\n  ")));
-        }
-        InteractionKind::Program(ask) => show::say(&format!("{} (y or n)", ask.text)),
-        InteractionKind::WinnerOverride { .. } | InteractionKind::Interrupted => {}
-    }
-}
-
-fn first_line(text: &str) -> String {
-    sanitize::line(text.lines().next().unwrap_or_default()).into_owned()
 }

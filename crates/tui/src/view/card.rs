@@ -5,7 +5,7 @@ use crate::line::{self, Line};
 use crate::markdown;
 use crate::theme::Tone;
 use althing_protocol::{FileChange, RunResult, RunStatus, TaskStatus, Timestamp};
-use althing_view::labels::{file_write, money};
+use althing_view::labels::{self, file_write, money};
 use althing_view::{RunView, SessionView, TaskView};
 use std::borrow::Cow;
 
@@ -100,10 +100,9 @@ pub fn facts(run: &RunView, now: Timestamp) -> String {
     facts.join(" · ")
 }
 
-/// How long a run has taken: whole seconds while it goes on, so that nothing flickers.
+/// How long a run has taken.
 pub fn elapsed(run: &RunView, now: Timestamp) -> String {
-    let millis = run.elapsed(now);
-    if run.is_live() && millis.0 < 60_000 { format!("{}s", millis.0 / 1000) } else { millis.to_string() }
+    labels::elapsed(run.elapsed(now), run.is_live())
 }
 
 /// A run's final answer with the files that it wrote.

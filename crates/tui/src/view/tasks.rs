@@ -7,7 +7,7 @@ use crate::list::{self, Items};
 use crate::paint::Canvas;
 use crate::theme::Tone;
 use althing_protocol::{InteractionKind, NoticeLevel, TaskId, TaskStatus, Timestamp};
-use althing_view::{Body, Entry, SessionView, TaskKind, TaskView};
+use althing_view::{Body, Entry, SessionView, TaskKind, TaskView, labels};
 use ratatui::layout::Rect;
 
 /// What a task waits for, or what became of it, in a line.
@@ -32,14 +32,9 @@ pub fn waits_for(task: &TaskView, model: &SessionView, now: Timestamp) -> String
     }
 }
 
-/// How long a task has taken: whole seconds while it goes on, so that nothing flickers.
+/// How long a task has taken.
 pub fn lasted(task: &TaskView, now: Timestamp) -> String {
-    let seconds = now.since(task.started).0 / 1000;
-    match task.ended {
-        Some(end) => end.since(task.started).to_string(),
-        None if seconds < 60 => format!("{seconds}s"),
-        None => format!("{}m{:02}s", seconds / 60, seconds % 60),
-    }
+    labels::elapsed(task.ended.unwrap_or(now).since(task.started), task.ended.is_none())
 }
 
 /// The most notices that a workflow's panel shows.

@@ -1,0 +1,337 @@
+//! A conversation as lines of text, for front ends without a screen: what is new in a session, the open questions, and
+//! what a line that the user writes answers.
+
+use crate::labels;
+use crate::session::{Body, Question, RunView, SessionView, TaskKind};
+use althing_protocol::{Decision, InteractionId, InteractionKind, LaunchRun, Op, TaskId, TaskStatus};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The reader of the lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// A script: replies come alone, and questions are answered with `y`, `n` or JSON.
+    Script,
+    /// A person: a word before each line says what it is, and questions are answered with commands.
+    Person,
+}
+
+/// A line, or several, that are new.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConversationLine {
+    /// What the conversation is for: a reply, or the answer of a run that nobody sums up.
+    Reply(String),
+    /// Something people should know.
+    Notice(String),
+    /// Where runs and tasks stand.
+    Progress(String),
+    /// A question that was opened.
+    Question(String),
+}
+
+impl ConversationLine {
+    /// Its text, which may hold anything that an agent wrote.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Reply(text) | Self::Notice(text) | Self::Progress(text) | Self::Question(text) => text,
+        }
+    }
+}
+
+/// Says what is new in a session, line by line. Nothing is said twice.
+#[derive(Debug)]
+pub struct ConversationLines {
+    reader: Reader,
+    /// How many entries of the conversation were said.
+    entries: usize,
+    asked: BTreeSet<InteractionId>,
+    /// The newest status that was said of each run and program.
+    statuses: BTreeMap<TaskId, &'static str>,
+}
+
+impl ConversationLines {
+    /// Nothing was said yet.
+    pub fn new(reader: Reader) -> Self {
+        Self { reader, entries: 0, asked: BTreeSet::new(), statuses: BTreeMap::new() }
+    }
+
+    /// What is new since the last call, in order.
+    pub fn news(&mut self, session: &SessionView) -> Vec<ConversationLine> {
+        let mut lines = Vec::new();
+        for entry in session.entries.iter().skip(self.entries) {
+            lines.extend(self.entry(&entry.body, session));
+        }
+        self.entries = session.entries.len();
+        for run in session.runs.values().filter(|run| !run.errand) {
+            if self.is_news(&run.id, run.standing()) {
+                self.run(run, &mut lines);
+            }
+        }
+        for task in session.tasks.iter().filter(|task| matches!(task.kind, TaskKind::Program { .. })) {
+            if self.is_news(&task.id, task.standing()) && task.status != TaskStatus::Pending {
+                let why = task.why.as_ref().filter(|_| task.status == TaskStatus::Failed);
+                let why = why.map(|why| format!(". {why}")).unwrap_or_default();
+                lines.push(ConversationLine::Progress(format!(
+                    "Task {}: {}{why}",
+                    task.name,
+                    task.standing()
+                )));
+            }
+        }
+        for question in &session.questions {
+            if self.asked.insert(question.interaction.id.clone()) {
+                lines.push(ConversationLine::Question(ask(&question.interaction.kind, self.reader)));
+            }
+        }
+        lines
+    }
+
+    fn is_news(&mut self, task: &TaskId, status: &'static str) -> bool {
+        self.statuses.insert(task.clone(), status) != Some(status)
+    }
+
+    fn entry(&self, body: &Body, session: &SessionView) -> Option<ConversationLine> {
+        let script = self.reader == Reader::Script;
+        Some(match body {
+            Body::Agent { text } if script => ConversationLine::Reply(text.trim_end().to_owned()),
+            Body::Agent { text } => ConversationLine::Reply(format!("Althing: {text}")),
+            Body::Final(run) if script => {
+                let answer = session.result(run)?.final_answer.as_ref()?;
+                ConversationLine::Reply(answer.trim_end().to_owned())
+            }
+            Body::Notice { level, text } => {
+                let line = format!("{}: {text}", labels::notice_level(*level));
+                ConversationLine::Notice(if script { line } else { capitalized(&line) })
+            }
+            Body::Compacted { .. } if !script => {
+                ConversationLine::Progress("Note: the older conversation was summed up.".into())
+            }
+            Body::User { text, .. } if !script => ConversationLine::Progress(format!("You: {text}")),
+            Body::Tool { name, .. } if !script => ConversationLine::Progress(format!("Althing uses {name}.")),
+            _ => return None,
+        })
+    }
+
+    fn run(&self, run: &RunView, lines: &mut Vec<ConversationLine>) {
+        let task = run.task.lines().next().unwrap_or_default();
+        let summary = run.result.as_ref().map(|result| format!("  {}", labels::run_summary(result)));
+        let summary = summary.unwrap_or_default();
+        lines.push(ConversationLine::Progress(format!("Run: {task}  {}{summary}", run.standing())));
+        let Some(result) = run.result.as_ref().filter(|_| self.reader == Reader::Person) else { return };
+        if let Some(answer) = &result.final_answer {
+            lines.push(ConversationLine::Reply(format!("Final answer: {answer}")));
+        }
+        let writes: Vec<String> = result.context_path_writes.iter().map(labels::file_write).collect();
+        if !writes.is_empty() {
+            let text = format!("Files written to context paths: {}", writes.join(", "));
+            lines.push(ConversationLine::Progress(text));
+        }
+    }
+}
+
+/// A question, with what it is about and how to answer it.
+pub fn ask(kind: &InteractionKind, reader: Reader) -> String {
+    let (yes_or_no, mut details) = match reader {
+        Reader::Script => ("y or n", Vec::new()),
+        Reader::Person => ("Write /approve or /reject.", Vec::new()),
+    };
+    let (title, how) = match kind {
+        InteractionKind::RunApproval { proposal } => {
+            let agents: Vec<&str> = proposal.members.iter().map(|member| member.id.as_str()).collect();
+            details = vec![
+                ("Task", proposal.launch.task.clone()),
+                ("Context", proposal.launch.context.clone().unwrap_or_default()),
+                ("Agents", agents.join(", ")),
+                ("Modes", labels::modes(proposal.modes)),
+                ("Reads", proposal.may_read.join(", ")),
+                ("May write", proposal.may_write.join(", ")),
+            ];
+            details.retain(|(_, value)| !value.is_empty());
+            let how = match reader {
+                Reader::Script => "y approve, n cancel, or the changed run as JSON",
+                Reader::Person => yes_or_no,
+            };
+            ("launch this run?".to_owned(), how.to_owned())
+        }
+        InteractionKind::PlanApproval { plan, preview } => {
+            details.push(("Tasks", preview.join("; ")));
+            (format!("execute the plan {}?", plan.path), yes_or_no.to_owned())
+        }
+        InteractionKind::WinnerOverride { winner, candidates } => {
+            let names: Vec<&str> = candidates.iter().map(|one| one.agent.as_str()).collect();
+            let how = format!("Write /approve to continue, or /present and one of {}.", names.join(", "));
+            (format!("{winner} won the vote."), how)
+        }
+        InteractionKind::Budget { spent_micro_usd, budget_micro_usd } => {
+            let (spent, budget) = (*spent_micro_usd as f64 / 1e6, *budget_micro_usd as f64 / 1e6);
+            let title =
+                format!("this session has cost ${spent:.2} and is about to pass its budget of ${budget:.2}.");
+            (format!("{title} Go on?"), yes_or_no.to_owned())
+        }
+        InteractionKind::Program(ask) if ask.options.is_empty() => {
+            (ask.text.clone(), "Write /type and what to type into its terminal.".to_owned())
+        }
+        InteractionKind::Program(ask) => {
+            let options = ask.options.iter().enumerate();
+            let options: Vec<String> = options.map(|(n, one)| format!("{}: {}", n + 1, one.label)).collect();
+            (ask.text.clone(), format!("Write /answer and a number. {}", options.join(", ")))
+        }
+        InteractionKind::Interrupted => {
+            ("a task was cut off. Start it over?".to_owned(), yes_or_no.to_owned())
+        }
+    };
+    match reader {
+        Reader::Script => {
+            let details = details.iter().map(|(key, value)| format!("{key:9} {value}"));
+            let lines: Vec<String> = [capitalized(&title)].into_iter().chain(details).chain([how]).collect();
+            lines.join("\n  ")
+        }
+        Reader::Person => {
+            let details = details.iter().map(|(key, value)| format!("{key}: {value}."));
+            let parts: Vec<String> = [title].into_iter().chain(details).chain([how]).collect();
+            format!("Question: {}", parts.join(" "))
+        }
+    }
+}
+
+/// The answer that a line gives to an open question, if it is one.
+pub fn answer(question: &Question, line: &str) -> Option<Op> {
+    let (line, kind) = (line.trim(), &question.interaction.kind);
+    let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let rest = rest.trim();
+    // A word without a slash is an answer if it stands alone, and if the run does not go on without an answer.
+    let overrides = matches!(kind, InteractionKind::WinnerOverride { .. });
+    let alone = if overrides { String::new() } else { line.to_lowercase() };
+    let decision = match (word, alone.as_str(), kind) {
+        ("/approve" | "/yes", ..) | (_, "y" | "yes" | "a" | "approve", _) => match approval(kind) {
+            Decision::Approve { digest: None, .. } => {
+                let instructions = Some(rest.to_owned()).filter(|words| !words.is_empty());
+                Decision::Approve { digest: None, edited: None, instructions }
+            }
+            decision => decision,
+        },
+        ("/reject" | "/no", ..) | (_, "n" | "no" | "c" | "cancel", _) => Decision::Reject { reason: None },
+        ("/present", _, InteractionKind::WinnerOverride { .. }) => Decision::Presenter { agent: rest.into() },
+        ("/answer", _, InteractionKind::Program(ask)) => {
+            let number: usize = rest.parse().ok()?;
+            Decision::Choose { option: ask.options.get(number.checked_sub(1)?)?.id.clone() }
+        }
+        ("/type", _, InteractionKind::Program(_)) => {
+            let task = question.task.clone()?;
+            return Some(Op::Input { task, bytes: format!("{rest}\r").into_bytes() });
+        }
+        // The changed values are what runs.
+        (_, _, InteractionKind::RunApproval { proposal }) => {
+            let launch: LaunchRun = serde_json::from_str(line).ok()?;
+            let digest = Some(proposal.digest.clone());
+            Decision::Approve { digest, edited: Some(Box::new(launch)), instructions: None }
+        }
+        _ => return None,
+    };
+    Some(Op::Answer { interaction: question.interaction.id.clone(), decision })
+}
+
+/// Yes, to exactly what was shown.
+pub fn approval(kind: &InteractionKind) -> Decision {
+    let digest = match kind {
+        InteractionKind::WinnerOverride { .. } => return Decision::Continue,
+        InteractionKind::RunApproval { proposal } => Some(proposal.digest.clone()),
+        _ => None,
+    };
+    Decision::Approve { digest, edited: None, instructions: None }
+}
+
+fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use althing_protocol::{
+        AnswerLabel, Ask, AskKind, AskOption, Candidate, Interaction, Modes, Proposal, Seq, Timestamp,
+    };
+
+    fn question(kind: InteractionKind) -> Question {
+        let interaction = Interaction { id: "i1".into(), kind, countdown: None };
+        Question { interaction, task: Some("w1.ask".into()), since: Timestamp(0), opened: Seq(1) }
+    }
+
+    fn run_approval() -> InteractionKind {
+        let launch = LaunchRun { task: "Do A".into(), ..LaunchRun::default() };
+        let (may_read, may_write) = (Vec::new(), vec!["./app".into()]);
+        let (members, modes, chosen) = (Vec::new(), Modes::default(), Vec::new());
+        let proposal = Proposal { launch, members, modes, chosen, may_read, may_write, digest: "d".into() };
+        InteractionKind::RunApproval { proposal: Box::new(proposal) }
+    }
+
+    fn decision(kind: InteractionKind, line: &str) -> Option<Decision> {
+        match answer(&question(kind), line)? {
+            Op::Answer { decision, .. } => Some(decision),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_run_is_approved_changed_or_rejected_by_the_same_words_everywhere() {
+        let approved = Decision::Approve { digest: Some("d".into()), edited: None, instructions: None };
+        for line in ["y", "YES", "a", " approve ", "/approve", "/yes"] {
+            assert_eq!(decision(run_approval(), line).as_ref(), Some(&approved), "{line}");
+        }
+        for line in ["n", "no", "c", "Cancel", "/reject", "/no"] {
+            assert_eq!(decision(run_approval(), line), Some(Decision::Reject { reason: None }), "{line}");
+        }
+        let Some(Decision::Approve { digest, edited: Some(edited), .. }) =
+            decision(run_approval(), r#"{"task": "Do B"}"#)
+        else {
+            panic!("the changed run approves")
+        };
+        assert_eq!((digest.as_deref(), edited.task.as_str()), (Some("d"), "Do B"));
+        for line in ["", "yes, but later", "no idea", "/quit", "{}"] {
+            assert_eq!(decision(run_approval(), line), None, "{line} is no answer");
+        }
+    }
+
+    #[test]
+    fn a_vote_is_only_overridden_by_commands() {
+        let candidate = Candidate {
+            agent: "two".into(),
+            label: AnswerLabel { agent: 2, nth: 1 },
+            votes: 0,
+            preview: String::new(),
+        };
+        let vote =
+            || InteractionKind::WinnerOverride { winner: "one".into(), candidates: vec![candidate.clone()] };
+        assert_eq!(decision(vote(), "/approve"), Some(Decision::Continue));
+        assert_eq!(decision(vote(), "/present two"), Some(Decision::Presenter { agent: "two".into() }));
+        assert_eq!(decision(vote(), "no"), None);
+    }
+
+    #[test]
+    fn a_program_is_answered_by_a_number_or_typed_to() {
+        let option = |id: &str| AskOption { id: id.into(), label: id.into() };
+        let ask = |options| {
+            let (about, text) = (AskKind::Permission, "May I?".into());
+            question(InteractionKind::Program(Ask { about, text, options, native: None }))
+        };
+        let numbered = answer(&ask(vec![option("allow"), option("deny")]), "/answer 2");
+        let deny = Decision::Choose { option: "deny".into() };
+        assert_eq!(numbered, Some(Op::Answer { interaction: "i1".into(), decision: deny }));
+        assert_eq!(answer(&ask(vec![option("allow")]), "/answer 2"), None);
+        let typed = Op::Input { task: "w1.ask".into(), bytes: b"yes\r".to_vec() };
+        assert_eq!(answer(&ask(Vec::new()), "/type yes"), Some(typed));
+    }
+
+    #[test]
+    fn a_question_names_the_same_facts_to_scripts_and_to_people() {
+        assert_eq!(
+            ask(&run_approval(), Reader::Script),
+            "Launch this run?\n  Task      Do A\n  Modes     Multi · Refine\n  May write ./app\n  y approve, n cancel, or \
+             the changed run as JSON"
+        );
+        assert_eq!(
+            ask(&run_approval(), Reader::Person),
+            "Question: launch this run? Task: Do A. Modes: Multi · Refine. May write: ./app. Write /approve or /reject."
+        );
+    }
+}
