@@ -44,6 +44,8 @@ fn opening() -> Arc<Event> {
         config_source: String::new(),
         config_text: String::new(),
         config_digest: String::new(),
+
+        state_dir: None,
         op: None,
         project: None,
     };

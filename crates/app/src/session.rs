@@ -273,6 +273,7 @@ pub(crate) async fn begin(
         config_source: team.source.clone(),
         config_text: team.text.clone(),
         config_digest: team.digest.clone(),
+        state_dir: app.state_dir().to_str().map(str::to_owned),
         project: new.project.as_deref().map(Project::dir),
         op: Some(new.op),
     };

@@ -152,6 +152,7 @@ fn event(seq: u64) -> Event {
             config_source: "team.yaml".into(),
             config_text: "agents: []\n".into(),
             config_digest: "00".into(),
+            state_dir: None,
             project: None,
             op: None,
         })),

@@ -39,7 +39,7 @@ pub(crate) fn encode(
     out: &mut Vec<u8>,
 ) -> Result<(), serde_json::Error> {
     let json = serde_json::to_string(event)?;
-    let json = root.relative(&json);
+    let json = root.recorded(&json);
     let open = json.strip_suffix('}').unwrap_or(&json);
     let start = out.len();
     out.extend_from_slice(open.as_bytes());
@@ -82,7 +82,7 @@ fn parse_hex(digits: &[u8]) -> Option<u32> {
 pub(crate) fn decode(line: &[u8], root: &Root) -> Result<Event, BadLine> {
     check(line)?;
     let text = std::str::from_utf8(line).map_err(|e| BadLine::NotUnderstood(e.to_string()))?;
-    read_event(&root.absolute(text))
+    read_event(&root.current(text))
         .map_err(|e| BadLine::NotUnderstood(format!("not an event of this log: {e}")))
 }
 

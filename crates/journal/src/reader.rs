@@ -41,7 +41,7 @@ impl LogIndex {
         &self.path
     }
 
-    /// The state directory that the log's paths are relative to.
+    /// The state directory that the log names, and the one that it is in.
     pub(crate) fn root(&self) -> &Root {
         &self.root
     }

@@ -10,6 +10,7 @@ use crate::root::Root;
 use althing_protocol::{Event, Fact, LOG_SCHEMA, Seq};
 use serde::Deserialize;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Every so many events the reader keeps where one begins.
@@ -52,6 +53,8 @@ impl fmt::Display for Damage {
 /// A log as it was found.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
+    /// The state directory that the log names, and the one that it is in.
+    pub(crate) root: Root,
     pub(crate) events: Vec<Arc<Event>>,
     /// How many bytes are good.
     pub(crate) good: u64,
@@ -85,11 +88,12 @@ struct Part {
 }
 
 /// Reads a log. `acknowledged` is the last event known to have been durable from elsewhere (the checkpoint).
-pub(crate) fn scan(bytes: &[u8], acknowledged: Seq, root: &Root) -> Result<Scan, NoSession> {
-    head(bytes)?;
+pub(crate) fn scan(bytes: &[u8], acknowledged: Seq, state: &Path) -> Result<Scan, NoSession> {
+    let recorded = head(bytes)?;
+    let root = Root::new(recorded.as_deref(), state);
     let mut scan = Scan::default();
     let mut bad = None;
-    for part in parts(bytes, root) {
+    for part in parts(bytes, &root) {
         let expected = scan.events.len() as u64 + 1;
         if let Some(first) = part.events.first()
             && first.seq != Seq(expected)
@@ -114,6 +118,7 @@ pub(crate) fn scan(bytes: &[u8], acknowledged: Seq, root: &Root) -> Result<Scan,
         };
         Damage { kind, line, offset: bad.offset as u64, what: bad.what }
     });
+    scan.root = root;
     match scan.events.first().map(|e| &e.fact) {
         Some(Fact::SessionOpened(_)) => Ok(scan),
         _ => Err(NoSession::Blank(match scan.damage {
@@ -124,7 +129,8 @@ pub(crate) fn scan(bytes: &[u8], acknowledged: Seq, root: &Root) -> Result<Scan,
 }
 
 /// Looks at the first line alone: a log of a newer schema must be refused before its lines are taken for damage.
-fn head(bytes: &[u8]) -> Result<(), NoSession> {
+/// Gives the state directory that it names.
+fn head(bytes: &[u8]) -> Result<Option<String>, NoSession> {
     #[derive(Deserialize)]
     struct Head {
         data: Schema,
@@ -132,6 +138,8 @@ fn head(bytes: &[u8]) -> Result<(), NoSession> {
     #[derive(Deserialize)]
     struct Schema {
         schema: u32,
+        #[serde(default)]
+        state_dir: Option<String>,
     }
     if bytes.is_empty() {
         return Err(NoSession::Blank("it is empty".to_owned()));
@@ -139,7 +147,8 @@ fn head(bytes: &[u8]) -> Result<(), NoSession> {
     let first = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
     match (line::place(first), serde_json::from_slice::<Head>(first)) {
         (Some(_), Ok(head)) if head.data.schema > LOG_SCHEMA => Err(NoSession::Newer(head.data.schema)),
-        _ => Ok(()),
+        (Some(_), Ok(head)) => Ok(head.data.state_dir),
+        _ => Ok(None),
     }
 }
 

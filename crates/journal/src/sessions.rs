@@ -30,8 +30,6 @@ const REMOVING: &str = ".removing-";
 pub struct SessionManager {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) state: PathBuf,
-    /// What the logs' paths are relative to.
-    root: Root,
 }
 
 /// A session that was opened to go on with.
@@ -62,9 +60,7 @@ pub fn open_state(dir: &Path) -> Result<SessionManager, SessionError> {
 pub fn open_existing_state(dir: &Path) -> Result<Option<SessionManager>, SessionError> {
     let disk = RealDisk;
     match disk.list(dir) {
-        Ok(_) => {
-            Ok(Some(SessionManager { disk: Arc::new(disk), state: dir.to_owned(), root: Root::new(dir) }))
-        }
+        Ok(_) => Ok(Some(SessionManager { disk: Arc::new(disk), state: dir.to_owned() })),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
             Err(DiskError::NotADirectory { path: dir.to_owned() }.into())
@@ -85,7 +81,7 @@ impl SessionManager {
             }
             Some(_) => {}
         }
-        let sessions = Self { disk, state: dir.to_owned(), root: Root::new(dir) };
+        let sessions = Self { disk, state: dir.to_owned() };
         create_dirs(&*sessions.disk, &sessions.root(), Durability::Whenever)?;
         Ok(sessions)
     }
@@ -117,7 +113,7 @@ impl SessionManager {
             Some(Kind::File { len: 0 }) => OpenMode::Existing,
             Some(_) => return Err(SessionError::Exists { id: id.to_string() }),
         };
-        let index = LogIndex::new(Arc::clone(&self.disk), path, self.root.clone(), Vec::new(), 0, Seq(0));
+        let index = LogIndex::new(Arc::clone(&self.disk), path, Root::default(), Vec::new(), 0, Seq(0));
         // All the way up, though most of it was there before: whoever made it may have died, or failed, before its
         // sync, and a log is only as safe as the names that lead to it.
         let names = vec![dir.clone(), self.root(), self.state.clone(), parent(&self.state)];
@@ -151,7 +147,7 @@ impl SessionManager {
         let index = LogIndex::new(
             Arc::clone(&self.disk),
             path.clone(),
-            self.root.clone(),
+            found.root.clone(),
             found.marks,
             found.good,
             last,
@@ -243,7 +239,7 @@ impl SessionManager {
             }
             Err(e) => return Err(SessionError::io("read", &path)(e)),
         };
-        match scan(&bytes, checkpoint.map_or(Seq(0), |c| c.seq), &self.root) {
+        match scan(&bytes, checkpoint.map_or(Seq(0), |c| c.seq), &self.state) {
             Ok(found) => Ok((path, bytes, found)),
             Err(NoSession::Blank(what)) => Err(SessionError::Blank { path, what }),
             Err(NoSession::Newer(found)) => Err(SessionError::NewerSchema { path, found }),

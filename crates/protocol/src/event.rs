@@ -136,6 +136,9 @@ pub struct SessionOpened {
     pub config_text: String,
     /// SHA-256 of the config file as it was, to notice changes.
     pub config_digest: String,
+    /// The state directory that the session was begun in: paths below it in this log are to be read relative to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state_dir: Option<String>,
     /// The project workspace's directory, where it works in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,

@@ -136,6 +136,11 @@ fn a_session_whose_state_directory_was_moved_is_resumed_and_names_the_new_place(
     assert!(log_dir.starts_with(new) && std::path::Path::new(log_dir).is_dir(), "{log_dir}");
     let id = std::fs::read_dir(format!("{new}/sessions")).unwrap().next().unwrap().unwrap().path();
     let log = std::fs::read_to_string(id.join("events.jsonl")).unwrap();
-    assert!(!log.contains(old.to_str().unwrap()) && !log.contains(new), "no state directory is in the log");
-    assert!(log.contains("\"log_dir\":\"${ALTHING_STATE}/sessions/"), "{log}");
+    assert!(!log.contains(new), "a log has one root, however often it is moved");
+    // And once more, back to where it was.
+    std::fs::rename(new, &old).unwrap();
+    let id = id.file_name().unwrap().to_str().unwrap();
+    let output = run(&scene.althing, &["resume", id, "--json"]).expect_code(0);
+    let result: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert!(result["log_dir"].as_str().unwrap().starts_with(old.to_str().unwrap()), "{result}");
 }

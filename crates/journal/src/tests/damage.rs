@@ -6,7 +6,6 @@ use crate::{Damage, DamageKind, SessionError, rebuild_checkpoint};
 use althing_disk::Disk;
 use althing_disk::sim::SimDisk;
 use althing_protocol::{Event, Fact, Journal, JournalErrorKind, NoticeLevel, SessionOpened};
-use std::path::Path;
 use std::sync::Arc;
 
 /// A good log, and what its lines are.
@@ -227,7 +226,7 @@ fn a_log_of_a_newer_schema_is_refused_and_left_unchanged() {
     let (disk, bytes) = {
         let events = [event(1, None, head)];
         let mut log = Vec::new();
-        let root = crate::root::Root::new(Path::new(super::STATE));
+        let root = crate::root::Root::default();
         crate::line::encode(&events[0], events[0].seq, &root, &mut log).unwrap();
         // A newer Althing knows facts that we do not.
         log.extend_from_slice(b"{\"seq\":2,\"type\":\"news\"}\n");

@@ -56,6 +56,8 @@ pub(super) fn opened() -> Fact {
         config_source: "team.yaml".into(),
         config_text: "agents: []\n".into(),
         config_digest: "00".into(),
+
+        state_dir: None,
         project: None,
         op: None,
     }))

@@ -111,6 +111,7 @@ impl Script {
             config_source: "althing.yaml".into(),
             config_text: String::new(),
             config_digest: String::new(),
+            state_dir: None,
             project: None,
             op: None,
         };
