@@ -113,6 +113,10 @@ impl View {
         let own = if reach.planning { Mode::ReadOnly } else { Mode::Writable };
         modes.insert(reach.workspace.clone(), own);
         modes.insert(reach.output_dir.clone(), Mode::ReadOnly);
+        let inside: Vec<PathBuf> = modes.keys().chain(&missing).cloned().collect();
+        for place in inside {
+            pin(&mut modes, &place);
+        }
         let mut rules: Vec<Rule> = modes.into_iter().map(|(path, mode)| Rule { path, mode }).collect();
         rules.sort_by_key(|rule| rule.path.components().count());
         Self { rules, missing }
@@ -149,17 +153,22 @@ impl View {
     }
 }
 
-/// Makes `place` read-only, and each directory on the way to it a place of its own: a directory that is a mount cannot
-/// be renamed, so the protected one cannot be moved out from under its protection.
+/// Makes `place` read-only.
 fn shut(modes: &mut BTreeMap<PathBuf, Mode>, place: &Path) {
+    modes.insert(place.to_owned(), Mode::ReadOnly);
+}
+
+/// Makes each directory on the way from a writable place to a `place` inside it a place of its own: a directory that is a
+/// mount cannot be renamed, so nothing can be moved out from under its rule, nor a link be put where it was.
+fn pin(modes: &mut BTreeMap<PathBuf, Mode>, place: &Path) {
     let on_the_way: Vec<PathBuf> = place
         .ancestors()
         .skip(1)
-        .take_while(|above| !modes.contains_key(*above) && mode_at(modes, above).is_some())
+        .take_while(|above| !modes.contains_key(*above) && mode_at(modes, above) == Some(Mode::Writable))
+        .filter(|above| above.symlink_metadata().is_ok_and(|data| data.is_dir()))
         .map(Path::to_owned)
         .collect();
     modes.extend(on_the_way.into_iter().map(|above| (above, Mode::Writable)));
-    modes.insert(place.to_owned(), Mode::ReadOnly);
 }
 
 /// Makes the whole writable place around `place` read-only.
@@ -243,6 +252,34 @@ mod tests {
             let pinned = ["p/a", "p/a/b"].map(|path| root.join(path));
             assert!(pinned.iter().all(|path| view.rules().iter().any(|rule| rule.path == *path)), "{view:?}");
         });
+    }
+
+    #[test]
+    fn nothing_on_the_way_to_a_place_inside_a_writable_one_can_be_renamed() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        for path in ["p/s/.state/ws", "p/s/.state/out", "p/n/m/docs", "p/new"] {
+            std::fs::create_dir_all(root.join(path)).unwrap();
+        }
+        let reach = Reach {
+            workspace: root.join("p/s/.state/ws"),
+            readable: Vec::new(),
+            context: vec![
+                mount(&root.join("p"), true, &["new/er/est"]),
+                mount(&root.join("p/n/m/docs"), false, &[]),
+            ],
+            state_dir: Some(root.join("p/s/.state")),
+            output_dir: root.join("p/s/.state/out"),
+            planning: false,
+        };
+        let reach = reach.checked().unwrap();
+        let view = View::new(&reach, ContextAccess::Writable, &existing(&reach).unwrap());
+        for pinned in ["p/s", "p/n", "p/n/m", "p/new"] {
+            let rule = view.rules().iter().find(|rule| rule.path == root.join(pinned));
+            assert_eq!(rule.map(|rule| rule.mode), Some(Mode::Writable), "{pinned} in {view:?}");
+        }
+        assert_eq!(view.mode(&root.join("p/s/.state/log")), Some(Mode::Hidden));
+        assert_eq!(view.mode(&root.join("p/n/m/docs/x")), Some(Mode::ReadOnly));
     }
 
     #[test]

@@ -67,7 +67,7 @@ const KINDS: [(Sandbox, &[Kind]); 3] = [
 /// another's.
 type Act = (&'static str, &'static str, &'static [Phase]);
 
-const ACTS: [Act; 12] = [
+const ACTS: [Act; 13] = [
     ("change git's configuration", "project/.git/config", &[Working, Presenting, Planning]),
     ("add a git hook", "project/.git/hooks/pre-commit", &[Working, Presenting, Planning]),
     (
@@ -83,6 +83,11 @@ const ACTS: [Act; 12] = [
     ("redirect a submodule", "project/deep/er/module/.git", &[Working, Presenting, Planning]),
     ("write a protected path", "project/locked/file", &[Working, Presenting, Planning]),
     ("write a read-only context path", "reading/book.txt", &[Working, Presenting, Planning]),
+    (
+        "write a read-only context path inside a writable one",
+        "project/nest/er/docs/page.txt",
+        &[Working, Presenting, Planning],
+    ),
     ("write another agent's workspace", "{other}/own.txt", &[Working, Presenting, Planning]),
     ("change what a shell runs on entering", "project/sub/.envrc", &[Working, Presenting, Planning]),
     ("change what an editor runs", "project/.vscode/tasks.json", &[Working, Presenting, Planning]),
@@ -209,6 +214,7 @@ impl World {
             context_paths: vec![
                 context("project", true, &["locked"]),
                 context("reading", false, &[]),
+                context("project/nest/er/docs", false, &[]),
                 context(NAMED, true, &[]),
             ],
             modes: Modes { planning: phase == Planning, ..Modes::default() },
@@ -399,7 +405,8 @@ async fn try_acts(world: &World, kind: Kind, sandbox: Sandbox) -> Vec<String> {
     }
     for (act, path, _) in ACTS.iter().filter(|(_, _, phases)| phases.contains(&world.phase)) {
         // A workflow's task has no configured context paths, so that nothing of its directory is configured as protected.
-        if kind == CliInteractive && *act == "write a protected path" {
+        let configured = ["write a protected path", "write a read-only context path inside a writable one"];
+        if kind == CliInteractive && configured.contains(act) {
             continue;
         }
         // A server is not restarted when the context paths are opened, so they are open to it all the time.
@@ -424,6 +431,17 @@ async fn try_acts(world: &World, kind: Kind, sandbox: Sandbox) -> Vec<String> {
             fail(&format!("write {path}, where it may"), &said);
         }
         write(&world.at(path), "before");
+    }
+    // Whoever moves a directory away could put something else in its place, or change what was moved.
+    if matches!(kind, Command | McpServer | CliHeadless) && world.phase == Presenting {
+        for dir in ["project/nest", "project/nest/er", "project/deep", "project/sub"] {
+            let (from, to) = (world.at(dir), world.at(&format!("{dir}-moved")));
+            let said = world.shell(kind, &format!("mv '{}' '{}'", from.display(), to.display())).await;
+            if to.exists() {
+                fail(&format!("move {dir} away"), &said);
+                std::fs::rename(&to, &from).expect("the way back");
+            }
+        }
     }
     // A repository of the agent's own is no repository of the user's.
     let made = "project/src/fresh/.git/config";
