@@ -182,7 +182,7 @@ impl Requirements<'_, '_> {
             Purpose::Play => return,
         };
         for (key, entry) in agent_options(self.backend.node) {
-            let Some((_, instead)) = agent.lacks.iter().find(|(lacking, _)| *lacking == key) else {
+            let Some(instead) = agent.instead_of(key) else {
                 continue;
             };
             if severity == Severity::Warning && !self.reported.insert(key) {

@@ -22,8 +22,12 @@ pub struct AgentKind {
     pub tool_name_pattern: &'static str,
     /// Its vendor, as OpenTelemetry's `gen_ai.provider.name`.
     pub vendor: &'static str,
-    /// Keys of [`AgentOptions`] that its program has no option for, each with what to use instead.
-    pub lacks: &'static [(&'static str, &'static str)],
+    /// Keys of [`AgentOptions`] that its program has an option for and its adapter passes on. A config with another one of
+    /// those keys is refused.
+    pub supports: &'static [&'static str],
+    /// Names of directories and files in a project from which its program reads settings that can run code. Agents may not
+    /// write them.
+    pub project_dirs: &'static [&'static str],
 }
 
 /// The CLI agents that Althing drives.
@@ -36,7 +40,8 @@ pub static AGENT_KINDS: &[AgentKind] = &[
         install_hint: "npm install -g @anthropic-ai/claude-code",
         tool_name_pattern: "mcp__{server}__{tool}",
         vendor: "anthropic",
-        lacks: &[],
+        supports: &AgentOptions::KEYS,
+        project_dirs: &[".claude"],
     },
     AgentKind {
         kind: "codex",
@@ -46,10 +51,8 @@ pub static AGENT_KINDS: &[AgentKind] = &[
         install_hint: "npm install -g @openai/codex",
         tool_name_pattern: "{tool}",
         vendor: "openai",
-        lacks: &[
-            ("allowed_tools", "bound it with `permission_mode: plan` or `acceptEdits`"),
-            ("disallowed_tools", "bound it with `permission_mode: plan` or `acceptEdits`"),
-        ],
+        supports: &["permission_mode", "system_prompt", "append_system_prompt"],
+        project_dirs: &[".codex"],
     },
     AgentKind {
         kind: "gemini_cli",
@@ -59,7 +62,8 @@ pub static AGENT_KINDS: &[AgentKind] = &[
         install_hint: "npm install -g @google/gemini-cli",
         tool_name_pattern: "mcp_{server}_{tool}",
         vendor: "gcp.gemini",
-        lacks: &[("append_system_prompt", "use the agent's own `system_message`")],
+        supports: &["permission_mode", "allowed_tools", "disallowed_tools", "system_prompt"],
+        project_dirs: &[".gemini"],
     },
     AgentKind {
         kind: "opencode",
@@ -69,7 +73,8 @@ pub static AGENT_KINDS: &[AgentKind] = &[
         install_hint: "npm install -g opencode-ai",
         tool_name_pattern: "{server}_{tool}",
         vendor: "opencode",
-        lacks: &[],
+        supports: &AgentOptions::KEYS,
+        project_dirs: &[".opencode", "opencode.json", "opencode.jsonc"],
     },
 ];
 
@@ -82,6 +87,19 @@ impl AgentKind {
     /// The name under which its model sees a tool of an MCP server.
     pub fn tool_name(&self, server: &str, tool: &str) -> String {
         self.tool_name_pattern.replace("{server}", server).replace("{tool}", tool)
+    }
+
+    /// What to use in place of a key of [`AgentOptions`] that its program has no option for; None where it has one.
+    pub fn instead_of(&self, key: &str) -> Option<&'static str> {
+        let supports = |key: &str| self.supports.contains(&key);
+        match key {
+            _ if supports(key) => None,
+            "system_prompt" | "append_system_prompt" => Some("use the agent's own `system_message`"),
+            "allowed_tools" | "disallowed_tools" if supports("permission_mode") => {
+                Some("bound it with `permission_mode: plan` or `acceptEdits`")
+            }
+            _ => Some("its sandbox bounds it"),
+        }
     }
 }
 
@@ -129,4 +147,41 @@ pub enum PermissionMode {
     BypassPermissions,
     /// It may only read.
     Plan,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(kind: &str) -> Vec<(&'static str, &'static str)> {
+        let row = AgentKind::of(kind).unwrap();
+        AgentOptions::KEYS.iter().filter_map(|key| Some((*key, row.instead_of(key)?))).collect()
+    }
+
+    #[test]
+    fn an_option_that_a_row_does_not_name_is_refused_with_what_to_use_instead() {
+        let bounded = "bound it with `permission_mode: plan` or `acceptEdits`";
+        assert_eq!(refused("claude_code"), []);
+        assert_eq!(refused("codex"), [("allowed_tools", bounded), ("disallowed_tools", bounded)]);
+        assert_eq!(refused("gemini_cli"), [("append_system_prompt", "use the agent's own `system_message`")]);
+        assert_eq!(refused("opencode"), []);
+        let new = AgentKind { supports: &[], ..AGENT_KINDS[0] };
+        for key in AgentOptions::KEYS {
+            let instead = new.instead_of(key).unwrap();
+            assert!(!instead.contains("permission_mode"), "{key}: {instead}");
+        }
+    }
+
+    #[test]
+    fn every_option_that_a_row_names_is_a_config_key_of_cli_agents() {
+        for row in AGENT_KINDS {
+            for key in row.supports {
+                assert!(
+                    AgentOptions::KEYS.contains(key),
+                    "{}: `{key}` is not in `AgentOptions::KEYS`",
+                    row.kind
+                );
+            }
+        }
+    }
 }

@@ -3,8 +3,9 @@
 //! Plain data. The app builds the grant of an agent; file tools (`workspace`), commands, containers, CLI agents and MCP
 //! servers (`runner`) each turn it into their own means.
 
-use crate::{ContextAccess, ContextPath};
+use crate::{AGENT_KINDS, AgentKind, ContextAccess, ContextPath};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 /// Everything that one agent may touch. The default grants nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -155,17 +156,26 @@ const fn pointed_out(names: &'static [&'static str], when: &'static str) -> Runs
     RunsCode { names, protected: false, when }
 }
 
-/// The files that run code later. The first match counts.
-pub const RUNS_CODE: &[RunsCode] = &[
+/// The files that run code later: settings of CLI agents, by the table of agent kinds, and those of other programs. The first
+/// match counts.
+pub static RUNS_CODE: LazyLock<Vec<RunsCode>> = LazyLock::new(|| rows(AGENT_KINDS));
+
+fn rows(kinds: &'static [AgentKind]) -> Vec<RunsCode> {
+    let of_kind = |kind: &'static AgentKind| {
+        // The table is made once and lives as long as the process.
+        let when: &'static str = format!("{} starts here", kind.title).leak();
+        kind.project_dirs.iter().map(move |name| protected(std::slice::from_ref(name), when))
+    };
+    kinds.iter().flat_map(of_kind).chain(OTHERS.iter().copied()).collect()
+}
+
+/// The rows that are not settings of one CLI agent.
+const OTHERS: &[RunsCode] = &[
     protected(&[REPOSITORY], "git works in this repository"),
     protected(&[".githooks"], "git runs its hooks"),
     protected(&[".husky"], "git runs its hooks"),
     protected(&[".envrc"], "a shell enters the directory (direnv)"),
     protected(&[".mcp.json"], "an agent starts its MCP servers"),
-    protected(&[".claude"], "Claude Code starts here"),
-    protected(&[".codex"], "Codex starts here"),
-    protected(&[".gemini"], "Gemini CLI starts here"),
-    protected(&[".opencode"], "OpenCode starts here"),
     protected(&[".cursor"], "Cursor opens the directory"),
     protected(&[".vscode", "tasks.json"], "VS Code opens the directory"),
     protected(&[".vscode", "settings.json"], "VS Code opens the directory"),
@@ -219,6 +229,26 @@ mod tests {
         for path in ["", "src/main.rs", ".vscode/extensions.json", "tasks.json", ".gitignore", "my.envrc.md"]
         {
             assert_eq!(class(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_the_program_of_a_cli_agent_reads_settings_from_is_protected_by_its_row() {
+        static NEW: [AgentKind; 1] =
+            [AgentKind { title: "Parrot", project_dirs: &[".parrot", "parrot.toml"], ..AGENT_KINDS[0] }];
+        let made = rows(&NEW);
+        for name in NEW[0].project_dirs {
+            let row = made.iter().find(|row| row.names == [*name]).unwrap();
+            assert_eq!((row.protected, row.when), (true, "Parrot starts here"));
+        }
+        for kind in AGENT_KINDS {
+            for name in kind.project_dirs {
+                let row = runs_code(&Path::new("sub").join(name).join("package.json")).unwrap();
+                assert!(row.protected && row.when.contains(kind.title), "{name}: {row:?}");
+            }
+        }
+        for name in [".claude", ".codex", ".gemini", ".opencode", "opencode.json", "opencode.jsonc"] {
+            assert!(runs_code(Path::new(name)).is_some_and(|row| row.protected), "{name}");
         }
     }
 

@@ -34,7 +34,8 @@ const TOY: AgentKind = AgentKind {
     install_hint: "npm install -g toy",
     tool_name_pattern: "{server}.{tool}",
     vendor: "toys",
-    lacks: &[],
+    supports: &[],
+    project_dirs: &[],
 };
 
 /// The table with its row.

@@ -154,7 +154,7 @@ fn an_option_of_a_cli_agent_reaches_its_settings_or_is_refused_by_name_with_what
             let read = |purpose| check(Source { name: "team.yaml", text: &text }, &env(&[]), purpose);
             let (run, checked) = (read(Purpose::Run), read(Purpose::Check));
             assert_eq!(messages(&read(Purpose::Play)), Vec::<String>::new(), "no program is started");
-            let Some((_, instead)) = row.lacks.iter().find(|(lacking, _)| *lacking == key) else {
+            let Some(instead) = row.instead_of(key) else {
                 assert_eq!((messages(&run), messages(&checked)), (Vec::new(), Vec::new()), "{entry}");
                 let config = run.config.expect("settings").config;
                 assert!(!config.agents[0].backend.options.is_empty(), "{} {entry}", row.kind);
