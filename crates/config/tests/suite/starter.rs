@@ -5,7 +5,7 @@ use althing_config::{
     found_providers, starter,
 };
 
-use althing_protocol::{InteractiveConfig, RunRules};
+use althing_protocol::{AGENT_KINDS, InteractiveConfig, RunRules};
 
 use super::support::env;
 
@@ -73,23 +73,22 @@ fn with_programs_and_an_ollama_it_has_an_agent_for_each_of_them() {
         .iter()
         .map(|agent| (agent.id.as_str(), agent.backend.kind.as_str(), agent.backend.model.as_deref()))
         .collect();
-    assert_eq!(
-        told,
-        [
-            ("openai", "openai", Some("gpt-6-sol")),
-            ("claude_code", "claude_code", None),
-            ("codex", "codex", None),
-            ("gemini_cli", "gemini_cli", None),
-            ("opencode", "opencode", None),
-            ("ollama", "ollama", Some("llama3.2:latest")),
-            ("ollama-2", "ollama", Some("a\"b: c")),
-            ("ollama-3", "ollama", Some("qwen3")),
-        ]
-    );
+    let mut expected = vec![("openai", "openai", Some("gpt-6-sol"))];
+    expected.extend(AGENT_KINDS.iter().map(|row| (row.kind, row.kind, None)));
+    expected.extend([
+        ("ollama", "ollama", Some("llama3.2:latest")),
+        ("ollama-2", "ollama", Some("a\"b: c")),
+        ("ollama-3", "ollama", Some("qwen3")),
+    ]);
+    assert_eq!(told, expected);
     assert_eq!(found.len(), agents.len());
+    let programs: Vec<&str> = AGENT_KINDS.iter().map(|row| row.program).collect();
     assert_eq!(
         found.describe(),
-        "API keys (OPENAI_API_KEY), programs (claude, codex, gemini, opencode), Ollama (llama3.2:latest, a\"b: c, qwen3)"
+        format!(
+            "API keys (OPENAI_API_KEY), programs ({}), Ollama (llama3.2:latest, a\"b: c, qwen3)",
+            programs.join(", ")
+        )
     );
     let elsewhere = Found { ollama: ollama("http://127.0.0.1:9/v1"), ..Found::default() };
     let agents = without_a_word(&starter(&elsewhere), &[]).config.expect("settings").config.agents;

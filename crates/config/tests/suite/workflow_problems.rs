@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use althing_config::{Purpose, Style};
+use althing_protocol::AGENT_KINDS;
 
 use super::support::messages;
 use super::workflow::read;
@@ -119,9 +120,13 @@ fn an_unknown_agent_is_an_error_with_the_nearest_name() {
         of("agent: wrter, prompt: p"),
         "Error stages[0].tasks[0].agent | nobody is called `wrter` | did you mean `writer`?"
     );
+    let programs: Vec<&str> = AGENT_KINDS.iter().map(|row| row.adapter).collect();
     assert_eq!(
         of("agent: somebody-else, prompt: p"),
-        "Error stages[0].tasks[0].agent | nobody is called `somebody-else` | use one of: claude, codex, gemini, opencode, command, writer, critic, coder"
+        format!(
+            "Error stages[0].tasks[0].agent | nobody is called `somebody-else` | use one of: {}, command, writer, critic, coder",
+            programs.join(", ")
+        )
     );
     assert_eq!(
         of("run: {task: t, agents: [criticc, writer]}"),

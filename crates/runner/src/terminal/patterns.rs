@@ -37,15 +37,24 @@ impl PatternTable {
 mod tests {
     use super::super::reader::Reader;
     use super::PatternTable;
-    use crate::adapter::{Adapters, AgentAdapter, Claude, Codex, CustomAdapter, Pattern};
+    use crate::adapter::{
+        Adapters, AgentAdapter, Claude, Codex, Conversations, CustomAdapter, Pattern, TerminalTraits,
+    };
 
     #[test]
-    fn every_built_in_adapter_says_how_its_program_behaves_in_a_terminal() {
-        for adapter in Adapters::default().all() {
+    fn an_adapter_that_knows_its_program_in_a_terminal_knows_its_questions_and_its_conversation() {
+        let adapters = Adapters::default();
+        let known: Vec<_> =
+            adapters.all().filter(|adapter| adapter.terminal() != TerminalTraits::default()).collect();
+        for adapter in &known {
             let (name, traits) = (adapter.name(), adapter.terminal());
             assert!(!traits.asks.is_empty(), "{name}: nothing shows that it waits for a person");
-            assert!(!adapter.is_agent() || traits.conversation.is_some(), "{name}: no id of a conversation");
+            let keeps_none = adapter.conversations() == Conversations::None;
+            assert!(keeps_none || traits.conversation.is_some(), "{name}: no id of a conversation");
             assert!(Reader::new(&traits).is_ok(), "{name}: {:?}", Reader::new(&traits).err());
+        }
+        for name in ["claude", "codex", "gemini", "opencode", "command"] {
+            assert!(known.iter().any(|adapter| adapter.name() == name), "{name} is not read in a terminal");
         }
     }
 

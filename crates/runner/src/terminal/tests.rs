@@ -11,14 +11,20 @@ use std::path::{Path, PathBuf};
 
 const RECORDED: Size = Size { cols: 100, rows: 30 };
 
-/// The CLI agents, which are all recorded.
+/// The CLI agents that were recorded in a terminal.
 fn programs() -> impl Iterator<Item = &'static str> {
-    AGENT_KINDS.iter().map(|row| row.adapter)
+    for known in ["claude", "codex", "gemini", "opencode"] {
+        assert!(recordings(known).is_dir(), "no recording of {known}");
+    }
+    AGENT_KINDS.iter().map(|row| row.adapter).filter(|program| recordings(program).is_dir())
+}
+
+fn recordings(program: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(program).join("pty")
 }
 
 fn samples(program: &str, extension: &str) -> Vec<PathBuf> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(program).join("pty");
-    let files = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let files = std::fs::read_dir(recordings(program)).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<PathBuf> =
         files.filter(|file| file.extension().is_some_and(|found| found == extension)).collect();
     files.sort();
