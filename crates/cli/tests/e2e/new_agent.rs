@@ -17,8 +17,7 @@ use althing_protocol::{
     TaskId, ToolSpec,
 };
 use althing_runner::adapter::{
-    Adapters, AgentAdapter, Assignment, Ending, Exit, LaunchConfig, Meaning, OutputParser, Stream,
-    find_agents,
+    Adapters, AgentAdapter, Assignment, LaunchConfig, OutputParser, Plain, find_agents,
 };
 use althing_runner::{
     AcceptedByUser, CliBackend, CliMember, Confinement, Launcher, PatternTable, ProgramLimits, ProgramRunner,
@@ -64,28 +63,17 @@ impl AgentAdapter for Toy {
     }
 
     fn parser(&self) -> Box<dyn OutputParser> {
-        Box::<Output>::default()
+        Box::new(Plain)
     }
 }
 
-#[derive(Default)]
-struct Output(String);
-
-impl OutputParser for Output {
-    fn output(&mut self, stream: Stream, _raw: &[u8], clean: &str, _tell: &mut dyn FnMut(Meaning)) {
-        if stream == Stream::Out {
-            self.0.push_str(clean);
-        }
-    }
-
-    fn end(&mut self, exit: Exit, _tell: &mut dyn FnMut(Meaning)) -> Ending {
-        Ending { ok: exit.is_success(), message: Some(self.0.trim().to_owned()), ..Ending::default() }
-    }
-}
-
-/// Keeps its prompt beside it and says that it is done.
-const PROGRAM: &str =
-    "#!/bin/sh\n[ \"$1\" = --version ] && { echo 1.2.3; exit; }\ncat > prompt.txt\necho toy is done\n";
+/// Keeps its prompt beside it and says that it is done, or fails where it is told to.
+const PROGRAM: &str = "#!/bin/sh
+[ \"$1\" = --version ] && { echo 1.2.3; exit; }
+cat > prompt.txt
+grep -q 'break the toy' prompt.txt && { echo 'no spring' >&2; exit 7; }
+echo toy is done
+";
 
 fn installed(dir: &Path) -> PathBuf {
     let path = dir.join(TOY.program);
@@ -165,8 +153,13 @@ async fn a_new_cli_agent_answers_as_a_member_of_a_run() {
     let reply = backend.call(&request, &mut |_| {}).await.unwrap();
     assert_eq!(reply.tool_calls[0].name, "new_answer");
     assert_eq!(reply.tool_calls[0].arguments, r#"{"content":"toy is done"}"#);
+    assert_eq!(reply.usage.calls, 1);
     let prompt = std::fs::read_to_string(dir.path().join("workspace/prompt.txt")).unwrap();
     assert!(prompt.contains("the task") && prompt.contains("althing.vote"), "{prompt}");
+    let broken = ModelRequest { messages: vec![Message::User("break the toy".to_owned())], ..request };
+    let error = backend.call(&broken, &mut |_| {}).await.unwrap_err();
+    assert_eq!(error.message, "toy_cli: it ended with exit code 7: no spring");
+    assert_eq!(error.usage.calls, 1);
 }
 
 #[tokio::test]
@@ -200,7 +193,7 @@ async fn a_new_cli_agent_does_tasks_of_a_workflow() {
         let dir = format!("{cwd}/task-{prompt}");
         let job = ProgramJob { task: TaskId::from(prompt), attempt: 1, spec, resume: None, dir };
         let end = runner.run(&job, Arc::new(|_| {})).await;
-        assert_eq!((end.output.as_str(), end.error), ("toy is done", None));
+        assert_eq!((end.output.as_str(), end.error), ("toy is done\n", None));
         assert_eq!(std::fs::read_to_string(format!("{cwd}/prompt.txt")).unwrap().trim(), prompt);
     }
 }

@@ -1,7 +1,6 @@
 //! `command`: the user's own program, whatever it is. Its prompt is its input, its output is its answer, its exit code
 //! decides.
 
-use super::events::Complaint;
 use super::{
     AgentAdapter, AskPattern, Assignment, Ending, Exit, LaunchConfig, Meaning, OutputParser, Pattern, Stream,
     TerminalTraits,
@@ -32,7 +31,7 @@ impl AgentAdapter for Command {
     }
 
     fn parser(&self) -> Box<dyn OutputParser> {
-        Box::new(Plain::default())
+        Box::new(Plain)
     }
 
     fn is_agent(&self) -> bool {
@@ -67,19 +66,19 @@ impl AgentAdapter for Command {
     }
 }
 
-/// Output that is nothing but itself.
-#[derive(Debug, Default)]
-pub(super) struct Plain(Complaint);
+/// The parser for programs that write plain text: what they write to standard output is their answer, and their exit code
+/// says whether they succeeded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Plain;
 
 impl OutputParser for Plain {
-    fn output(&mut self, stream: Stream, _raw: &[u8], clean: &str, _tell: &mut dyn FnMut(Meaning)) {
-        if stream == Stream::Err {
-            self.0.push(clean);
+    fn output(&mut self, stream: Stream, _raw: &[u8], clean: &str, tell: &mut dyn FnMut(Meaning)) {
+        if stream == Stream::Out && !clean.is_empty() {
+            tell(Meaning::Saying(clean.to_owned()));
         }
     }
 
     fn end(&mut self, exit: Exit, _tell: &mut dyn FnMut(Meaning)) -> Ending {
-        let ok = exit.is_success();
-        Ending { ok, error: (!ok).then(|| self.0.with(&exit.to_string())), ..Ending::default() }
+        Ending { ok: exit.is_success(), ..Ending::default() }
     }
 }

@@ -71,7 +71,7 @@ impl AgentAdapter for CustomAdapter {
     }
 
     fn parser(&self) -> Box<dyn OutputParser> {
-        self.output.map_or_else(|| Box::new(Plain::default()) as Box<dyn OutputParser>, |parser| parser())
+        self.output.map_or_else(|| Box::new(Plain) as Box<dyn OutputParser>, |parser| parser())
     }
 
     fn conversations(&self) -> Conversations {

@@ -68,10 +68,10 @@ impl<E: Events> OutputParser for JsonLines<E> {
 
 /// The end of what a program wrote for people.
 #[derive(Debug, Default)]
-pub(super) struct Complaint(String);
+pub(crate) struct Complaint(String);
 
 impl Complaint {
-    pub(super) fn push(&mut self, text: &str) {
+    pub(crate) fn push(&mut self, text: &str) {
         let mut start = text.len().saturating_sub(COMPLAINT);
         while !text.is_char_boundary(start) {
             start += 1;
@@ -97,7 +97,7 @@ impl Complaint {
     }
 
     /// A failure, with what the program said about it.
-    pub(super) fn with(&self, failure: &str) -> String {
+    pub(crate) fn with(&self, failure: &str) -> String {
         match self.line() {
             Some(line) => format!("{failure}: {}", truncate_bytes(line, 500)),
             None => failure.to_owned(),

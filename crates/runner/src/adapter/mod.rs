@@ -18,8 +18,9 @@ mod terminal;
 
 pub use claude::Claude;
 pub use codex::Codex;
-pub use command::Command;
+pub use command::{Command, Plain};
 pub use custom::CustomAdapter;
+pub(crate) use events::Complaint;
 pub use find::{AgentFound, find_agents, find_program};
 pub use gemini::Gemini;
 pub use opencode::Opencode;
@@ -291,11 +292,11 @@ pub struct Ending {
     pub ok: bool,
     /// Its final message; None where that is its whole output.
     pub message: Option<String>,
-    /// Why it failed.
+    /// Why it failed; where None, how the process ended and what it wrote to standard error say it.
     pub error: Option<String>,
     /// What a person can do about it.
     pub hint: Option<String>,
-    /// What it cost.
+    /// What it cost. For an agent of a run, at least one model call is counted.
     pub usage: Spent,
 }
 

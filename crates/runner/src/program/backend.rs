@@ -5,6 +5,7 @@
 //! told to end its turn, and the call comes back as part of the reply, as any model's would. Its conversation is its
 //! own; it is told only what is new to it.
 
+use super::digest::Digest;
 use super::headless::Headless;
 use super::pipes::{Done, Heard};
 use super::raw::RawFile;
@@ -119,8 +120,13 @@ impl CliBackend {
         let start =
             self.starter.start(&want).map_err(|(why, hint)| error(BackendErrorKind::NotFound, &why, hint))?;
         let mut raw = RawFile::new(dir.join(super::RAW_OUTPUT), self.starter.masks.as_ref());
-        let mut listener =
-            Listener { on_delta, native: native.map(str::to_owned), text: String::new(), streamed: false };
+        let mut listener = Listener {
+            on_delta,
+            native: native.map(str::to_owned),
+            text: String::new(),
+            streamed: false,
+            pieces: Digest::default(),
+        };
         let run = Headless {
             launch: &start.prepared.launch,
             prompt: &start.prompt,
@@ -138,14 +144,20 @@ impl CliBackend {
         if done.is_some() {
             held.done();
         }
-        let Listener { native: conversation, text, .. } = listener;
+        let Listener { native: conversation, mut text, pieces, .. } = listener;
+        if text.is_empty() {
+            text = pieces.finish(&format!("all of it, as it came, is in {}", raw.path().display()));
+        }
         let calls = turn.noted.take();
         match done {
             Some(Ok(done)) if native.is_some() && calls.is_empty() && super::lost(&done) => Ok(None),
             Some(Ok(done)) => self.settle(turn, done, calls, conversation, text).map(Some),
             Some(Err(why)) => Err(error(BackendErrorKind::Server, &why.to_string(), None)),
             // It did what it had to and would not stop; what it cost is not known.
-            None => Ok(Some(Reply { text, tool_calls: calls, native: conversation, ..Reply::default() })),
+            None => {
+                let usage = Usage { calls: 1, ..Usage::default() };
+                Ok(Some(Reply { text, tool_calls: calls, native: conversation, usage, ..Reply::default() }))
+            }
         }
     }
 
@@ -157,7 +169,9 @@ impl CliBackend {
         native: Option<String>,
         said: String,
     ) -> Result<Reply, BackendError> {
-        let usage = self.spending.settle(native.as_deref(), done.ending.usage);
+        let mut usage = self.spending.settle(native.as_deref(), done.ending.usage);
+        // Not every program says how often it called its model.
+        usage.calls = usage.calls.max(1);
         let failed = !done.ending.ok || done.idle;
         // What it called counts, however it ended afterwards.
         if failed && calls.is_empty() {
@@ -276,6 +290,8 @@ struct Listener<'a> {
     text: String,
     /// It streams its messages, so that whole ones are nothing new.
     streamed: bool,
+    /// The streamed pieces, for a program that says no whole message.
+    pieces: Digest,
 }
 
 impl Listener<'_> {
@@ -284,6 +300,7 @@ impl Listener<'_> {
             Heard::Meaning(Meaning::Saying(piece)) => {
                 self.streamed = true;
                 (self.on_delta)(Delta::Text(&piece));
+                self.pieces.push(&piece);
             }
             Heard::Meaning(Meaning::Item(Item::Said { text })) => {
                 if !self.streamed {

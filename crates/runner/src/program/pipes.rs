@@ -6,7 +6,7 @@
 //! process that holds the pipes after the program's end.
 
 use super::raw::RawFile;
-use crate::adapter::{Ending, Exit, Meaning, Stream};
+use crate::adapter::{Complaint, Ending, Exit, Meaning, Stream};
 use crate::clean::Cleaner;
 use crate::guarded::{GUARD_SLACK, Guarded, Launcher, input_pipe, output_pipe};
 use crate::launch::Launch;
@@ -168,6 +168,7 @@ impl<X: Exchange> Pipes<'_, X> {
             outbox: Outbox { to: Some(input), unsent: VecDeque::new(), closing: false, leave_by: None },
             out: Cleaner::default(),
             err: Cleaner::default(),
+            complaint: Complaint::default(),
             raw: self.raw,
             idle: self.idle,
             heard_at: Instant::now(),
@@ -187,7 +188,7 @@ impl<X: Exchange> Pipes<'_, X> {
         if let Some(guarded) = ends_politely.guarded.take() {
             guarded.finish().await;
         }
-        let Driven { mut exchange, outbox, on, .. } = driven;
+        let Driven { mut exchange, outbox, complaint, on, .. } = driven;
         exchange.closed(&mut *on);
         let ended = ended?;
         let leave_by = outbox.leave_by;
@@ -196,7 +197,11 @@ impl<X: Exchange> Pipes<'_, X> {
             Some(_) => Exit { code: Some(0), signal: None },
             None => Exit { code: ended.code, signal: ended.signal },
         };
-        let ending = exchange.end(exit, on);
+        let mut ending = exchange.end(exit, on);
+        let is_explained = ending.error.as_ref().is_some_and(|error| !error.trim().is_empty());
+        if !ending.ok && !is_explained {
+            ending.error = Some(complaint.with(&exit.to_string()));
+        }
         let idle = ended.asked_at.is_some_and(|asked_at| leave_by.is_none_or(|leave_by| asked_at < leave_by));
         Ok(Done { exit, ending, idle })
     }
@@ -208,6 +213,8 @@ struct Driven<'a, X> {
     outbox: Outbox,
     out: Cleaner,
     err: Cleaner,
+    /// The end of what the program wrote to standard error.
+    complaint: Complaint,
     raw: &'a mut RawFile,
     idle: Duration,
     /// When the program last said something, or was last answered.
@@ -220,6 +227,9 @@ impl<X: Exchange> Driven<'_, X> {
         for (cleaner, stream) in [(&mut self.out, Stream::Out), (&mut self.err, Stream::Err)] {
             let begun = cleaner.flush();
             if !begun.is_empty() {
+                if stream == Stream::Err {
+                    self.complaint.push(begun);
+                }
                 self.exchange.output(stream, &[], begun, &mut self.outbox, self.on);
             }
         }
@@ -232,6 +242,9 @@ impl<X: Exchange> Handler for Driven<'_, X> {
         self.raw.push(bytes);
         let cleaner = if stream == Stream::Out { &mut self.out } else { &mut self.err };
         let clean = cleaner.push(bytes);
+        if stream == Stream::Err && !clean.is_empty() {
+            self.complaint.push(clean);
+        }
         self.exchange.output(stream, bytes, clean, &mut self.outbox, self.on);
     }
 

@@ -8,7 +8,7 @@ use althing_protocol::{
     ToolCall, ToolSpec,
 };
 use althing_runner::adapter::{
-    Adapters, AgentAdapter, Assignment, Claude, Freedom, LaunchConfig, OutputParser,
+    Adapters, AgentAdapter, Assignment, Claude, Freedom, LaunchConfig, OutputParser, Plain,
 };
 use althing_runner::{CliBackend, CliMember, Confinement, ConfinementKind, ProgramLimits, Starter};
 use serde_json::json;
@@ -366,6 +366,75 @@ async fn a_permission_mode_takes_freedom_away_and_never_gives_any() {
         backend.call(&request, &mut |_| {}).await.unwrap();
         let expected = if plans { Freedom::ReadOnly } else { expected };
         assert_eq!(*noting.0.lock().unwrap(), [expected], "{permission_mode:?}, plans: {plans}");
+    }
+}
+
+/// An adapter for a program that writes plain text and says neither what it cost nor why it failed.
+#[derive(Debug)]
+struct PlainText;
+
+impl AgentAdapter for PlainText {
+    fn name(&self) -> &'static str {
+        "claude"
+    }
+
+    fn executable(&self) -> Option<&str> {
+        None
+    }
+
+    fn launch_config(&self, _task: &Assignment<'_>) -> LaunchConfig {
+        LaunchConfig { program: "sh".to_owned(), ..LaunchConfig::default() }
+    }
+
+    fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
+        Some(self.launch_config(task))
+    }
+
+    fn parser(&self) -> Box<dyn OutputParser> {
+        Box::new(Plain)
+    }
+}
+
+#[tokio::test]
+async fn a_program_of_plain_text_answers_counts_as_one_call_and_fails_with_its_last_error_line() {
+    let stage = Stage::new();
+    let starter = Starter {
+        adapters: Adapters::of(AGENT_KINDS, vec![Arc::new(PlainText)]),
+        launcher: launcher(),
+        confinement: unconfined(),
+        state_dir: None,
+        limits: ProgramLimits::default(),
+        masks: None,
+    };
+    let member = CliMember {
+        kind: "claude_code".to_owned(),
+        dir: stage.path("state/members"),
+        ..CliMember::default()
+    };
+    let backend = CliBackend::new(Arc::new(starter), Arc::new(Fakes::default()), member).unwrap();
+    let script = |text: &str| ModelRequest {
+        system: ":".into(),
+        ..request(&stage, &format!("{text}\nexit"), &["new_answer", "vote"])
+    };
+    let mut streamed = String::new();
+    let mut on_delta = |delta: Delta<'_>| {
+        if let Delta::Text(text) = delta {
+            streamed.push_str(text);
+        }
+    };
+    let reply = backend.call(&script("echo one; echo two"), &mut on_delta).await.unwrap();
+    assert_eq!((reply.text.as_str(), reply.usage.calls), ("one\ntwo\n", 1));
+    assert_eq!(reply.tool_calls[0].arguments, r#"{"content":"one\ntwo"}"#);
+    assert_eq!(streamed, "one\ntwo\n");
+    let vote = script("echo '{\"agent_id\": \"agent2\"}'");
+    assert_eq!(backend.call(&vote, &mut |_| {}).await.unwrap().tool_calls[0].name, "vote");
+    let failing = [
+        ("echo no luck >&2; exit 7", "it ended with exit code 7: no luck"),
+        ("echo gone >&2; kill -KILL $$", "it was ended by signal 9: gone"),
+    ];
+    for (text, why) in failing {
+        let error = backend.call(&script(text), &mut |_| {}).await.unwrap_err();
+        assert_eq!((error.message, error.usage.calls), (format!("claude_code: {why}"), 1));
     }
 }
 
