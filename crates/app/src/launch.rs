@@ -5,7 +5,6 @@ use crate::context::AppContext;
 use crate::conversation::{self, Conversation};
 use crate::failure::Failure;
 use crate::programs;
-use crate::project::Project;
 use crate::resume;
 use crate::service::LocalSessions;
 use crate::session::{self, Cast, NewSession, Started};
@@ -29,7 +28,7 @@ pub enum SessionRequest {
     Resume(SessionId),
 }
 
-/// A run that is asked for.
+/// A run that is asked for. [`crate::prepare`] makes it from the settings.
 pub struct RunRequest {
     /// What is asked for, as `launch_run` takes it.
     pub launch: LaunchRun,
@@ -41,7 +40,7 @@ pub struct RunRequest {
     pub consent: Consent,
 }
 
-/// A conversation that is asked for.
+/// A conversation that is asked for. [`crate::prepare`] makes it from the settings.
 pub struct ChatRequest {
     /// Which agents and modes the user chose.
     pub choice: Choice,
@@ -120,9 +119,4 @@ fn run_spec(request: RunRequest, team: &Team, cast: &Cast, app: &AppContext) -> 
 pub(crate) fn resolve(team: &TeamSpec, launch: &LaunchRun, consent: Consent) -> Result<RunSpec, String> {
     let resolved = resolve_launch(team, launch, &ModeChoice::default(), consent, fastrand::u64(..));
     resolved.map(|launch| launch.spec)
-}
-
-/// What a run is told of its project.
-pub fn project_overview(project: Option<&Project>) -> Result<Option<String>, Failure> {
-    Ok(project.map(|project| project.workspace.overview()).transpose()?)
 }

@@ -20,6 +20,7 @@ pub mod mishap;
 pub mod observe;
 pub mod place;
 mod plans;
+pub mod prepare;
 pub mod programs;
 pub mod project;
 pub mod records;

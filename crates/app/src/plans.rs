@@ -1,10 +1,12 @@
 //! The plans of a state directory, as sessions store and open them.
 
+use crate::context::AppContext;
 use crate::environment::Environment;
+use crate::failure::Failure;
 use crate::records::plan_run;
 use crate::trust;
 use althing_protocol::{PlanDraft, PlanRef, PlanRun, Plans};
-use althing_workspace::{PlanError, PlanStore};
+use althing_workspace::{PlanError, PlanStore, StoredPlan};
 use std::path::PathBuf;
 
 /// The plans of a state directory.
@@ -34,4 +36,21 @@ impl Plans for StoredPlans {
         }
         Ok(plan_run(&stored))
     }
+}
+
+/// A stored plan that a user asks to execute, which approves it.
+pub fn to_execute(which: &str, app: &AppContext) -> Result<StoredPlan, Failure> {
+    let failed = |error: PlanError| Failure::usage(error.to_string()).maybe_hint(error.hint());
+    let mut plan = PlanStore::of(&app.state_dir()).load(which).map_err(failed)?;
+    if !which.contains('/') {
+        trust::require_own_plan(plan.dir(), app)?;
+    }
+    // No other process may execute it meanwhile; tasks that were interrupted begin anew.
+    let lock = plan.lock().map_err(failed)?;
+    plan.take_back_unfinished().map_err(failed)?;
+    if !plan.is_approved() {
+        plan.approve(None).map_err(failed)?;
+    }
+    drop(lock);
+    Ok(plan)
 }

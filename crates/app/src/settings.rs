@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 /// What a user asked for. The defaults ask for nothing special.
+///
+/// [`crate::prepare`] turns settings into the team and the request that are launched. `LocalSessions::launch` itself only
+/// applies the limits, the state directory and the sandbox: a request that a front end makes by hand says the rest itself.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// The config file, if one is named.
@@ -17,6 +20,10 @@ pub struct Settings {
     pub quick: bool,
     /// Agents plan and change nothing.
     pub plan: bool,
+    /// Agents plan first, and the plan is executed at once.
+    pub plan_and_execute: bool,
+    /// The stored plan to execute: its directory, its id, or `latest`.
+    pub execute_plan: Option<String>,
     /// Only these agents take part; all if empty.
     pub agents: Vec<String>,
     /// Time limit of a whole run, in seconds.

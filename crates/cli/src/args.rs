@@ -178,6 +178,8 @@ impl Options {
             single_agent: self.single_agent.clone(),
             quick: self.quick,
             plan: self.plan,
+            plan_and_execute: self.plan_and_execute,
+            execute_plan: self.execute_plan.clone(),
             agents: self.agents.clone(),
             orchestrator_timeout: self.orchestrator_timeout,
             max_cost: self.max_cost,

@@ -3,11 +3,11 @@
 use althing_app::choice::Choice;
 use althing_app::{
     AppContext, ChatRequest, Consent, Environment, LocalSessions, RunRequest, SessionRequest, SessionService,
-    Settings, Stopped, team,
+    Settings, Single, Stopped, prepare, team,
 };
 use althing_protocol::{
     EventStream, Fact, FeedItem, Interest, JournalErrorKind, LaunchRun, ModeChoice, Op, Origin, Seq,
-    SessionId, Submission,
+    SessionId, Submission, TaskSpec,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -74,6 +74,54 @@ async fn a_run_is_launched_followed_to_its_end_and_listed() {
     sessions.close().await;
     let refused = sessions.submit(&id, message("too late", "m1")).expect_err("it is over");
     assert!(refused.message.contains("does not run here"), "{}", refused.message);
+}
+
+#[tokio::test]
+async fn a_run_that_is_prepared_from_settings_honours_them() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for name in ["notes", "typed"] {
+        std::fs::write(dir.path().join(name), "text").expect("a file");
+    }
+    let mut app = app(dir.path());
+    let all = team::assemble(&app).expect("the offline team").config.agents;
+    let last = all.last().expect("an agent").id.to_string();
+    app.settings.single_agent = Some(Single::Named(last.clone()));
+    app.settings.context_path = vec!["notes".to_owned()];
+    (app.settings.quick, app.settings.plan) = (true, true);
+    let (sessions, request) = prepare::run(&app, "Sum up @typed").expect("a run");
+    let id = sessions.launch(SessionRequest::Run(Box::new(request))).await.expect("it starts");
+    let mut events = sessions.follow(&id, Seq(0), Interest::Facts).await.expect("events");
+    assert!(until(&mut *events, |fact| matches!(fact, Fact::TaskCreated { .. })).await);
+    let stored = sessions.read(&id).await.expect("what is recorded");
+    let spec = stored.events.iter().find_map(|event| match &event.fact {
+        Fact::TaskCreated { spec: TaskSpec::Run(spec), .. } => Some(spec.clone()),
+        _ => None,
+    });
+    let spec = spec.expect("the run");
+    let members: Vec<&str> = spec.members.iter().map(|member| member.id.as_str()).collect();
+    assert_eq!(members, [last.as_str()]);
+    assert!(!spec.modes.refinement && spec.modes.planning, "{:?}", spec.modes);
+    let real = dir.path().canonicalize().expect("a directory");
+    for name in ["notes", "typed"] {
+        let path = real.join(name).display().to_string();
+        assert!(spec.context_paths.iter().any(|known| known.path == path), "{:?}", spec.context_paths);
+    }
+    sessions.close().await;
+
+    app.settings.agents = vec!["nobody".to_owned()];
+    let refused = prepare::run(&app, "Sum up").err().expect("there is no such agent");
+    assert_eq!(refused.message, "there is no agent `nobody`");
+}
+
+#[tokio::test]
+async fn a_task_that_no_person_typed_grants_no_paths() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("typed"), "text").expect("a file");
+    let app = app(dir.path());
+    let mut draft = prepare::RunDraft::of(&app, Some("-".to_owned())).expect("a run");
+    draft.set_untyped_task("Sum up @typed".to_owned());
+    let (_, request) = draft.finish().expect("a run");
+    assert_eq!((request.launch.task.as_str(), request.context_paths.len()), ("Sum up @typed", 0));
 }
 
 #[tokio::test]

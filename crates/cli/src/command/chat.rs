@@ -6,9 +6,8 @@ use crate::exit::Exit;
 use crate::ops;
 use crate::show::{self, print};
 use crate::stop::{Asked, StopSignals};
-use althing_app::choice::Choice;
-use althing_app::{AppContext, ChatRequest, Failure, LocalSessions, SessionRequest, SessionService, Stopped};
-use althing_app::{context_paths, project, session, team};
+use althing_app::{AppContext, Failure, LocalSessions, SessionRequest, SessionService, Stopped};
+use althing_app::{context_paths, prepare, session};
 use althing_protocol::{
     AttemptOutcome, ChatState, Decision, Event, EventStream, Fact, FeedItem, Interaction, InteractionId,
     InteractionKind, Interest, ModeChoice, Op, OpId, Origin, Seq, SessionId, Submission, TaskId,
@@ -29,12 +28,9 @@ pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit
         let history = runtime.block_on(sessions.read(&id))?.events;
         (sessions, SessionRequest::Resume(id), history)
     } else {
-        let mut team = team::assemble(app)?;
-        let choice = Choice::without_task(app, &team)?;
-        choice.narrow(&mut team);
-        team.announce(app);
-        let sessions = LocalSessions::with_team(app.clone(), Arc::new(team), project::named(app)?);
-        let chat = ChatRequest { choice, goal: "conversation".to_owned(), attended: false };
+        // An empty message, so that the word after `--single-agent` is not taken for one.
+        let (sessions, chat) = prepare::conversation(app, Some(String::new()), false)?;
+        sessions.team()?.announce(app);
         (sessions, SessionRequest::Chat(chat), Vec::new())
     };
     let id = runtime.block_on(sessions.launch(request))?;

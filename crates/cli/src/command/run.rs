@@ -4,21 +4,10 @@ use crate::args::Options;
 use crate::exit::Exit;
 use crate::follow::{Followed, Follower};
 use crate::show;
-use crate::stop::StopSignals;
-use althing_app::choice::Choice;
-use althing_app::project::{self, with_project};
-use althing_app::records::plan_run;
-use althing_app::{AppContext, Consent, Failure, LocalSessions, RunRequest, SessionRequest, SessionService};
-use althing_app::{context_paths, launch, session, team, trust};
-use althing_protocol::{ContextPath, Fact, FeedItem, Interest, LaunchRun, Seq, SessionId, TaskSpec};
-use althing_workspace::{PlanError, PlanStore, StoredPlan};
+use althing_app::prepare::{MOST_TASK_BYTES, RunDraft};
+use althing_app::{AppContext, Failure, LocalSessions, SessionRequest, SessionService, session};
+use althing_protocol::{Fact, FeedItem, Interest, Seq, SessionId, TaskSpec};
 use std::io::Read;
-use std::path::PathBuf;
-use std::sync::Arc;
-use tokio::runtime::Runtime;
-
-/// A task longer than this is a mistake, not a task.
-const MOST_TASK_BYTES: u64 = 4 << 20;
 
 pub fn run(options: &Options, task: Option<&str>, app: &AppContext) -> Result<Exit, Failure> {
     if options.session.is_some() || options.go_on {
@@ -28,33 +17,19 @@ pub fn run(options: &Options, task: Option<&str>, app: &AppContext) -> Result<Ex
     // First of all, so that no signal finds us unprepared.
     let runtime = session::runtime()?;
     let mut signals = crate::stop::signals(&runtime)?;
-    let mut team = team::assemble(app)?;
-    let mut choice = Choice::of(app, task.map(str::to_owned), &team)?;
-    let plan = match &options.execute_plan {
-        Some(which) => Some(kept_plan(which, app)?),
-        None => None,
-    };
-    // Only what a person typed grants paths: neither a kept plan nor a text that is piped in does.
-    let (task, is_typed) = match (&plan, choice.task.take()) {
-        (Some(plan), None) => (plan.goal().to_owned(), false),
-        (_, task) => {
-            let is_typed = task.as_deref() != Some("-");
-            (read_task(task, &runtime, &mut signals)?, is_typed)
+    let mut draft = RunDraft::of(app, task.map(str::to_owned))?;
+    if draft.task() == Some("-") {
+        match runtime.block_on(signals.unless(read_stdin)) {
+            Ok(text) => draft.set_untyped_task(text?),
+            Err(signal) => {
+                let failure = Failure::usage(format!("{signal}: nothing was started"));
+                return Err(failure.kind(Exit::Interrupted.into()));
+            }
         }
-    };
-    choice.narrow_to_run(&mut team);
-    let home = app.environment.variable("HOME").map(PathBuf::from);
-    let from = context_paths::From { cwd: &app.environment.cwd, home: home.as_deref() };
-    let typed = if is_typed { task.as_str() } else { "" };
-    let (context_paths, written_out) =
-        context_paths::gather(&team.config.context_paths, &options.context_path, typed, &from)?;
-    let task = if is_typed { written_out } else { task };
-    let project = project::named(app)?;
-    let context_paths = with_project(context_paths, project.as_deref());
-    let sessions = LocalSessions::with_team(app.clone(), Arc::new(team), project);
+    }
+    let (sessions, request) = draft.finish()?;
     let team = sessions.team()?;
     team.announce(app);
-    let request = request(&task, plan.as_ref(), context_paths, &sessions, options)?;
     let id = runtime.block_on(sessions.launch(SessionRequest::Run(Box::new(request))))?;
     runtime.block_on(announce(&sessions, &id))?;
     let follower = Follower::new(id, options, app, &mut signals);
@@ -64,72 +39,6 @@ pub fn run(options: &Options, task: Option<&str>, app: &AppContext) -> Result<Ex
         show::say(&format!("plan kept in {}; carry it out with --execute-plan {}", plan.path, plan.id));
     }
     Ok(exit)
-}
-
-/// The run that the options ask for.
-fn request(
-    task: &str,
-    plan: Option<&StoredPlan>,
-    context_paths: Vec<ContextPath>,
-    sessions: &LocalSessions,
-    options: &Options,
-) -> Result<RunRequest, Failure> {
-    let known = launch::project_overview(sessions.project().map(Arc::as_ref))?;
-    let additions = plan.and_then(StoredPlan::additions).map(|words| format!("The user adds: {words}"));
-    let context: Vec<String> = known.into_iter().chain(additions).collect();
-    let launch = LaunchRun {
-        task: task.to_owned(),
-        context: (!context.is_empty()).then(|| context.join("\n\n")),
-        refinement: Some(!options.quick),
-        planning_mode: options.plan || options.plan_and_execute,
-        execute_after_planning: options.plan_and_execute,
-        ..LaunchRun::default()
-    };
-    Ok(RunRequest { launch, context_paths, plan: plan.map(plan_run), consent: Consent::Person })
-}
-
-/// A plan that was kept, approved by whoever asks for it to be carried out.
-fn kept_plan(which: &str, app: &AppContext) -> Result<StoredPlan, Failure> {
-    let failed = |error: PlanError| Failure::usage(error.to_string()).maybe_hint(error.hint());
-    let store = PlanStore::of(&app.state_dir());
-    let mut plan = store.load(which).map_err(failed)?;
-    if !which.contains('/') {
-        trust::require_own_plan(plan.dir(), app)?;
-    }
-    // Nobody else may be at it; what was under way when somebody stopped begins anew.
-    let lock = plan.lock().map_err(failed)?;
-    plan.take_back_unfinished().map_err(failed)?;
-    if !plan.is_approved() {
-        plan.approve(None).map_err(failed)?;
-    }
-    drop(lock);
-    Ok(plan)
-}
-
-fn read_task(task: Option<String>, runtime: &Runtime, signals: &mut StopSignals) -> Result<String, Failure> {
-    let task = match task {
-        Some(dash) if dash == "-" => match runtime.block_on(signals.unless(read_stdin)) {
-            Ok(text) => text?,
-            Err(signal) => {
-                let failure = Failure::usage(format!("{signal}: nothing was started"));
-                return Err(failure.kind(Exit::Interrupted.into()));
-            }
-        },
-        Some(task) => task,
-        None => {
-            return Err(Failure::usage("there is no task")
-                .hint("say what to do: althing \"Compare three ways to cache HTTP responses\", or `-` to read it from stdin")
-                .hint("althing --help lists everything else"));
-        }
-    };
-    if task.trim().is_empty() {
-        return Err(Failure::usage("the task is empty").hint("say what to do"));
-    }
-    if task.len() as u64 > MOST_TASK_BYTES {
-        return Err(Failure::usage(format!("the task is longer than {} MiB", MOST_TASK_BYTES >> 20))
-            .hint("put the material into files"));
-    }
-    Ok(task)
 }
 
 fn read_stdin() -> Result<String, Failure> {

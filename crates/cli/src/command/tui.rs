@@ -6,9 +6,8 @@ use crate::exit::Exit;
 use crate::follow::Follower;
 use crate::outside::Machine;
 use crate::show::{self, Hold};
-use althing_app::choice::Choice;
-use althing_app::{AppContext, ChatRequest, Failure, LocalSessions, SessionRequest, SessionService, Stopped};
-use althing_app::{found, project, session, team};
+use althing_app::{AppContext, Failure, LocalSessions, SessionRequest, SessionService, Stopped};
+use althing_app::{found, prepare, session};
 use althing_protocol::{
     ChatSpec, Fact, FeedItem, Interest, Member, ModeChoice, Op, Origin, Seq, SessionId, Submission, TaskSpec,
 };
@@ -97,17 +96,12 @@ impl Shown {
             (screen.first_message, screen.notes) = (first_message, hold.heard());
             return Ok(Self { sessions, id, screen, hold });
         }
-        let mut team = team::assemble(app)?;
-        let mut choice = Choice::of(app, first_message, &team)?;
-        choice.narrow(&mut team);
+        let (sessions, chat) = prepare::conversation(app, first_message, true)?;
         // What was the first message is not said again in the next session.
-        app.settings.single_agent.clone_from(&choice.single);
-        let first_message = choice.task.take();
+        app.settings.single_agent.clone_from(&chat.choice.single);
+        let (first_message, team) = (chat.choice.task.clone(), sessions.team()?);
         let (problems, notes) = (team.problems.clone(), team.notes.clone());
-        let welcome = found::overview(&team, app).map(|(found, missing)| Welcome { found, missing });
-        let sessions = LocalSessions::with_team(app.clone(), Arc::new(team), project::named(app)?);
-        let goal = first_message.clone().unwrap_or_else(|| "conversation".to_owned());
-        let chat = ChatRequest { choice, goal, attended: true };
+        let welcome = found::overview(team, app).map(|(found, missing)| Welcome { found, missing });
         let id = runtime.block_on(sessions.launch(SessionRequest::Chat(chat)))?;
         let mut screen = look(runtime.block_on(opened_as(&sessions, &id))?.as_ref(), app);
         (screen.first_message, screen.problems, screen.notes) = (first_message, problems, notes);

@@ -1,0 +1,127 @@
+//! From the settings to what is launched: the service with the team that they choose, and the request that they mean.
+//! Every front end that starts runs or conversations begins here.
+
+use crate::choice::Choice;
+use crate::context::AppContext;
+use crate::context_paths;
+use crate::failure::Failure;
+use crate::launch::{ChatRequest, RunRequest};
+use crate::plans;
+use crate::project::{self, with_project};
+use crate::records::plan_run;
+use crate::service::LocalSessions;
+use crate::team::{self, Team};
+use althing_engine::Consent;
+use althing_protocol::LaunchRun;
+use althing_workspace::StoredPlan;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The longest task, in bytes: larger material belongs into files.
+pub const MOST_TASK_BYTES: u64 = 4 << 20;
+
+/// A run that is not complete yet: its team is known, its task may still have to be read from somewhere.
+pub struct RunDraft {
+    app: AppContext,
+    team: Team,
+    choice: Choice,
+    /// The stored plan that `execute_plan` names.
+    plan: Option<StoredPlan>,
+    /// Whether a person typed the task.
+    is_typed: bool,
+}
+
+impl RunDraft {
+    /// The run that the settings ask for: `agents`, `single_agent` and `execute_plan` are checked here. `task` is what a
+    /// person typed, if they typed a task.
+    pub fn of(app: &AppContext, task: Option<String>) -> Result<Self, Failure> {
+        let team = team::assemble(app)?;
+        let choice = Choice::of(app, task, &team)?;
+        let plan = app.settings.execute_plan.as_deref().map(|which| plans::to_execute(which, app));
+        Ok(Self { app: app.clone(), team, choice, plan: plan.transpose()?, is_typed: true })
+    }
+
+    /// The task as it was typed. The word after `--single-agent` is the task where it names no agent.
+    pub fn task(&self) -> Option<&str> {
+        self.choice.task.as_deref()
+    }
+
+    /// Sets a task that no person typed, such as a text from a pipe. It grants no paths.
+    pub fn set_untyped_task(&mut self, text: String) {
+        (self.choice.task, self.is_typed) = (Some(text), false);
+    }
+
+    /// The service that the run is launched with, and the run: with the project, the context paths, the stored plan and
+    /// the modes of the settings.
+    pub fn finish(mut self) -> Result<(LocalSessions, RunRequest), Failure> {
+        // Only a task that a person typed grants paths: neither a stored plan nor a text from a pipe does.
+        let (task, is_typed) = match (self.choice.task.take(), &self.plan) {
+            (None, Some(plan)) => (plan.goal().to_owned(), false),
+            (task, _) => (checked(task)?, self.is_typed),
+        };
+        let (app, plan) = (self.app, self.plan);
+        let mut team = self.team;
+        self.choice.narrow_to_run(&mut team);
+        let home = app.environment.variable("HOME").map(PathBuf::from);
+        let from = context_paths::From { cwd: &app.environment.cwd, home: home.as_deref() };
+        let typed = if is_typed { task.as_str() } else { "" };
+        let (context_paths, written_out) =
+            context_paths::gather(&team.config.context_paths, &app.settings.context_path, typed, &from)?;
+        let project = project::named(&app)?;
+        let context_paths = with_project(context_paths, project.as_deref());
+        let overview = project.as_deref().map(|project| project.workspace.overview()).transpose()?;
+        let additions =
+            plan.as_ref().and_then(StoredPlan::additions).map(|words| format!("The user adds: {words}"));
+        let context: Vec<String> = overview.into_iter().chain(additions).collect();
+        let settings = &app.settings;
+        let launch = LaunchRun {
+            task: if is_typed { written_out } else { task },
+            context: (!context.is_empty()).then(|| context.join("\n\n")),
+            refinement: Some(!settings.quick),
+            planning_mode: settings.plan || settings.plan_and_execute,
+            execute_after_planning: settings.plan_and_execute,
+            ..LaunchRun::default()
+        };
+        let plan = plan.as_ref().map(plan_run);
+        let request = RunRequest { launch, context_paths, plan, consent: Consent::Person };
+        Ok((LocalSessions::with_team(app, Arc::new(team), project), request))
+    }
+}
+
+/// The task, if there is one that can be worked on.
+fn checked(task: Option<String>) -> Result<String, Failure> {
+    let task = task.ok_or_else(|| {
+        Failure::usage("there is no task")
+            .hint("say what to do: althing \"Compare three ways to cache HTTP responses\", or `-` to read it from stdin")
+            .hint("althing --help lists everything else")
+    })?;
+    if task.trim().is_empty() {
+        return Err(Failure::usage("the task is empty").hint("say what to do"));
+    }
+    if task.len() as u64 > MOST_TASK_BYTES {
+        return Err(Failure::usage(format!("the task is longer than {} MiB", MOST_TASK_BYTES >> 20))
+            .hint("put the material into files"));
+    }
+    Ok(task)
+}
+
+/// The service and the request for the run that the settings and a task that a person typed mean.
+pub fn run(app: &AppContext, task: &str) -> Result<(LocalSessions, RunRequest), Failure> {
+    RunDraft::of(app, Some(task.to_owned()))?.finish()
+}
+
+/// The service and the request for the conversation that the settings mean. `first_message` only names it: the front end
+/// sends it, from `choice.task`. `attended`: whether a person is there who may override winners.
+pub fn conversation(
+    app: &AppContext,
+    first_message: Option<String>,
+    attended: bool,
+) -> Result<(LocalSessions, ChatRequest), Failure> {
+    let mut team = team::assemble(app)?;
+    let choice = Choice::of(app, first_message, &team)?;
+    choice.narrow(&mut team);
+    let goal = choice.task.clone().filter(|task| !task.is_empty());
+    let goal = goal.unwrap_or_else(|| "conversation".to_owned());
+    let sessions = LocalSessions::with_team(app.clone(), Arc::new(team), project::named(app)?);
+    Ok((sessions, ChatRequest { choice, goal, attended }))
+}
