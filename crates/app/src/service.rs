@@ -56,7 +56,8 @@ pub trait SessionService: Send + Sync {
     /// A session that runs here, for a front end that shows only this one.
     fn engine(&self, id: &SessionId) -> Option<Arc<dyn Engine>>;
 
-    /// Waits for the end of a session that was launched here, and says why it ended.
+    /// Waits for the end of a session that was launched here, and says why it ended. The final answer is in its events:
+    /// `SessionView::finished_run` of `althing-view` folds them.
     fn ended<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<Stopped, Failure>>;
 }
 
@@ -161,13 +162,18 @@ impl LocalSessions {
         }
     }
 
-    /// Works with the store on a thread that may wait for the disk.
-    async fn with_store<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&dyn SessionStore) -> Result<T, JournalError> + Send + 'static,
-    ) -> Result<T, Failure> {
-        let app = self.app.clone();
-        blocking(move || work(&*app.store()?).map_err(Failure::stored)).await
+    /// The store with a session and what it recorded so far. Reading makes no state directory.
+    async fn stored(&self, id: &SessionId) -> Result<(Arc<dyn SessionStore>, StoredSession), Failure> {
+        let (app, id) = (self.app.clone(), id.clone());
+        blocking(move || {
+            let store = app.existing_store()?.ok_or_else(|| {
+                Failure::usage(format!("there is no session `{id}` in {}", app.state_dir().display()))
+                    .hint("--state-dir or ALTHING_STATE_DIR names another place for sessions")
+            })?;
+            let stored = store.read(&id, Seq(0)).map_err(Failure::stored)?;
+            Ok((store, stored))
+        })
+        .await
     }
 }
 
@@ -226,20 +232,24 @@ impl SessionService for LocalSessions {
             if let Some(engine) = self.engine(id) {
                 return Ok(engine.subscribe(from, interest));
             }
-            let (stored, id, store) = (self.read(id).await?, id.clone(), self.app.store()?);
-            let mut tail = Tail { store, id, last: Seq(0), backlog: VecDeque::new(), is_owned: true };
+            let (store, stored) = self.stored(id).await?;
+            let mut tail =
+                Tail { store, id: id.clone(), last: Seq(0), backlog: VecDeque::new(), is_owned: true };
             tail.take(stored, from);
             Ok(Box::new(tail) as Box<dyn EventStream>)
         })
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<SessionSummary>, Failure>> {
-        Box::pin(self.with_store(|store| store.list()))
+        let app = self.app.clone();
+        Box::pin(blocking(move || match app.existing_store()? {
+            Some(store) => store.list().map_err(Failure::stored),
+            None => Ok(Vec::new()),
+        }))
     }
 
     fn read<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<StoredSession, Failure>> {
-        let id = id.clone();
-        Box::pin(self.with_store(move |store| store.read(&id, Seq(0))))
+        Box::pin(async move { self.stored(id).await.map(|(_, stored)| stored) })
     }
 
     fn engine(&self, id: &SessionId) -> Option<Arc<dyn Engine>> {

@@ -1,5 +1,6 @@
 //! A state directory as the port that everyone else sees of it.
 
+use crate::error::SessionError;
 use crate::keeper::Keeper;
 use crate::sessions::{Opened, SessionManager};
 use crate::writer::SessionWriter;
@@ -23,7 +24,13 @@ impl SessionStore for SessionManager {
     fn read(&self, id: &SessionId, after: Seq) -> Result<StoredSession, JournalError> {
         // Asked before the log is read: an owner that ends meanwhile has written everything by then.
         let is_owned = self.is_owned(id);
-        let read = self.read(id)?;
+        let read = match self.read(id) {
+            // Its owner has just made it, and records its first events soon.
+            Err(SessionError::Blank { .. }) if is_owned => {
+                return Ok(StoredSession { is_owned, ..StoredSession::default() });
+            }
+            read => read?,
+        };
         let known = read.events.partition_point(|event| event.seq <= after);
         let events = read.events.get(known..).unwrap_or_default().to_vec();
         Ok(StoredSession { events, damage: read.damage.map(|damage| damage.to_string()), is_owned })

@@ -125,6 +125,21 @@ async fn a_task_that_no_person_typed_grants_no_paths() {
 }
 
 #[tokio::test]
+async fn looking_for_sessions_makes_no_state_directory() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let sessions = LocalSessions::new(app(dir.path()));
+    let id = SessionId::new("s1");
+    assert_eq!(sessions.list().await.expect("an empty list").len(), 0);
+    let read = sessions.read(&id).await.expect_err("there is no such session");
+    let followed = sessions.follow(&id, Seq(0), Interest::Facts).await.err().expect("nor one to follow");
+    for refused in [read, followed] {
+        assert!(refused.message.contains("there is no session `s1`"), "{}", refused.message);
+    }
+    sessions.close().await;
+    assert_eq!(std::fs::read_dir(dir.path()).expect("a directory").count(), 0);
+}
+
+#[tokio::test]
 async fn a_session_that_somebody_else_runs_is_followed_but_neither_asked_nor_opened() {
     let dir = tempfile::tempdir().expect("a directory");
     let app = app(dir.path());

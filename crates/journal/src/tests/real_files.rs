@@ -3,7 +3,7 @@
 use super::{batches, id, session, write};
 use crate::{CheckpointFold, SessionError, open_existing_state, open_state, rebuild_checkpoint};
 use althing_disk::DiskError;
-use althing_protocol::{Journal, JournalErrorKind, SessionId};
+use althing_protocol::{Journal, JournalErrorKind, Seq, SessionId, SessionStore};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -145,4 +145,17 @@ fn the_holder_of_a_lock_is_named_to_the_next_who_wants_it() {
     assert!(sessions.open(&id()).is_ok());
     let missing = SessionId::from("20200101-000000-0000");
     assert!(matches!(sessions.open(&missing), Err(SessionError::NotFound { .. })));
+}
+
+#[test]
+fn a_session_that_its_owner_has_just_made_is_read_as_one_without_events() {
+    let home = tempfile::tempdir().unwrap();
+    let sessions = open_state(home.path()).unwrap();
+    let store: &dyn SessionStore = &sessions;
+    let writer = sessions.create(&id()).unwrap();
+    let new = store.read(&id(), Seq(0)).unwrap();
+    assert!(new.is_owned && new.events.is_empty() && new.damage.is_none(), "{new:?}");
+    drop(writer);
+    let error = store.read(&id(), Seq(0)).unwrap_err();
+    assert_eq!(error.kind, JournalErrorKind::Unreadable, "no process will write its first event: {error:?}");
 }
