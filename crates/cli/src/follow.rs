@@ -8,8 +8,8 @@ use crate::stop::{Asked, StopSignals};
 use althing_app::{AppContext, Failure, FailureKind, LocalSessions, SessionService, Stopped, SystemClock};
 use althing_engine::WorkflowExecutor;
 use althing_protocol::{
-    Clock, EventStream, Fact, FeedItem, Interest, Op, Origin, RunEnd, RunResult, Seq, SessionId, Submission,
-    TaskSpec, TaskStatus, Verdict,
+    Clock, EventStream, Fact, FeedItem, Interest, Op, Origin, PlanRef, RunEnd, RunResult, Seq, SessionId,
+    Submission, TaskSpec, TaskStatus, Verdict,
 };
 use althing_text::sanitize;
 use althing_view::{SessionView, labels};
@@ -83,7 +83,7 @@ pub struct Follower<'a> {
     output_file: Option<PathBuf>,
     display: Display,
     app: &'a AppContext,
-    /// Whether the plan is to be carried out at once: then the execution's answer is what is asked for.
+    /// Whether the plan is to be executed at once: then the execution's answer is what is asked for.
     executes: bool,
     /// The workflow, where the session is one.
     workflow: Option<WorkflowExecutor>,
@@ -124,7 +124,7 @@ impl<'a> Follower<'a> {
             output_file,
             display,
             app,
-            executes: options.plan_and_execute,
+            executes: false,
             workflow: None,
             log_dir,
             signals,
@@ -283,6 +283,9 @@ impl<'a> Follower<'a> {
                     self.display.note(&format!("plan kept in {}", plan.path));
                 }
             }
+            Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } if !id.is_part() => {
+                self.executes |= spec.execution.is_some();
+            }
             Fact::TaskCreated { id, spec: TaskSpec::Workflow(spec), .. } => {
                 self.workflow = Some(WorkflowExecutor::new(id.clone(), (**spec).clone()));
             }
@@ -328,8 +331,7 @@ impl<'a> Follower<'a> {
             self.print_workflow()?
         } else if let Some((end, result)) = self.result() {
             if self.executes && result.modes.planning {
-                let failure = Failure::usage("there is no plan that could be carried out");
-                return Err(failure.kind(Exit::from(end).into()));
+                return Err(not_executed(end, result.plan.as_ref(), result.error.as_deref()));
             }
             self.print(end, result)?;
             end.into()
@@ -446,10 +448,49 @@ impl<'a> Follower<'a> {
     }
 }
 
+/// Why a plan that was to be executed at once was not.
+fn not_executed(end: RunEnd, plan: Option<&PlanRef>, error: Option<&str>) -> Failure {
+    // The execution of a plan that is complete begins at once, unless the run is cancelled.
+    let end = if end == RunEnd::Answered { RunEnd::Cancelled } else { end };
+    let failure = match (plan, error) {
+        (None, _) => Failure::usage("there is no plan that could be carried out"),
+        (Some(_), Some(error)) if end != RunEnd::Cancelled => {
+            Failure::usage(format!("the plan was not executed: {error}"))
+        }
+        (Some(_), _) => Failure::usage("the execution of the plan was cancelled"),
+    };
+    let kept = plan.map(|plan| {
+        format!("the plan is kept in {}; carry it out with --execute-plan {}", plan.path, plan.id)
+    });
+    failure.maybe_hint(kept).kind(Exit::from(end).into())
+}
+
 /// The next line, where there are any to come.
 async fn next(lines: &mut Option<UnboundedReceiver<String>>) -> Option<String> {
     match lines {
         Some(lines) => lines.recv().await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_that_was_not_executed_is_named_with_the_reason() {
+        let plan = PlanRef { id: "plan-1".into(), path: "/state/plans/plan-1".into() };
+        for end in [RunEnd::Answered, RunEnd::Cancelled] {
+            let failure = not_executed(end, Some(&plan), Some("it was cancelled"));
+            assert_eq!(failure.message, "the execution of the plan was cancelled");
+            assert_eq!(failure.kind, FailureKind::Interrupted);
+            let hint = "the plan is kept in /state/plans/plan-1; carry it out with --execute-plan plan-1";
+            assert_eq!(failure.hints, [hint]);
+        }
+        let limit = not_executed(RunEnd::Limit, Some(&plan), Some("the time limit passed"));
+        assert_eq!(limit.message, "the plan was not executed: the time limit passed");
+        assert_eq!(limit.kind, FailureKind::Limit);
+        let none = not_executed(RunEnd::NoAnswer, None, None);
+        assert_eq!(none.message, "there is no plan that could be carried out");
     }
 }

@@ -298,6 +298,30 @@ fn a_killed_execution_that_follows_a_plan_is_resumed_without_planning_again() {
     assert_eq!(planning, again, "the plan is not made again");
 }
 
+#[test]
+fn a_cancelled_execution_says_that_it_was_cancelled_and_where_its_plan_is_kept() {
+    for task in ["r1", "r1.execution"] {
+        let gate = Gate::before_headers();
+        let held = gate.clone();
+        let script = Script::from_fn(move |request: &Recorded| {
+            let action = Action::from(plans_and_executes(request));
+            if is_executing(request) { Action::gated(action, &held) } else { action }
+        });
+        let scene = Scene::new(1, script);
+        let running = scene
+            .command(&["--quick", "--plan-and-execute", "--take-ops", "Write a book"])
+            .open_stdin()
+            .spawn();
+        gate.wait_waiting_blocking(1, LIMIT);
+        running.write_stdin(format!("{{\"op\": \"cancel\", \"task\": \"{task}\"}}\n"));
+        let output = running.wait(LIMIT).expect_code(4);
+        gate.release_all();
+        assert!(output.stderr.contains("plan kept in"), "{task}: {}", output.stderr);
+        assert!(output.stderr.contains("cancelled"), "{task}: {}", output.stderr);
+        assert!(!output.stderr.contains("there is no plan"), "{task}: {}", output.stderr);
+    }
+}
+
 // spec: interactive/launch-run-tool/planning-then-execution
 #[test]
 fn a_log_that_ends_anywhere_between_plan_and_execution_is_resumed_with_one_execution_and_one_plan() {
