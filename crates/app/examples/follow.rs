@@ -1,11 +1,14 @@
-//! A front end in a page: follows a session from its first event to its end, whoever runs it.
+//! A front end in a page: follows a session from its first event to its end, in whichever process it runs. Shows the
+//! progress of runs, and the messages, replies and open questions of a conversation.
 //!
 //! `cargo run -p althing-app --example follow -- SESSION` in a directory with an `.althing`.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example speaks to the terminal")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a front end speaks to the terminal")]
 
 use althing_app::{AppContext, Environment, Failure, LocalSessions, SessionService, Settings};
 use althing_protocol::{Interest, Seq, SessionId};
-use althing_view::ProgressLines;
+use althing_text::sanitize;
+use althing_view::conversation::{ConversationLine, ConversationLines, Reader};
+use althing_view::{ProgressLines, SessionView};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -14,10 +17,19 @@ async fn follow(id: &SessionId) -> Result<(), Failure> {
     let app = AppContext::new(Settings::default(), Environment::read()?, notify);
     let sessions = LocalSessions::new(app);
     let mut events = sessions.follow(id, Seq(0), Interest::Facts).await?;
-    let mut lines = ProgressLines::default();
+    let (mut progress, mut session) = (ProgressLines::default(), SessionView::default());
+    let mut conversation = ConversationLines::new(Reader::Person);
     while let Some(item) = events.next().await {
-        if let Some((who, what)) = lines.words(&item?) {
+        let item = item?;
+        session.apply(&item);
+        if let Some((who, what)) = progress.words(&item) {
             println!("{who}: {what}");
+        }
+        for line in conversation.news(&session) {
+            // `ProgressLines` has shown notices already.
+            if !matches!(line, ConversationLine::Notice(_)) {
+                println!("{}", sanitize::output(line.text()));
+            }
         }
     }
     Ok(())

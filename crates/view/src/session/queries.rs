@@ -31,7 +31,7 @@ impl SessionView {
         self.runs.get(run)?.result.as_deref()
     }
 
-    /// The newest run that ended and is not part of another task.
+    /// The newest run that ended and is not part of another task. The final answer of the session is in its `result`.
     pub fn finished_run(&self) -> Option<&RunView> {
         let runs = self.tasks.iter().rev().filter_map(|task| self.runs.get(&task.id));
         runs.filter(|run| !run.id.is_part()).find(|run| run.result.is_some())
