@@ -135,7 +135,7 @@ impl LocalSessions {
             if let Some(one) = lock(&all).get_mut(&id) {
                 one.engine = None;
             }
-            // Whoever waits has gone if nobody hears it.
+            // Sending fails only if no caller waits for the end any more.
             let _ = ended.send(Some(stopped));
             close_places(&places, &app).await;
         });

@@ -1,8 +1,8 @@
 //! Paths below the state directory, in a log whose state directory was moved or copied.
 //!
-//! A log says in its first event where its state directory was. Whoever reads it elsewhere sees the directory that the log is
-//! in now, in every path and every text; whoever continues it there writes on in the terms of the first event, so that a log
-//! has one root, however often it is moved.
+//! The first event of a log names the state directory that the session began in. When the log is read in another state
+//! directory, that one replaces the recorded one in every path and text. New events are written with the recorded directory,
+//! so that a log has one root, however often it is moved.
 
 use memchr::memmem;
 use std::borrow::Cow;

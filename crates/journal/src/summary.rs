@@ -68,7 +68,7 @@ impl SessionManager {
 
     /// Whether a living process owns a session.
     pub(crate) fn is_owned(&self, id: &SessionId) -> bool {
-        // A lock that cannot be looked at is nobody's: whoever opens the session finds out.
+        // A lock that cannot be read counts as free: opening the session reports the error.
         self.disk.is_locked(&self.session_dir(id).join(LOCK)).unwrap_or(false)
     }
 

@@ -432,7 +432,7 @@ async fn try_acts(world: &World, kind: Kind, sandbox: Sandbox) -> Vec<String> {
         }
         write(&world.at(path), "before");
     }
-    // Whoever moves a directory away could put something else in its place, or change what was moved.
+    // An agent that can move a directory away can put another one in its place, or change the moved files.
     if matches!(kind, Command | McpServer | CliHeadless) && world.phase == Presenting {
         for dir in ["project/nest", "project/nest/er", "project/deep", "project/sub"] {
             let (from, to) = (world.at(dir), world.at(&format!("{dir}-moved")));

@@ -121,7 +121,7 @@ fn kept_notes_that_cannot_be_read_are_an_error_and_stay_as_they_are() {
     let dir = temp();
     let base = fs::canonicalize(dir.path()).unwrap();
     fs::create_dir_all(base.join("one")).unwrap();
-    // Not a directory: it cannot be read as one, whoever asks.
+    // A file in place of the directory: reading it as a directory fails, also as root.
     write(&base.join("store/short_term"), "Keep me.\n");
     let error = Memory::open(&base.join("one"), &base.join("store")).unwrap_err();
     assert!(error.to_string().contains("store/short_term"), "{error}");

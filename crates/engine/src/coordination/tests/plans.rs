@@ -45,7 +45,7 @@ fn a_run_carries_out_its_plan_as_it_is_when_the_run_begins() {
     let shown = world.shown_to(0);
     assert!(shown.contains("read (pending)") && shown.contains("rewrite (pending)"), "{shown}");
     assert_eq!(world.folded(), world.run);
-    // A run of an older log, in which its plan was read before it came into being, goes on without reading it.
+    // In a 0.1.0 log the plan was read before the run was created: the resumed run does not read it again.
     world.log.retain(|event| !matches!(event.fact, Fact::ItemAdded { item: Item::PlanOpened { .. }, .. }));
     world.crashes(world.last_batch());
     world.op(Op::Resume);
