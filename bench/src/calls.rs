@@ -2,7 +2,7 @@
 
 use crate::measure::Programs;
 use crate::verdict::{exactly, say};
-use althing_testkit::{Althing, FakeModel, Recorded, Script};
+use althing_testkit::{Althing, FakeModel, RecordedRequest, Script};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -36,13 +36,18 @@ fn below(what: &str, got: usize, limit: usize) {
 }
 
 /// The first request of each agent is its first round's.
-fn longest_prompt(requests: &[Recorded]) -> usize {
+fn longest_prompt(requests: &[RecordedRequest]) -> usize {
     let first = requests.iter().filter(|request| request.nth_of_model() == 0);
     first.map(|request| request.system_text().len()).max().unwrap()
 }
 
 /// The model calls of one run.
-fn run(programs: &Programs, agents: usize, change: impl Fn(&mut Value), args: &[&str]) -> Vec<Recorded> {
+fn run(
+    programs: &Programs,
+    agents: usize,
+    change: impl Fn(&mut Value),
+    args: &[&str],
+) -> Vec<RecordedRequest> {
     let server = FakeModel::start_on_thread(Script::parliament());
     let backend = |n: usize| json!({"type": "chatcompletion", "model": format!("model-{n}"), "base_url": server.base_url()});
     let agents: Vec<Value> =
@@ -52,7 +57,7 @@ fn run(programs: &Programs, agents: usize, change: impl Fn(&mut Value), args: &[
     let althing = Althing::new(programs.althing.clone());
     althing.file("team.yaml", config.to_string());
     let command =
-        althing.again().args(["--config", "team.yaml", "--automation"]).args(args).arg("What is 2+2?");
+        althing.new_command().args(["--config", "team.yaml", "--automation"]).args(args).arg("What is 2+2?");
     command.spawn().wait(LIMIT).expect_code(0);
     server.requests()
 }

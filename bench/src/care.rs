@@ -3,7 +3,7 @@
 use crate::measure::{Programs, median, percentile, timed};
 use crate::verdict::below_ms;
 use althing_testkit::process::{Signal, wait_for_event};
-use althing_testkit::{Action, Althing, FakeModel, Gate, Running, Script, Terminal, wait};
+use althing_testkit::{Action, Althing, FakeModel, Gate, RunningProcess, Script, Terminal, wait};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -21,13 +21,13 @@ pub fn all(programs: &Programs, rounds: usize) {
 }
 
 /// A run of three of whom one never gets its first reply.
-fn held(programs: &Programs) -> (Althing, FakeModel, Running) {
+fn held(programs: &Programs) -> (Althing, FakeModel, RunningProcess) {
     let gate = Gate::before_headers();
     let script = Script::parliament().on("model-3").nth(0, Action::gated(Action::Usual, &gate));
     let server = FakeModel::start_on_thread(script);
     let althing = Althing::new(programs.althing.clone());
     althing.file("team.yaml", crate::conversation::config(&server.base_url(), 3));
-    let running = althing.again().args(["--config", "team.yaml", "--automation", "task"]).spawn();
+    let running = althing.new_command().args(["--config", "team.yaml", "--automation", "task"]).spawn();
     for answer in ["agent1.1", "agent2.1"] {
         running.wait_for_stderr(|line| line.contains(&format!("answered: {answer}")), LIMIT);
     }
@@ -45,7 +45,7 @@ fn runs(programs: &Programs, rounds: usize) {
         running.signal(Signal::KILL);
         running.wait(LIMIT);
         let (before, began) = (server.request_count(), Instant::now());
-        whole.push(timed(|| althing.again().arg("resume").spawn().wait(LIMIT).expect_code(0)).0);
+        whole.push(timed(|| althing.new_command().arg("resume").spawn().wait(LIMIT).expect_code(0)).0);
         asked.push(server.requests()[before].arrived().duration_since(began).as_secs_f64());
     }
     below_ms("a signal to the end of a run under way", median(stopped), 5000.0);
@@ -54,12 +54,12 @@ fn runs(programs: &Programs, rounds: usize) {
 }
 
 /// Starts a workflow of one shell script that says in files who it is; waits until so many have.
-fn script(programs: &Programs, script: &str, processes: usize) -> (Althing, Running) {
+fn script(programs: &Programs, script: &str, processes: usize) -> (Althing, RunningProcess) {
     let althing = Althing::new(programs.althing.clone());
     let task = json!({"id": "t", "agent": "command", "command": ["sh", "-c", script], "executionMode": "headless", "prompt": ""});
     let file = json!({"name": "n", "goal": "g", "stages": [{"name": "only", "tasks": [task]}]});
     althing.file("flow.yaml", file.to_string());
-    let running = althing.again().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
+    let running = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
     wait::until(LIMIT, || named(&althing).len() >= processes);
     (althing, running)
 }
@@ -111,7 +111,7 @@ fn question(programs: &Programs) -> f64 {
     let file = json!({"name": "n", "goal": "g", "adapters": {"asker": asker}, "stages": [{"name": "only", "tasks": [task]}]});
     althing.file("flow.yaml", file.to_string());
     let _running = althing
-        .again()
+        .new_command()
         .args(["workflow", "run", "flow.yaml", "--offline", "--unconfined"])
         .open_stdin()
         .spawn();
@@ -130,8 +130,10 @@ fn flood(programs: &Programs) {
     let task = json!({"id": "flooder", "agent": "flooder", "executionMode": "interactive", "prompt": ""});
     let file = json!({"name": "n", "goal": "g", "adapters": {"flooder": flooder}, "stages": [{"name": "only", "tasks": [task]}]});
     althing.file("flow.yaml", file.to_string());
-    let mut terminal: Terminal =
-        althing.again().args(["workflow", "run", "flow.yaml", "--offline", "--unconfined"]).terminal(100, 30);
+    let mut terminal: Terminal = althing
+        .new_command()
+        .args(["workflow", "run", "flow.yaml", "--offline", "--unconfined"])
+        .terminal(100, 30);
     terminal.wait_for("running", LIMIT);
     let (mut attached, mut left) = (Vec::new(), Vec::new());
     for _ in 0..VISITS {

@@ -3,7 +3,7 @@
 use crate::measure::{Programs, median, timed};
 use crate::verdict::below_ms;
 use althing_testkit::process::newest_session;
-use althing_testkit::{Action, Althing, FakeModel, Options, Reply, Running, Script};
+use althing_testkit::{Action, Althing, FakeModel, FakeModelOptions, Reply, RunningProcess, Script};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -43,7 +43,7 @@ pub fn echo() -> Script {
 pub struct Talk {
     pub althing: Althing,
     server: FakeModel,
-    chat: Option<Running>,
+    chat: Option<RunningProcess>,
     turns: usize,
 }
 
@@ -51,7 +51,7 @@ impl Talk {
     /// Begins one with a model that ends its replies with the message it was sent.
     pub fn begin(programs: &Programs, script: Script) -> Self {
         // The server keeps nothing: a long conversation is sent again with every turn.
-        let options = Options { keep_requests: false, ..Options::default() };
+        let options = FakeModelOptions { keep_requests: false, ..FakeModelOptions::default() };
         let server = FakeModel::start_on_thread_with(options, script);
         let althing = Althing::new(programs.althing.clone());
         althing.file("team.yaml", config(&server.base_url(), 1));
@@ -60,11 +60,11 @@ impl Talk {
         talk
     }
 
-    fn start(&self, args: &[&str]) -> Running {
-        self.althing.again().args(["chat", "--config", "team.yaml"]).args(args).open_stdin().spawn()
+    fn start(&self, args: &[&str]) -> RunningProcess {
+        self.althing.new_command().args(["chat", "--config", "team.yaml"]).args(args).open_stdin().spawn()
     }
 
-    fn chat(&self) -> &Running {
+    fn chat(&self) -> &RunningProcess {
         self.chat.as_ref().expect("it goes on")
     }
 
@@ -113,7 +113,7 @@ fn turn(programs: &Programs, rounds: usize) {
     let server = FakeModel::start_on_thread(echo());
     let althing = Althing::new(programs.althing.clone());
     althing.file("team.yaml", config(&server.base_url(), 1));
-    let chat = althing.again().args(["chat", "--config", "team.yaml"]).open_stdin().spawn();
+    let chat = althing.new_command().args(["chat", "--config", "team.yaml"]).open_stdin().spawn();
     let mut talk = Talk { althing, server, chat: Some(chat), turns: 0 };
     talk.go_on_until(HISTORY);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -148,11 +148,13 @@ fn open(programs: &Programs, rounds: usize) {
     let Talk { althing, server, .. } = talk;
     let port = server.address().port();
     drop(server);
-    let server = FakeModel::start_on_thread_with(Options { port, ..Options::default() }, echo());
+    let server =
+        FakeModel::start_on_thread_with(FakeModelOptions { port, ..FakeModelOptions::default() }, echo());
     let first_request = |args: &[&str]| {
         let before = server.request_count();
         let began = Instant::now();
-        let command = althing.again().args(["chat", "--config", "team.yaml"]).args(args).stdin("Go on.\n");
+        let command =
+            althing.new_command().args(["chat", "--config", "team.yaml"]).args(args).stdin("Go on.\n");
         command.spawn().wait(LIMIT).expect_code(0);
         let requests = server.wait_for_requests_blocking(before + 1, LIMIT);
         requests[before].arrived().duration_since(began).as_secs_f64()
@@ -168,7 +170,7 @@ fn open(programs: &Programs, rounds: usize) {
 
 /// From the end of the reply that calls `launch_run` to the first model request of the run.
 fn launch(programs: &Programs, rounds: usize) {
-    let talker = |request: &althing_testkit::Recorded| match request.messages().last() {
+    let talker = |request: &althing_testkit::RecordedRequest| match request.messages().last() {
         Some(last) if last["role"] == "tool" => Reply::text("It is done."),
         _ => Reply::call("launch_run", &json!({"task": "Say hi", "agent_mode": "multi", "refinement": true})),
     };
@@ -178,7 +180,8 @@ fn launch(programs: &Programs, rounds: usize) {
     let mut times = Vec::new();
     for _ in 0..rounds {
         let before = server.request_count();
-        let chat = althing.again().args(["chat", "--config", "team.yaml"]).stdin("Say hi, all of you.\n");
+        let chat =
+            althing.new_command().args(["chat", "--config", "team.yaml"]).stdin("Say hi, all of you.\n");
         chat.spawn().wait(LIMIT).expect_code(0);
         let requests = server.requests();
         let (asked, first) = (&requests[before], &requests[before + 1]);

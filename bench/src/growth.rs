@@ -147,7 +147,7 @@ fn transcript(programs: &Programs, rounds: usize) {
         let (althing, id) = screen::transcript(programs, replies, screen::LINES);
         least(rounds, || {
             let terminal =
-                althing.again().args(["--config", "team.yaml", "--session", &id]).terminal(120, 40);
+                althing.new_command().args(["--config", "team.yaml", "--session", &id]).terminal(120, 40);
             terminal.wait_for(&format!("Re: Message {}.", replies - 1), LIMIT);
             cpu_of(terminal.id())
         })

@@ -8,7 +8,7 @@
 use crate::measure::{Programs, Taken, measure, median, medians};
 use crate::team::config;
 use crate::verdict::{note, tell};
-use althing_testkit::{FakeModel, Options, Parliament, Recorded, Reply, Script};
+use althing_testkit::{FakeModel, FakeModelOptions, Parliament, RecordedRequest, Reply, Script};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -95,7 +95,7 @@ impl Seen {
 
 fn beside(programs: &Programs, massgen: &Path, agents: usize, chunks: usize, rounds: usize) {
     let answered: Arc<Mutex<HashSet<String>>> = Arc::default();
-    let server = FakeModel::start_on_thread_with(Options::default(), script(&answered, chunks));
+    let server = FakeModel::start_on_thread_with(FakeModelOptions::default(), script(&answered, chunks));
     let (mut ours, mut theirs) = (Seen::default(), Seen::default());
     for _ in 0..rounds {
         for (program, seen) in [(programs.althing.as_path(), &mut ours), (massgen, &mut theirs)] {
@@ -132,7 +132,7 @@ fn beside(programs: &Programs, massgen: &Path, agents: usize, chunks: usize, rou
 /// Each model answers once, whatever it is shown, and votes from then on.
 fn script(answered: &Arc<Mutex<HashSet<String>>>, chunks: usize) -> Script {
     let answered = Arc::clone(answered);
-    Script::from_fn(move |request: &Recorded| {
+    Script::from_fn(move |request: &RecordedRequest| {
         let may_answer = request.tool_names().contains(&"new_answer");
         let first = may_answer && answered.lock().unwrap().insert(request.model().to_owned());
         if first {
@@ -161,8 +161,8 @@ fn once(program: &Path, server: &FakeModel, agents: usize, seen: &mut Seen) {
     seen.unanswered += usize::from(!text.contains("answer of model-"));
     let requests = server.requests().split_off(before);
     let ms = |from: Instant, to: Instant| to.saturating_duration_since(from).as_secs_f64() * 1e3;
-    let Some(first) = requests.first().map(Recorded::arrived) else { return };
-    let last = requests.iter().filter_map(Recorded::ended).max().unwrap_or(first);
+    let Some(first) = requests.first().map(RecordedRequest::arrived) else { return };
+    let last = requests.iter().filter_map(RecordedRequest::ended).max().unwrap_or(first);
     seen.first_ms.push(ms(began, first));
     seen.rest_ms.push(ms(first, last));
     seen.calls.push(requests.len() as f64);

@@ -13,7 +13,7 @@ pub fn all(programs: &Programs, rounds: usize) {
     let server = FakeModel::start_on_thread(Script::parliament());
     let althing = Althing::new(programs.althing.clone());
     althing.file("team.yaml", config(&server.base_url(), 3));
-    let client = althing.again().args(["mcp", "--config", "team.yaml"]).open_stdin().spawn();
+    let client = althing.new_command().args(["mcp", "--config", "team.yaml"]).open_stdin().spawn();
     let ask = |id: usize, method: &str, params: &Value| {
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         client.write_stdin(format!("{message}\n"));

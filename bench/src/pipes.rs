@@ -4,7 +4,7 @@ use crate::measure::{Programs, measure, median, percentile, timed};
 use crate::programs::{counting, flood, job, read_pipe, run, runner};
 use crate::verdict::{below_ms, say, speed};
 use althing_protocol::{ExecutionMode, ProgramReport, Programs as _, ReportSink};
-use althing_testkit::{Althing, Running, wait};
+use althing_testkit::{Althing, RunningProcess, wait};
 use serde_json::json;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -105,7 +105,7 @@ fn many(programs: &Programs) {
         let commands: Vec<Vec<String>> =
             (0..count).map(|n| vec!["/bin/sh".into(), "-c".into(), script(n)]).collect();
         let file = workflow(&dir, &commands);
-        let running = althing.again().args(["workflow", "run", &file, "--offline", "--json"]).spawn();
+        let running = althing.new_command().args(["workflow", "run", &file, "--offline", "--json"]).spawn();
         let there = || std::fs::read_dir(&ready).unwrap().count();
         wait::until(Duration::from_secs(120), || there() == count || !running.is_running());
         let memory = ours(&running);
@@ -133,7 +133,7 @@ fn many(programs: &Programs) {
 }
 
 /// What the binary and its guards hold in memory, each page once: not what their programs hold.
-fn ours(running: &Running) -> f64 {
+fn ours(running: &RunningProcess) -> f64 {
     let mut all = 0.0;
     let mut open = vec![running.id()];
     while let Some(id) = open.pop() {

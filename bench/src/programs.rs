@@ -6,7 +6,7 @@ use althing_protocol::{
 };
 use althing_runner::adapter::Adapters;
 use althing_runner::{
-    AcceptedByUser, Confinement, Launcher, PatternTable, ProgramLimits, ProgramRunner, Starter,
+    AcceptedByUser, Confinement, Launcher, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ const CHUNK: usize = 256 * 1024;
 
 /// A runner as the product has it, without walls.
 pub fn runner(programs: &Programs) -> Arc<ProgramRunner> {
-    let starter = Starter {
+    let starter = ProgramStarter {
         adapters: Adapters::default(),
         launcher: Launcher::of(programs.althing.clone()),
         confinement: Confinement::Unconfined(AcceptedByUser::explicitly()),

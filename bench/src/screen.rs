@@ -75,12 +75,13 @@ fn pause(n: usize) {
 
 fn streaming(programs: &Programs) {
     let text = "word ".repeat(12_000);
-    let reply = move |_: &althing_testkit::Recorded| Reply::text(text.clone()).chunks(12_000).pace(PACE);
+    let reply =
+        move |_: &althing_testkit::RecordedRequest| Reply::text(text.clone()).chunks(12_000).pace(PACE);
     let server = FakeModel::start_on_thread(Script::from_fn(reply));
     let althing = Althing::new(programs.althing.clone());
     let team = config(&server.base_url(), AGENTS).replace("\"enabled\":true", "\"enabled\":false");
     althing.file("team.yaml", team);
-    let mut terminal = althing.again().args(["--config", "team.yaml", "Say much"]).terminal(120, 40);
+    let mut terminal = althing.new_command().args(["--config", "team.yaml", "Say much"]).terminal(120, 40);
     server.wait_for_requests_blocking(AGENTS, LIMIT);
     terminal.wait_for("Run: Say much", LIMIT);
     let (frames, began) = (frames_of(&terminal), Instant::now());
@@ -124,7 +125,8 @@ pub fn transcript(programs: &Programs, replies: usize, lines: usize) -> (Althing
 fn long(programs: &Programs) {
     let open = |replies: usize, lines: usize| {
         let (althing, id) = transcript(programs, replies, lines);
-        let terminal = althing.again().args(["--config", "team.yaml", "--session", &id]).terminal(120, 40);
+        let terminal =
+            althing.new_command().args(["--config", "team.yaml", "--session", &id]).terminal(120, 40);
         terminal.wait_for(&format!("Re: Message {}.", replies - 1), LIMIT);
         terminal
     };

@@ -7,7 +7,7 @@
 use althing_app::{AppContext, Environment, Failure, LocalSessions, SessionService, Settings};
 use althing_protocol::{Interest, Seq, SessionId};
 use althing_text::sanitize;
-use althing_view::conversation::{ConversationLine, ConversationLines, Reader};
+use althing_view::conversation::{Audience, ConversationLine, ConversationLines};
 use althing_view::{ProgressLines, SessionView};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ async fn follow(id: &SessionId) -> Result<(), Failure> {
     let sessions = LocalSessions::new(app);
     let mut events = sessions.follow(id, Seq(0), Interest::Facts).await?;
     let (mut progress, mut session) = (ProgressLines::default(), SessionView::default());
-    let mut conversation = ConversationLines::new(Reader::Person);
+    let mut conversation = ConversationLines::new(Audience::Person);
     while let Some(item) = events.next().await {
         let item = item?;
         session.apply(&item);
-        if let Some((who, what)) = progress.words(&item) {
+        if let Some((who, what)) = progress.describe(&item) {
             println!("{who}: {what}");
         }
-        for line in conversation.news(&session) {
+        for line in conversation.updates(&session) {
             // `ProgressLines` has shown notices already.
             if !matches!(line, ConversationLine::Notice(_)) {
                 println!("{}", sanitize::output(line.text()));

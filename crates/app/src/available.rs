@@ -3,15 +3,15 @@
 //! Looks instead of guessing: at the `PATH` and each program's version, at each server's usual address, at the keys in the
 //! environment. Everything is asked at once and nothing is waited for longer than a little over a second.
 
+use crate::agent_env;
 use crate::context::AppContext;
 use crate::failure::Failure;
 use crate::found;
-use crate::place;
 use althing_config::{BACKENDS, BackendType, Reach};
 use althing_llm::{HttpClient, HttpOptions};
 use althing_protocol::{BackendError, BackendErrorKind};
 use althing_runner::Launcher;
-use althing_runner::adapter::{Adapters, AgentFound, find_agents};
+use althing_runner::adapter::{Adapters, AgentInstallation, find_agents};
 use futures_util::future::{join, join_all};
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ fn by_key(backend: &BackendType, app: &AppContext) -> Available {
     Available { usable, note, ..Available::default() }
 }
 
-fn program(backend: &BackendType, found: &AgentFound) -> Available {
+fn program(backend: &BackendType, found: &AgentInstallation) -> Available {
     let title = backend.title;
     let Some(path) = found.path.as_ref().map(|path| path.display().to_string()) else {
         let install =
@@ -134,9 +134,9 @@ fn named(models: &[String]) -> String {
 
 async fn sandboxes(app: &AppContext) -> Vec<Available> {
     let scratch = std::env::temp_dir();
-    let socket = place::docker_socket(app.environment.variable("DOCKER_HOST").as_deref());
+    let socket = agent_env::docker_socket(app.environment.variable("DOCKER_HOST").as_deref());
     let found = althing_runner::availability(&Launcher::default(), &scratch, &socket).await;
-    let row = |wall: althing_runner::Availability| {
+    let row = |wall: althing_runner::SandboxAvailability| {
         let name = wall.name.to_owned();
         Available { title: name.clone(), name, usable: wall.usable, note: wall.note, ..Available::default() }
     };

@@ -8,8 +8,8 @@ use crate::project::{Project, with_project};
 use crate::session::{self, Cast};
 use crate::team::Team;
 use althing_protocol::{
-    AgentConfig, AgentId, BackendConfig, ChatSpec, ContextPath, HandsConfig, InteractiveAgent, Member,
-    TeamSpec,
+    AgentConfig, AgentId, BackendConfig, ChatSpec, ContextPath, InteractiveAgent, Member, TeamSpec,
+    ToolsConfig,
 };
 use std::path::PathBuf;
 
@@ -47,7 +47,7 @@ pub fn assemble(
             // Who it is, is told by the config only where the agent is the first one itself.
             member.system_message =
                 first.filter(|_| config.backend.is_none()).and_then(|agent| agent.system_message.clone());
-            cast.hands.insert(id, hands(team, first));
+            cast.tools.insert(id, tools(team, first));
             Some(InteractiveAgent {
                 member,
                 require_approval: config.require_approval,
@@ -69,7 +69,7 @@ pub fn recast(spec: &ChatSpec, team: &Team, app: &AppContext) -> Result<Cast, Fa
         let first = first(team, &spec.team.members);
         let own = team.config.interactive.as_ref().and_then(|config| config.backend.as_ref());
         cast.add(&agent.member.id, backend(own, first)?, team, app)?;
-        cast.hands.insert(agent.member.id.clone(), hands(team, first));
+        cast.tools.insert(agent.member.id.clone(), tools(team, first));
     }
     Ok(cast)
 }
@@ -89,12 +89,12 @@ fn backend<'a>(
 }
 
 /// The MCP servers of the interactive agent, and the tools it does not get: its own backend's, else the first agent's.
-fn hands(team: &Team, first: Option<&AgentConfig>) -> HandsConfig {
-    let own = team.config.interactive.as_ref().map(|config| &config.hands);
-    let own = own.filter(|hands| !hands.mcp_servers.is_empty() || !hands.excluded_tools.is_empty());
-    let hands = own.or_else(|| first.map(|agent| &agent.hands)).cloned();
-    let HandsConfig { mcp_servers, excluded_tools, .. } = hands.unwrap_or_default();
-    HandsConfig { mcp_servers, excluded_tools, ..HandsConfig::default() }
+fn tools(team: &Team, first: Option<&AgentConfig>) -> ToolsConfig {
+    let own = team.config.interactive.as_ref().map(|config| &config.tools);
+    let own = own.filter(|tools| !tools.mcp_servers.is_empty() || !tools.excluded_tools.is_empty());
+    let tools = own.or_else(|| first.map(|agent| &agent.tools)).cloned();
+    let ToolsConfig { mcp_servers, excluded_tools, .. } = tools.unwrap_or_default();
+    ToolsConfig { mcp_servers, excluded_tools, ..ToolsConfig::default() }
 }
 
 /// The paths that every run of a team is about.

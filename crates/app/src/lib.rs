@@ -4,27 +4,27 @@
 //! ops. This crate knows no terminal and no command line.
 #![expect(clippy::disallowed_methods, reason = "app owns the environment and the user's own files")]
 
+pub mod agent_env;
 pub mod available;
 pub mod choice;
 pub mod context;
 pub mod context_paths;
 pub mod conversation;
-pub mod desk;
 pub mod diagnostics;
 pub mod environment;
+#[doc(hidden)]
+pub mod failpoint;
 pub mod failure;
 pub mod found;
 pub mod launch;
-#[doc(hidden)]
-pub mod mishap;
 pub mod observe;
-pub mod place;
 mod plans;
 pub mod prepare;
 pub mod programs;
 pub mod project;
 pub mod records;
 pub mod resume;
+pub mod run_service;
 pub mod secrets;
 pub mod service;
 pub mod session;
@@ -40,6 +40,6 @@ pub use launch::{ChatRequest, RunRequest, SessionRequest};
 pub use service::{LocalSessions, SessionService};
 pub use settings::{Settings, Single};
 // What a front end needs of the engine and of the ports.
-pub use althing_engine::{Consent, Stopped};
+pub use althing_engine::{Consent, SessionEnd};
 pub use althing_protocol::{Engine, EventStream, SessionStore};
 pub use althing_runner::hidden_main;

@@ -8,7 +8,7 @@ use crate::session;
 use althing_engine::Orchestrator;
 use althing_llm::{HttpClient, HttpOptions};
 use althing_protocol::{Interest, Secret, Seq};
-use althing_telemetry::{Content, Endpoint, Exporter, Resource, Settings, pairs};
+use althing_telemetry::{ContentCapture, Endpoint, Exporter, ExporterSettings, Resource, parse_pairs};
 use althing_text::count;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub fn prepare(app: &AppContext) -> Result<(), Failure> {
     })?;
     secrets::remember(endpoint.password().map(Secret::new).into_iter().collect());
     let read = |name: &str| match app.environment.variable(name) {
-        Some(text) => pairs(&text).map_err(|error| {
+        Some(text) => parse_pairs(&text).map_err(|error| {
             Failure::usage(format!("{name}: {error}")).hint("write name=value,name=value, or unset it")
         }),
         None => Ok(Vec::new()),
@@ -53,11 +53,11 @@ pub fn prepare(app: &AppContext) -> Result<(), Failure> {
     let told = app.environment.variable(CONTENT).is_some_and(|value| {
         ["true", "span_only", "span_and_event"].contains(&value.to_ascii_lowercase().as_str())
     });
-    let content = if told { Content::Told } else { Content::LeftOut };
+    let content = if told { ContentCapture::Include } else { ContentCapture::Omit };
     let http =
         if endpoint.is_secure() { session::http_options(&app.environment)? } else { HttpOptions::default() };
     let client = HttpClient::new(&http)?.service(endpoint.host(), CONNECT)?;
-    let settings = Settings { endpoint, headers, resource: Resource { attributes }, content, client };
+    let settings = ExporterSettings { endpoint, headers, resource: Resource { attributes }, content, client };
     let exporter = Exporter::new(settings).map_err(|error| Failure::usage(format!("{from}: {error}")))?;
     // Set once: a process has one command line.
     let _ = EXPORTER.set(exporter);

@@ -19,7 +19,7 @@ pub struct StoredPlans {
 
 impl Plans for StoredPlans {
     fn store(&self, draft: &PlanDraft) -> Result<PlanRef, String> {
-        let plan = althing_plan::plan_in(&draft.answer).map_err(|error| error.to_string())?;
+        let plan = althing_plan::find_plan(&draft.answer).map_err(|error| error.to_string())?;
         let store = PlanStore::of(&self.state_dir);
         let stored = store.create(&draft.task, plan, &draft.run_id, draft.started_at);
         let stored = stored.map_err(|error| error.to_string())?;
@@ -47,7 +47,7 @@ pub fn to_execute(which: &str, app: &AppContext) -> Result<StoredPlan, Failure> 
     }
     // No other process may execute it meanwhile; tasks that were interrupted begin anew.
     let lock = plan.lock().map_err(failed)?;
-    plan.take_back_unfinished().map_err(failed)?;
+    plan.reset_unfinished().map_err(failed)?;
     if !plan.is_approved() {
         plan.approve(None).map_err(failed)?;
     }

@@ -7,7 +7,7 @@ use althing_protocol::{
 };
 use althing_runner::adapter::{self, Adapters, AskPattern, Pattern, TerminalTraits};
 use althing_runner::{
-    AcceptedByUser, Confinement, Launcher, PatternTable, ProgramLimits, ProgramRunner, Starter,
+    AcceptedByUser, Confinement, Launcher, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter,
 };
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub fn assemble(custom: Vec<CustomAdapter>, app: &AppContext) -> Arc<dyn Program
 }
 
 /// How programs are started here.
-pub fn starter(adapters: Adapters, app: &AppContext) -> Arc<Starter> {
+pub fn starter(adapters: Adapters, app: &AppContext) -> Arc<ProgramStarter> {
     let launcher = Launcher::default();
     let accepted = app.settings.unconfined.then(AcceptedByUser::explicitly);
     let trying = launcher.clone();
@@ -32,7 +32,7 @@ pub fn starter(adapters: Adapters, app: &AppContext) -> Arc<Starter> {
         None => Confinement::Refused { why: "what could confine programs here cannot be tried".to_owned() },
     };
     tracing::info!(confinement = ?confinement.kind(), "where programs run");
-    Arc::new(Starter {
+    Arc::new(ProgramStarter {
         adapters,
         launcher,
         confinement,

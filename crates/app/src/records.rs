@@ -8,7 +8,7 @@ use althing_protocol::{
     Event, Fact, Item, PlanProgress, PlanRef, PlanRun, PlanStatus, PlanTask, RunResult, RunSpec, RunStatus,
     SessionId, TaskId, TaskSpec, Timestamp, Verdict,
 };
-use althing_workspace::{Delivered, PlanError, PlanLock, PlanStore, ProjectError, StoredPlan};
+use althing_workspace::{DeliveryReport, PlanError, PlanLock, PlanStore, ProjectError, StoredPlan};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -126,10 +126,10 @@ impl Records {
         plan.set(&progress.task, progress.status, progress.note.clone())
     }
 
-    fn tell_of(&self, delivered: &Delivered, project: &Project) {
+    fn tell_of(&self, delivered: &DeliveryReport, project: &Project) {
         let dir = project.workspace.deliverables_dir();
-        if !delivered.brought.is_empty() {
-            (self.tell)(&format!("delivered to {}: {}", dir.display(), delivered.brought.join(", ")));
+        if !delivered.copied.is_empty() {
+            (self.tell)(&format!("delivered to {}: {}", dir.display(), delivered.copied.join(", ")));
         }
         for (name, beside) in &delivered.beside {
             (self.tell)(&format!(
@@ -143,17 +143,17 @@ impl Records {
 }
 
 /// Brings what a run delivers and notes how it ended; once, since later runs may have delivered the same files anew.
-fn ended(project: &Project, result: &RunResult) -> Result<Delivered, ProjectError> {
+fn ended(project: &Project, result: &RunResult) -> Result<DeliveryReport, ProjectError> {
     let workspace = &project.workspace;
     let known = workspace.description(&result.run_id)?;
     if known.is_some_and(|known| known.get("status").is_none_or(|status| status != "running")) {
-        return Ok(Delivered::default());
+        return Ok(DeliveryReport::default());
     }
     let gives = matches!(result.status, RunStatus::Completed | RunStatus::Partial) && !result.modes.planning;
     let from = result.workspace_path.as_ref().filter(|_| gives);
     let delivered = match from {
         Some(from) => workspace.deliver(Path::new(from), &result.run_id)?,
-        None => Delivered::default(),
+        None => DeliveryReport::default(),
     };
     workspace.end_run(result)?;
     Ok(delivered)

@@ -69,7 +69,7 @@ pub(crate) async fn resume(id: &SessionId, app: &AppContext) -> Result<Started, 
     // The chat agent works where the conversation began.
     let mut there = app.clone();
     there.environment.cwd = PathBuf::from(&opened.cwd);
-    let places = session::places(id, cast.hands, project.clone(), &app.state_dir(), &there).await;
+    let places = session::places(id, cast.tools, project.clone(), &app.state_dir(), &there).await;
     let staff = Staff { backends: cast.backends, places: places.clone(), programs, project };
     let orchestrator = session::open(id.clone(), owned, staff, None, app)?;
     // A session that has ended already says so itself.

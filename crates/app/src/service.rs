@@ -3,14 +3,14 @@
 //! A front end launches a session, follows its events, submits ops and waits for its end. It never touches the engine, the
 //! journal or an agent's workspace.
 
+use crate::agent_env::Places;
 use crate::context::AppContext;
 use crate::failure::Failure;
 use crate::launch::{self, SessionRequest};
-use crate::place::Places;
 use crate::project::Project;
 use crate::session::{CLOSING, Started};
 use crate::team::Team;
-use althing_engine::{Orchestrator, Stopped};
+use althing_engine::{Orchestrator, SessionEnd};
 use althing_protocol::{
     BoxFuture, Engine, Event, EventStream, FeedItem, Interest, JournalError, JournalErrorKind, Op, Origin,
     Seq, SessionId, SessionStore, SessionSummary, StoredSession, Submission,
@@ -58,7 +58,7 @@ pub trait SessionService: Send + Sync {
 
     /// Waits for the end of a session that was launched here, and says why it ended. The final answer is in its events:
     /// `SessionView::finished_run` of `althing-view` folds them.
-    fn ended<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<Stopped, Failure>>;
+    fn ended<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<SessionEnd, Failure>>;
 }
 
 fn not_here(id: &SessionId) -> Failure {
@@ -67,7 +67,7 @@ fn not_here(id: &SessionId) -> Failure {
 }
 
 /// How a session's thread ended: None if it panicked.
-type End = Option<Stopped>;
+type End = Option<SessionEnd>;
 
 /// A session that was launched here.
 struct Launched {
@@ -118,7 +118,7 @@ impl LocalSessions {
     /// Watches a session that was started, until it ends and everything that was started for its agents is closed.
     fn attend(&self, Started { id, orchestrator, places }: Started) {
         let (ended, end) = watch::channel(None);
-        let engine: Arc<dyn Engine> = Arc::new(orchestrator.front());
+        let engine: Arc<dyn Engine> = Arc::new(orchestrator.engine_handle());
         let mut launched = lock(&self.launched);
         let over: Vec<SessionId> =
             launched.iter().filter(|(_, one)| one.engine.is_none()).map(|(id, _)| id.clone()).collect();
@@ -256,7 +256,7 @@ impl SessionService for LocalSessions {
         lock(&self.launched).get(id).and_then(|one| one.engine.clone())
     }
 
-    fn ended<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<Stopped, Failure>> {
+    fn ended<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<SessionEnd, Failure>> {
         Box::pin(async move {
             let end = lock(&self.launched).get(id).map(|one| one.end.clone());
             let mut end = end.ok_or_else(|| not_here(id))?;

@@ -1,10 +1,10 @@
 //! Wires a session: the journal below, backends beside, the engine between them.
 
+use crate::agent_env::{self, Places, TeamTools, Walls};
 use crate::context::AppContext;
 use crate::environment::{Environment, SystemClock};
 use crate::failure::Failure;
 use crate::observe;
-use crate::place::{self, Hands, Places, Walls};
 use crate::plans::StoredPlans;
 use crate::programs;
 use crate::project::Project;
@@ -12,7 +12,7 @@ use crate::records::Records;
 use crate::secrets;
 use crate::team::Team;
 use crate::trust;
-use althing_engine::{Backends, Orchestrator, Parts};
+use althing_engine::{Backends, Orchestrator, SessionDeps};
 use althing_llm::{HttpClient, HttpOptions, PriceTable};
 use althing_mcp::{AgentEndpoints, WebLimits};
 use althing_protocol::{
@@ -20,7 +20,7 @@ use althing_protocol::{
     Programs, Seq, SessionId, SessionKind, SessionOpened, SessionSummary, TaskId,
 };
 use althing_runner::adapter::Adapters;
-use althing_runner::{AcceptedByUser, CliBackend, CliMember, Confinement, Starter};
+use althing_runner::{AcceptedByUser, CliAgentConfig, CliBackend, Confinement, ProgramStarter};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,11 +40,11 @@ pub struct Cast {
     /// The backend of each agent.
     pub backends: Backends,
     /// The tools of each agent.
-    pub hands: Hands,
+    pub tools: TeamTools,
     /// How models are reached, and whether over TLS.
     http: Option<(bool, HttpClient)>,
     /// How programs that are agents are started, and where they find our tools.
-    programs: Option<(Arc<Starter>, Arc<AgentEndpoints>)>,
+    programs: Option<(Arc<ProgramStarter>, Arc<AgentEndpoints>)>,
 }
 
 /// How to reach models from here: with the user's own certificate authorities besides the public ones.
@@ -59,13 +59,13 @@ pub fn http_options(environment: &Environment) -> Result<HttpOptions, Failure> {
 
 /// Makes the backends of a team's agents.
 pub fn cast(team: &Team, about: Option<&[ContextPath]>, app: &AppContext) -> Result<Cast, Failure> {
-    let mut cast = Cast { hands: Hands::of(&team.config), ..Cast::default() };
+    let mut cast = Cast { tools: TeamTools::of(&team.config), ..Cast::default() };
     for agent in &team.config.agents {
         let member = cast.add(&agent.id, &agent.backend, team, app)?;
         let member = Member {
             system_message: agent.system_message.clone(),
             // Who is to work on paths must be able to look at them.
-            hands: cast.hands.has(&agent.id) || about.is_some_and(|paths| !paths.is_empty()),
+            has_tools: cast.tools.has(&agent.id) || about.is_some_and(|paths| !paths.is_empty()),
             voting_sensitivity: agent.voting_sensitivity,
             ..member
         };
@@ -111,7 +111,7 @@ impl Cast {
             model: info.model,
             offline: info.offline,
             system_message: None,
-            hands: false,
+            has_tools: false,
             voting_sensitivity: None,
         })
     }
@@ -130,12 +130,12 @@ impl Cast {
             (starter, Arc::new(AgentEndpoints::new(WebLimits::default())))
         });
         let dir = app.state_dir().join("agents").join(id.as_str());
-        let member = CliMember {
+        let member = CliAgentConfig {
             kind: config.kind.clone(),
             model: config.model.clone(),
             options: config.options.clone(),
             dir,
-            ..CliMember::default()
+            ..CliAgentConfig::default()
         };
         let backend = CliBackend::new(starter.clone(), endpoints.clone(), member);
         let backend = backend
@@ -149,7 +149,7 @@ impl Cast {
             offline: false,
             system_message: None,
             // It works in a directory of its own.
-            hands: true,
+            has_tools: true,
             voting_sensitivity: None,
         })
     }
@@ -192,41 +192,41 @@ pub fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) 
     waiting.join().ok().flatten()
 }
 
-/// The places where a session's agents work, those of them that have hands.
+/// The places where a session's agents work, those of them that have tools.
 pub(crate) async fn places(
     id: &SessionId,
-    hands: Hands,
+    tools: TeamTools,
     project: Option<Arc<Project>>,
     state_dir: &Path,
     app: &AppContext,
 ) -> Arc<Places> {
     let tell = app.notifier();
-    let mut walls = if hands.runs_commands() || hands.starts_servers() {
+    let mut walls = if tools.runs_commands() || tools.starts_servers() {
         let accepted = app.settings.unconfined.then(AcceptedByUser::explicitly);
         Walls::find(&std::env::temp_dir(), accepted).await
     } else {
         Walls::unneeded()
     };
-    if hands.needs_docker() {
-        let socket = place::docker_socket(app.environment.variable("DOCKER_HOST").as_deref());
-        walls.docker = place::docker(&tell, &socket).await;
+    if tools.needs_docker() {
+        let socket = agent_env::docker_socket(app.environment.variable("DOCKER_HOST").as_deref());
+        walls.docker = agent_env::docker(&tell, &socket).await;
     }
-    if hands.runs_commands() {
+    if tools.runs_commands() {
         let docker = walls.docker.is_some();
         tracing::info!(confinement = ?walls.local.kind(), docker, "where commands run");
     }
     match &walls.local {
-        Confinement::Unconfined(_) if hands.runs_commands() => {
+        Confinement::Unconfined(_) if tools.runs_commands() => {
             app.notify("commands run unconfined, as you accepted: agents can do whatever you can")
         }
-        Confinement::Refused { why } if hands.runs_commands() => {
+        Confinement::Refused { why } if tools.runs_commands() => {
             app.notify(&format!(
                 "commands are refused, since nothing here can confine them: {why} (--unconfined accepts the risk)"
             ));
         }
         _ => {}
     }
-    Arc::new(Places::new(id.clone(), state_dir.to_owned(), hands, project, walls, &app.environment, tell))
+    Arc::new(Places::new(id.clone(), state_dir.to_owned(), tools, project, walls, &app.environment, tell))
 }
 
 /// A session that is to be started.
@@ -255,7 +255,7 @@ pub(crate) struct Started {
 pub(crate) async fn begin(
     new: NewSession,
     team: &Team,
-    Cast { backends, hands, .. }: Cast,
+    Cast { backends, tools, .. }: Cast,
     programs: Option<Arc<dyn Programs>>,
     app: &AppContext,
 ) -> Result<Started, Failure> {
@@ -277,7 +277,7 @@ pub(crate) async fn begin(
         project: new.project.as_deref().map(Project::dir),
         op: Some(new.op),
     };
-    let places = places(&id, hands, new.project.clone(), &app.state_dir(), app).await;
+    let places = places(&id, tools, new.project.clone(), &app.state_dir(), app).await;
     let staff = Staff { backends, places: places.clone(), programs, project: new.project };
     let orchestrator = open(id.clone(), owned, staff, Some(opening), app)?;
     Ok(Started { id, orchestrator, places })
@@ -309,27 +309,27 @@ pub(crate) fn open(
     let (name, log_dir) = (id.clone(), dir.display().to_string());
     let known = history.last().map_or(Seq(0), |event| event.seq);
     let mut records = Records::new(id.clone(), state_dir.clone(), staff.project, app.notifier(), &history);
-    let parts = Parts {
+    let parts = SessionDeps {
         session: id,
         reader,
         journal,
         history,
         backends: staff.backends,
-        workplaces: Some(staff.places),
+        agent_envs: Some(staff.places),
         programs: staff.programs,
         plans: Some(Arc::new(StoredPlans { state_dir, environment: app.environment.clone() })),
         observer: Some(Box::new(move |event| {
-            crate::mishap::may_happen("fact");
+            crate::failpoint::may_happen("fact");
             records.take(event);
         })),
         clock: Arc::new(SystemClock),
         mask: secrets::session_mask(),
         task_dir: Box::new(move |task: &TaskId| {
-            crate::mishap::may_happen("session");
+            crate::failpoint::may_happen("session");
             althing_journal::task_dir(&dir, task).display().to_string()
         }),
         runtime: Handle::current(),
-        disk_patience: DISK_PATIENCE,
+        journal_retry_timeout: DISK_PATIENCE,
     };
     let orchestrator = Orchestrator::open(parts, opening)
         .map_err(|error| Failure::no_answer(format!("the system gives no thread: {error}")))?;

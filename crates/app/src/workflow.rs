@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::launch;
 use crate::secrets;
 use crate::team::{self, Team};
-use althing_config::{Purpose, Report, Source, TaskBody, WorkflowFile, WorkflowSurroundings};
+use althing_config::{Purpose, Report, Source, TaskBody, WorkflowContext, WorkflowFile};
 use althing_engine::Consent;
 use althing_protocol::{AGENT_KINDS, LaunchRun, TeamSpec, WorkflowSpec};
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ fn load(
     app: &AppContext,
 ) -> (Option<WorkflowFile>, Report) {
     let agents = althing_config::workflow_agents(&team.config, AGENT_KINDS);
-    let around = WorkflowSurroundings {
+    let around = WorkflowContext {
         purpose,
         cwd: &app.environment.cwd.display().to_string(),
         env: &|name| app.environment.setting(name),

@@ -5,7 +5,7 @@ use crate::exit::Exit;
 use crate::ops;
 use crate::show::{self, Live, Plain};
 use crate::stop::{Asked, StopSignals};
-use althing_app::{AppContext, Failure, FailureKind, LocalSessions, SessionService, Stopped, SystemClock};
+use althing_app::{AppContext, Failure, FailureKind, LocalSessions, SessionEnd, SessionService, SystemClock};
 use althing_engine::WorkflowExecutor;
 use althing_protocol::{
     Clock, EventStream, Fact, FeedItem, Interest, Op, Origin, PlanRef, RunEnd, RunResult, Seq, SessionId,
@@ -169,7 +169,7 @@ impl<'a> Follower<'a> {
     pub fn tell_end(
         mut self,
         mut facts: Box<dyn EventStream>,
-        stopped: Stopped,
+        stopped: SessionEnd,
         runtime: &Runtime,
     ) -> Result<Exit, Failure> {
         runtime.block_on(async {
@@ -277,13 +277,13 @@ impl<'a> Follower<'a> {
         match &event.fact {
             // Runs within others are their business.
             Fact::Decided(Verdict::Finished { result, .. })
-                if event.task.as_ref().is_some_and(|task| !task.is_part()) =>
+                if event.task.as_ref().is_some_and(|task| !task.is_subtask()) =>
             {
                 if let Some(plan) = result.plan.as_ref().filter(|_| result.follow_up.is_some()) {
                     self.display.note(&format!("plan kept in {}", plan.path));
                 }
             }
-            Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } if !id.is_part() => {
+            Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } if !id.is_subtask() => {
                 self.executes |= spec.execution.is_some();
             }
             Fact::TaskCreated { id, spec: TaskSpec::Workflow(spec), .. } => {
@@ -302,15 +302,15 @@ impl<'a> Follower<'a> {
         Some((run.end?, run.result.as_deref()?))
     }
 
-    fn finish(self, stopped: Stopped, signalled: bool) -> Result<Exit, Failure> {
+    fn finish(self, stopped: SessionEnd, signalled: bool) -> Result<Exit, Failure> {
         match stopped {
-            Stopped::Disk(error) => {
+            SessionEnd::Disk(error) => {
                 Err(Failure::no_answer(format!("nothing more can be saved: {}", error.message))
                     .maybe_hint(error.hint)
                     .hint(format!("then go on with `{}`", self.resume_command))
                     .kind(if signalled { FailureKind::Interrupted } else { FailureKind::NoAnswer }))
             }
-            Stopped::Halted(results) => {
+            SessionEnd::Halted(results) => {
                 if self.workflow.is_some() && self.output == Output::Json {
                     self.print_workflow()?;
                 }
@@ -321,7 +321,7 @@ impl<'a> Follower<'a> {
                 show::say(&format!("interrupted; go on with `{}`", self.resume_command));
                 Ok(Exit::Interrupted)
             }
-            Stopped::Finished => self.print_end(),
+            SessionEnd::Finished => self.print_end(),
         }
     }
 
@@ -440,7 +440,7 @@ impl<'a> Follower<'a> {
     /// What was written to context paths, below the answer; the whole list is kept beside the run where it is long.
     fn footer(result: &RunResult) -> String {
         let log_dir = Path::new(&result.log_dir);
-        if let Err(error) = althing_workspace::keep_list(&result.context_path_writes, log_dir) {
+        if let Err(error) = althing_workspace::write_change_list(&result.context_path_writes, log_dir) {
             show::say(&format!("the list of written files could not be kept: {error}"));
         }
         let footer = althing_workspace::footer(&result.context_path_writes, log_dir);

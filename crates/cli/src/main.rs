@@ -11,8 +11,8 @@ mod args;
 mod command;
 mod exit;
 mod follow;
+mod host;
 mod ops;
-mod outside;
 mod show;
 mod stop;
 

@@ -30,7 +30,7 @@ struct Line {
 
 /// The op that a line of JSON stands for, to a session that is open; why not, in words for people, where it does not.
 pub fn read(line: &str) -> Result<Submission, String> {
-    althing_app::mishap::may_happen("op");
+    althing_app::failpoint::may_happen("op");
     match serde_json::from_str::<Line>(line) {
         Ok(Line {
             op: op @ (Op::StartRun { .. } | Op::StartChat { .. } | Op::StartWorkflow { .. }), ..

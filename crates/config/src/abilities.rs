@@ -1,4 +1,4 @@
-//! What the agents of a run can do besides their hands: skills, memories, task lists, planning, agents of their own.
+//! What the agents of a run can do besides their tools: skills, memories, task lists, planning, agents of their own.
 //!
 //! The keys stand in `orchestrator.coordination`; each ability is off unless its switch is on.
 

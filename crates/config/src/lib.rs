@@ -11,7 +11,6 @@ mod compose;
 mod consumers;
 mod diagnostic;
 mod dotenv;
-mod hands;
 mod keys;
 mod limits;
 mod memory;
@@ -31,6 +30,7 @@ mod secrets;
 mod starter;
 mod substitute;
 mod syntax;
+mod tools;
 mod tree;
 mod trust;
 mod values;
@@ -50,7 +50,7 @@ pub use starter::{Found, FoundOllama, FoundProvider, found_programs, found_provi
 pub use substitute::{WORKSPACE_PLACEHOLDER, fill_variables};
 pub use trust::NeedsTrust;
 pub use workflow::{
-    TaskBody, WorkflowAgent, WorkflowFile, WorkflowStage, WorkflowSurroundings, WorkflowTask, load_workflow,
+    TaskBody, WorkflowAgent, WorkflowContext, WorkflowFile, WorkflowStage, WorkflowTask, load_workflow,
     workflow_agents,
 };
 
@@ -135,9 +135,9 @@ pub fn check_with(
         // Whatever goes into a header may be a key, whatever it is called.
         let sent = all
             .flat_map(|backend| backend.api_key.iter().chain(backend.headers.iter().map(|(_, value)| value)));
-        let hands = config.agents.iter().map(|agent| &agent.hands);
-        let hands = hands.chain(config.interactive.iter().map(|interactive| &interactive.hands));
-        let servers = hands.flat_map(|hands| &hands.mcp_servers);
+        let tools = config.agents.iter().map(|agent| &agent.tools);
+        let tools = tools.chain(config.interactive.iter().map(|interactive| &interactive.tools));
+        let servers = tools.flat_map(|tools| &tools.mcp_servers);
         let to_servers = servers.flat_map(|server| match &server.transport {
             // What of an environment is secret was told by its names.
             McpTransport::Stdio { .. } => &[],

@@ -1,6 +1,6 @@
 //! Diagnostics as text for a person: file, line, column, path, the line with a caret, and what to do.
 //!
-//! It returns text and prints nothing. Colour only adds to words and signs that are there anyway.
+//! It returns text and prints nothing. Color only adds to words and signs that are there anyway.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ pub enum Style {
     #[default]
     Plain,
     /// ANSI colours.
-    Colour,
+    Color,
 }
 
 impl Report {
@@ -61,6 +61,6 @@ impl Diagnostic {
 fn paint(text: &str, code: &str, style: Style) -> String {
     match style {
         Style::Plain => text.to_owned(),
-        Style::Colour => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
+        Style::Color => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
     }
 }

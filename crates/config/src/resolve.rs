@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 
 use althing_protocol::{
     AgentConfig, AgentId, AgentOptions, AnswerNovelty, BackendConfig, Config, ContextCompaction,
-    FinalAnswerStrategy, HandsConfig, InteractiveConfig, Millis, PermissionMode, Price, RunLimits, RunRules,
-    Secret, VotingSensitivity,
+    FinalAnswerStrategy, InteractiveConfig, Millis, PermissionMode, Price, RunLimits, RunRules, Secret,
+    ToolsConfig, VotingSensitivity,
 };
 
 use crate::abilities::Abilities;
 use crate::backends::{Backends, Reach};
-use crate::hands;
 use crate::keys::{self, Choice, Kind, Section, Status};
 use crate::rules;
 use crate::substitute::Lookup;
+use crate::tools;
 use crate::tree::Node;
 
 /// Where Azure's API version stands for configs that name none.
@@ -25,7 +25,7 @@ const AZURE_VERSION_VARIABLE: &str = "AZURE_OPENAI_API_VERSION";
 /// The settings in a document.
 pub(crate) fn config(root: &Node, env: Lookup<'_>, backends: &'static Backends) -> Config {
     let orchestrator = root.get("orchestrator");
-    let context_paths = hands::paths::resolve(root);
+    let context_paths = tools::paths::resolve(root);
     let agents = rules::agents(root);
     let abilities = Abilities::of(root);
     let agent = |node| agent(node, env, backends, !context_paths.is_empty());
@@ -64,7 +64,7 @@ fn agent(node: &Node, env: Lookup<'_>, backends: &'static Backends, has_paths: b
         system_message: (!words.is_empty()).then(|| words.join("\n\n")),
         voting_sensitivity: node.get("voting_sensitivity").and_then(sensitivity),
         backend: backend(backend_node, env, backends)?,
-        hands: hands::resolve::hands(backend_node, has_paths, backends),
+        tools: tools::resolve::tools(backend_node, has_paths, backends),
     })
 }
 
@@ -116,8 +116,8 @@ fn options(node: &Node) -> AgentOptions {
     };
     AgentOptions {
         permission_mode,
-        allowed_tools: node.get("allowed_tools").map(hands::texts),
-        disallowed_tools: node.get("disallowed_tools").map(hands::texts).unwrap_or_default(),
+        allowed_tools: node.get("allowed_tools").map(tools::texts),
+        disallowed_tools: node.get("disallowed_tools").map(tools::texts).unwrap_or_default(),
         system_prompt: filled("system_prompt"),
         append_system_prompt: filled("append_system_prompt"),
     }
@@ -208,18 +208,18 @@ fn interactive(
         enabled: flag(node, "enabled").unwrap_or(default.enabled),
         require_approval: flag(node, "require_approval").unwrap_or(default.require_approval),
         backend: node.get("backend").and_then(|node| backend(node, env, backends)),
-        hands: own_hands(node.get("backend"), backends),
+        tools: chat_agent_tools(node.get("backend"), backends),
         append_system_prompt: text(node, "append_system_prompt"),
         context_compaction: compaction,
         budget_usd: node.get("budget_usd").and_then(Node::as_number),
     })
 }
 
-/// The servers and tool lists of the interactive agent's own backend; of other hands it has none.
-fn own_hands(backend: Option<&Node>, backends: &Backends) -> HandsConfig {
-    let hands = backend.map(|node| hands::resolve::hands(node, false, backends));
-    let HandsConfig { mcp_servers, excluded_tools, .. } = hands.unwrap_or_default();
-    HandsConfig { mcp_servers, excluded_tools, ..HandsConfig::default() }
+/// The servers and tool lists of the interactive agent's own backend; of other tools it has none.
+fn chat_agent_tools(backend: Option<&Node>, backends: &Backends) -> ToolsConfig {
+    let tools = backend.map(|node| tools::resolve::tools(node, false, backends));
+    let ToolsConfig { mcp_servers, excluded_tools, .. } = tools.unwrap_or_default();
+    ToolsConfig { mcp_servers, excluded_tools, ..ToolsConfig::default() }
 }
 
 fn prices(node: &Node) -> BTreeMap<String, Price> {

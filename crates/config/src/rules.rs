@@ -11,8 +11,8 @@ use crate::Purpose;
 use crate::abilities;
 use crate::backends::{self, BackendType, Backends, Reach};
 use crate::diagnostic::{Problem, Severity, Sink};
-use crate::hands;
 use crate::substitute::Lookup;
+use crate::tools;
 use crate::tree::{Entry, Node, Span, Value};
 use crate::workflow;
 
@@ -66,7 +66,7 @@ pub(crate) fn check(
     for backend in self::backends(root) {
         Requirements { backend: &backend, env, purpose, backends, reported: &mut reported, sink }.check();
     }
-    hands::check::check(root, backends, sink);
+    tools::check::check(root, backends, sink);
     abilities::check(root, sink);
     workflow::adapters::check(root, workflow::built_in(backends.kinds()), sink);
 }

@@ -6,10 +6,10 @@
 //! trust until somebody decides otherwise. Asking for trust is the caller's job.
 
 use crate::backends::{self, Backends, Reach};
-use crate::hands::{self, paths};
 use crate::keys::{DEFAULT_IMAGE, Key, Kind, ROOT, Section};
 use crate::secrets;
 use crate::substitute::{Piece, pieces};
+use crate::tools::{self, paths};
 use crate::tree::{Node, Value};
 use crate::values::has_shape;
 use crate::walk::join;
@@ -89,7 +89,7 @@ fn guarded(key: &Key, node: &Node, parent: &Node, path: &str, search: &mut Searc
         "enable_mcp_command_line" => {
             let image =
                 parent.get("command_line_docker_image").and_then(Node::as_text).unwrap_or(DEFAULT_IMAGE);
-            let place = if hands::resolve::is_docker(parent) {
+            let place = if tools::resolve::is_docker(parent) {
                 format!(", in a container of `{}`", shown(image))
             } else {
                 String::new()
@@ -98,7 +98,7 @@ fn guarded(key: &Key, node: &Node, parent: &Node, path: &str, search: &mut Searc
         }
         "mcp_servers" => {
             let base = path.strip_suffix(".mcp_servers").unwrap_or_default();
-            for server in hands::servers(parent, base) {
+            for server in tools::servers(parent, base) {
                 if server.node.get("command").is_some() {
                     let command = shown(&server.command().join(" "));
                     let what = format!("would start the MCP server `{command}`");
@@ -118,7 +118,7 @@ fn guarded(key: &Key, node: &Node, parent: &Node, path: &str, search: &mut Searc
             }
         }
         "skills_directory" | "cwd" | "agent_temporary_workspace" | "snapshot_storage" => {
-            add(path, format!("names the path {}", shown(&hands::scalar(node).unwrap_or_default())), search);
+            add(path, format!("names the path {}", shown(&tools::scalar(node).unwrap_or_default())), search);
         }
         "interactive_mode" => {
             let is_on = node.get("enabled").and_then(Node::as_bool) != Some(false);

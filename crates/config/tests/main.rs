@@ -9,7 +9,6 @@ mod suite {
     mod dotenv;
     mod env;
     mod every_file;
-    mod hands;
     mod hostile;
     mod interactive;
     mod keys;
@@ -25,6 +24,7 @@ mod suite {
     mod support;
     mod supported;
     mod syntax;
+    mod tools;
     mod trust;
     mod wires;
     mod workflow;

@@ -19,10 +19,14 @@ pub use decider::{CallKey, Chore, ChoreKind, Consequence, ProgramKey, Told, Want
 pub use interactive::InteractiveSession;
 pub use launch::{Consent, LAUNCH_RUN, Launch, launch_run_spec, read_launch, resolve_launch};
 pub use orchestrator::{
-    Backends, Feed, Front, Mask, Observer, Orchestrator, Parts, Stopped, SubmitError, Submitter, Subscription,
+    Backends, EngineHandle, Feed, Mask, Observer, Orchestrator, SessionDeps, SessionEnd, SubmitError,
+    Submitter, Subscription,
 };
-pub use prompt::{Briefing, Guidance, NoteBook, Page, Planning, ProjectBriefing, SkillEntry, guidance};
-pub use router::Router;
+pub use prompt::{
+    AgentNotes, FileExcerpt, Guidance, Planning, ProjectBriefing, SkillEntry, WorkspaceBriefing,
+    launch_guidance,
+};
+pub use router::ToolRouter;
 pub use tools::{NEW_ANSWER, VOTE};
 pub use workflow::{StageReport, TaskReport, WorkflowExecutor, WorkflowReport};
 pub use workspaces::workspace_of;

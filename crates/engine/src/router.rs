@@ -5,20 +5,20 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The hosts of one agent, in order: where two offer a tool of the same name, the first one has it.
-pub struct Router {
+pub struct ToolRouter {
     hosts: Vec<Arc<dyn ToolHost>>,
     /// Tools that the agent does not get, whoever offers them.
     excluded: BTreeSet<String>,
 }
 
-impl Router {
+impl ToolRouter {
     /// Puts hosts together, less the excluded tools.
     pub fn new(hosts: Vec<Arc<dyn ToolHost>>, excluded: impl IntoIterator<Item = String>) -> Self {
         Self { hosts, excluded: excluded.into_iter().collect() }
     }
 }
 
-impl ToolHost for Router {
+impl ToolHost for ToolRouter {
     fn tools(&self, access: ContextAccess) -> Vec<ToolSpec> {
         let mut seen = BTreeSet::new();
         let offered = self.hosts.iter().flat_map(|host| host.tools(access));
@@ -59,7 +59,7 @@ mod tests {
         }
     }
 
-    async fn called(router: &Router, name: &str) -> ToolOutcome {
+    async fn called(router: &ToolRouter, name: &str) -> ToolOutcome {
         let call = ToolCall { id: "1".into(), name: name.into(), arguments: "{}".into() };
         router.call(&call, ContextAccess::ReadOnly).await
     }
@@ -71,7 +71,7 @@ mod tests {
             Arc::new(Says("read", "second")),
             Arc::new(Says("run", "third")),
         ];
-        let router = Router::new(hosts, ["run".to_owned()]);
+        let router = ToolRouter::new(hosts, ["run".to_owned()]);
         let offered: Vec<String> =
             router.tools(ContextAccess::ReadOnly).into_iter().map(|tool| tool.name).collect();
         assert_eq!(offered, ["read"]);

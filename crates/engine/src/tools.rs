@@ -186,7 +186,7 @@ pub(crate) fn plan_task_spec(tasks: &[PlanTask]) -> ToolSpec {
             "type": "object",
             "properties": {
                 "id": {"type": "string", "enum": ids},
-                "status": {"type": "string", "enum": PlanStatus::WORDS.map(|(word, _)| word)},
+                "status": {"type": "string", "enum": PlanStatus::NAMES.map(|(word, _)| word)},
                 "note": {"type": "string", "description": "What came of it, in a sentence."},
             },
             "required": ["id", "status"],

@@ -33,7 +33,7 @@ mod tests {
             model: "offline".into(),
             offline: true,
             system_message: None,
-            hands: true,
+            has_tools: true,
             voting_sensitivity: None,
         };
         RunSpec {
@@ -47,7 +47,7 @@ mod tests {
             subagent_of: None,
             plan: None,
             execution: None,
-            lot: 0,
+            tie_break_seed: 0,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Configs, workflows and `.env` files that strangers wrote: a report whose places exist, the same every time.
 
 use althing_config::{
-    Purpose, Report, Source, Style, WorkflowSurroundings, check as check_config, load_workflow, parse_dotenv,
+    Purpose, Report, Source, Style, WorkflowContext, check as check_config, load_workflow, parse_dotenv,
     redact,
 };
 use althing_protocol::AGENT_KINDS;
@@ -25,7 +25,7 @@ pub(crate) fn check(bytes: &[u8]) {
             found.config.map(|loaded| format!("{:?}", loaded.config))
         );
     }
-    let surroundings = WorkflowSurroundings {
+    let context = WorkflowContext {
         purpose: Purpose::Check,
         cwd: "/home/me",
         env: &env,
@@ -33,7 +33,7 @@ pub(crate) fn check(bytes: &[u8]) {
         custom: &[],
         agents: &[],
     };
-    let (workflow, report) = load_workflow(Source { name: "x.yaml", text }, &surroundings);
+    let (workflow, report) = load_workflow(Source { name: "x.yaml", text }, &context);
     assert_eq!(report.is_valid(), workflow.is_some());
     held(text, &report);
 
@@ -68,6 +68,6 @@ fn held(text: &str, report: &Report) {
     }
     let _ = report.to_json();
     let _ = report.render(Style::Plain);
-    let coloured = report.render(Style::Colour);
+    let coloured = report.render(Style::Color);
     assert!(report.is_valid() || !coloured.is_empty());
 }

@@ -7,7 +7,7 @@
 use crate::cut::choice;
 use althing_disk::Disk;
 use althing_disk::sim::SimDisk;
-use althing_journal::{Opened, SessionError, SessionManager};
+use althing_journal::{OpenedSession, SessionError, SessionManager};
 use althing_protocol::{
     Event, Fact, Item, Journal, LOG_SCHEMA, Notice, NoticeLevel, Seq, SessionId, SessionKind, SessionOpened,
     TaskId, TaskStatus, Timestamp,
@@ -102,7 +102,7 @@ fn whole_lines(log: &[u8]) -> usize {
 }
 
 /// An opened session holds what was good, keeps the rest aside, and takes the next event.
-fn goes_on(disk: &SimDisk, log: &[u8], good: usize, events: &[Arc<Event>], opened: Opened) {
+fn goes_on(disk: &SimDisk, log: &[u8], good: usize, events: &[Arc<Event>], opened: OpenedSession) {
     assert_eq!(opened.events, events, "opening and reading disagree");
     assert_eq!(opened.notices.len(), usize::from(good < log.len()), "damage is told once");
     drop(opened);

@@ -5,7 +5,7 @@
 
 use crate::cut::{choice, pieces};
 use althing_mcp::{
-    McpServer, RunFeed, RunFile, RunNews, RunOutcome, RunPlace, RunService, RunView, ServeOptions,
+    McpServer, RunDir, RunFeed, RunFile, RunOutcome, RunService, RunSummary, RunUpdate, ServeOptions,
 };
 use althing_protocol::{BoxFuture, Decision, InteractionId, LaunchRun, RunStatus, ToolSpec};
 use serde_json::{Value, json};
@@ -95,8 +95,8 @@ impl Runs {
         all.get_mut(at).map(act)
     }
 
-    fn seen(&self, run: &str) -> Option<RunView> {
-        self.with(run, |(launch, status)| RunView {
+    fn seen(&self, run: &str) -> Option<RunSummary> {
+        self.with(run, |(launch, status)| RunSummary {
             run_id: run.to_owned(),
             task: launch.task.clone(),
             status: *status,
@@ -136,11 +136,11 @@ impl RunService for Runs {
         Box::pin(async move { Ok(id) })
     }
 
-    fn view<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunView>> {
+    fn view<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunSummary>> {
         Box::pin(async move { self.seen(run) })
     }
 
-    fn list(&self, most: usize) -> BoxFuture<'_, Vec<RunView>> {
+    fn list(&self, most: usize) -> BoxFuture<'_, Vec<RunSummary>> {
         let count = self.0.lock().unwrap_or_else(PoisonError::into_inner).len();
         let runs = (0..count).rev().take(most).filter_map(|n| self.seen(&format!("r{n}"))).collect();
         Box::pin(async move { runs })
@@ -167,12 +167,7 @@ impl RunService for Runs {
         Box::pin(async { Err("parameter `interaction_id`: nothing is asked".to_owned()) })
     }
 
-    fn file<'a>(
-        &'a self,
-        run: &'a str,
-        _: RunPlace,
-        path: &'a str,
-    ) -> BoxFuture<'a, Result<RunFile, String>> {
+    fn file<'a>(&'a self, run: &'a str, _: RunDir, path: &'a str) -> BoxFuture<'a, Result<RunFile, String>> {
         let found = self.seen(run).map(|_| match path {
             "" => RunFile::Directory(vec!["a.txt".to_owned()]),
             path => RunFile::Text(path.to_owned()),
@@ -185,11 +180,11 @@ impl RunService for Runs {
 struct Feed(Option<RunOutcome>);
 
 impl RunFeed for Feed {
-    fn next(&mut self) -> BoxFuture<'_, RunNews> {
+    fn next(&mut self) -> BoxFuture<'_, RunUpdate> {
         let end = self.0.clone();
         Box::pin(async move {
             match end {
-                Some(result) => RunNews::Ended(Box::new(result)),
+                Some(result) => RunUpdate::Ended(Box::new(result)),
                 None => std::future::pending().await,
             }
         })

@@ -5,8 +5,8 @@ use crate::cut::{choice, pieces};
 use crate::foreign::{foreign, written};
 use crate::script::Script;
 use althing_protocol::{Screen, Timestamp};
-use althing_runner::{Drawn, Readers};
-use althing_tui::{App, Outside, TuiOptions};
+use althing_runner::{FuzzTerminal, ScreenReaders};
+use althing_tui::{App, TuiHost, TuiOptions};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use regex::bytes::Regex;
 use std::cell::RefCell;
@@ -34,26 +34,26 @@ const MOST_ANSWERS: usize = 8 * 1024;
 /// The machine that the screen asks for nothing.
 pub(crate) struct Nowhere;
 
-impl Outside for Nowhere {
+impl TuiHost for Nowhere {
     fn now(&self) -> Timestamp {
         crate::script::START
     }
 }
 
 thread_local! {
-    static READERS: Readers = Readers::built_in().expect("built-in patterns are patterns");
+    static READERS: ScreenReaders = ScreenReaders::built_in().expect("built-in patterns are patterns");
     /// A screen that is attached to a program; it shows what it is given.
     static ATTACHED: RefCell<App> = RefCell::new(attached());
 }
 
 pub(crate) fn check(bytes: &[u8]) {
     let (how, bytes) = choice(bytes);
-    let mut whole = Drawn::new(80, 24);
+    let mut whole = FuzzTerminal::new(80, 24);
     let (_, answers) = whole.feed(bytes);
     let screen = held(&whole);
     assert!(ANSWERS.is_match(&answers), "{:?}", String::from_utf8_lossy(&answers));
 
-    let mut cut = Drawn::new(80, 24);
+    let mut cut = FuzzTerminal::new(80, 24);
     let in_pieces: Vec<u8> = pieces(bytes, how).iter().flat_map(|piece| cut.feed(piece).1).collect();
     assert_eq!(held(&cut), screen, "cut another way it is drawn in another way");
     if in_pieces.len() < MOST_ANSWERS {
@@ -61,7 +61,7 @@ pub(crate) fn check(bytes: &[u8]) {
     }
 
     // Sizes change under the program's hands.
-    let mut sized = Drawn::new(u16::from(how), 3);
+    let mut sized = FuzzTerminal::new(u16::from(how), 3);
     for (n, piece) in (0..).zip(pieces(bytes, how.max(8))) {
         let (clean, _) = sized.feed(piece);
         only_letters(&clean);
@@ -77,7 +77,7 @@ pub(crate) fn check(bytes: &[u8]) {
 }
 
 /// What is on a screen is letters; gives it.
-fn held(drawn: &Drawn) -> Screen {
+fn held(drawn: &FuzzTerminal) -> Screen {
     let screen = drawn.screen();
     assert!(screen.cursor.is_none_or(|(col, row)| col < screen.cols && usize::from(row) < screen.rows.len()));
     for cell in screen.rows.iter().flatten() {

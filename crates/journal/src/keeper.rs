@@ -36,8 +36,8 @@ impl Journal for Keeper {
         Ok(())
     }
 
-    fn keep(&mut self, task: &TaskId, name: &str, text: &str) -> Result<(), JournalError> {
-        self.writer.keep(task, name, text)
+    fn write_file(&mut self, task: &TaskId, name: &str, text: &str) -> Result<(), JournalError> {
+        self.writer.write_file(task, name, text)
     }
 }
 

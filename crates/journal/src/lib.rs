@@ -35,6 +35,6 @@ pub use error::SessionError;
 pub use mask::Masker;
 pub use mask_stream::MaskedStream;
 pub use scan::{Damage, DamageKind};
-pub use sessions::{Opened, ReadSession, SessionManager, open_existing_state, open_state};
+pub use sessions::{OpenedSession, ReadSession, SessionManager, open_existing_state, open_state};
 pub use summary::Pruned;
 pub use writer::SessionWriter;

@@ -33,7 +33,7 @@ pub struct SessionManager {
 }
 
 /// A session that was opened to go on with.
-pub struct Opened {
+pub struct OpenedSession {
     /// Its writer.
     pub writer: SessionWriter,
     /// Everything recorded so far.
@@ -122,17 +122,17 @@ impl SessionManager {
     }
 
     /// Opens a session to go on with: takes its lock, reads its log, repairs a bad tail.
-    pub fn open(&self, id: &SessionId) -> Result<Opened, SessionError> {
+    pub fn open(&self, id: &SessionId) -> Result<OpenedSession, SessionError> {
         self.open_cutting(id, &[DamageKind::Tail])
     }
 
     /// Opens a session whose log is damaged in its middle: everything before the damage stays, everything from there
     /// on is kept aside. For a person who has decided that this is better than nothing.
-    pub fn repair(&self, id: &SessionId) -> Result<Opened, SessionError> {
+    pub fn repair(&self, id: &SessionId) -> Result<OpenedSession, SessionError> {
         self.open_cutting(id, &[DamageKind::Tail, DamageKind::Middle])
     }
 
-    fn open_cutting(&self, id: &SessionId, cuts: &[DamageKind]) -> Result<Opened, SessionError> {
+    fn open_cutting(&self, id: &SessionId, cuts: &[DamageKind]) -> Result<OpenedSession, SessionError> {
         let dir = self.existing(id)?;
         let lock = self.lock(id, &dir)?;
         let checkpoint = self.checkpoint(id);
@@ -164,7 +164,7 @@ impl SessionManager {
         {
             writer.checkpoint(rebuilt);
         }
-        Ok(Opened { writer, events: found.events, notices })
+        Ok(OpenedSession { writer, events: found.events, notices })
     }
 
     /// Reads a session as it is, without its lock and without changing anything.

@@ -2,7 +2,7 @@
 
 use crate::error::SessionError;
 use crate::keeper::Keeper;
-use crate::sessions::{Opened, SessionManager};
+use crate::sessions::{OpenedSession, SessionManager};
 use crate::writer::SessionWriter;
 use althing_protocol::{
     Epoch, Event, JournalError, Notice, OwnedSession, Seq, SessionId, SessionStore, SessionSummary,
@@ -17,7 +17,7 @@ impl SessionStore for SessionManager {
     }
 
     fn open(&self, id: &SessionId) -> Result<OwnedSession, JournalError> {
-        let Opened { writer, events, notices } = self.open(id)?;
+        let OpenedSession { writer, events, notices } = self.open(id)?;
         Ok(owned(writer, events, notices))
     }
 

@@ -78,7 +78,7 @@ impl Journal for SessionWriter {
         self.log.append(events).map_err(JournalError::from)
     }
 
-    fn keep(&mut self, task: &TaskId, name: &str, text: &str) -> Result<(), JournalError> {
+    fn write_file(&mut self, task: &TaskId, name: &str, text: &str) -> Result<(), JournalError> {
         self.keep_file(task, name, text).map_err(JournalError::from)
     }
 }

@@ -11,12 +11,12 @@ mod server;
 mod web;
 
 pub use client::{
-    Launch, Launched, McpServers, NoticeKind, Options, Process, ServerNotice, ServerSpec, ServerState,
-    ServerTransport, Spawner, StartError, ToolInfo,
+    ClientOptions, McpServers, NoticeKind, ServerNotice, ServerProcess, ServerSpec, ServerState,
+    ServerTransport, SpawnRequest, SpawnedProcess, Spawner, StartError, ToolInfo,
 };
 pub use endpoint::AgentEndpoints;
 pub use server::{
-    McpListener, McpServer, RunFeed, RunFile, RunNews, RunOutcome, RunPlace, RunService, RunView,
+    McpListener, McpServer, RunDir, RunFeed, RunFile, RunOutcome, RunService, RunSummary, RunUpdate,
     ServeOptions,
 };
 pub use web::WebLimits;

@@ -7,7 +7,7 @@ mod check;
 mod parse;
 
 pub use check::{PlanProblem, problems};
-pub use parse::{plan_in, plan_of, task_of};
+pub use parse::{find_plan, plan_from_json, task_from_json};
 
 use althing_protocol::PlanTask;
 use serde::{Deserialize, Serialize};

@@ -11,7 +11,7 @@ use serde_json::Value;
 const LONGEST: usize = 4 << 20;
 
 /// The plan in an answer, checked.
-pub fn plan_in(answer: &str) -> Result<Plan, PlanError> {
+pub fn find_plan(answer: &str) -> Result<Plan, PlanError> {
     if answer.len() > LONGEST {
         return Err(PlanError::NotReadable { why: format!("the answer is longer than {LONGEST} bytes") });
     }
@@ -31,7 +31,7 @@ pub fn plan_in(answer: &str) -> Result<Plan, PlanError> {
         }
     }
     match (plans.as_slice(), broken) {
-        ([plan], _) => plan_of(plan)?.checked(),
+        ([plan], _) => plan_from_json(plan)?.checked(),
         ([], Some(why)) => Err(PlanError::NotReadable { why: format!("it is not JSON: {why}") }),
         ([], None) => Err(PlanError::Missing),
         (several, _) => Err(PlanError::Several { count: several.len() }),
@@ -69,15 +69,16 @@ fn tasks_of(value: &Value) -> Option<&Vec<Value>> {
 }
 
 /// The plan in a JSON value: an object with `tasks`, or a list of tasks.
-pub fn plan_of(value: &Value) -> Result<Plan, PlanError> {
+pub fn plan_from_json(value: &Value) -> Result<Plan, PlanError> {
     let why = || "`tasks` must be a list".to_owned();
     let tasks = tasks_of(value).ok_or_else(|| PlanError::NotReadable { why: why() })?;
-    let tasks = (1..).zip(tasks).map(|(number, task)| task_of(number, task)).collect::<Result<_, _>>()?;
+    let tasks =
+        (1..).zip(tasks).map(|(number, task)| task_from_json(number, task)).collect::<Result<_, _>>()?;
     Ok(Plan { tasks })
 }
 
 /// A task as models write it; `number` counts from 1.
-pub fn task_of(number: usize, value: &Value) -> Result<PlanTask, PlanError> {
+pub fn task_from_json(number: usize, value: &Value) -> Result<PlanTask, PlanError> {
     let wrong = |what: &str| PlanError::NotReadable { why: format!("task {number}: {what}") };
     let Value::Object(fields) = value else { return Err(wrong("must be an object")) };
     let text = |name: &str| match fields.get(name) {

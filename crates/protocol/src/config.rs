@@ -120,12 +120,12 @@ pub struct AgentConfig {
     /// What it runs on.
     pub backend: BackendConfig,
     /// What it may do besides talking.
-    pub hands: HandsConfig,
+    pub tools: ToolsConfig,
 }
 
 /// What an agent may do besides talking.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct HandsConfig {
+pub struct ToolsConfig {
     /// A workspace and the file tools.
     pub files: bool,
     /// Running commands; None: it may not.
@@ -136,7 +136,7 @@ pub struct HandsConfig {
     pub excluded_tools: Vec<String>,
 }
 
-impl HandsConfig {
+impl ToolsConfig {
     /// Whether it may do anything at all.
     pub fn any(&self) -> bool {
         self.files || self.commands.is_some() || !self.mcp_servers.is_empty()
@@ -245,7 +245,7 @@ pub struct InteractiveConfig {
     /// What the interactive agent runs on; the first agent's backend where None.
     pub backend: Option<BackendConfig>,
     /// The MCP servers and tool lists of its own backend; it has no other hands by config.
-    pub hands: HandsConfig,
+    pub tools: ToolsConfig,
     /// The user's words at the end of its system prompt.
     pub append_system_prompt: Option<String>,
     /// How a long conversation is shortened.
@@ -260,7 +260,7 @@ impl Default for InteractiveConfig {
             enabled: true,
             require_approval: true,
             backend: None,
-            hands: HandsConfig::default(),
+            tools: ToolsConfig::default(),
             append_system_prompt: None,
             context_compaction: ContextCompaction::default(),
             budget_usd: None,

@@ -85,7 +85,7 @@ pub enum PlanStatus {
 
 impl PlanStatus {
     /// All of them, with the words that tools and files use.
-    pub const WORDS: [(&'static str, Self); 4] = [
+    pub const NAMES: [(&'static str, Self); 4] = [
         ("pending", Self::Pending),
         ("in_progress", Self::InProgress),
         ("completed", Self::Completed),

@@ -70,7 +70,7 @@ impl Grant {
     /// The grant during one call: context paths are writable only if the call's access says so, and nothing is writable
     /// while the agent plans.
     #[must_use]
-    pub fn under(mut self, access: ContextAccess) -> Self {
+    pub fn with_access(mut self, access: ContextAccess) -> Self {
         let closed = self.planning || access == ContextAccess::ReadOnly;
         for root in self.roots.iter_mut().filter(|_| closed) {
             root.writable = false;
@@ -134,7 +134,7 @@ pub const EXCLUDED_NAMES: &[&str] = &[
 
 /// The directory or file of a git repository. It is protected wherever it is in a context path, also as a context path of
 /// its own.
-pub const REPOSITORY: &str = ".git";
+pub const GIT_DIR: &str = ".git";
 
 /// A kind of file that runs code later, when a person or a program uses the directory it is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,7 +171,7 @@ fn rows(kinds: &'static [AgentKind]) -> Vec<RunsCode> {
 
 /// The rows that are not settings of one CLI agent.
 const OTHERS: &[RunsCode] = &[
-    protected(&[REPOSITORY], "git works in this repository"),
+    protected(&[GIT_DIR], "git works in this repository"),
     protected(&[".githooks"], "git runs its hooks"),
     protected(&[".husky"], "git runs its hooks"),
     protected(&[".envrc"], "a shell enters the directory (direnv)"),
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn nothing_of_a_grant_is_writable_while_the_agent_plans_or_its_context_paths_are_closed() {
         let grant = Grant::project("/p".into());
-        let open = |grant: Grant, access| grant.under(access).roots.iter().any(|root| root.writable);
+        let open = |grant: Grant, access| grant.with_access(access).roots.iter().any(|root| root.writable);
         assert!(open(grant.clone(), ContextAccess::Writable));
         assert!(!open(grant.clone(), ContextAccess::ReadOnly));
         assert!(!open(Grant { planning: true, ..grant }, ContextAccess::Writable));

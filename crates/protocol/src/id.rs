@@ -92,7 +92,7 @@ impl TaskId {
 
     /// Whether it is part of another task: an agent's work, a subagent's run, a workflow's task. A run of the session or
     /// of a conversation is not, and neither is the run that carries out its plan.
-    pub fn is_part(&self) -> bool {
+    pub fn is_subtask(&self) -> bool {
         self.0.strip_suffix(EXECUTION).unwrap_or(&self.0).contains('.')
     }
 

@@ -30,9 +30,9 @@ pub use chat::{
     ChatSpec, ChatState, InteractiveAgent, LaunchRun, ModeChoice, PathGrant, Permission, Proposal, TeamSpec,
 };
 pub use config::{
-    AgentConfig, BackendConfig, CommandsConfig, Config, ContextCompaction, DockerConfig, HandsConfig,
-    InteractiveConfig, McpServerConfig, McpTransport, PlanningConfig, Price, Secret, SkillsConfig,
-    SubagentsConfig, TaskPlanning,
+    AgentConfig, BackendConfig, CommandsConfig, Config, ContextCompaction, DockerConfig, InteractiveConfig,
+    McpServerConfig, McpTransport, PlanningConfig, Price, Secret, SkillsConfig, SubagentsConfig,
+    TaskPlanning, ToolsConfig,
 };
 pub use environment::{COMMAND_VARIABLES, is_passed_to_programs, variable_matches};
 pub use errand::{PlanDraft, PlanProgress, PlanRun, PlanStatus, PlanTask, SubagentOf};
@@ -41,22 +41,22 @@ pub use event::{
     Verdict,
 };
 pub use grant::{
-    EXCLUDED_NAMES, Grant, GrantRoot, NetworkGrant, REPOSITORY, RUNS_CODE, RootKind, RunsCode, runs_code,
+    EXCLUDED_NAMES, GIT_DIR, Grant, GrantRoot, NetworkGrant, RUNS_CODE, RootKind, RunsCode, runs_code,
 };
 pub use id::{AgentId, InteractionId, SessionId, TaskId};
 pub use interaction::{Candidate, Decision, Interaction, InteractionKind};
 pub use item::{Answer, AnswerLabel, Ballot, Item, LabelParseError, Revision};
 pub use model::{
-    BackendError, BackendErrorKind, BackendInfo, Delta, Desk, Message, ModelRequest, Reply, ToolCall,
+    BackendError, BackendErrorKind, BackendInfo, CallContext, Delta, Message, ModelRequest, Reply, ToolCall,
     ToolSpec,
 };
 pub use op::{Op, OpId, Origin, Submission};
 pub use ports::{
-    Backend, BoxFuture, Clock, ContextAccess, DeltaSink, Engine, EventStream, Interest, Journal,
-    JournalError, JournalErrorKind, JournalReader, Plans, ToolHost, ToolOutcome, Workplace, Workplaces,
+    AgentEnv, AgentEnvs, Backend, BoxFuture, Clock, ContextAccess, DeltaSink, Engine, EventStream, Interest,
+    Journal, JournalError, JournalErrorKind, JournalReader, Plans, ToolHost, ToolOutcome,
 };
 pub use program::{
-    Ask, AskKind, AskOption, Endpoint, EndpointCalls, Endpoints, MaskStream, Masks, ProgramEnd, ProgramJob,
+    Ask, AskKind, AskOption, Endpoint, EndpointHandler, Endpoints, MaskStream, Masks, ProgramEnd, ProgramJob,
     ProgramReport, Programs, ReportSink, Screen, ScreenCell, ScreenColor,
 };
 pub use result::{

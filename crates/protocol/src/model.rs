@@ -60,12 +60,12 @@ pub struct ModelRequest {
     /// The tools offered; none means that a plain reply is wanted.
     pub tools: Vec<ToolSpec>,
     /// Where the call is made from, for backends that are programs with conversations of their own.
-    pub desk: Option<Desk>,
+    pub call_context: Option<CallContext>,
 }
 
 /// Where a model call is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Desk {
+pub struct CallContext {
     /// The work it is part of.
     pub work: TaskId,
     /// Which attempt.

@@ -59,12 +59,12 @@ pub trait ToolHost: Send + Sync {
 }
 
 /// The place where one agent of one run works: its workspace, its view of the others' work, its tools.
-pub trait Workplace: Send + Sync {
+pub trait AgentEnv: Send + Sync {
     /// The directory that the agent works in, as the agent and the result name it.
     fn path(&self) -> &str;
 
     /// Its tools.
-    fn host(&self) -> &dyn ToolHost;
+    fn tool_host(&self) -> &dyn ToolHost;
 
     /// What the agent may touch under this access, for CLI agents, which bring tools of their own. The file tools, commands
     /// and MCP servers of this place are confined by the same grant.
@@ -77,16 +77,16 @@ pub trait Workplace: Send + Sync {
     fn briefing(&self, access: ContextAccess) -> String;
 
     /// Keeps the workspace as it is now, under the name of the answer that goes with it.
-    fn keep(&self, label: AnswerLabel) -> BoxFuture<'_, Result<(), String>>;
+    fn snapshot(&self, label: AnswerLabel) -> BoxFuture<'_, Result<(), String>>;
 
     /// Lets the agent see what was kept with these answers of others, read-only, in place of what it saw before.
-    fn show(&self, labels: Vec<AnswerLabel>) -> BoxFuture<'_, Result<(), String>>;
+    fn show_snapshots(&self, labels: Vec<AnswerLabel>) -> BoxFuture<'_, Result<(), String>>;
 
     /// Where the agent sees what was kept with another's answers.
     fn view_of(&self, agent: u32) -> String;
 
     /// Puts what is in another directory of the session into the workspace, under this name, in place of what is there.
-    fn take<'a>(&'a self, from: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), String>>;
+    fn import_dir<'a>(&'a self, from: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), String>>;
 
     /// Remembers the writable context paths as they are, and opens them to the agent.
     fn open_context(&self) -> BoxFuture<'_, Result<(), String>>;
@@ -96,7 +96,7 @@ pub trait Workplace: Send + Sync {
 }
 
 /// Makes the places where agents work.
-pub trait Workplaces: Send + Sync {
+pub trait AgentEnvs: Send + Sync {
     /// The place of one member of a run whose files are in `run_dir`; made anew or found again.
     fn open<'a>(
         &'a self,
@@ -104,14 +104,14 @@ pub trait Workplaces: Send + Sync {
         run_dir: &'a str,
         spec: &'a RunSpec,
         seat: usize,
-    ) -> BoxFuture<'a, Result<Arc<dyn Workplace>, String>>;
+    ) -> BoxFuture<'a, Result<Arc<dyn AgentEnv>, String>>;
 
     /// The place of a conversation's own agent, whose files are in `dir`; None where it has neither files nor tools.
     fn open_chat<'a>(
         &'a self,
         dir: &'a str,
         spec: &'a ChatSpec,
-    ) -> BoxFuture<'a, Result<Option<Arc<dyn Workplace>>, String>> {
+    ) -> BoxFuture<'a, Result<Option<Arc<dyn AgentEnv>>, String>> {
         let _ = (dir, spec);
         Box::pin(async { Ok(None) })
     }
@@ -134,7 +134,7 @@ pub trait Journal: Send {
     fn append(&mut self, events: &[Arc<Event>]) -> Result<(), JournalError>;
 
     /// Keeps a file of a task for people to read; the log stays the truth.
-    fn keep(&mut self, task: &TaskId, name: &str, text: &str) -> Result<(), JournalError>;
+    fn write_file(&mut self, task: &TaskId, name: &str, text: &str) -> Result<(), JournalError>;
 }
 
 /// The session's log, for those who only read it.

@@ -200,7 +200,7 @@ pub trait Endpoints: Send + Sync {
     fn open(
         &self,
         tools: Vec<ToolSpec>,
-        calls: Arc<dyn EndpointCalls>,
+        calls: Arc<dyn EndpointHandler>,
     ) -> BoxFuture<'_, Result<Box<dyn Endpoint>, String>>;
 }
 
@@ -217,7 +217,7 @@ pub trait Endpoint: Send + Sync {
 }
 
 /// What answers the calls of an endpoint's tools.
-pub trait EndpointCalls: Send + Sync {
+pub trait EndpointHandler: Send + Sync {
     /// Carries out one call.
     fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolOutcome>;
 }

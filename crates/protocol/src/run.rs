@@ -252,7 +252,8 @@ pub struct Member {
     pub system_message: Option<String>,
     /// Whether it has a workspace and tools besides those of the run.
     #[serde(default)]
-    pub hands: bool,
+    #[serde(rename = "hands")]
+    pub has_tools: bool,
     /// Its own sensitivity, over the run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub voting_sensitivity: Option<VotingSensitivity>,
@@ -260,7 +261,7 @@ pub struct Member {
 
 impl Member {
     /// Whether it is a program with tools of its own, rather than a model.
-    pub fn is_program(&self) -> bool {
+    pub fn is_cli_agent(&self) -> bool {
         AgentKind::of(&self.backend).is_some()
     }
 }
@@ -316,7 +317,8 @@ pub struct RunSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<Box<RunSpec>>,
     /// Decides ties that votes leave open, so that a draw falls differently from run to run and the same on replay.
-    pub lot: u64,
+    #[serde(rename = "lot")]
+    pub tie_break_seed: u64,
 }
 
 impl RunSpec {

@@ -228,7 +228,7 @@ const MAY_START_PROCESSES: [(&str, &str); 4] = [
     ("runner/src/guarded.rs", "starts the guard"),
     ("runner/src/sandbox.rs", "is the guard, which starts the program"),
     ("runner/src/kernel/other.rs", "is the guard, which asks `ps` for processes where there is no /proc"),
-    ("cli/src/outside.rs", "starts the user's own editor and pager, which take the terminal over"),
+    ("cli/src/host.rs", "starts the user's own editor and pager, which take the terminal over"),
 ];
 
 #[test]

@@ -41,7 +41,7 @@ pub struct CommandHost {
 impl CommandHost {
     /// A host for this policy, which is checked now.
     pub fn new(mut policy: CommandPolicy, launcher: Launcher) -> Result<Self, PolicyError> {
-        policy.reach = policy.reach.checked()?;
+        policy.sandbox_paths = policy.sandbox_paths.checked()?;
         Ok(Self { policy, launcher, placeholders: Placeholders::default(), protected: OnceCell::new() })
     }
 
@@ -74,7 +74,7 @@ impl CommandHost {
             Ok(protected) => protected,
             Err(why) => return refused(format!("The command could not be run: {why}")),
         };
-        let view = View::new(&self.policy.reach, access, protected);
+        let view = View::new(&self.policy.sandbox_paths, access, protected);
         let cwd = match self.cwd(&arguments, &view) {
             Ok(cwd) => cwd,
             Err(why) => return refused(why),
@@ -82,13 +82,13 @@ impl CommandHost {
         let limits = &self.policy.limits;
         let limit = arguments.limit(limits);
         let time = Time { limit, grace: limits.grace, drain: limits.drain };
-        let file = self.policy.reach.output_dir.join(format!("command-{}.log", unique()));
+        let file = self.policy.sandbox_paths.output_dir.join(format!("command-{}.log", unique()));
         let mut output = Collector::new(limits.shown, limits.kept, file).masked(self.policy.masks.as_ref());
         let end = match &self.policy.confinement {
             Confinement::Docker(container) => {
                 // What is in our own environment says nothing about the container's, so nothing is passed on.
                 let env = self.policy.env.set.clone();
-                let home = &self.policy.reach.workspace;
+                let home = &self.policy.sandbox_paths.workspace;
                 let command = Exec { command: &arguments.command, cwd: &cwd, home, env, time };
                 container.run(command, access, &mut output).await.map_err(io::Error::other)
             }
@@ -110,9 +110,9 @@ impl CommandHost {
         if access == ContextAccess::ReadOnly || !here {
             return Ok(&[]);
         }
-        let reach = self.policy.reach.clone();
+        let sandbox_paths = self.policy.sandbox_paths.clone();
         let look = || async {
-            let looked = tokio::task::spawn_blocking(move || existing(&reach)).await;
+            let looked = tokio::task::spawn_blocking(move || existing(&sandbox_paths)).await;
             let looked = looked.map_err(|error| error.to_string())?;
             looked.map_err(|error| format!("{error} ({})", error.hint()))
         };
@@ -131,7 +131,7 @@ impl CommandHost {
     ) -> io::Result<End> {
         // Landlock cannot give a command a /tmp of its own.
         let scratch = match confinement {
-            Confinement::Landlock => Some(Scratch::new(&self.policy.reach.output_dir)?),
+            Confinement::Landlock => Some(Scratch::new(&self.policy.sandbox_paths.output_dir)?),
             _ => None,
         };
         let tmp = scratch.as_ref().map_or(Path::new("/tmp"), |scratch| &scratch.0);
@@ -155,7 +155,7 @@ impl CommandHost {
                 return Err(io::Error::other("this confinement does not run commands here"));
             }
         };
-        let home = self.policy.reach.workspace.to_string_lossy();
+        let home = self.policy.sandbox_paths.workspace.to_string_lossy();
         let env = environment(self.policy.env.pairs(&home, &tmp.to_string_lossy()));
         let grace_ms = u64::try_from(time.grace.as_millis()).unwrap_or(u64::MAX);
         let (program, cwd) = (program.to_owned(), cwd.to_owned());
@@ -170,8 +170,8 @@ impl CommandHost {
 
     /// Where the command starts: inside the view, or it is refused. The error is for the model.
     fn cwd(&self, arguments: &Arguments, view: &View) -> Result<PathBuf, String> {
-        let Some(asked) = &arguments.cwd else { return Ok(self.policy.reach.workspace.clone()) };
-        let named = plain(&self.policy.reach.workspace.join(asked));
+        let Some(asked) = &arguments.cwd else { return Ok(self.policy.sandbox_paths.workspace.clone()) };
+        let named = plain(&self.policy.sandbox_paths.workspace.join(asked));
         let cwd = named.canonicalize().ok().filter(|path| path.is_dir());
         let cwd = cwd.filter(|path| matches!(view.mode(path), Some(Mode::ReadOnly | Mode::Writable)));
         cwd.ok_or_else(|| format!("The directory {asked} does not exist, or is not one that you were given."))

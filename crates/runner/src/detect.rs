@@ -6,10 +6,10 @@
 use crate::bubblewrap::Bubblewrap;
 use crate::command::CommandHost;
 use crate::confinement::{AcceptedByUser, Confinement};
-use crate::docker::Containers;
+use crate::docker::DockerClient;
 use crate::guarded::Launcher;
 use crate::kernel;
-use crate::policy::{CommandPolicy, Reach};
+use crate::policy::{CommandPolicy, SandboxPaths};
 use crate::probe::version;
 use althing_protocol::{ContextAccess, ToolCall, ToolHost};
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ pub struct Available {
 
 /// One way to run commands, for showing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Availability {
+pub struct SandboxAvailability {
     /// Its name.
     pub name: &'static str,
     /// Whether it works here.
@@ -76,19 +76,23 @@ pub async fn detect(launcher: &Launcher, scratch: &Path) -> Available {
 }
 
 /// For `althing agents`: bubblewrap, Landlock and Docker, tried once each.
-pub async fn availability(launcher: &Launcher, scratch: &Path, docker_socket: &Path) -> [Availability; 3] {
+pub async fn availability(
+    launcher: &Launcher,
+    scratch: &Path,
+    docker_socket: &Path,
+) -> [SandboxAvailability; 3] {
     let (available, (docker, docker_note)) =
         futures_util::join!(detect(launcher, scratch), docker(docker_socket));
     let Available { bubblewrap, landlock } = available;
     [
-        Availability { name: "bubblewrap", usable: bubblewrap.works.is_some(), note: bubblewrap.note },
-        Availability { name: "landlock", usable: landlock.works.is_some(), note: landlock.note },
-        Availability { name: "docker", usable: docker, note: docker_note },
+        SandboxAvailability { name: "bubblewrap", usable: bubblewrap.works.is_some(), note: bubblewrap.note },
+        SandboxAvailability { name: "landlock", usable: landlock.works.is_some(), note: landlock.note },
+        SandboxAvailability { name: "docker", usable: docker, note: docker_note },
     ]
 }
 
 async fn docker(socket: &Path) -> (bool, String) {
-    match tokio::time::timeout(DAEMON_LIMIT, Containers::connect(socket)).await {
+    match tokio::time::timeout(DAEMON_LIMIT, DockerClient::connect(socket)).await {
         Ok(Ok(containers)) => (true, format!("daemon {} at {}", containers.version(), socket.display())),
         Ok(Err(error)) => (false, format!("{error}; {}", error.hint())),
         Err(_) => (false, format!("the daemon at {} takes a call and does not answer", socket.display())),
@@ -130,8 +134,8 @@ async fn landlock(launcher: &Launcher, scratch: &Path) -> Found<u8> {
 /// Runs a harmless command exactly as a model's would be run.
 async fn try_out(launcher: &Launcher, scratch: &Path, confinement: Confinement) -> Result<(), String> {
     let trial = Trial::new(scratch).map_err(|error| format!("no directory to try it in: {error}"))?;
-    let reach = Reach::new(trial.0.join("workspace"), trial.0.join("output"));
-    let mut policy = CommandPolicy::new(reach, confinement);
+    let sandbox_paths = SandboxPaths::new(trial.0.join("workspace"), trial.0.join("output"));
+    let mut policy = CommandPolicy::new(sandbox_paths, confinement);
     policy.limits.default_timeout = Duration::from_secs(10);
     let host = CommandHost::new(policy, launcher.clone()).map_err(|error| error.to_string())?;
     let arguments = r#"{"command":"echo it works > proof && cat proof"}"#.to_owned();

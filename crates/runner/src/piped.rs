@@ -1,12 +1,12 @@
 //! A program under a guard whose three streams are pipes in the caller's hands: an MCP server, for example.
 //!
-//! It has the user's own rights, but for what its [`Protection`] closes. When its process is dropped, and when we are killed, the guard kills the program and
+//! It has the user's own rights, but for what its [`WriteProtection`] closes. When its process is dropped, and when we are killed, the guard kills the program and
 //! everything that it started.
 
 use crate::adapter::find_program;
 use crate::guarded::{Guarded, Launcher, input_pipe, output_pipe};
 use crate::launch::{Input, Launch};
-use crate::protection::Protection;
+use crate::protection::WriteProtection;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -27,7 +27,7 @@ pub struct PipedProgram {
     /// How long after [`PipedProcess::terminate`] it is killed.
     pub grace: Duration,
     /// What it may not write to; with None it has all the rights of the user.
-    pub protection: Option<Protection>,
+    pub protection: Option<WriteProtection>,
 }
 
 impl fmt::Debug for PipedProgram {
@@ -97,7 +97,10 @@ impl Launcher {
 }
 
 /// The program inside its protection: what to execute, with which arguments, where.
-fn protected(protection: &Protection, program: &PipedProgram) -> io::Result<(PathBuf, Vec<String>, PathBuf)> {
+fn protected(
+    protection: &WriteProtection,
+    program: &PipedProgram,
+) -> io::Result<(PathBuf, Vec<String>, PathBuf)> {
     let search =
         program.env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.to_string_lossy());
     let named = if program.program.contains('/') {

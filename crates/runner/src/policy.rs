@@ -16,7 +16,7 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct CommandPolicy {
     /// The files they can reach.
-    pub reach: Reach,
+    pub sandbox_paths: SandboxPaths,
     /// Whether they may use the network; a container's own network mode decides for itself.
     pub network: bool,
     /// The environment they see.
@@ -33,7 +33,7 @@ pub struct CommandPolicy {
 
 /// A grant as sandboxes take it: the files that a process can reach. Inside and outside paths are the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reach {
+pub struct SandboxPaths {
     /// The agent's own directory: writable, its `HOME` and where commands start.
     pub workspace: PathBuf,
     /// What else it may read: the others' snapshots, tool chains.
@@ -48,7 +48,7 @@ pub struct Reach {
     pub planning: bool,
 }
 
-impl From<&Grant> for Reach {
+impl From<&Grant> for SandboxPaths {
     fn from(grant: &Grant) -> Self {
         let mount = |root: &althing_protocol::GrantRoot| ContextMount {
             path: root.path.clone(),
@@ -225,9 +225,9 @@ const TOO_WIDE: [&str; 6] = ["/", "/proc", "/dev", "/sys", "/run", "/etc"];
 
 impl CommandPolicy {
     /// Without network, with the usual environment and limits.
-    pub fn new(reach: Reach, confinement: Confinement) -> Self {
+    pub fn new(sandbox_paths: SandboxPaths, confinement: Confinement) -> Self {
         Self {
-            reach,
+            sandbox_paths,
             network: false,
             env: Environment::default(),
             limits: Limits::default(),
@@ -238,7 +238,7 @@ impl CommandPolicy {
     }
 }
 
-impl Reach {
+impl SandboxPaths {
     /// A private workspace and nothing else.
     pub fn new(workspace: PathBuf, output_dir: PathBuf) -> Self {
         Self {

@@ -4,8 +4,8 @@
 //! A sandbox can only protect what it can name, so the writable context paths are walked once before they are opened. The
 //! walk is bounded. What it cannot look at is protected as a whole or refused, never left open.
 
-use crate::policy::{ContextMount, PolicyError, Reach};
-use althing_protocol::{REPOSITORY, RUNS_CODE};
+use crate::policy::{ContextMount, PolicyError, SandboxPaths};
+use althing_protocol::{GIT_DIR, RUNS_CODE};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -17,13 +17,17 @@ const MAX_PLACES: usize = 1_000;
 const SKIPPED: [&str; 6] = ["node_modules", "__pycache__", ".venv", "venv", ".tox", ".cache"];
 
 /// The protected places that exist in the writable context paths of a checked reach.
-pub(crate) fn existing(reach: &Reach) -> Result<Vec<PathBuf>, PolicyError> {
-    within(reach, MAX_ENTRIES, MAX_PLACES)
+pub(crate) fn existing(sandbox_paths: &SandboxPaths) -> Result<Vec<PathBuf>, PolicyError> {
+    within(sandbox_paths, MAX_ENTRIES, MAX_PLACES)
 }
 
-fn within(reach: &Reach, max_entries: usize, max_places: usize) -> Result<Vec<PathBuf>, PolicyError> {
-    let mut walk = Walk { reach, places: Vec::new(), entries: 0, max_entries, max_places };
-    for mount in reach.context.iter().filter(|mount| mount.writable && mount.path.is_dir()) {
+fn within(
+    sandbox_paths: &SandboxPaths,
+    max_entries: usize,
+    max_places: usize,
+) -> Result<Vec<PathBuf>, PolicyError> {
+    let mut walk = Walk { sandbox_paths, places: Vec::new(), entries: 0, max_entries, max_places };
+    for mount in sandbox_paths.context.iter().filter(|mount| mount.writable && mount.path.is_dir()) {
         walk.root(&mount.path)?;
     }
     walk.places.sort();
@@ -32,7 +36,7 @@ fn within(reach: &Reach, max_entries: usize, max_places: usize) -> Result<Vec<Pa
 }
 
 struct Walk<'a> {
-    reach: &'a Reach,
+    sandbox_paths: &'a SandboxPaths,
     places: Vec<PathBuf>,
     entries: usize,
     max_entries: usize,
@@ -82,8 +86,8 @@ impl Walk<'_> {
     fn is_walked(&self, path: &Path, name: &OsStr) -> bool {
         let is = |other: &PathBuf| other == path;
         !SKIPPED.iter().any(|known| name == *known)
-            && !self.reach.state_dir.as_ref().is_some_and(is)
-            && !is(&self.reach.workspace)
+            && !self.sandbox_paths.state_dir.as_ref().is_some_and(is)
+            && !is(&self.sandbox_paths.workspace)
     }
 
     fn found(&mut self, root: &Path, path: PathBuf, is_link: bool) {
@@ -91,7 +95,8 @@ impl Walk<'_> {
         // A deeper context path decides: the user named it, and its own walk judges what is in it.
         let deeper =
             |mount: &&ContextMount| mount.writable && mount.path != root && mount.path.starts_with(root);
-        let named = self.reach.context.iter().filter(deeper).any(|mount| path.starts_with(&mount.path));
+        let named =
+            self.sandbox_paths.context.iter().filter(deeper).any(|mount| path.starts_with(&mount.path));
         // A link cannot be covered, and closing the directory around it would close a whole project for an `.envrc`.
         if is_repository || !(named || is_link) {
             self.places.push(path);
@@ -101,7 +106,7 @@ impl Walk<'_> {
 
 /// Whether a path is a repository's own directory or file.
 pub(crate) fn is_repository(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(REPOSITORY))
+    path.file_name().is_some_and(|name| name.eq_ignore_ascii_case(GIT_DIR))
 }
 
 /// Whether an entry of the directory `below` a context path is the last name of a protected row.
@@ -118,7 +123,7 @@ fn is_protected(below: &Path, name: &OsStr) -> bool {
 mod tests {
     use super::*;
 
-    fn reach(root: &Path, files: &[&str], context: &[&str]) -> Reach {
+    fn sandbox_paths(root: &Path, files: &[&str], context: &[&str]) -> SandboxPaths {
         for file in files {
             let path = root.join(file);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -127,9 +132,9 @@ mod tests {
         std::fs::create_dir_all(root.join("ws")).unwrap();
         let mount =
             |path: &&str| ContextMount { path: root.join(path), writable: true, protected: Vec::new() };
-        let mut reach = Reach::new(root.join("ws"), root.join("out"));
-        reach.context = context.iter().map(mount).collect();
-        reach.checked().unwrap()
+        let mut sandbox_paths = SandboxPaths::new(root.join("ws"), root.join("out"));
+        sandbox_paths.context = context.iter().map(mount).collect();
+        sandbox_paths.checked().unwrap()
     }
 
     #[test]
@@ -148,8 +153,8 @@ mod tests {
             "p/.claude/settings.json",
             "p/src/main.rs",
         ];
-        let reach = reach(&root, &files, &["p", "p/.envrc"]);
-        let found = existing(&reach).unwrap();
+        let sandbox_paths = sandbox_paths(&root, &files, &["p", "p/.envrc"]);
+        let found = existing(&sandbox_paths).unwrap();
         let expected = [".claude", ".git", "a/.vscode/tasks.json", "module/.git", "sub/deep/.git"];
         assert_eq!(found, expected.map(|path| root.join("p").join(path)), "`.envrc` was named by the user");
     }
@@ -158,9 +163,9 @@ mod tests {
     fn a_context_path_too_large_to_look_through_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
-        let reach = reach(&root, &["p/a", "p/b", "p/x/.git", "p/y/.git"], &["p"]);
-        assert!(matches!(within(&reach, 3, 10), Err(PolicyError::TooLarge { .. })));
-        assert!(matches!(within(&reach, 10, 1), Err(PolicyError::TooManyProtected { .. })));
-        assert!(within(&reach, 10, 10).is_ok());
+        let sandbox_paths = sandbox_paths(&root, &["p/a", "p/b", "p/x/.git", "p/y/.git"], &["p"]);
+        assert!(matches!(within(&sandbox_paths, 3, 10), Err(PolicyError::TooLarge { .. })));
+        assert!(matches!(within(&sandbox_paths, 10, 1), Err(PolicyError::TooManyProtected { .. })));
+        assert!(within(&sandbox_paths, 10, 10).is_ok());
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::bubblewrap::Bubblewrap;
 use crate::confinement::Confinement;
-use crate::policy::{PolicyError, Reach};
+use crate::policy::{PolicyError, SandboxPaths};
 use crate::protected::existing;
 use crate::view::{Mode, View};
 use althing_protocol::{ContextAccess, Grant};
@@ -13,27 +13,27 @@ use std::path::{Path, PathBuf};
 
 /// The parts of a machine that a program may not write to.
 #[derive(Clone, Debug)]
-pub struct Protection {
+pub struct WriteProtection {
     bubblewrap: Bubblewrap,
     /// Shallow places first.
     places: Vec<(PathBuf, Mode)>,
 }
 
-impl Protection {
+impl WriteProtection {
     /// The protection that a grant asks for; `None` where this confinement has no bubblewrap. It holds for as long as the
     /// program runs, so context paths that a run opens for writing at its end are open from the beginning.
     pub fn new(confinement: &Confinement, grant: &Grant) -> Result<Option<Self>, PolicyError> {
         let Confinement::Bubblewrap(bubblewrap) = confinement else { return Ok(None) };
-        let reach = Reach::from(grant).checked()?;
-        let view = View::new(&reach, ContextAccess::Writable, &existing(&reach)?);
+        let sandbox_paths = SandboxPaths::from(grant).checked()?;
+        let view = View::new(&sandbox_paths, ContextAccess::Writable, &existing(&sandbox_paths)?);
         let mut places: Vec<(PathBuf, Mode)> = view
             .rules()
             .iter()
             .map(|rule| (rule.path.clone(), rule.mode.max(Mode::ReadOnly)))
-            .filter(|(path, _)| Some(path) != reach.state_dir.as_ref())
+            .filter(|(path, _)| Some(path) != sandbox_paths.state_dir.as_ref())
             .collect();
         // The other agents' workspaces are in the state directory.
-        places.extend(reach.state_dir.map(|state| (state, Mode::ReadOnly)));
+        places.extend(sandbox_paths.state_dir.map(|state| (state, Mode::ReadOnly)));
         places.sort_by_key(|(path, _)| path.components().count());
         Ok(Some(Self { bubblewrap: bubblewrap.clone(), places }))
     }

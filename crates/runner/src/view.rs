@@ -3,7 +3,7 @@
 //! Made anew for each call, because what exists may have changed. Knows no sandbox: each sandbox turns the same view
 //! into its own means, so that they cannot disagree about what an agent was given.
 
-use crate::policy::Reach;
+use crate::policy::SandboxPaths;
 use crate::protected::is_repository;
 use althing_protocol::ContextAccess;
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,20 +67,21 @@ pub(crate) struct View {
 impl View {
     /// The view under this access. `existing` are the protected places that were found in the writable context paths; those
     /// that are gone again are left out.
-    pub(crate) fn new(reach: &Reach, access: ContextAccess, existing: &[PathBuf]) -> Self {
+    pub(crate) fn new(sandbox_paths: &SandboxPaths, access: ContextAccess, existing: &[PathBuf]) -> Self {
         let mut modes: BTreeMap<PathBuf, Mode> = BTreeMap::new();
-        for path in &reach.readable {
+        for path in &sandbox_paths.readable {
             modes.insert(path.clone(), Mode::ReadOnly);
         }
-        let protected: BTreeSet<&PathBuf> = reach.context.iter().flat_map(|mount| &mount.protected).collect();
-        for mount in &reach.context {
+        let protected: BTreeSet<&PathBuf> =
+            sandbox_paths.context.iter().flat_map(|mount| &mount.protected).collect();
+        for mount in &sandbox_paths.context {
             let repositories = existing.iter().filter(|place| is_repository(place));
             let shut = is_repository(&mount.path)
                 || protected.iter().copied().chain(repositories).any(|place| mount.path.starts_with(place));
             let mode = if mount.open(access) && !shut { Mode::Writable } else { Mode::ReadOnly };
             let known = modes.get(&mount.path).copied().unwrap_or(mode);
             // Named twice, the stricter holds; a merely readable path is not a context path.
-            let twice = reach.context.iter().filter(|other| other.path == mount.path).count() > 1;
+            let twice = sandbox_paths.context.iter().filter(|other| other.path == mount.path).count() > 1;
             modes.insert(mount.path.clone(), if twice { mode.min(known) } else { mode });
         }
         let mut missing = Vec::new();
@@ -105,14 +106,14 @@ impl View {
             }
         }
         missing.retain(|place| mode_at(&modes, place) == Some(Mode::Writable));
-        if let Some(state) = &reach.state_dir
+        if let Some(state) = &sandbox_paths.state_dir
             && mode_at(&modes, state).is_some()
         {
             modes.insert(state.clone(), Mode::Hidden);
         }
-        let own = if reach.planning { Mode::ReadOnly } else { Mode::Writable };
-        modes.insert(reach.workspace.clone(), own);
-        modes.insert(reach.output_dir.clone(), Mode::ReadOnly);
+        let own = if sandbox_paths.planning { Mode::ReadOnly } else { Mode::Writable };
+        modes.insert(sandbox_paths.workspace.clone(), own);
+        modes.insert(sandbox_paths.output_dir.clone(), Mode::ReadOnly);
         let inside: Vec<PathBuf> = modes.keys().chain(&missing).cloned().collect();
         for place in inside {
             pin(&mut modes, &place);
@@ -184,7 +185,7 @@ fn mode_at(modes: &BTreeMap<PathBuf, Mode>, path: &Path) -> Option<Mode> {
 #[cfg(test)]
 mod tests {
     use super::{Mode, View};
-    use crate::policy::{ContextMount, Reach};
+    use crate::policy::{ContextMount, SandboxPaths};
     use crate::protected::existing;
     use althing_protocol::ContextAccess;
     use std::path::{Path, PathBuf};
@@ -212,7 +213,7 @@ mod tests {
         ] {
             std::fs::create_dir_all(root.join(path)).unwrap();
         }
-        let reach = Reach {
+        let sandbox_paths = SandboxPaths {
             workspace: root.join("p/.state/ws"),
             readable: vec![root.join("p/.state/peers"), root.join("none")],
             context: vec![
@@ -225,8 +226,8 @@ mod tests {
             output_dir: root.join("p/.state/out"),
             planning: false,
         };
-        let reach = reach.checked().unwrap();
-        let view = View::new(&reach, access, &existing(&reach).unwrap());
+        let sandbox_paths = sandbox_paths.checked().unwrap();
+        let view = View::new(&sandbox_paths, access, &existing(&sandbox_paths).unwrap());
         look(&|path| view.mode(&root.join(path)), &view, &root);
     }
 
@@ -261,7 +262,7 @@ mod tests {
         for path in ["p/s/.state/ws", "p/s/.state/out", "p/n/m/docs", "p/new"] {
             std::fs::create_dir_all(root.join(path)).unwrap();
         }
-        let reach = Reach {
+        let sandbox_paths = SandboxPaths {
             workspace: root.join("p/s/.state/ws"),
             readable: Vec::new(),
             context: vec![
@@ -272,8 +273,8 @@ mod tests {
             output_dir: root.join("p/s/.state/out"),
             planning: false,
         };
-        let reach = reach.checked().unwrap();
-        let view = View::new(&reach, ContextAccess::Writable, &existing(&reach).unwrap());
+        let sandbox_paths = sandbox_paths.checked().unwrap();
+        let view = View::new(&sandbox_paths, ContextAccess::Writable, &existing(&sandbox_paths).unwrap());
         for pinned in ["p/s", "p/n", "p/n/m", "p/new"] {
             let rule = view.rules().iter().find(|rule| rule.path == root.join(pinned));
             assert_eq!(rule.map(|rule| rule.mode), Some(Mode::Writable), "{pinned} in {view:?}");
@@ -303,11 +304,11 @@ mod tests {
             std::fs::create_dir_all(root.join(path)).unwrap();
         }
         std::os::unix::fs::symlink(root.join("elsewhere"), root.join("p/linked/.git")).unwrap();
-        let mut reach = Reach::new(root.join("ws"), root.join("out"));
+        let mut sandbox_paths = SandboxPaths::new(root.join("ws"), root.join("out"));
         let paths = ["p", "p/sub/.git/hooks", "other/.git"];
-        reach.context = paths.map(|path| mount(&root.join(path), true, &[])).to_vec();
-        let reach = reach.checked().unwrap();
-        let view = View::new(&reach, ContextAccess::Writable, &existing(&reach).unwrap());
+        sandbox_paths.context = paths.map(|path| mount(&root.join(path), true, &[])).to_vec();
+        let sandbox_paths = sandbox_paths.checked().unwrap();
+        let view = View::new(&sandbox_paths, ContextAccess::Writable, &existing(&sandbox_paths).unwrap());
         let mode = |path: &str| view.mode(&root.join(path));
         assert_eq!(mode("p/linked/x"), Some(Mode::ReadOnly), "the link could be exchanged");
         assert_eq!(mode("p/sub/x"), Some(Mode::Writable));

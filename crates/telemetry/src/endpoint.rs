@@ -98,17 +98,17 @@ fn without_password(given: &str) -> String {
 
 /// Reads `name=value,name=value`, values being percent-encoded where they need it: the form that the standard variables
 /// `OTEL_EXPORTER_OTLP_HEADERS` and `OTEL_RESOURCE_ATTRIBUTES` have.
-pub fn pairs(text: &str) -> Result<Vec<(String, String)>, EndpointError> {
-    let mut pairs = Vec::new();
+pub fn parse_pairs(text: &str) -> Result<Vec<(String, String)>, EndpointError> {
+    let mut parse_pairs = Vec::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let pair = part.split_once('=').map(|(name, value)| (name.trim(), value.trim()));
         let Some((name, value)) = pair.filter(|(name, _)| !name.is_empty()) else {
             let part = part.split('=').next().unwrap_or_default().chars().take(40).collect();
             return Err(EndpointError::NoPair { part });
         };
-        pairs.push((name.to_owned(), decoded(value)));
+        parse_pairs.push((name.to_owned(), decoded(value)));
     }
-    Ok(pairs)
+    Ok(parse_pairs)
 }
 
 /// A text whose `%41` are letters again; what is no such thing stays as it is.
@@ -127,9 +127,9 @@ fn decoded(text: &str) -> String {
 }
 
 /// Headers as HTTP has them.
-pub(crate) fn headers(pairs: &[(String, String)]) -> Result<HeaderMap, EndpointError> {
+pub(crate) fn headers(parse_pairs: &[(String, String)]) -> Result<HeaderMap, EndpointError> {
     let mut headers = HeaderMap::new();
-    for (name, value) in pairs {
+    for (name, value) in parse_pairs {
         let no = || EndpointError::NoHeader { name: name.chars().take(40).collect() };
         let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| no())?;
         let mut value = HeaderValue::from_str(value).map_err(|_| no())?;
@@ -167,10 +167,10 @@ mod tests {
 
     #[test]
     fn lists_of_pairs_are_read_as_the_standard_has_them() {
-        let read = pairs(" api-key = a%20b%2Cc==, x=%zz,,y= ").unwrap();
+        let read = parse_pairs(" api-key = a%20b%2Cc==, x=%zz,,y= ").unwrap();
         let expected = [("api-key", "a b,c=="), ("x", "%zz"), ("y", "")];
         assert_eq!(read, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
-        let error = pairs("api-key").unwrap_err();
+        let error = parse_pairs("api-key").unwrap_err();
         assert_eq!(error, EndpointError::NoPair { part: "api-key".into() });
         assert!(headers(&[("a b".into(), "c".into())]).is_err());
         assert!(headers(&[("a".into(), "c\nd".into())]).is_err());

@@ -5,7 +5,7 @@
 //! told once.
 
 use crate::endpoint::{Endpoint, EndpointError, headers};
-use crate::fold::{Content, Spans};
+use crate::fold::{ContentCapture, Spans};
 use crate::otlp::Resource;
 use crate::send::{Again, Sender, Unsent};
 use crate::span::Span;
@@ -29,7 +29,7 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// Where spans go, and what they say.
-pub struct Settings {
+pub struct ExporterSettings {
     /// The collector.
     pub endpoint: Endpoint,
     /// Headers of every request, such as a key.
@@ -37,7 +37,7 @@ pub struct Settings {
     /// Who tells.
     pub resource: Resource,
     /// Whether somebody's words are told.
-    pub content: Content,
+    pub content: ContentCapture,
     /// How to connect.
     pub client: reqwest::Client,
 }
@@ -56,7 +56,7 @@ pub struct Report {
 /// Sends spans to a collector. Its thread starts with the first session.
 pub struct Exporter {
     sender: Arc<Sender>,
-    content: Content,
+    content: ContentCapture,
     counts: Arc<Counts>,
     running: OnceLock<Result<Running, String>>,
 }
@@ -82,8 +82,8 @@ impl Counts {
 
 impl Exporter {
     /// Makes one; connects to nothing yet.
-    pub fn new(settings: Settings) -> Result<Self, EndpointError> {
-        let Settings { endpoint, headers: pairs, resource, content, client } = settings;
+    pub fn new(settings: ExporterSettings) -> Result<Self, EndpointError> {
+        let ExporterSettings { endpoint, headers: pairs, resource, content, client } = settings;
         let sender = Sender { client, endpoint, headers: headers(&pairs)?, resource };
         Ok(Self { sender: Arc::new(sender), content, counts: Arc::default(), running: OnceLock::new() })
     }
@@ -148,7 +148,7 @@ impl Exporter {
 /// What the thread does.
 struct Work {
     sender: Arc<Sender>,
-    content: Content,
+    content: ContentCapture,
     counts: Arc<Counts>,
     finishing: watch::Receiver<bool>,
 }
@@ -186,8 +186,8 @@ impl Work {
     /// The most spans in one request.
     fn most(&self) -> usize {
         match self.content {
-            Content::LeftOut => BATCH,
-            Content::Told => BATCH_WITH_WORDS,
+            ContentCapture::Omit => BATCH,
+            ContentCapture::Include => BATCH_WITH_WORDS,
         }
     }
 

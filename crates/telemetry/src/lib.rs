@@ -10,8 +10,8 @@ mod otlp;
 mod send;
 mod span;
 
-pub use endpoint::{Endpoint, EndpointError, pairs};
-pub use exporter::{Exporter, Report, Settings};
-pub use fold::{Content, Spans};
+pub use endpoint::{Endpoint, EndpointError, parse_pairs};
+pub use exporter::{Exporter, ExporterSettings, Report};
+pub use fold::{ContentCapture, Spans};
 pub use otlp::{Resource, request};
 pub use span::{Note, Span, SpanId, SpanKind, TraceId, Value};

@@ -12,7 +12,7 @@ use crate::signal::Signal;
 
 /// How a collector answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum CollectorReply {
     /// It takes what it is sent.
     Take,
     /// It refuses with this status.
@@ -32,7 +32,7 @@ pub struct Collector {
 
 #[derive(Debug)]
 struct State {
-    answer: Answer,
+    answer: CollectorReply,
     requests: Vec<Export>,
 }
 
@@ -51,7 +51,7 @@ pub struct Export {
 
 impl Collector {
     /// Starts one on a port of its own.
-    pub fn start(answer: Answer) -> Self {
+    pub fn start(answer: CollectorReply) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("the port just bound");
         let state = Arc::new(Signal::new(State { answer, requests: Vec::new() }));
@@ -71,7 +71,7 @@ impl Collector {
     }
 
     /// From now on it answers like this.
-    pub fn answer(&self, answer: Answer) {
+    pub fn answer(&self, answer: CollectorReply) {
         self.state.update(|state| state.answer = answer);
     }
 
@@ -90,7 +90,7 @@ impl Collector {
 
     /// The spans that it took, in the order in which they came. Panics at anything that is not as OTLP has it.
     #[track_caller]
-    pub fn spans(&self) -> Vec<Told> {
+    pub fn spans(&self) -> Vec<CollectedSpan> {
         let taken = self.requests().into_iter().filter(|request| request.taken);
         taken.flat_map(|request| read_export(&request)).collect()
     }
@@ -116,7 +116,7 @@ fn serve(mut stream: &TcpStream, state: &Signal<State>) -> Option<()> {
         bytes.extend_from_slice(&buffer[..read]);
     }
     let answer = state.read(|state| state.answer.clone());
-    let taken = matches!(answer, Answer::Take | Answer::TakeAllBut(_));
+    let taken = matches!(answer, CollectorReply::Take | CollectorReply::TakeAllBut(_));
     let mut lines = head.lines();
     let export = Export {
         line: lines.next().unwrap_or_default().trim_end_matches(" HTTP/1.1").to_owned(),
@@ -129,12 +129,12 @@ fn serve(mut stream: &TcpStream, state: &Signal<State>) -> Option<()> {
     };
     state.update(|state| state.requests.push(export));
     let (status, body) = match answer {
-        Answer::Take => (200, "{}".to_owned()),
-        Answer::Status(status) => (status, "{}".to_owned()),
-        Answer::TakeAllBut(refused) => {
+        CollectorReply::Take => (200, "{}".to_owned()),
+        CollectorReply::Status(status) => (status, "{}".to_owned()),
+        CollectorReply::TakeAllBut(refused) => {
             (200, format!(r#"{{"partialSuccess":{{"rejectedSpans":"{refused}","errorMessage":"too old"}}}}"#))
         }
-        Answer::Never => {
+        CollectorReply::Never => {
             // Until the client has enough.
             let _ = stream.read(&mut [0]);
             return None;
@@ -149,7 +149,7 @@ fn serve(mut stream: &TcpStream, state: &Signal<State>) -> Option<()> {
 
 /// A span as it was told.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Told {
+pub struct CollectedSpan {
     /// Its trace.
     pub trace: String,
     /// Its id.
@@ -172,7 +172,7 @@ pub struct Told {
     pub resource: BTreeMap<String, Value>,
 }
 
-impl Told {
+impl CollectedSpan {
     /// A text attribute; empty where there is none.
     pub fn text(&self, key: &str) -> &str {
         self.attributes.get(key).and_then(Value::as_str).unwrap_or_default()
@@ -181,7 +181,7 @@ impl Told {
 
 /// Reads one request, strictly.
 #[track_caller]
-pub fn read_export(request: &Export) -> Vec<Told> {
+pub fn read_export(request: &Export) -> Vec<CollectedSpan> {
     assert_eq!(request.line, "POST /v1/traces");
     assert_eq!(request.headers.get("content-type").map(String::as_str), Some("application/json"));
     let body: Value = serde_json::from_str(&request.body).expect("the body is JSON");
@@ -190,7 +190,7 @@ pub fn read_export(request: &Export) -> Vec<Told> {
 
 /// Reads the JSON of an `ExportTraceServiceRequest`, strictly.
 #[track_caller]
-pub fn read_spans(body: &Value) -> Vec<Told> {
+pub fn read_spans(body: &Value) -> Vec<CollectedSpan> {
     let mut told = Vec::new();
     for resource_spans in list(only(body, &["resourceSpans"]), "resourceSpans") {
         let resource_spans = only(resource_spans, &["resource", "scopeSpans", "schemaUrl"]);
@@ -205,7 +205,7 @@ pub fn read_spans(body: &Value) -> Vec<Told> {
     told
 }
 
-fn read_span(span: &Value, resource: &BTreeMap<String, Value>) -> Told {
+fn read_span(span: &Value, resource: &BTreeMap<String, Value>) -> CollectedSpan {
     let span = only(
         span,
         &[
@@ -239,7 +239,7 @@ fn read_span(span: &Value, resource: &BTreeMap<String, Value>) -> Told {
     let status = span.get("status").map(|status| only(status, &["code", "message"]));
     let code = status.and_then(|status| status.get("code")).map(|code| code.as_u64().expect("a number"));
     assert!(code.is_none_or(|code| code <= 2), "there is such a status");
-    Told {
+    CollectedSpan {
         trace: id(&span["traceId"], 32),
         id: id(&span["spanId"], 16),
         parent: span.get("parentSpanId").map(|parent| id(parent, 16)),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Whether the one who runs the tests said that this is not to be had.
-pub fn without(what: &str) -> bool {
+pub fn is_excluded(what: &str) -> bool {
     let without = std::env::var("ALTHING_TEST_WITHOUT").unwrap_or_default();
     let skip = without.split(',').any(|word| word == what);
     if skip {
@@ -19,12 +19,12 @@ pub fn without(what: &str) -> bool {
 pub const IMAGE: &str = "althing-test:1";
 
 /// A daemon of the test's own, with one image that holds nothing but busybox.
-pub struct Daemon {
+pub struct TestDockerDaemon {
     process: Child,
     dir: TempDir,
 }
 
-impl Daemon {
+impl TestDockerDaemon {
     /// Starts it; takes a second or two.
     pub fn start() -> Self {
         // Where the kernel or the disk cannot do overlays, plain copies do.
@@ -93,17 +93,17 @@ impl Daemon {
     }
 
     /// What the client says.
-    pub fn says(&self, args: &[&str]) -> String {
+    pub fn docker_stdout(&self, args: &[&str]) -> String {
         String::from_utf8_lossy(&self.docker(args).stdout).trim().to_owned()
     }
 
     /// The ids of all containers, running or not.
     pub fn containers(&self) -> Vec<String> {
-        self.says(&["ps", "-aq", "--no-trunc"]).lines().map(str::to_owned).collect()
+        self.docker_stdout(&["ps", "-aq", "--no-trunc"]).lines().map(str::to_owned).collect()
     }
 }
 
-impl Drop for Daemon {
+impl Drop for TestDockerDaemon {
     fn drop(&mut self) {
         for id in self.containers() {
             self.docker(&["rm", "-f", &id]);

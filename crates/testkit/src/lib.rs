@@ -6,17 +6,17 @@
 //!
 //! ```no_run
 //! # use std::time::Duration;
-//! use althing_testkit::{Case, Expectation, FakeModel, Script};
+//! use althing_testkit::{FaultCase, FaultExpectation, FakeModel, Script};
 //!
 //! # async fn client_says(_url: &str) -> Result<(), bool> { Ok(()) }
 //! # async fn table() {
-//! for case in Case::all() {
+//! for case in FaultCase::all() {
 //!     let once = Script::parliament().on("model-a").fault_once(case.fault, case.moment);
 //!     let server = FakeModel::start(once).await;
 //!     let result = client_says(&server.base_url()).await;
 //!     match case.expectation() {
-//!         Expectation::HarmlessVariation | Expectation::Recovers => assert!(result.is_ok(), "{case}"),
-//!         Expectation::Fails { retryable } => assert_eq!(result.is_ok(), retryable, "{case}"),
+//!         FaultExpectation::HarmlessVariation | FaultExpectation::Recovers => assert!(result.is_ok(), "{case}"),
+//!         FaultExpectation::Fails { retryable } => assert_eq!(result.is_ok(), retryable, "{case}"),
 //!     }
 //! }
 //! # }
@@ -55,14 +55,14 @@ pub mod wait;
 mod wire;
 
 pub use bombs::config_bombs;
-pub use fault::{BadArguments, Case, Expectation, Fault, Moment, RetryAfter, UTF8_SAMPLE};
+pub use fault::{BadArguments, Fault, FaultCase, FaultExpectation, FaultMoment, RetryAfter, UTF8_SAMPLE};
 pub use gate::Gate;
 pub use policy::Parliament;
-pub use process::{Althing, Output, Running, read_events};
-pub use recorded::{Outcome, Recorded};
+pub use process::{Althing, Output, RunningProcess, read_events};
+pub use recorded::{RecordedRequest, RequestOutcome};
 pub use reply::{Finish, Reply, ToolCall, Usage};
 pub use scale::scale;
 pub use script::{Action, OnModel, Script};
-pub use server::{FakeModel, Options, refused_base_url};
+pub use server::{FakeModel, FakeModelOptions, refused_base_url};
 pub use terminal::Terminal;
 pub use vt100;

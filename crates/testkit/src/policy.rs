@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::recorded::Recorded;
+use crate::recorded::RecordedRequest;
 use crate::reply::Reply;
 
 /// Plays an agent: votes when it may vote, answers when it may answer, talks when it has no such tool, and fills in what
@@ -19,7 +19,7 @@ impl Parliament {
     }
 
     /// The sensible reply to a request.
-    pub fn reply(self, request: &Recorded) -> Reply {
+    pub fn reply(self, request: &RecordedRequest) -> Reply {
         let model = request.model();
         if let Some(schema) = request.wanted_schema() {
             return Reply::text(instance(schema).to_string());
@@ -46,7 +46,7 @@ impl Parliament {
 }
 
 /// The first id the vote tool accepts; none when voting is not offered or nobody has answered yet.
-fn first_votable(request: &Recorded) -> Option<&str> {
+fn first_votable(request: &RecordedRequest) -> Option<&str> {
     request.tool_parameters("vote")?.pointer("/properties/agent_id/enum/0").and_then(Value::as_str)
 }
 

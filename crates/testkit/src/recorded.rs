@@ -11,9 +11,9 @@ use crate::wire::{Wire, bare, model_in};
 
 /// One request as it arrived. Clones share the body.
 #[derive(Debug, Clone)]
-pub struct Recorded {
+pub struct RecordedRequest {
     pub(crate) call: Arc<Call>,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: RequestOutcome,
     pub(crate) ended: Option<Instant>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Call {
 
 /// How the exchange ended, seen from the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RequestOutcome {
     /// The response is not finished yet.
     Underway,
     /// The whole response was written.
@@ -44,7 +44,7 @@ pub enum Outcome {
     HungUp,
 }
 
-impl Recorded {
+impl RecordedRequest {
     /// The number of this request on this server, from 0.
     pub fn seq(&self) -> usize {
         self.call.seq
@@ -101,13 +101,13 @@ impl Recorded {
     }
 
     /// How the exchange ended, as far as known when this record was taken.
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> RequestOutcome {
         self.outcome
     }
 
     /// Whether the client closed the connection before the response was complete.
     pub fn hung_up(&self) -> bool {
-        self.outcome == Outcome::HungUp
+        self.outcome == RequestOutcome::HungUp
     }
 
     /// The model asked for, in the body or in the path; empty when there is none.

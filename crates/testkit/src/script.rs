@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::fault::{self, Case, Fault, Moment};
+use crate::fault::{self, Fault, FaultCase, FaultMoment};
 use crate::gate::Gate;
 use crate::plan::{Plan, Step};
 use crate::policy::Parliament;
-use crate::recorded::Recorded;
+use crate::recorded::RecordedRequest;
 use crate::reply::Reply;
 use crate::wire::{Context, Wire};
 
-type Decide = Arc<dyn Fn(&Recorded) -> Action + Send + Sync>;
+type Decide = Arc<dyn Fn(&RecordedRequest) -> Action + Send + Sync>;
 
 /// What a request gets.
 #[derive(Clone)]
@@ -24,9 +24,9 @@ pub enum Action {
     /// This reply.
     Reply(Reply),
     /// The usual reply, spoilt.
-    Fault(Fault, Moment),
+    Fault(Fault, FaultMoment),
     /// This reply, spoilt.
-    FaultIn(Fault, Moment, Reply),
+    FaultIn(Fault, FaultMoment, Reply),
     /// The inner action, its chunks held back by the gate.
     Gated(Box<Action>, Gate),
     /// The inner action after a delay.
@@ -51,7 +51,7 @@ impl Action {
     }
 
     /// Decided when the request is there.
-    pub fn with<A: Into<Self>>(decide: impl Fn(&Recorded) -> A + Send + Sync + 'static) -> Self {
+    pub fn with<A: Into<Self>>(decide: impl Fn(&RecordedRequest) -> A + Send + Sync + 'static) -> Self {
         Self::With(Arc::new(move |request| decide(request).into()))
     }
 }
@@ -62,8 +62,8 @@ impl From<Reply> for Action {
     }
 }
 
-impl From<Case> for Action {
-    fn from(case: Case) -> Self {
+impl From<FaultCase> for Action {
+    fn from(case: FaultCase) -> Self {
         Self::Fault(case.fault, case.moment)
     }
 }
@@ -108,7 +108,7 @@ impl Script {
     }
 
     /// Every request gets what `decide` says.
-    pub fn from_fn<A: Into<Action>>(decide: impl Fn(&Recorded) -> A + Send + Sync + 'static) -> Self {
+    pub fn from_fn<A: Into<Action>>(decide: impl Fn(&RecordedRequest) -> A + Send + Sync + 'static) -> Self {
         Self {
             rules: Vec::new(),
             fallback: Arc::new(move |request| decide(request).into()),
@@ -139,12 +139,12 @@ impl Script {
     }
 
     /// The very first request is spoilt; the others get the usual.
-    pub fn fault_once(self, fault: Fault, moment: Moment) -> Self {
+    pub fn fault_once(self, fault: Fault, moment: FaultMoment) -> Self {
         self.nth(0, Action::Fault(fault, moment))
     }
 
     /// Every request is spoilt.
-    pub fn fault_always(self, fault: Fault, moment: Moment) -> Self {
+    pub fn fault_always(self, fault: Fault, moment: FaultMoment) -> Self {
         self.rule(None, None, Action::Fault(fault, moment))
     }
 
@@ -154,7 +154,7 @@ impl Script {
     }
 
     /// The more particular rule wins: the model's nth, the model's always, the nth of all, everything; then the latest.
-    fn find(&self, request: &Recorded) -> Option<&Action> {
+    fn find(&self, request: &RecordedRequest) -> Option<&Action> {
         let fits = |rule: &&Rule| {
             let (model_fits, count) = match &rule.model {
                 Some(model) => (model == request.model(), request.nth_of_model()),
@@ -170,12 +170,12 @@ impl Script {
     }
 
     /// The response to a request.
-    pub(crate) fn plan(&self, request: &Recorded, wire: Wire, context: &Context) -> Plan {
+    pub(crate) fn plan(&self, request: &RecordedRequest, wire: Wire, context: &Context) -> Plan {
         let action = self.find(request).unwrap_or(&Action::Usual);
         self.carry_out(action, request, wire, context)
     }
 
-    fn carry_out(&self, action: &Action, request: &Recorded, wire: Wire, context: &Context) -> Plan {
+    fn carry_out(&self, action: &Action, request: &RecordedRequest, wire: Wire, context: &Context) -> Plan {
         match action {
             Action::Usual => self.carry_out(&self.usual(request), request, wire, context),
             Action::Reply(reply) => Plan::reply(wire, reply, context, request.wants_stream()),
@@ -193,14 +193,14 @@ impl Script {
         }
     }
 
-    fn usual(&self, request: &Recorded) -> Action {
+    fn usual(&self, request: &RecordedRequest) -> Action {
         let action = (self.fallback)(request);
         assert!(!matches!(action, Action::Usual), "a script's fallback cannot ask for the fallback");
         action
     }
 
     /// The reply a fault spoils; a fallback that is not a plain reply gives way to a sensible one.
-    fn usual_reply(&self, request: &Recorded) -> Reply {
+    fn usual_reply(&self, request: &RecordedRequest) -> Reply {
         match self.usual(request) {
             Action::Reply(reply) => reply,
             _ => Parliament::default().reply(request),
@@ -242,12 +242,12 @@ impl OnModel {
     }
 
     /// This model's first request is spoilt; the next is good.
-    pub fn fault_once(self, fault: Fault, moment: Moment) -> Self {
+    pub fn fault_once(self, fault: Fault, moment: FaultMoment) -> Self {
         self.nth(0, Action::Fault(fault, moment))
     }
 
     /// All of this model's requests are spoilt.
-    pub fn fault_always(self, fault: Fault, moment: Moment) -> Self {
+    pub fn fault_always(self, fault: Fault, moment: FaultMoment) -> Self {
         self.always(Action::Fault(fault, moment))
     }
 

@@ -138,9 +138,9 @@ impl Terminal {
     }
 
     /// Looks at the screen cell by cell.
-    pub fn look<T>(&self, look: impl FnOnce(&vt100::Screen) -> T) -> T {
+    pub fn with_screen<T>(&self, with_screen: impl FnOnce(&vt100::Screen) -> T) -> T {
         let seen = self.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
-        look(seen.parser.screen())
+        with_screen(seen.parser.screen())
     }
 
     /// Every byte that the terminal received.

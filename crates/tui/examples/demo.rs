@@ -13,7 +13,7 @@ use althing_protocol::{
     BoxFuture, DeltaKind, Engine, EventStream, FeedItem, Interest, JournalError, Op, Progress, Screen,
     ScreenCell, ScreenColor, Seq, Submission, TaskId, Timestamp,
 };
-use althing_tui::{Outside, TuiOptions, Welcome};
+use althing_tui::{TuiHost, TuiOptions, Welcome};
 use script::Script;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -104,7 +104,7 @@ impl Engine for Scripted {
 
 struct Here;
 
-impl Outside for Here {
+impl TuiHost for Here {
     fn now(&self) -> Timestamp {
         Timestamp(
             std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as u64

@@ -3,7 +3,7 @@
 //! At most sixty frames a second, none when nothing changed, and no wake-up when nothing happens.
 
 use crate::app::{App, Effect};
-use crate::outside::{Outside, TuiExit, TuiOptions};
+use crate::outside::{TuiExit, TuiHost, TuiOptions};
 use crate::plain;
 use crate::terminal::{TerminalGuard, broken, clipboard, panicked};
 use althing_protocol::{Engine, FeedItem, Interest, JournalError, Origin, Seq, Submission};
@@ -38,7 +38,7 @@ type Fed = Result<FeedItem, JournalError>;
 pub async fn run(
     engine: Arc<dyn Engine>,
     options: TuiOptions,
-    outside: Arc<dyn Outside>,
+    outside: Arc<dyn TuiHost>,
 ) -> io::Result<TuiExit> {
     if options.plain {
         return plain::run(engine, options, outside).await;
@@ -67,14 +67,14 @@ pub async fn run(
 /// Reads the feed in a task of its own: a read that was begun is never given up half-way.
 pub(crate) fn follow(
     engine: &Arc<dyn Engine>,
-    outside: &Arc<dyn Outside>,
+    outside: &Arc<dyn TuiHost>,
 ) -> (mpsc::Receiver<Fed>, tokio::task::JoinHandle<()>) {
     let (sender, receiver) = mpsc::channel(MOST_AT_ONCE);
     let mut stream = engine.subscribe(Seq(0), Interest::Everything);
     let outside = Arc::clone(outside);
     let pump = tokio::spawn(async move {
         while let Some(item) = stream.next().await {
-            outside.reached("feed");
+            outside.failpoint("feed");
             if sender.send(item).await.is_err() {
                 break;
             }
@@ -151,7 +151,7 @@ impl Drop for Keys {
 
 struct Loop {
     engine: Arc<dyn Engine>,
-    outside: Arc<dyn Outside>,
+    outside: Arc<dyn TuiHost>,
     app: App,
     guard: TerminalGuard,
     terminal: Terminal<CrosstermBackend<io::Stdout>>,
@@ -256,7 +256,7 @@ impl Loop {
         let (app, outside) = (&mut self.app, &self.outside);
         queue!(io::stdout(), BeginSynchronizedUpdate)?;
         self.terminal.draw(|frame| {
-            outside.reached("view");
+            outside.failpoint("view");
             if let Some(position) = app.draw(frame.buffer_mut()) {
                 frame.set_cursor_position(position);
             }
@@ -271,7 +271,7 @@ impl Loop {
     }
 
     fn on_keys(&mut self, first: &TerminalEvent) -> Vec<Effect> {
-        self.outside.reached("keys");
+        self.outside.failpoint("keys");
         let now = self.outside.now();
         let mut effects = self.app.handle(first, now);
         // Keys that are already here are handled before the next frame.
@@ -288,7 +288,7 @@ impl Loop {
         let mut next = Some(first);
         let mut count = 0;
         while let Some(item) = next {
-            self.outside.reached("update");
+            self.outside.failpoint("update");
             match item {
                 Ok(item) => self.app.apply(&item),
                 Err(error) => self.app.notify(error.to_string()),
@@ -355,7 +355,7 @@ impl Loop {
     /// Lends the terminal to another program for as long as it runs.
     async fn lent<T: Send + 'static>(
         &mut self,
-        work: impl FnOnce(&dyn Outside) -> T + Send + 'static,
+        work: impl FnOnce(&dyn TuiHost) -> T + Send + 'static,
     ) -> io::Result<T> {
         self.keys.stop().await;
         self.guard.lend();
@@ -369,7 +369,7 @@ impl Loop {
     /// Does what waits for the disk, the network or a program where waiting is no harm.
     async fn aside<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&dyn Outside) -> T + Send + 'static,
+        work: impl FnOnce(&dyn TuiHost) -> T + Send + 'static,
     ) -> io::Result<T> {
         let outside = Arc::clone(&self.outside);
         tokio::task::spawn_blocking(move || work(&*outside)).await.map_err(io::Error::other)

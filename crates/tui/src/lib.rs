@@ -1,7 +1,7 @@
 //! The terminal UI: folds a session's events into screens, and turns keys into ops.
 //!
 //! It knows a session only through the port `Engine`: it folds what the feed says and submits what the user asks. It owns
-//! the terminal and nothing else: files, programs and the clock are asked of `Outside`.
+//! the terminal and nothing else: files, programs and the clock are asked of `TuiHost`.
 
 mod app;
 mod ascii;
@@ -23,7 +23,7 @@ mod view;
 pub use app::{App, Effect};
 pub use event_loop::run;
 pub use modes::{OverrideState, PlanMode, TuiModeState};
-pub use outside::{Outside, ProjectEntry, SessionEntry, TuiExit, TuiOptions, Welcome};
+pub use outside::{ProjectEntry, SessionEntry, TuiExit, TuiHost, TuiOptions, Welcome};
 pub use replay::Replay;
 pub use terminal::{TerminalGuard, give_back};
 pub use theme::Theme;

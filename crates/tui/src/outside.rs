@@ -28,7 +28,7 @@ pub struct ProjectEntry {
 }
 
 /// What the screen needs of the machine: files, programs and the clock are not its business.
-pub trait Outside: Send + Sync {
+pub trait TuiHost: Send + Sync {
     /// Now.
     fn now(&self) -> Timestamp;
 
@@ -91,7 +91,7 @@ pub trait Outside: Send + Sync {
     fn remember(&self, _message: &str) {}
 
     /// A place of the screen is reached. Tests of what a panic leaves behind have one happen there.
-    fn reached(&self, _place: &str) {}
+    fn failpoint(&self, _place: &str) {}
 }
 
 /// What was found on this machine, for the first start.

@@ -4,10 +4,10 @@
 
 use crate::app::{App, Effect, Modal};
 use crate::event_loop::{Signals, follow};
-use crate::outside::{Outside, TuiExit, TuiOptions};
+use crate::outside::{TuiExit, TuiHost, TuiOptions};
 use althing_protocol::{Engine, Origin, Submission};
 use althing_text::sanitize;
-use althing_view::conversation::{ConversationLines, Reader, answer};
+use althing_view::conversation::{Audience, ConversationLines, answer};
 use althing_view::labels;
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use tokio::sync::mpsc;
 pub(crate) async fn run(
     engine: Arc<dyn Engine>,
     options: TuiOptions,
-    outside: Arc<dyn Outside>,
+    outside: Arc<dyn TuiHost>,
 ) -> io::Result<TuiExit> {
-    let mut lines = ConversationLines::new(Reader::Person);
+    let mut lines = ConversationLines::new(Audience::Person);
     let (mut feed, pump) = follow(&engine, &outside);
     let mut app = App::new(options, outside);
     let (sender, mut typed) = mpsc::unbounded_channel();
@@ -58,7 +58,7 @@ pub(crate) async fn run(
                     app.apply(&item);
                     app.sync();
                     app.modal = None;
-                    for line in lines.news(&app.model) {
+                    for line in lines.updates(&app.model) {
                         print(line.text())?;
                     }
                 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The reader of the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reader {
+pub enum Audience {
     /// A script: replies come alone, and questions are answered with `y`, `n` or JSON.
     Script,
     /// A person: a word before each line says what it is, and questions are answered with commands.
@@ -40,7 +40,7 @@ impl ConversationLine {
 /// Says what is new in a session, line by line. Nothing is said twice.
 #[derive(Debug)]
 pub struct ConversationLines {
-    reader: Reader,
+    reader: Audience,
     /// How many entries of the conversation were said.
     entries: usize,
     asked: BTreeSet<InteractionId>,
@@ -50,12 +50,12 @@ pub struct ConversationLines {
 
 impl ConversationLines {
     /// Nothing was said yet.
-    pub fn new(reader: Reader) -> Self {
+    pub fn new(reader: Audience) -> Self {
         Self { reader, entries: 0, asked: BTreeSet::new(), statuses: BTreeMap::new() }
     }
 
     /// What is new since the last call, in order.
-    pub fn news(&mut self, session: &SessionView) -> Vec<ConversationLine> {
+    pub fn updates(&mut self, session: &SessionView) -> Vec<ConversationLine> {
         let mut lines = Vec::new();
         for entry in session.entries.iter().skip(self.entries) {
             lines.extend(self.entry(&entry.body, session));
@@ -90,7 +90,7 @@ impl ConversationLines {
     }
 
     fn entry(&self, body: &Body, session: &SessionView) -> Option<ConversationLine> {
-        let script = self.reader == Reader::Script;
+        let script = self.reader == Audience::Script;
         Some(match body {
             Body::Agent { text } if script => ConversationLine::Reply(text.trim_end().to_owned()),
             Body::Agent { text } => ConversationLine::Reply(format!("Althing: {text}")),
@@ -116,7 +116,7 @@ impl ConversationLines {
         let summary = run.result.as_ref().map(|result| format!("  {}", labels::run_summary(result)));
         let summary = summary.unwrap_or_default();
         lines.push(ConversationLine::Progress(format!("Run: {task}  {}{summary}", run.standing())));
-        let Some(result) = run.result.as_ref().filter(|_| self.reader == Reader::Person) else { return };
+        let Some(result) = run.result.as_ref().filter(|_| self.reader == Audience::Person) else { return };
         if let Some(answer) = &result.final_answer {
             lines.push(ConversationLine::Reply(format!("Final answer: {answer}")));
         }
@@ -129,10 +129,10 @@ impl ConversationLines {
 }
 
 /// A question, with what it is about and how to answer it.
-pub fn ask(kind: &InteractionKind, reader: Reader) -> String {
+pub fn ask(kind: &InteractionKind, reader: Audience) -> String {
     let (yes_or_no, mut details) = match reader {
-        Reader::Script => ("y or n", Vec::new()),
-        Reader::Person => ("Write /approve or /reject.", Vec::new()),
+        Audience::Script => ("y or n", Vec::new()),
+        Audience::Person => ("Write /approve or /reject.", Vec::new()),
     };
     let (title, how) = match kind {
         InteractionKind::RunApproval { proposal } => {
@@ -147,8 +147,8 @@ pub fn ask(kind: &InteractionKind, reader: Reader) -> String {
             ];
             details.retain(|(_, value)| !value.is_empty());
             let how = match reader {
-                Reader::Script => "y approve, n cancel, or the changed run as JSON",
-                Reader::Person => yes_or_no,
+                Audience::Script => "y approve, n cancel, or the changed run as JSON",
+                Audience::Person => yes_or_no,
             };
             ("launch this run?".to_owned(), how.to_owned())
         }
@@ -180,12 +180,12 @@ pub fn ask(kind: &InteractionKind, reader: Reader) -> String {
         }
     };
     match reader {
-        Reader::Script => {
+        Audience::Script => {
             let details = details.iter().map(|(key, value)| format!("{key:9} {value}"));
             let lines: Vec<String> = [capitalized(&title)].into_iter().chain(details).chain([how]).collect();
             lines.join("\n  ")
         }
-        Reader::Person => {
+        Audience::Person => {
             let details = details.iter().map(|(key, value)| format!("{key}: {value}."));
             let parts: Vec<String> = [title].into_iter().chain(details).chain([how]).collect();
             format!("Question: {}", parts.join(" "))
@@ -325,12 +325,12 @@ mod tests {
     #[test]
     fn a_question_names_the_same_facts_to_scripts_and_to_people() {
         assert_eq!(
-            ask(&run_approval(), Reader::Script),
+            ask(&run_approval(), Audience::Script),
             "Launch this run?\n  Task      Do A\n  Modes     Multi · Refine\n  May write ./app\n  y approve, n cancel, or \
              the changed run as JSON"
         );
         assert_eq!(
-            ask(&run_approval(), Reader::Person),
+            ask(&run_approval(), Audience::Person),
             "Question: launch this run? Task: Do A. Modes: Multi · Refine. May write: ./app. Write /approve or /reject."
         );
     }

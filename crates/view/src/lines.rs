@@ -35,13 +35,13 @@ impl ProgressLines {
 
     /// The item as one aligned line, if it is worth one.
     pub fn line(&mut self, item: &FeedItem) -> Option<String> {
-        let (who, what) = self.words(item)?;
+        let (who, what) = self.describe(item)?;
         let width = self.session.name_width();
         Some(format!("{who:width$}  {what}"))
     }
 
     /// Who did what, if the item is worth a line. The texts are harmless for a terminal.
-    pub fn words(&mut self, item: &FeedItem) -> Option<(String, String)> {
+    pub fn describe(&mut self, item: &FeedItem) -> Option<(String, String)> {
         self.session.apply(item);
         let (who, what) = match item {
             FeedItem::Event(event) => self.event(event),
@@ -63,7 +63,7 @@ impl ProgressLines {
             | Fact::StatusChanged { status: TaskStatus::WaitingForUser, .. }
             | Fact::ItemAdded { item: Item::Said { .. } | Item::Did { .. }, .. } => {
                 let worker = self.session.worker(event.task.as_ref()?)?;
-                (worker.name.clone(), worker.doing())
+                (worker.name.clone(), worker.activity())
             }
             Fact::PhaseChanged { phase: Phase::Stage(stage) } => {
                 ("workflow".into(), format!("stage {} begins", stage + 1))

@@ -21,19 +21,19 @@ mod workspace;
 #[cfg(test)]
 mod tests;
 
-pub use access::{FilePolicy, ReadOnlyWhy, Refusal};
-pub use confine::{Below, ConfinedDir, read_below};
+pub use access::{FilePolicy, ReadOnlyReason, Refusal};
+pub use confine::{ConfinedDir, PathContents, read_confined_path};
 pub use context::{
-    Content, ContextSnapshot, Reviewed, UndoError, UndoLimits, UndoReach, UndoReport, WRITES_FILE, footer,
-    keep_list, last_changed, review, undo,
+    ChangedFile, ContextSnapshot, FileContent, UndoError, UndoLimits, UndoReach, UndoReport, WRITES_FILE,
+    footer, last_task_with_changes, review, undo, write_change_list,
 };
 pub use guidance::{Document, Memory, Notes, Skill, Skills, find_skills, project_instructions};
-pub use place::{LocalPlace, PlaceOptions, aside};
+pub use place::{AgentFiles, AgentFilesOptions, run_blocking};
 pub use plans::{PlanError, PlanLock, PlanStore, StoredPlan, TaskProgress};
 pub use project::{
-    Delivered, DescribedPath, PathKind, ProjectEntry, ProjectError, ProjectHost, ProjectLock,
+    DeliveryReport, DescribedPath, PathKind, ProjectEntry, ProjectError, ProjectHost, ProjectLock,
     ProjectRegistry, ProjectRun, ProjectWorkspace,
 };
 pub use tasks::TaskHost;
-pub use tools::{FileHost, ToolSet, is_reading_tool};
+pub use tools::{FileHost, ToolSet, is_read_only_tool};
 pub use workspace::{Kept, LeftOut, Workspace};

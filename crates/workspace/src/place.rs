@@ -14,7 +14,7 @@ use tokio::task::JoinError;
 
 /// What a place is made of besides the run's directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlaceOptions {
+pub struct AgentFilesOptions {
     /// What the agent may touch. Its workspace is made where it is missing.
     pub grant: Grant,
     /// Which file tools it has.
@@ -26,7 +26,7 @@ pub struct PlaceOptions {
 }
 
 /// One agent's files in a run.
-pub struct LocalPlace {
+pub struct AgentFiles {
     workspace: Workspace,
     path: String,
     files: FileHost,
@@ -37,9 +37,9 @@ pub struct LocalPlace {
     turn: Arc<Mutex<Option<Turn>>>,
 }
 
-impl LocalPlace {
+impl AgentFiles {
     /// The place of one member of a run; made anew or found again.
-    pub fn open(run_dir: &Path, options: &PlaceOptions) -> Result<Self, DiskError> {
+    pub fn open(run_dir: &Path, options: &AgentFilesOptions) -> Result<Self, DiskError> {
         let policy = FilePolicy::from(&options.grant);
         let path = policy.workspace.to_string_lossy().into_owned();
         let workspace = Workspace::open(run_dir, &policy.workspace)?;
@@ -164,7 +164,7 @@ impl LocalPlace {
 
 /// Runs what waits for the disk where waiting is no harm. Only for operations that may run beside each other: one whose
 /// caller went away runs on.
-pub async fn aside<T: Send + 'static>(
+pub async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, DiskError> + Send + 'static,
 ) -> Result<T, String> {
     told(tokio::task::spawn_blocking(work).await)

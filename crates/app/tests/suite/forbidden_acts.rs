@@ -4,20 +4,20 @@
 //! write where it may: otherwise a refusal would prove nothing.
 
 use althing_app::Environment;
-use althing_app::place::{Hands, Places, Walls};
+use althing_app::agent_env::{Places, TeamTools, Walls};
 use althing_engine::workspace_of;
 use althing_protocol::{
-    AgentConfig, AgentId, AgentOptions, Backend, BackendConfig, BoxFuture, CommandsConfig, Config,
-    ContextAccess, ContextPath, Delta, Desk, DockerConfig, Endpoint, EndpointCalls, Endpoints, ExecutionMode,
-    HandsConfig, McpServerConfig, McpTransport, Member, Message, Millis, ModelRequest, Modes, ProgramJob,
-    ProgramSpec, Programs, RunRules, RunSpec, SessionId, TaskId, ToolCall, ToolSpec, Workplace, Workplaces,
+    AgentConfig, AgentEnv, AgentEnvs, AgentId, AgentOptions, Backend, BackendConfig, BoxFuture, CallContext,
+    CommandsConfig, Config, ContextAccess, ContextPath, Delta, DockerConfig, Endpoint, EndpointHandler,
+    Endpoints, ExecutionMode, McpServerConfig, McpTransport, Member, Message, Millis, ModelRequest, Modes,
+    ProgramJob, ProgramSpec, Programs, RunRules, RunSpec, SessionId, TaskId, ToolCall, ToolSpec, ToolsConfig,
 };
 use althing_runner::adapter::{Adapters, CustomAdapter};
 use althing_runner::{
-    CliBackend, CliMember, Confinement, Containers, Launcher, PatternTable, ProgramLimits, ProgramRunner,
-    Starter, detect,
+    CliAgentConfig, CliBackend, Confinement, DockerClient, Launcher, PatternTable, ProgramLimits,
+    ProgramRunner, ProgramStarter, detect,
 };
-use althing_testkit::docker::{Daemon, IMAGE, without};
+use althing_testkit::docker::{IMAGE, TestDockerDaemon, is_excluded};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -127,7 +127,7 @@ impl Endpoints for NoEndpoints {
     fn open(
         &self,
         _tools: Vec<ToolSpec>,
-        _calls: Arc<dyn EndpointCalls>,
+        _calls: Arc<dyn EndpointHandler>,
     ) -> BoxFuture<'_, Result<Box<dyn Endpoint>, String>> {
         Box::pin(async { Err("there are none".to_owned()) })
     }
@@ -141,7 +141,7 @@ struct World {
     spec: RunSpec,
     confinement: Confinement,
     places: Places,
-    place: Arc<dyn Workplace>,
+    place: Arc<dyn AgentEnv>,
     phase: Phase,
 }
 
@@ -161,7 +161,7 @@ fn member(name: &str) -> Member {
         model: "m".into(),
         offline: true,
         system_message: None,
-        hands: true,
+        has_tools: true,
         voting_sensitivity: None,
     }
 }
@@ -186,7 +186,7 @@ impl World {
     async fn new(
         sandbox: Sandbox,
         confinement: Confinement,
-        docker: Option<Containers>,
+        docker: Option<DockerClient>,
         phase: Phase,
     ) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
@@ -221,7 +221,7 @@ impl World {
             rules: RunRules::default(),
             subagent_of: None,
             plan: None,
-            lot: 0,
+            tie_break_seed: 0,
         };
         let docker_config = DockerConfig {
             image: IMAGE.into(),
@@ -233,7 +233,7 @@ impl World {
             docker: (sandbox == Docker).then_some(docker_config),
             ..CommandsConfig::default()
         };
-        let hands = HandsConfig {
+        let tools = ToolsConfig {
             files: true,
             commands: Some(commands),
             mcp_servers: (sandbox == Bubblewrap).then(|| server(&base)).into_iter().collect(),
@@ -249,7 +249,7 @@ impl World {
             params: serde_json::Map::new(),
         };
         let agent =
-            AgentConfig { id: "a".into(), system_message: None, voting_sensitivity: None, backend, hands };
+            AgentConfig { id: "a".into(), system_message: None, voting_sensitivity: None, backend, tools };
         let config = Config { agents: vec![agent], ..Config::default() };
         let mut environment = Environment::read().expect("an environment");
         environment.cwd.clone_from(&base);
@@ -258,7 +258,7 @@ impl World {
         let walls = Walls { launcher: launcher(), local: confinement.clone(), docker };
         let tell = Arc::new(|text: &str| println!("told: {text}"));
         let places =
-            Places::new(session, base.join("state"), Hands::of(&config), None, walls, &environment, tell);
+            Places::new(session, base.join("state"), TeamTools::of(&config), None, walls, &environment, tell);
         std::fs::create_dir_all(&run_dir).expect("room");
         write(&PathBuf::from(workspace_of(&spec, &run_dir.to_string_lossy(), 1)).join("own.txt"), "before");
         let opened = places.open(&TaskId::from("r1"), &run_dir.to_string_lossy(), &spec, 0).await;
@@ -280,10 +280,10 @@ impl World {
 
     async fn tool(&self, name: &str, arguments: Value) -> String {
         let call = ToolCall { id: "1".into(), name: name.into(), arguments: arguments.to_string() };
-        self.place.host().call(&call, self.access()).await.content
+        self.place.tool_host().call(&call, self.access()).await.content
     }
 
-    fn starter(&self) -> Arc<Starter> {
+    fn starter(&self) -> Arc<ProgramStarter> {
         let arguments = || ["-c", "eval \"$ATTEMPT\""].map(str::to_owned).to_vec();
         let shell = CustomAdapter {
             name: "claude".into(),
@@ -292,7 +292,7 @@ impl World {
             headless_args: Some(arguments()),
             ..CustomAdapter::default()
         };
-        Arc::new(Starter {
+        Arc::new(ProgramStarter {
             adapters: Adapters::with(vec![shell]),
             launcher: launcher(),
             confinement: self.confinement.clone(),
@@ -305,9 +305,9 @@ impl World {
     /// A CLI agent as a member of the run.
     async fn headless(&self, env: BTreeMap<String, String>) -> String {
         let dir = self.base.join("state/members");
-        let member = CliMember { kind: "claude_code".into(), env, dir, ..CliMember::default() };
+        let member = CliAgentConfig { kind: "claude_code".into(), env, dir, ..CliAgentConfig::default() };
         let backend = CliBackend::new(self.starter(), Arc::new(NoEndpoints), member).expect("a CLI agent");
-        let desk = Desk {
+        let call_context = CallContext {
             work: TaskId::from("r1.a1"),
             attempt: 1,
             native: None,
@@ -318,7 +318,7 @@ impl World {
             system: "".into(),
             messages: vec![Message::User("act".into())],
             tools: Vec::new(),
-            desk: Some(desk),
+            call_context: Some(call_context),
         };
         let mut ignore = |_: Delta<'_>| ();
         let failed = backend.call(&request, &mut ignore).await.err().map(|error| error.message);
@@ -479,7 +479,7 @@ async fn make_what_runs_code(world: &World, kinds: &[Kind], sandbox: Sandbox) ->
 async fn try_in(sandbox: Sandbox, kinds: &[Kind]) -> Vec<String> {
     let scratch = tempfile::tempdir().expect("a directory");
     let found = detect(&launcher(), scratch.path()).await;
-    let daemon = (sandbox == Docker).then(Daemon::start);
+    let daemon = (sandbox == Docker).then(TestDockerDaemon::start);
     let confinement = match sandbox {
         Bubblewrap => Confinement::Bubblewrap(found.bubblewrap.works.expect("run tests/setup.sh")),
         Landlock => {
@@ -491,7 +491,7 @@ async fn try_in(sandbox: Sandbox, kinds: &[Kind]) -> Vec<String> {
     let mut failures = Vec::new();
     for phase in [Working, Presenting, Planning] {
         let docker = match &daemon {
-            Some(daemon) => Some(Containers::connect(&daemon.socket()).await.expect("a daemon")),
+            Some(daemon) => Some(DockerClient::connect(&daemon.socket()).await.expect("a daemon")),
             None => None,
         };
         let world = World::new(sandbox, confinement.clone(), docker, phase).await;
@@ -511,7 +511,7 @@ async fn no_kind_of_agent_does_a_forbidden_act_in_any_sandbox() {
     let mut failures = Vec::new();
     for (sandbox, kinds) in KINDS {
         let name = format!("{sandbox:?}").to_lowercase();
-        if !without(&name) {
+        if !is_excluded(&name) {
             failures.extend(try_in(sandbox, kinds).await);
         }
     }

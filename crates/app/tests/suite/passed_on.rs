@@ -101,7 +101,7 @@ async fn sent(config: &BackendConfig, server: &FakeModel) -> Option<Sent> {
             description: "Reads.".into(),
             parameters: json!({"type": "object"}),
         }],
-        desk: None,
+        call_context: None,
     };
     let backend = built(config).ok()?;
     let before = server.requests().len();

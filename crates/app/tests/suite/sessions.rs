@@ -2,8 +2,8 @@
 
 use althing_app::choice::Choice;
 use althing_app::{
-    AppContext, ChatRequest, Consent, Environment, LocalSessions, RunRequest, SessionRequest, SessionService,
-    Settings, Single, Stopped, prepare, team,
+    AppContext, ChatRequest, Consent, Environment, LocalSessions, RunRequest, SessionEnd, SessionRequest,
+    SessionService, Settings, Single, prepare, team,
 };
 use althing_protocol::{
     EventStream, Fact, FeedItem, Interest, JournalErrorKind, LaunchRun, ModeChoice, Op, Origin, Seq,
@@ -68,7 +68,7 @@ async fn a_run_is_launched_followed_to_its_end_and_listed() {
     let id = sessions.launch(SessionRequest::Run(Box::new(run))).await.expect("a run");
     let mut events = sessions.follow(&id, Seq(0), Interest::Facts).await.expect("events");
     assert!(until(&mut *events, |fact| matches!(fact, Fact::SessionClosed {})).await);
-    assert_eq!(sessions.ended(&id).await.expect("its end"), Stopped::Finished);
+    assert_eq!(sessions.ended(&id).await.expect("its end"), SessionEnd::Finished);
     let listed = sessions.list().await.expect("a list");
     assert!(listed.iter().any(|session| session.id == id));
     sessions.close().await;

@@ -6,14 +6,14 @@ use crate::exit::Exit;
 use crate::ops;
 use crate::show::{self, print};
 use crate::stop::{Asked, StopSignals};
-use althing_app::{AppContext, Failure, LocalSessions, SessionRequest, SessionService, Stopped};
+use althing_app::{AppContext, Failure, LocalSessions, SessionEnd, SessionRequest, SessionService};
 use althing_app::{context_paths, prepare, session};
 use althing_protocol::{
     AttemptOutcome, ChatState, Decision, Event, EventStream, Fact, FeedItem, Interaction, InteractionId,
     InteractionKind, Interest, ModeChoice, Op, OpId, Origin, Seq, SessionId, Submission, TaskId,
 };
 use althing_text::sanitize;
-use althing_view::conversation::{ConversationLine, ConversationLines, Reader, answer, approval, ask};
+use althing_view::conversation::{Audience, ConversationLine, ConversationLines, answer, approval, ask};
 use althing_view::{Question, SessionView};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit
         id: id.clone(),
         lines: Some(ops::lines()),
         session: SessionView::default(),
-        news: ConversationLines::new(Reader::Script),
+        updates: ConversationLines::new(Audience::Script),
         sent: 0,
         ids: BTreeSet::new(),
         asked: None,
@@ -54,7 +54,7 @@ pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit
         chat.fold(event);
     }
     // What was said before is not said again.
-    chat.news.news(&chat.session);
+    chat.updates.updates(&chat.session);
     chat.failed = false;
     chat.consider();
     let from = history.last().map_or(Seq(0), |event| event.seq);
@@ -69,11 +69,11 @@ pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit
     let stopped = runtime.block_on(sessions.ended(&id));
     runtime.block_on(sessions.close());
     match stopped {
-        Ok(Stopped::Disk(error)) => {
+        Ok(SessionEnd::Disk(error)) => {
             let message = format!("nothing more can be saved: {}", error.message);
             Err(Failure::no_answer(message).maybe_hint(error.hint))
         }
-        Ok(Stopped::Finished | Stopped::Halted(_)) => {
+        Ok(SessionEnd::Finished | SessionEnd::Halted(_)) => {
             if signalled {
                 show::say(&format!("interrupted; go on with `althing chat --session {id}`"));
                 return Ok(Exit::Interrupted);
@@ -95,7 +95,7 @@ struct Chat<'a> {
     /// None once stdin has ended.
     lines: Option<UnboundedReceiver<String>>,
     session: SessionView,
-    news: ConversationLines,
+    updates: ConversationLines,
     /// Messages of ours that the session has not accepted yet.
     sent: usize,
     /// The ids that messages had.
@@ -263,7 +263,7 @@ impl Chat<'_> {
                 Err(error) => show::say(&format!("event {} cannot be shown: {error}", event.seq)),
             }
         }
-        for line in self.news.news(&self.session) {
+        for line in self.updates.updates(&self.session) {
             match line {
                 ConversationLine::Notice(text) => show::say(&text),
                 ConversationLine::Question(_) => {}
@@ -291,7 +291,7 @@ impl Chat<'_> {
             }
             Approve::Ask => {
                 if !self.json && self.lines.is_some() {
-                    show::say(&ask(kind, Reader::Script));
+                    show::say(&ask(kind, Audience::Script));
                 }
                 None
             }

@@ -40,13 +40,13 @@ fn list(as_json: bool, app: &AppContext) -> Result<(), Failure> {
         None => Vec::new(),
     };
     if as_json {
-        let entry = |entry: &ProjectEntry| json!({"name": entry.name, "path": entry.path, "last_used": entry.last_used, "exists": entry.is_there()});
+        let entry = |entry: &ProjectEntry| json!({"name": entry.name, "path": entry.path, "last_used": entry.last_used, "exists": entry.exists()});
         print(&Value::Array(projects.iter().map(entry).collect()).to_string());
     } else if projects.is_empty() {
         print("no projects; `althing --project DIR` begins one");
     }
     for entry in projects.iter().filter(|_| !as_json) {
-        let gone = if entry.is_there() { "" } else { "  (not there any more)" };
+        let gone = if entry.exists() { "" } else { "  (not there any more)" };
         let line = format!("{}  {}  {}{gone}", entry.name, entry.path.display(), entry.last_used);
         print(&sanitize::line(&line));
     }

@@ -1,7 +1,7 @@
 //! `althing replay FILE`: a recorded log in the same screen that showed the session, at a chosen speed.
 
 use crate::exit::Exit;
-use crate::outside::Machine;
+use crate::host::Machine;
 use crate::show;
 use althing_app::AppContext;
 use althing_app::Failure;

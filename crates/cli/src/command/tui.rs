@@ -4,9 +4,9 @@
 use crate::args::Options;
 use crate::exit::Exit;
 use crate::follow::Follower;
-use crate::outside::Machine;
+use crate::host::Machine;
 use crate::show::{self, Hold};
-use althing_app::{AppContext, Failure, LocalSessions, SessionRequest, SessionService, Stopped};
+use althing_app::{AppContext, Failure, LocalSessions, SessionEnd, SessionRequest, SessionService};
 use althing_app::{found, prepare, session};
 use althing_protocol::{
     ChatSpec, Fact, FeedItem, Interest, Member, ModeChoice, Op, Origin, Seq, SessionId, Submission, TaskSpec,
@@ -119,7 +119,7 @@ fn show_until_left(
     hold: Hold,
     app: &AppContext,
     runtime: &Runtime,
-) -> Result<(TuiExit, Stopped), Failure> {
+) -> Result<(TuiExit, SessionEnd), Failure> {
     let engine = sessions.engine(id).ok_or_else(|| Failure::no_answer("the session broke off"))?;
     let machine = Arc::new(Machine::new(id.clone(), app.clone()));
     let left = runtime.block_on(althing_tui::run(engine.clone(), screen, machine));

@@ -19,7 +19,9 @@ pub fn run(run: &str, only_show: bool, app: &AppContext) -> Result<Exit, Failure
     store.read(&session, Seq(0)).map_err(Failure::stored)?;
     // Undoing writes to the paths that the session names, wherever they are.
     trust::require_own_session(&app.session_dir(&session), app)?;
-    let task = task.map(TaskId::from).or_else(|| althing_workspace::last_changed(&app.session_dir(&session)));
+    let task = task
+        .map(TaskId::from)
+        .or_else(|| althing_workspace::last_task_with_changes(&app.session_dir(&session)));
     let task = task.ok_or_else(|| Failure::usage(format!("nothing in session {session} changed a file")))?;
     let run_dir = app.task_dir(&session, &task);
     if only_show {

@@ -2,7 +2,7 @@
 
 use althing_protocol::FileChange;
 use althing_text::sanitize;
-use althing_workspace::{Content, Reviewed};
+use althing_workspace::{ChangedFile, FileContent};
 use similar::TextDiff;
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use std::fmt::Write;
 const CONTEXT: usize = 3;
 
 /// The diff of one file.
-pub fn diff(reviewed: &Reviewed) -> String {
+pub fn diff(reviewed: &ChangedFile) -> String {
     let path = sanitize::line(&reviewed.write.path);
     let (old, new) = match reviewed.write.change {
         FileChange::New => ("/dev/null", &*path),
@@ -18,7 +18,7 @@ pub fn diff(reviewed: &Reviewed) -> String {
         FileChange::Deleted => (&*path, "/dev/null"),
     };
     match (&reviewed.before, &reviewed.now) {
-        (Content::Text(_) | Content::Absent, Content::Text(_) | Content::Absent) => {
+        (FileContent::Text(_) | FileContent::Absent, FileContent::Text(_) | FileContent::Absent) => {
             let (before, now) = (text(&reviewed.before), text(&reviewed.now));
             let diff = TextDiff::from_lines(before, now);
             let mut unified = diff.unified_diff();
@@ -32,21 +32,21 @@ pub fn diff(reviewed: &Reviewed) -> String {
     }
 }
 
-fn text(content: &Content) -> &str {
+fn text(content: &FileContent) -> &str {
     match content {
-        Content::Text(text) => text,
-        Content::Absent | Content::Link(_) | Content::Opaque { .. } | Content::Unknown => "",
+        FileContent::Text(text) => text,
+        FileContent::Absent | FileContent::Link(_) | FileContent::Opaque { .. } | FileContent::Unknown => "",
     }
 }
 
 /// What cannot be shown line by line.
-fn in_words(content: &Content) -> String {
+fn in_words(content: &FileContent) -> String {
     match content {
-        Content::Absent => "(no file)".into(),
-        Content::Text(text) => format!("(a text of {} bytes)", text.len()),
-        Content::Link(to) => format!("(a link to {})", sanitize::line(to)),
-        Content::Opaque { bytes } => format!("({bytes} bytes that are not text, or too many to show)"),
-        Content::Unknown => "(nothing was kept of it)".into(),
+        FileContent::Absent => "(no file)".into(),
+        FileContent::Text(text) => format!("(a text of {} bytes)", text.len()),
+        FileContent::Link(to) => format!("(a link to {})", sanitize::line(to)),
+        FileContent::Opaque { bytes } => format!("({bytes} bytes that are not text, or too many to show)"),
+        FileContent::Unknown => "(nothing was kept of it)".into(),
     }
 }
 
@@ -55,15 +55,15 @@ mod tests {
     use super::*;
     use althing_protocol::FileWrite;
 
-    fn reviewed(change: FileChange, before: Content, now: Content) -> Reviewed {
-        Reviewed { write: FileWrite { path: "/p/a.txt".into(), change, note: None }, before, now }
+    fn reviewed(change: FileChange, before: FileContent, now: FileContent) -> ChangedFile {
+        ChangedFile { write: FileWrite { path: "/p/a.txt".into(), change, note: None }, before, now }
     }
 
     #[test]
     fn a_changed_text_is_shown_line_by_line_with_its_surroundings_and_nothing_a_terminal_obeys() {
         let before = "line 1\nline 2\nline 3\nline 4\nline 5\nline 6\nline 7\nline 8\nline 9\n".to_owned();
         let now = before.replace("line 5", "line \x1b[31mfive");
-        let shown = diff(&reviewed(FileChange::Modified, Content::Text(before), Content::Text(now)));
+        let shown = diff(&reviewed(FileChange::Modified, FileContent::Text(before), FileContent::Text(now)));
         assert_eq!(
             shown,
             "--- /p/a.txt\n+++ /p/a.txt\n@@ -2,7 +2,7 @@\n line 2\n line 3\n line 4\n-line 5\n+line ␛[31mfive\n line 6\n \
@@ -73,9 +73,10 @@ mod tests {
 
     #[test]
     fn new_files_come_from_nothing_and_what_is_no_text_is_described() {
-        let new = diff(&reviewed(FileChange::New, Content::Absent, Content::Text("one\n".into())));
+        let new = diff(&reviewed(FileChange::New, FileContent::Absent, FileContent::Text("one\n".into())));
         assert_eq!(new, "--- /dev/null\n+++ /p/a.txt\n@@ -0,0 +1 @@\n+one\n");
-        let binary = diff(&reviewed(FileChange::Modified, Content::Unknown, Content::Opaque { bytes: 7 }));
+        let binary =
+            diff(&reviewed(FileChange::Modified, FileContent::Unknown, FileContent::Opaque { bytes: 7 }));
         assert!(binary.contains("-(nothing was kept of it)\n+(7 bytes"), "{binary}");
     }
 }

@@ -30,7 +30,7 @@ impl Live {
         self.dirty = true;
         if let FeedItem::Event(event) = item {
             self.began.get_or_insert(event.at);
-            let whole = event.task.as_ref().is_some_and(|task| !task.is_part());
+            let whole = event.task.as_ref().is_some_and(|task| !task.is_subtask());
             self.over |= whole
                 && match &event.fact {
                     // A plan that is carried out at once is not the end.
@@ -104,9 +104,9 @@ impl Live {
             let round = if row.program { String::new() } else { format!("round {}  ", row.view.round) };
             let tail = format!("  {round}{}  {time}", labels::tokens(&row.view.usage));
             let room = width.saturating_sub(head.chars().count() + tail.chars().count() + 1).max(8);
-            let doing: String = sanitize::line(&row.doing()).chars().take(room).collect();
+            let activity: String = sanitize::line(&row.activity()).chars().take(room).collect();
             let line: String =
-                format!("{head}{doing:room$}{tail}").chars().take(width.saturating_sub(1)).collect();
+                format!("{head}{activity:room$}{tail}").chars().take(width.saturating_sub(1)).collect();
             let _ = writeln!(out, "{line}");
         }
         if rows.len() > MOST_ROWS {

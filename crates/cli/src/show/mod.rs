@@ -90,7 +90,7 @@ pub fn failure(failure: &Failure) {
 pub fn problems(report: &Report) {
     let colour =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let style = if colour { Style::Colour } else { Style::Plain };
+    let style = if colour { Style::Color } else { Style::Plain };
     // The renderer's own colours must stay; what it quotes was cleaned when it was read.
     let _ = write!(std::io::stderr(), "{}", mask(&report.render(style)));
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use althing_testkit::process::{Signal, newest_session, wait_for_event};
-use althing_testkit::{Althing, FakeModel, Recorded, Reply, Script, wait};
+use althing_testkit::{Althing, FakeModel, RecordedRequest, Reply, Script, wait};
 use serde_json::{Value, json};
 
 use super::support::{LIMIT, Scene, Team, items, of_type, texts};
@@ -14,7 +14,7 @@ const TALKER: &str = "talker";
 
 /// Two agents, and one to talk to on a model of its own.
 fn scene(
-    talker: impl Fn(&Recorded) -> Reply + Send + Sync + 'static,
+    talker: impl Fn(&RecordedRequest) -> Reply + Send + Sync + 'static,
     change: impl FnOnce(Value) -> Value,
 ) -> Scene {
     let script = Script::parliament().on(TALKER).always(althing_testkit::Action::with(talker));
@@ -28,18 +28,18 @@ fn scene(
 }
 
 fn chat(scene: &Scene, lines: &str, args: &[&str]) -> althing_testkit::Output {
-    let command = scene.althing.again().args(["chat", "--config", "team.yaml"]).args(args);
+    let command = scene.althing.new_command().args(["chat", "--config", "team.yaml"]).args(args);
     command.stdin(lines).spawn().wait(LIMIT)
 }
 
 /// Requests that the interactive agent's model received.
-fn asked(server: &FakeModel) -> Vec<Recorded> {
+fn asked(server: &FakeModel) -> Vec<RecordedRequest> {
     server.requests().into_iter().filter(|request| request.model() == TALKER).collect()
 }
 
 /// Proposes what `launch` says, and then tells its result.
-fn delegates(launch: Value) -> impl Fn(&Recorded) -> Reply + Send + Sync + 'static {
-    move |request: &Recorded| {
+fn delegates(launch: Value) -> impl Fn(&RecordedRequest) -> Reply + Send + Sync + 'static {
+    move |request: &RecordedRequest| {
         let last = request.messages().last().cloned().unwrap_or_default();
         if last["role"] == "tool" {
             return Reply::text(format!("It is done: {}", last["content"].as_str().unwrap_or_default()));
@@ -96,7 +96,7 @@ fn launch_run_starts_a_run_with_task_and_context_and_its_result_comes_back() {
     });
     let output = chat(&scene, "Please refactor the parser, it is a mess\n", &[]).expect_code(0);
     assert!(output.stdout.starts_with("It is done: "), "{}", output.stdout);
-    let workers: Vec<Recorded> =
+    let workers: Vec<RecordedRequest> =
         scene.server.requests().into_iter().filter(|request| request.model() != TALKER).collect();
     assert_eq!(workers.len(), 5, "two answers, two votes, one presentation");
     let first = texts(&workers[0]);
@@ -167,7 +167,7 @@ fn a_run_that_is_not_approved_does_not_begin_and_the_agent_is_told() {
 fn what_was_changed_at_the_approval_is_what_runs() {
     let scene = scene(delegates(json!({"task": "Do A"})), |config| config);
     let edited = json!({"task": "Do B instead", "agent_mode": "single", "refinement": false});
-    let command = scene.althing.again().args(["chat", "--config", "team.yaml"]);
+    let command = scene.althing.new_command().args(["chat", "--config", "team.yaml"]);
     let running = command.open_stdin().spawn();
     running.write_stdin("Do A for me, all of you\n");
     running.wait_for_stderr(|line| line.contains("y approve"), LIMIT);
@@ -236,7 +236,7 @@ fn without_interactive_mode_each_message_is_a_run_that_knows_the_earlier_ones() 
 }
 
 /// The conversation of the long test: every fifteenth message asks for a run.
-fn long_talker(request: &Recorded) -> Reply {
+fn long_talker(request: &RecordedRequest) -> Reply {
     // Summing up is done without tools.
     if request.tool_names().is_empty() {
         return Reply::text("Summary of what was said so far.").without_usage();
@@ -284,7 +284,8 @@ fn three_hundred_turns_and_twenty_runs_survive_kill_9_without_a_run_launched_twi
     };
     let mut random = fastrand::Rng::with_seed(7);
     let start = |session: Option<String>| {
-        let command = scene.althing.again().args(["chat", "--config", "team.yaml", "--approve", "always"]);
+        let command =
+            scene.althing.new_command().args(["chat", "--config", "team.yaml", "--approve", "always"]);
         let command = match session {
             Some(id) => command.args(["--session", id.as_str()]),
             None => command,
@@ -324,7 +325,7 @@ fn three_hundred_turns_and_twenty_runs_survive_kill_9_without_a_run_launched_twi
     let from = sent_or_none(&scene.althing);
     let rest: String = (from..turns).flat_map(|n| [message(n), "\n".to_owned()]).collect();
     let id = session().unwrap();
-    let command = scene.althing.again().args([
+    let command = scene.althing.new_command().args([
         "chat",
         "--config",
         "team.yaml",

@@ -94,7 +94,7 @@ fn a_misspelled_key_ends_every_command_before_a_model_is_asked() {
         (&["workflow", "run", "bad.flow.yaml", "--config", "good.yaml"], "`agent_mode`"),
         (check_flow, "`agent_mode`"),
     ] {
-        let output = althing.again().args(args).stdin("Hello\n").spawn().wait(LIMIT);
+        let output = althing.new_command().args(args).stdin("Hello\n").spawn().wait(LIMIT);
         assert_eq!(output.code, Some(1), "{args:?}: {}{}", output.stdout, output.stderr);
         let hint = format!("did you mean {near}?");
         assert!(output.stderr.contains(&hint), "{args:?}: {}", output.stderr);
@@ -316,7 +316,7 @@ fn the_offline_model_plays_the_agents_of_a_config_and_goes_on_doing_so() {
     assert!(!output.stderr.contains("API key"), "{}", output.stderr);
 
     let talk = |args: &[&str]| {
-        let command = althing.again().arg("chat").args(args).stdin("Hello, who are you?\n");
+        let command = althing.new_command().arg("chat").args(args).stdin("Hello, who are you?\n");
         command.spawn().wait(LIMIT).expect_code(0)
     };
     talk(&["--offline", "--config", "team.yaml"]);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use althing_testkit::process::{Signal, newest_session};
-use althing_testkit::{Action, Gate, Parliament, Recorded, Reply, Running, Script, scale};
+use althing_testkit::{Action, Gate, Parliament, RecordedRequest, Reply, RunningProcess, Script, scale};
 use fastrand::Rng;
 use serde_json::Value;
 
@@ -39,7 +39,7 @@ impl Strike {
     }
 
     /// Waits for the moment, or for the end of a run that was quicker, and kills.
-    fn kill(self, scene: &Scene, running: &Running, made: usize, log_before: usize) {
+    fn kill(self, scene: &Scene, running: &RunningProcess, made: usize, log_before: usize) {
         let end = Instant::now() + LIMIT;
         let reached = || match self {
             Self::Requests(n) => scene.server.request_count() >= made + n,
@@ -60,7 +60,7 @@ fn facts_on_disk(state: &Path) -> usize {
 
 /// Agents that take a moment, each another one, so that moments differ.
 fn script() -> Script {
-    Script::from_fn(|request: &Recorded| {
+    Script::from_fn(|request: &RecordedRequest| {
         let delay = Duration::from_millis(3 + (request.seq() as u64 * 7) % 11);
         Action::after(delay, Parliament::default().reply(request))
     })
@@ -69,7 +69,7 @@ fn script() -> Script {
 /// A livelier run: `b` has to be reminded of its tools, and `c` improves on what it sees, so that votes go stale. What
 /// each says follows from what it is asked, so that a call made again gets the same reply.
 fn lively_script() -> Script {
-    Script::from_fn(|request: &Recorded| {
+    Script::from_fn(|request: &RecordedRequest| {
         let delay = Duration::from_millis(3 + (request.seq() as u64 * 7) % 11);
         let asked_before = request.messages().iter().any(|message| message["role"] == "assistant");
         let (tools, text) = (request.tool_names(), texts(request));
@@ -121,7 +121,7 @@ fn one_round(round: usize, script: Script, judge: Judge) -> Result<(), String> {
         strike.kill(&scene, &running, made, before);
         strikes.push(strike);
         seen.push(shown(&running.wait(LIMIT).stdout));
-        running = scene.althing.again().args(["resume", "--stream-events"]).spawn();
+        running = scene.althing.new_command().args(["resume", "--stream-events"]).spawn();
         running.wait_for_stderr(|_| true, FIRST_PROGRESS);
     }
     let output = running.wait(LIMIT);
@@ -240,7 +240,8 @@ fn of_many_that_resume_at_once_exactly_one_goes_on() {
     running.signal(Signal::KILL);
     running.wait(LIMIT);
     let id = scene.session_id();
-    let all: Vec<Running> = (0..6).map(|_| scene.althing.again().args(["resume", &id]).spawn()).collect();
+    let all: Vec<RunningProcess> =
+        (0..6).map(|_| scene.althing.new_command().args(["resume", &id]).spawn()).collect();
     let refused = || all.iter().filter(|running| !running.is_running()).count();
     althing_testkit::wait::until(LIMIT, || refused() == all.len() - 1);
     gate.release_all();

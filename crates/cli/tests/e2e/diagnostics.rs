@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use althing_testkit::{Fault, Moment, Script};
+use althing_testkit::{Fault, FaultMoment, Script};
 use serde_json::{Value, json};
 
 use super::support::{LIMIT, Scene, althing, run};
@@ -30,7 +30,7 @@ fn of<'a>(lines: &'a [Value], message: &str) -> Vec<&'a Value> {
 fn the_log_tells_of_the_start_the_config_every_call_with_its_retries_and_the_end() {
     let scene = Scene::new(
         2,
-        Script::parliament().on("model-b").fault_once(Fault::Status(500), Moment::BeforeHeaders),
+        Script::parliament().on("model-b").fault_once(Fault::Status(500), FaultMoment::BeforeHeaders),
     );
     let args = ["--log", "althing.log", "Weigh the heron against the kingfisher"];
     let output = scene.run(&args).expect_code(0);

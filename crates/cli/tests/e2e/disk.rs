@@ -126,7 +126,7 @@ fn a_resume_on_a_full_disk_says_what_to_do_and_works_once_there_is_room() {
     running.signal(Signal::KILL);
     running.wait(LIMIT);
     disk.fill();
-    let stuck = scene.althing.again().arg("resume").spawn();
+    let stuck = scene.althing.new_command().arg("resume").spawn();
     let line = stuck.wait_for_stderr(|line| line.contains("No space left"), Duration::from_secs(5));
     assert!(!line.contains("panicked"), "{line}");
     stuck.signal(Signal::TERM);

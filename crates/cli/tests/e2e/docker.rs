@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use althing_testkit::docker::{Daemon, IMAGE, without};
-use althing_testkit::{Action, Parliament, Recorded, Reply, Script};
+use althing_testkit::docker::{IMAGE, TestDockerDaemon, is_excluded};
+use althing_testkit::{Action, Parliament, RecordedRequest, Reply, Script};
 use serde_json::json;
 
 use super::support::{LIMIT, Scene};
 
 /// Tries to write to the project with a shell command, then does the usual.
-fn writes(request: &Recorded) -> Action {
+fn writes(request: &RecordedRequest) -> Action {
     if request.messages().iter().any(|message| message["role"] == "tool") {
         return Parliament::default().reply(request).into();
     }
@@ -21,12 +21,12 @@ fn writes(request: &Recorded) -> Action {
     Reply::call("run_command", &json!({ "command": command })).into()
 }
 
-fn presents(request: &Recorded) -> bool {
+fn presents(request: &RecordedRequest) -> bool {
     !request.tool_names().iter().any(|tool| *tool == "new_answer" || *tool == "vote")
 }
 
 /// What the command said, and the container it said it in.
-fn said(request: &Recorded) -> String {
+fn said(request: &RecordedRequest) -> String {
     let results = request.messages().iter().filter(|message| message["role"] == "tool");
     results.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
 }
@@ -42,7 +42,7 @@ fn in_docker(agents: usize) -> Scene {
 }
 
 /// Runs a task on a writable project in Docker; gives the project and what each command said.
-fn run(scene: &Scene, daemon: &Daemon) -> (std::path::PathBuf, Vec<(bool, String)>) {
+fn run(scene: &Scene, daemon: &TestDockerDaemon) -> (std::path::PathBuf, Vec<(bool, String)>) {
     let project = scene.althing.work_dir().canonicalize().unwrap().join("project");
     std::fs::create_dir_all(&project).unwrap();
     let path = format!("{}:rw", project.display());
@@ -63,10 +63,10 @@ fn container(said: &str) -> &str {
 // spec: modes/docker-container-recreation-for-write-access/recreate-container-before-final-presentation
 #[test]
 fn the_presenters_container_is_made_anew_and_only_then_can_its_commands_write_to_the_context_path() {
-    if without("docker") {
+    if is_excluded("docker") {
         return;
     }
-    let daemon = Daemon::start();
+    let daemon = TestDockerDaemon::start();
     let scene = in_docker(2);
     let (project, results) = run(&scene, &daemon);
     let (after, before): (Vec<_>, Vec<_>) = results.into_iter().partition(|(presents, _)| *presents);
@@ -83,10 +83,10 @@ fn the_presenters_container_is_made_anew_and_only_then_can_its_commands_write_to
 
 #[test]
 fn the_container_of_a_quick_single_agent_can_write_to_the_context_path_from_the_start() {
-    if without("docker") {
+    if is_excluded("docker") {
         return;
     }
-    let daemon = Daemon::start();
+    let daemon = TestDockerDaemon::start();
     let scene = in_docker(1);
     let (project, results) = run(&scene, &daemon);
     assert_eq!(results.len(), 1, "{results:?}");

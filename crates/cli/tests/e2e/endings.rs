@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use althing_testkit::process::{Signal, newest_session};
-use althing_testkit::{Action, Althing, Parliament, Recorded, Reply, Running, Script, scale, wait};
+use althing_testkit::{
+    Action, Althing, Parliament, RecordedRequest, Reply, RunningProcess, Script, scale, wait,
+};
 use fastrand::Rng;
 use serde_json::{Value, json};
 
@@ -71,7 +73,7 @@ fn statuses(events: &[Value], task: &str) -> Vec<String> {
 }
 
 /// Waits for a moment of the run that is told by what has happened, not by a clock; at the latest for the end of `c`.
-fn wait_for_moment(althing: &Althing, diary: &Path, running: &Running, rng: &mut Rng) -> String {
+fn wait_for_moment(althing: &Althing, diary: &Path, running: &RunningProcess, rng: &mut Rng) -> String {
     let (facts, lines) = (rng.usize(2..=40), rng.usize(1..=7));
     let by_diary = rng.bool();
     let noted = || std::fs::read_to_string(diary).unwrap_or_default().lines().count();
@@ -98,7 +100,8 @@ fn killed(round: usize) -> Result<(), String> {
     let (althing, mark) = (althing(), mark(rng));
     let diary = two_stages(&althing, &mark, true, rng);
     let kills = 1 + usize::from(rng.u8(0..4) == 0);
-    let mut running = althing.again().args(["workflow", "run", "flow.yaml", "--offline", "--json"]).spawn();
+    let mut running =
+        althing.new_command().args(["workflow", "run", "flow.yaml", "--offline", "--json"]).spawn();
     let mut finished: Vec<(&str, usize)> = Vec::new();
     let mut when = Vec::new();
     for _ in 0..kills {
@@ -114,7 +117,7 @@ fn killed(round: usize) -> Result<(), String> {
         finished
             .extend(["a", "b", "c", "d"].into_iter().filter(done).map(|task| (task, begun(&diary, task))));
         let started = Instant::now();
-        running = althing.again().args(["resume", "--json"]).spawn();
+        running = althing.new_command().args(["resume", "--json"]).spawn();
         running.wait_for_stderr(|_| true, GONE);
         ensure(started.elapsed() <= GONE, || format!("first sign of life after {:?}", started.elapsed()))?;
     }
@@ -166,7 +169,7 @@ fn ended(how: Ending, round: usize) -> Result<(), String> {
     let task = noting(&diary, "a", &mark, &format!("sleep {mark}"));
     let stages = json!([{"name": "one", "tasks": [task]}]);
     althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
-    let command = althing.again().args(["workflow", "run", "flow.yaml", "--offline"]);
+    let command = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]);
     // Five that sleep, and the shells of two of them.
     let all_there = || wait::until(LIMIT, || processes_with(&format!("sleep {mark}")).len() >= 7);
     match how {
@@ -222,7 +225,7 @@ fn cancelled_workflow(round: usize) -> Result<(), String> {
     let (althing, mark) = (althing(), mark(rng));
     let diary = two_stages(&althing, &mark, false, rng);
     let args = ["workflow", "run", "flow.yaml", "--offline", "--json", "--take-ops"];
-    let running = althing.again().args(args).open_stdin().spawn();
+    let running = althing.new_command().args(args).open_stdin().spawn();
     let when = wait_for_moment(&althing, &diary, &running, rng);
     running.write_stdin("{\"op\": \"cancel\", \"task\": \"w1\"}\n");
     let output = running.wait(LIMIT);
@@ -263,7 +266,7 @@ fn a_workflow_cancelled_at_any_moment_ends_everyone_starts_nothing_more_and_keep
     in_parallel(3, 0..scale(10, 500), cancelled_workflow);
 }
 
-fn presents(request: &Recorded) -> bool {
+fn presents(request: &RecordedRequest) -> bool {
     !request.tool_names().iter().any(|tool| ["new_answer", "vote"].contains(tool))
 }
 
@@ -272,7 +275,7 @@ fn cancelled_run(round: usize) -> Result<(), String> {
     let rng = &mut Rng::with_seed(SEED + 55_555 + round as u64);
     let mark = mark(rng);
     let command = format!("sleep {mark} & setsid sleep {mark} & sleep 0.0{}", rng.u32(1..=6));
-    let script = Script::from_fn(move |request: &Recorded| {
+    let script = Script::from_fn(move |request: &RecordedRequest| {
         let has_tool = request.tool_names().contains(&"run_command");
         let ran = request.messages().iter().any(|message| message["role"] == "tool");
         let reply = if has_tool && !ran {

@@ -1,6 +1,6 @@
 //! Exit statuses and the words that go with them: what is wrong, where, and what to do.
 
-use althing_testkit::{Action, Fault, Moment, Output, Reply, Script, refused_base_url};
+use althing_testkit::{Action, Fault, FaultMoment, Output, Reply, Script, refused_base_url};
 
 use super::support::{LIMIT, Scene, Team, althing, run};
 
@@ -101,7 +101,8 @@ fn a_server_that_is_not_there_is_two_and_its_address_is_named() {
 
 #[test]
 fn a_model_that_the_provider_does_not_know_is_two_and_named() {
-    let scene = Scene::new(2, Script::parliament().fault_always(Fault::Status(404), Moment::BeforeHeaders));
+    let scene =
+        Scene::new(2, Script::parliament().fault_always(Fault::Status(404), FaultMoment::BeforeHeaders));
     let output = scene.run(&["task"]).expect_code(2);
     says(&output, &["404", "model-a", "model-b"]);
     assert_eq!(scene.server.request_count(), 2, "asking again would not help");
@@ -109,7 +110,8 @@ fn a_model_that_the_provider_does_not_know_is_two_and_named() {
 
 #[test]
 fn a_refused_key_is_two_and_says_so() {
-    let scene = Scene::new(2, Script::parliament().fault_always(Fault::Status(401), Moment::BeforeHeaders));
+    let scene =
+        Scene::new(2, Script::parliament().fault_always(Fault::Status(401), FaultMoment::BeforeHeaders));
     let output = scene.run(&["task"]).expect_code(2);
     says(&output, &["401", "key"]);
     assert_eq!(scene.server.request_count(), 2, "asking again would not help");
@@ -119,9 +121,9 @@ fn a_refused_key_is_two_and_says_so() {
 fn a_run_in_which_every_agent_failed_says_why_agent_by_agent() {
     let script = Script::always(Reply::text("chatter"))
         .on("model-a")
-        .fault_always(Fault::Status(401), Moment::BeforeHeaders)
+        .fault_always(Fault::Status(401), FaultMoment::BeforeHeaders)
         .on("model-b")
-        .fault_always(Fault::Status(500), Moment::BeforeHeaders);
+        .fault_always(Fault::Status(500), FaultMoment::BeforeHeaders);
     let scene = Scene::with(3, script, |team| team.every_backend("max_retries", 1));
     let output = scene.run(&["task"]).expect_code(2);
     let reasons = output.stderr.split("no agent gave an answer").nth(1).unwrap_or_default();

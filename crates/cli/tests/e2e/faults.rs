@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use althing_testkit::{BadArguments, Case, Expectation, FakeModel, Fault, Output, Script};
+use althing_testkit::{BadArguments, FakeModel, Fault, FaultCase, FaultExpectation, Output, Script};
 use serde_json::Value;
 
 use super::support::{Scene, Team, ensure, in_parallel, items, of_type};
@@ -86,62 +86,64 @@ impl Ran {
 }
 
 /// Valid, if very long: an answer like any other.
-fn is_only_long(case: Case) -> bool {
+fn is_only_long(case: FaultCase) -> bool {
     case.fault == Fault::BadArguments(BadArguments::Huge)
 }
 
-fn once(case: Case) -> Result<(), String> {
+fn once(case: FaultCase) -> Result<(), String> {
     let ran = run(Script::parliament().on("model-a").fault_once(case.fault, case.moment))?;
     let judged = match case.expectation() {
-        Expectation::Fails { retryable: false } => ran.is_out(1..=1),
+        FaultExpectation::Fails { retryable: false } => ran.is_out(1..=1),
         // A reply that is too long is not asked for again: the next would be as long.
-        Expectation::Fails { .. } if case.fault == Fault::EndlessStream && ran.asked == 1 => {
+        FaultExpectation::Fails { .. } if case.fault == Fault::EndlessStream && ran.asked == 1 => {
             ran.is_out(1..=1)
         }
-        Expectation::Fails { .. } | Expectation::HarmlessVariation | Expectation::Recovers => {
+        FaultExpectation::Fails { .. } | FaultExpectation::HarmlessVariation | FaultExpectation::Recovers => {
             ran.has_taken_part()
         }
     };
     judged.and_then(|()| ran.sound()).map_err(|what| told("once", case, &what, &ran))
 }
 
-fn always(case: Case) -> Result<(), String> {
+fn always(case: FaultCase) -> Result<(), String> {
     let ran = run(Script::parliament().on("model-a").fault_always(case.fault, case.moment))?;
     let judged = match case.expectation() {
-        Expectation::HarmlessVariation => ran.has_taken_part(),
-        Expectation::Recovers if is_only_long(case) => ran.has_taken_part(),
-        Expectation::Recovers if case.fault == Fault::EmptyReply => ran.is_out(1..=TRIES * (RETRIES + 1)),
-        Expectation::Recovers => ran.is_out(TRIES..=TRIES),
-        Expectation::Fails { retryable: false } => ran.is_out(1..=1),
-        Expectation::Fails { .. } if case.fault == Fault::EndlessStream => ran.is_out(1..=RETRIES + 1),
+        FaultExpectation::HarmlessVariation => ran.has_taken_part(),
+        FaultExpectation::Recovers if is_only_long(case) => ran.has_taken_part(),
+        FaultExpectation::Recovers if case.fault == Fault::EmptyReply => {
+            ran.is_out(1..=TRIES * (RETRIES + 1))
+        }
+        FaultExpectation::Recovers => ran.is_out(TRIES..=TRIES),
+        FaultExpectation::Fails { retryable: false } => ran.is_out(1..=1),
+        FaultExpectation::Fails { .. } if case.fault == Fault::EndlessStream => ran.is_out(1..=RETRIES + 1),
         // The port is shut for a while after each: not every try need reach the server.
-        Expectation::Fails { .. } if case.fault == Fault::Refused => ran.is_out(1..=RETRIES + 1),
-        Expectation::Fails { .. } => ran.is_out(RETRIES + 1..=RETRIES + 1),
+        FaultExpectation::Fails { .. } if case.fault == Fault::Refused => ran.is_out(1..=RETRIES + 1),
+        FaultExpectation::Fails { .. } => ran.is_out(RETRIES + 1..=RETRIES + 1),
     };
     judged.and_then(|()| ran.sound()).map_err(|what| told("always", case, &what, &ran))
 }
 
-fn told(how: &str, case: Case, what: &str, ran: &Ran) -> String {
+fn told(how: &str, case: FaultCase, what: &str, ran: &Ran) -> String {
     let (took, stderr) = (ran.output.elapsed, &ran.output.stderr);
     format!("{case} {how}: {what} ({took:?}, asked {} times)\n{stderr}", ran.asked)
 }
 
 #[test]
 fn a_fault_that_happens_once_costs_at_most_one_agent_and_never_the_answer() {
-    in_parallel(THREADS, Case::all(), |case| once(case).map_err(|what| format!("{case}: {what}")));
+    in_parallel(THREADS, FaultCase::all(), |case| once(case).map_err(|what| format!("{case}: {what}")));
 }
 
 #[test]
 fn a_fault_that_stays_costs_the_agent_and_never_the_answer() {
-    in_parallel(THREADS, Case::all(), |case| always(case).map_err(|what| format!("{case}: {what}")));
+    in_parallel(THREADS, FaultCase::all(), |case| always(case).map_err(|what| format!("{case}: {what}")));
 }
 
 #[test]
 fn where_every_agent_meets_the_fault_the_run_fails_and_says_why_of_each() {
-    let fatal = Case::all().filter(|case| match case.expectation() {
-        Expectation::Fails { .. } => true,
-        Expectation::Recovers => !is_only_long(*case),
-        Expectation::HarmlessVariation => false,
+    let fatal = FaultCase::all().filter(|case| match case.expectation() {
+        FaultExpectation::Fails { .. } => true,
+        FaultExpectation::Recovers => !is_only_long(*case),
+        FaultExpectation::HarmlessVariation => false,
     });
     in_parallel(THREADS, fatal, |case| {
         let script = Script::parliament().fault_always(case.fault, case.moment);

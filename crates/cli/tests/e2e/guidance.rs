@@ -1,16 +1,16 @@
 //! What a config lets agents know, keep and run: instructions, skills, notes, task lists, planning, lists of commands.
 
-use althing_testkit::{Action, Parliament, Recorded, Reply, Script};
+use althing_testkit::{Action, Parliament, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
 use super::support::{Scene, Team};
 
-fn usual(request: &Recorded) -> Action {
+fn usual(request: &RecordedRequest) -> Action {
     Parliament::default().reply(request).into()
 }
 
 /// What the tools said in answer to a request's calls.
-fn told(request: &Recorded) -> String {
+fn told(request: &RecordedRequest) -> String {
     let texts = request.messages().iter().filter(|message| message["role"] == "tool");
     texts.map(|message| message["content"].to_string()).collect::<Vec<_>>().join("\n")
 }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use althing_testkit::{Action, Parliament, Recorded, Reply, Script, ToolCall};
+use althing_testkit::{Action, Parliament, RecordedRequest, Reply, Script, ToolCall};
 use serde_json::{Value, json};
 
 use super::support::{LIMIT, Scene, Team, files_below, items, of_type, paths_below};
@@ -69,7 +69,7 @@ fn orders_as_words(count: usize) -> Vec<String> {
 
 /// What a model that obeys says: the first order that it has read of and not yet followed, else what it would have said.
 fn obedient(
-    request: &Recorded,
+    request: &RecordedRequest,
     orders: &[(&'static str, Value)],
     otherwise: impl FnOnce() -> Reply,
 ) -> Reply {
@@ -141,7 +141,7 @@ fn scene(road: Road, agents: usize, team: impl FnOnce(Team, &Places) -> Team) ->
     // The orders name places that are known only once the scene is there.
     let known: Arc<OnceLock<(Orders, PathBuf)>> = Arc::default();
     let theirs = known.clone();
-    let script = Script::from_fn(move |request: &Recorded| {
+    let script = Script::from_fn(move |request: &RecordedRequest| {
         let (orders, context) = theirs.get().unwrap();
         let words = orders_as_words(orders.len());
         let opened = request.messages().iter().any(|message| message["role"] == "tool");
@@ -245,21 +245,22 @@ fn while_it_plans_a_model_that_obeys_every_order_changes_no_file() {
 #[test]
 fn an_order_to_launch_a_run_skips_no_approval_and_goes_no_deeper_than_one() {
     const TALKER: &str = "talker";
-    let obeys = |request: &Recorded, otherwise: Reply| {
+    let obeys = |request: &RecordedRequest, otherwise: Reply| {
         let launch =
             ("launch_run", json!({"task": "obey-order-00-now", "agent_mode": "single", "refinement": false}));
         obedient(request, &[launch], || otherwise)
     };
     for (approve, runs) in [("never", 0), ("always", 1)] {
-        let talker = Action::with(move |request: &Recorded| obeys(request, Reply::text("done")));
-        let member = move |request: &Recorded| obeys(request, Parliament::default().reply(request));
+        let talker = Action::with(move |request: &RecordedRequest| obeys(request, Reply::text("done")));
+        let member = move |request: &RecordedRequest| obeys(request, Parliament::default().reply(request));
         let script = Script::from_fn(member).on(TALKER).always(talker);
         let scene = Scene::new(1, script);
         let base = scene.server.base_url();
         let own = json!({"type": "chatcompletion", "model": TALKER, "base_url": base});
         let team = Team::on(&base, 1).rule("interactive_mode", json!({"backend": own}));
         scene.althing.file("team.yaml", team.text());
-        let command = scene.althing.again().args(["chat", "--config", "team.yaml", "--approve", approve]);
+        let command =
+            scene.althing.new_command().args(["chat", "--config", "team.yaml", "--approve", approve]);
         command.stdin("Read this: obey-order-00-now\n").spawn().wait(LIMIT).expect_code(0);
         let events = scene.althing.events();
         let begun = of_type(&events, "task_created")

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use althing_testkit::{Action, Fault, Gate, Moment, Output, Reply, Script};
+use althing_testkit::{Action, Fault, FaultMoment, Gate, Output, Reply, Script};
 use serde_json::json;
 
 use super::support::{LIMIT, Scene};
@@ -39,7 +39,7 @@ fn at_the_limit_the_answer_of_the_one_agent_that_gave_one_is_printed() {
 
 #[test]
 fn the_limit_also_ends_a_stream_that_fell_silent() {
-    let script = Script::parliament().fault_always(Fault::IdleStall, Moment::MidStream);
+    let script = Script::parliament().fault_always(Fault::IdleStall, FaultMoment::MidStream);
     let scene = Scene::new(2, script);
     let output = scene.run(&["--orchestrator-timeout", "1", "task"]).expect_code(3);
     ended_at_its_limit(&output);

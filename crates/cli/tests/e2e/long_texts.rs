@@ -1,7 +1,7 @@
 //! Long texts of a conversation on their way to a model: handed over whole, or shortened with a marker that says how much
 //! is missing and where the whole text is. Looks at the requests that the model server received.
 
-use althing_testkit::{Action, Output, Recorded, Reply, Script};
+use althing_testkit::{Action, Output, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
 use super::support::{LIMIT, Scene, Team, texts};
@@ -21,12 +21,12 @@ fn within(length: &mut usize, word: String, most: usize) -> Option<String> {
 }
 
 /// Answers with this text, in whichever way it is asked to.
-fn answer(request: &Recorded, text: &str) -> Reply {
+fn answer(request: &RecordedRequest, text: &str) -> Reply {
     if request.tool_names().contains(&"new_answer") { Reply::new_answer(text) } else { Reply::text(text) }
 }
 
 fn chat(scene: &Scene, lines: &str, args: &[&str]) -> Output {
-    let command = scene.althing.again().args(["chat", "--config", "team.yaml", "--quick"]).args(args);
+    let command = scene.althing.new_command().args(["chat", "--config", "team.yaml", "--quick"]).args(args);
     command.stdin(lines).spawn().wait(LIMIT).expect_code(0)
 }
 
@@ -41,7 +41,7 @@ fn asked(scene: &Scene, message: &str) -> String {
 fn a_run_that_continues_a_conversation_is_given_every_earlier_message_and_answer_whole() {
     let reply = long("answer", 40_000);
     let said = reply.clone();
-    let scene = Scene::new(1, Script::from_fn(move |request: &Recorded| answer(request, &said)));
+    let scene = Scene::new(1, Script::from_fn(move |request: &RecordedRequest| answer(request, &said)));
     let (first, second) = (long("first", 9_000), long("second", 50_000));
     chat(&scene, &format!("{first}\n{second}\nAnd now?\n"), &[]);
     chat(&scene, "And later?\n", &["--continue"]);
@@ -63,7 +63,7 @@ fn a_run_that_continues_a_conversation_is_given_every_earlier_message_and_answer
 fn messages_for_which_there_is_no_room_are_left_out_with_a_marker_that_counts_them() {
     let reply = long("answer", 60_000);
     let said = reply.clone();
-    let scene = Scene::new(1, Script::from_fn(move |request: &Recorded| answer(request, &said)));
+    let scene = Scene::new(1, Script::from_fn(move |request: &RecordedRequest| answer(request, &said)));
     let messages: Vec<String> = (1..=6).map(|n| long(&format!("message{n}x"), 60_000)).collect();
     chat(&scene, &format!("{}\nAnd now?\n", messages.join("\n")), &[]);
     let text = asked(&scene, "And now?");
@@ -84,13 +84,13 @@ fn messages_for_which_there_is_no_room_are_left_out_with_a_marker_that_counts_th
 /// An agent to talk to that launches a run, and then says that it is done.
 fn talks(answer_of_the_run: &str) -> Scene {
     let said = answer_of_the_run.to_owned();
-    let talker = Action::with(|request: &Recorded| {
+    let talker = Action::with(|request: &RecordedRequest| {
         if request.messages().iter().any(|message| message["role"] == "tool") {
             return Reply::text("done");
         }
         Reply::call("launch_run", &json!({"task": "Write it", "agent_mode": "single", "refinement": false}))
     });
-    let run = Script::from_fn(move |request: &Recorded| answer(request, &said));
+    let run = Script::from_fn(move |request: &RecordedRequest| answer(request, &said));
     let scene = Scene::new(1, run.on(TALKER).always(talker));
     let base = scene.server.base_url();
     let backend = json!({"type": "chatcompletion", "model": TALKER, "base_url": base});
@@ -104,7 +104,7 @@ fn a_long_result_comes_back_to_the_agent_in_excerpts_with_its_headings_and_the_p
     let body = |name: &str| long(name, 30_000).replace(' ', "\n");
     let whole = format!("# Summary\n{}\n## Costs\n{}\n## Risks\n{}", body("a"), body("b"), body("c"));
     let scene = talks(&whole);
-    let command = scene.althing.again().args(["chat", "--config", "team.yaml"]);
+    let command = scene.althing.new_command().args(["chat", "--config", "team.yaml"]);
     command.stdin("Have it written\n").spawn().wait(LIMIT).expect_code(0);
     let requests = scene.server.requests();
     let last = requests.iter().rfind(|request| request.model() == TALKER).unwrap();

@@ -18,6 +18,7 @@
 
 mod agents;
 mod chat;
+mod chat_agent;
 mod config_commands;
 mod crash;
 mod diagnostics;
@@ -27,7 +28,6 @@ mod endings;
 mod exit_codes;
 mod faults;
 mod guidance;
-mod hands;
 mod hostile;
 mod injected;
 mod limits;
@@ -56,8 +56,8 @@ mod signals;
 mod soak;
 mod subagents;
 mod support;
-mod talker;
 mod telemetry;
+mod tools;
 mod typing;
 mod upgrade;
 mod visible;

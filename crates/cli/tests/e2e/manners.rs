@@ -46,7 +46,7 @@ fn given_back(terminal: &Terminal) {
 fn every_signal_that_ends_it_gives_the_terminal_back_and_the_session_can_be_gone_on_with() {
     for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
         let althing = althing();
-        let mut terminal = althing.again().arg("--offline").terminal(100, 30);
+        let mut terminal = althing.new_command().arg("--offline").terminal(100, 30);
         ready(&mut terminal);
         terminal.keys("hello\r");
         terminal.wait_for("not an AI", LIMIT);
@@ -55,7 +55,7 @@ fn every_signal_that_ends_it_gives_the_terminal_back_and_the_session_can_be_gone
         given_back(&terminal);
         assert!(terminal.screen().contains("go on with `althing --session"), "{}", terminal.screen());
 
-        let mut terminal = althing.again().args(["resume"]).terminal(100, 30);
+        let mut terminal = althing.new_command().args(["resume"]).terminal(100, 30);
         terminal.wait_for("hello", LIMIT);
         terminal.keys("\x04");
         assert_eq!(terminal.wait(SOON), 0);
@@ -105,7 +105,7 @@ fn a_panic_anywhere_gives_the_terminal_back_with_a_message_that_can_be_read() {
     in_parallel(3, places, |place| {
         let althing = althing();
         let command =
-            althing.again().arg("--offline").env("ALTHING_TEST_PANIC", &place).env("EDITOR", "true");
+            althing.new_command().arg("--offline").env("ALTHING_TEST_PANIC", &place).env("EDITOR", "true");
         let mut terminal = command.terminal(100, 30);
         // What is to be gone on with must be on disk first.
         wait_for_event(&althing.state_dir(), LIMIT, |event| event["type"] == "status_changed");
@@ -116,7 +116,7 @@ fn a_panic_anywhere_gives_the_terminal_back_with_a_message_that_can_be_read() {
         let name = place.split(':').next().unwrap();
         ensure(screen.contains(&format!("a mishap in the {name}")), || format!("{place}: {screen}"))?;
         // The session can be gone on with, and left: whatever it asks by then.
-        let mut terminal = althing.again().args(["resume", "--offline"]).terminal(100, 30);
+        let mut terminal = althing.new_command().args(["resume", "--offline"]).terminal(100, 30);
         ready(&mut terminal);
         terminal.keys("\x03\x03");
         ensure(terminal.wait(SOON) == 0, || format!("{place}: the session is not left"))
@@ -205,7 +205,7 @@ fn without_colour_there_is_none_and_without_unicode_every_letter_is_ascii() {
     terminal.keys("\r");
     let screen = terminal.wait_for("Complete", LIMIT);
     assert!(screen.is_ascii(), "{screen}");
-    let coloured = terminal.look(|screen| {
+    let coloured = terminal.with_screen(|screen| {
         let cells = (0..80).flat_map(|row| (0..100).map(move |col| (row, col)));
         let mut colours = cells.filter_map(|(row, col)| screen.cell(row, col)).map(vt100::Cell::fgcolor);
         colours.any(|colour| colour != vt100::Color::Default)
@@ -217,7 +217,7 @@ fn without_colour_there_is_none_and_without_unicode_every_letter_is_ascii() {
 fn a_conversation_in_plain_lines_asks_and_is_answered_in_words() {
     for (name, value) in [("ALTHING_PLAIN", "1"), ("TERM", "dumb")] {
         let althing = althing();
-        let command = althing.again().arg("--offline").env(name, value);
+        let command = althing.new_command().arg("--offline").env(name, value);
         let mut terminal = command.terminal(120, 60);
         terminal.wait_for("Write a message and press Enter", LIMIT);
         terminal.keys("hello\r");

@@ -1,19 +1,19 @@
 //! `althing mcp`: an MCP client on its stdin and stdout.
 
-use althing_testkit::{Althing, Running};
+use althing_testkit::{Althing, RunningProcess};
 use serde_json::{Value, json};
 
 use super::support::{LIMIT, althing};
 
 /// A client that speaks line by line.
 pub struct Client {
-    pub running: Running,
+    pub running: RunningProcess,
     next: u64,
 }
 
 impl Client {
     pub fn start(althing: &Althing, args: &[&str]) -> Self {
-        let running = althing.again().arg("mcp").args(args).open_stdin().spawn();
+        let running = althing.new_command().arg("mcp").args(args).open_stdin().spawn();
         let mut client = Self { running, next: 1 };
         let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
         let welcome = client.call("initialize", &hello);

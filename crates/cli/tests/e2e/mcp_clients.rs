@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use althing_testkit::process::Signal;
-use althing_testkit::{Action, Althing, FakeModel, Output, Parliament, Recorded, Reply, Running, Script};
+use althing_testkit::{
+    Action, Althing, FakeModel, Output, Parliament, RecordedRequest, Reply, RunningProcess, Script,
+};
 use serde_json::{Value, json};
 
 use super::programs::{PATIENCE, programs, with_programs};
@@ -48,9 +50,9 @@ fn python(althing: &Althing) -> Option<Althing> {
 }
 
 /// Serves over HTTP; the process and its address.
-fn serve(althing: &Althing) -> (Running, String) {
+fn serve(althing: &Althing) -> (RunningProcess, String) {
     let serving = althing
-        .again()
+        .new_command()
         .args(["mcp", "--offline", "--http", "127.0.0.1:0"])
         .env("ALTHING_MCP_TOKEN", TOKEN)
         .spawn();
@@ -101,7 +103,7 @@ fn the_inspector_lists_and_calls_the_tools() {
 const ANSWER: &str = "Final answer of model-a";
 
 /// A client's model: calls `launch_run`, asks again while the run goes on, then tells what came back.
-fn caller(request: &Recorded) -> Reply {
+fn caller(request: &RecordedRequest) -> Reply {
     let tools = request.tool_names();
     let tool = |end: &str| tools.iter().find(|name| name.ends_with(end)).map(ToString::to_string);
     // The tools' own words speak of run ids, too; only what was said counts.
@@ -128,7 +130,7 @@ fn caller(request: &Recorded) -> Reply {
 
 /// A server for the client's model and for the run, whose first reply takes so long.
 fn server(delay: Duration) -> FakeModel {
-    FakeModel::start_on_thread(Script::from_fn(move |request: &Recorded| {
+    FakeModel::start_on_thread(Script::from_fn(move |request: &RecordedRequest| {
         if request.model() != "model-a" {
             return Action::from(caller(request));
         }

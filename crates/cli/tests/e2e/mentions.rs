@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use althing_testkit::{Action, Parliament, Recorded, Reply, Script};
+use althing_testkit::{Action, Parliament, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
 use super::mcp::Client;
@@ -19,7 +19,7 @@ fn files(scene: &Scene) -> (PathBuf, PathBuf) {
 }
 
 /// What a member of a run does: it writes a file to the first path that it is told it may write to, then the usual.
-fn member(request: &Recorded) -> Action {
+fn member(request: &RecordedRequest) -> Action {
     let system = request.system_text();
     let told = request.messages().iter().any(|message| message["role"] == "tool");
     let writable = system.lines().find_map(|line| line.strip_prefix("- ")?.split_once(" (you may write"));
@@ -39,7 +39,7 @@ fn direct() -> Scene {
 
 /// A team with an agent to talk to, which launches this run for every message.
 fn interactive(launch: Value, approval: bool) -> Scene {
-    let talker = move |request: &Recorded| {
+    let talker = move |request: &RecordedRequest| {
         let last = request.messages().last().cloned().unwrap_or_default();
         if last["role"] == "tool" { Reply::text("It is done.") } else { Reply::call("launch_run", &launch) }
     };
@@ -68,7 +68,7 @@ fn pair(path: &Path, writable: bool) -> (String, bool) {
 }
 
 fn chat(scene: &Scene, lines: &str, args: &[&str]) -> althing_testkit::Output {
-    let command = scene.althing.again().args(["chat", "--config", "team.yaml"]).args(args);
+    let command = scene.althing.new_command().args(["chat", "--config", "team.yaml"]).args(args);
     command.stdin(lines).spawn().wait(LIMIT).expect_code(0)
 }
 
@@ -76,7 +76,8 @@ fn chat(scene: &Scene, lines: &str, args: &[&str]) -> althing_testkit::Output {
 fn a_path_that_is_typed_on_the_screen_is_granted_to_the_run_of_that_message() {
     let scene = direct();
     let (notes, plan) = files(&scene);
-    let command = scene.althing.again().args(["--config", "team.yaml", "--quick", "--single-agent", "a"]);
+    let command =
+        scene.althing.new_command().args(["--config", "team.yaml", "--quick", "--single-agent", "a"]);
     let mut terminal = command.terminal(140, 40);
     terminal.wait_for("Type a message...", LIMIT);
     terminal.keys("tidy @notes:w by @pl");
@@ -97,7 +98,7 @@ fn a_path_that_is_typed_on_the_screen_is_granted_to_the_run_of_that_message() {
 fn a_completed_file_can_be_granted_for_writing() {
     let scene = direct();
     let (_, plan) = files(&scene);
-    let mut terminal = scene.althing.again().args(["--config", "team.yaml"]).terminal(140, 40);
+    let mut terminal = scene.althing.new_command().args(["--config", "team.yaml"]).terminal(140, 40);
     terminal.wait_for("Type a message...", LIMIT);
     terminal.keys("mend @pl");
     terminal.wait_for("@plan.md", LIMIT);
@@ -112,7 +113,7 @@ fn a_completed_file_can_be_granted_for_writing() {
 fn the_first_message_on_the_command_line_grants_its_paths_too() {
     let scene = direct();
     let (notes, _) = files(&scene);
-    let command = scene.althing.again().args(["--config", "team.yaml", "tidy @notes:w"]);
+    let command = scene.althing.new_command().args(["--config", "team.yaml", "tidy @notes:w"]);
     let terminal = command.terminal(140, 40);
     terminal.wait_for("Run: tidy /", LIMIT);
     assert_eq!(granted(&scene), [[pair(&notes, true)]]);
@@ -122,7 +123,7 @@ fn the_first_message_on_the_command_line_grants_its_paths_too() {
 fn the_approval_box_shows_what_the_run_may_read_and_write() {
     let scene = interactive(json!({"task": "Tidy up"}), true);
     let (notes, plan) = files(&scene);
-    let mut terminal = scene.althing.again().args(["--config", "team.yaml"]).terminal(190, 40);
+    let mut terminal = scene.althing.new_command().args(["--config", "team.yaml"]).terminal(190, 40);
     terminal.wait_for("Type a message...", LIMIT);
     terminal.keys("tidy @notes:w by @plan.md \r");
     let screen = terminal.wait_for("Cancel esc", LIMIT);
@@ -158,7 +159,7 @@ fn a_plan_reads_the_granted_path_and_its_execution_may_write_it() {
     let scene = althing();
     scene.file("notes/old.txt", "old\n");
     let notes = scene.work_dir().join("notes").canonicalize().unwrap();
-    let command = scene.again().args(["chat", "--offline", "--plan", "--approve", "always"]);
+    let command = scene.new_command().args(["chat", "--offline", "--plan", "--approve", "always"]);
     command.stdin("Write a tool that tidies @notes:w\n").spawn().wait(LIMIT).expect_code(0);
     let events = scene.events();
     let created = of_type(&events, "task_created").into_iter().map(|event| &event["data"]["spec"]);
@@ -177,7 +178,7 @@ fn a_protected_path_is_not_granted_for_writing_and_the_person_is_told() {
     let paths = json!([{"path": notes, "permission": "write", "protected_paths": ["old.txt"]}]);
     let team = Team::on(&scene.server.base_url(), 2).rule("context_paths", paths);
     scene.althing.file("team.yaml", team.text());
-    let command = scene.althing.again().args(["chat", "--config", "team.yaml"]);
+    let command = scene.althing.new_command().args(["chat", "--config", "team.yaml"]);
     let output = command.stdin("mend @notes/old.txt:w\n").spawn().wait(LIMIT).expect_code(2);
     assert!(output.stderr.contains("is protected"), "{}", output.stderr);
     assert!(granted(&scene).is_empty() && scene.server.requests().is_empty(), "nobody was asked");

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use althing_testkit::{Action, Gate, Outcome, Recorded, Reply, Script};
+use althing_testkit::{Action, Gate, RecordedRequest, Reply, RequestOutcome, Script};
 use serde_json::{Value, json};
 
 use super::support::{LIMIT, Scene, items, of_type, texts, tools_text};
@@ -24,7 +24,7 @@ fn second_wins() -> Script {
     })
 }
 
-fn may_vote(request: &Recorded) -> bool {
+fn may_vote(request: &RecordedRequest) -> bool {
     request.tool_names().contains(&"vote")
 }
 
@@ -133,7 +133,10 @@ fn independent_agents_neither_learn_of_others_answers_nor_disturb_them() {
     running.wait(LIMIT).expect_code(0);
 
     let requests = scene.server.requests();
-    assert!(requests.iter().all(|request| request.outcome() == Outcome::Served), "nobody was restarted");
+    assert!(
+        requests.iter().all(|request| request.outcome() == RequestOutcome::Served),
+        "nobody was restarted"
+    );
     for request in requests.iter().filter(|request| request.tool_names().contains(&"new_answer")) {
         assert!(!texts(request).contains("Answer of model-"), "{}", texts(request));
         assert!(texts(request).contains("task"));
@@ -186,7 +189,7 @@ fn a_single_agent_may_refine_until_it_votes_that_it_is_done() {
     let scene = Scene::new(1, script);
     let output = scene.run(&["task"]).expect_code(0);
     let requests = scene.server.requests();
-    let offered: Vec<Vec<&str>> = requests.iter().map(Recorded::tool_names).collect();
+    let offered: Vec<Vec<&str>> = requests.iter().map(RecordedRequest::tool_names).collect();
     assert_eq!(offered, [vec!["new_answer"], vec!["new_answer", "vote"], vec!["new_answer", "vote"], vec![]]);
     assert!(texts(&requests[2]).contains("Second try"));
     let events = scene.althing.events();
@@ -267,7 +270,7 @@ fn refinement_off_with_several_agents_is_one_independent_answer_each_and_a_synth
 fn an_agent_at_its_cap_of_answers_can_only_vote() {
     let scene = Scene::with(2, Script::parliament(), |team| team.rule("max_new_answers_per_agent", 1));
     scene.run(&["task"]).expect_code(0);
-    let judging: Vec<Recorded> = scene.server.requests().into_iter().filter(may_vote).collect();
+    let judging: Vec<RecordedRequest> = scene.server.requests().into_iter().filter(may_vote).collect();
     assert_eq!(judging.len(), 2);
     assert!(judging.iter().all(|request| request.tool_names() == ["vote"]));
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use althing_config::{
-    Backends, Purpose, Source, TaskBody, WorkflowSurroundings, check_with, load_workflow, workflow_agents,
+    Backends, Purpose, Source, TaskBody, WorkflowContext, check_with, load_workflow, workflow_agents,
 };
 use althing_mcp::{AgentEndpoints, WebLimits};
 use althing_protocol::{
@@ -17,11 +17,11 @@ use althing_protocol::{
     TaskId, ToolSpec,
 };
 use althing_runner::adapter::{
-    Adapters, AgentAdapter, Assignment, LaunchConfig, OutputParser, Plain, find_agents,
+    Adapters, AgentAdapter, LaunchConfig, LaunchRequest, OutputParser, PlainTextParser, find_agents,
 };
 use althing_runner::{
-    AcceptedByUser, CliBackend, CliMember, Confinement, Launcher, PatternTable, ProgramLimits, ProgramRunner,
-    Starter,
+    AcceptedByUser, CliAgentConfig, CliBackend, Confinement, Launcher, PatternTable, ProgramLimits,
+    ProgramRunner, ProgramStarter,
 };
 
 /// The row of the new agent.
@@ -54,16 +54,16 @@ impl AgentAdapter for Toy {
         Some(TOY.program)
     }
 
-    fn launch_config(&self, _task: &Assignment<'_>) -> LaunchConfig {
+    fn launch_config(&self, _task: &LaunchRequest<'_>) -> LaunchConfig {
         LaunchConfig { program: self.0.display().to_string(), ..LaunchConfig::default() }
     }
 
-    fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
+    fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
         Some(self.launch_config(task))
     }
 
     fn parser(&self) -> Box<dyn OutputParser> {
-        Box::new(Plain)
+        Box::new(PlainTextParser)
     }
 }
 
@@ -91,8 +91,8 @@ fn launcher() -> Launcher {
     Launcher::of(PathBuf::from(env!("CARGO_BIN_EXE_althing")))
 }
 
-fn starter(toy: &Path) -> Arc<Starter> {
-    Arc::new(Starter {
+fn starter(toy: &Path) -> Arc<ProgramStarter> {
+    Arc::new(ProgramStarter {
         adapters: adapters(toy),
         launcher: launcher(),
         confinement: Confinement::Unconfined(AcceptedByUser::explicitly()),
@@ -137,7 +137,8 @@ async fn a_new_cli_agent_is_listed_with_its_version_and_how_to_install_it() {
 #[tokio::test]
 async fn a_new_cli_agent_answers_as_a_member_of_a_run() {
     let dir = tempfile::tempdir().unwrap();
-    let member = CliMember { kind: TOY.kind.to_owned(), dir: dir.path().join("t"), ..CliMember::default() };
+    let member =
+        CliAgentConfig { kind: TOY.kind.to_owned(), dir: dir.path().join("t"), ..CliAgentConfig::default() };
     let endpoints = Arc::new(AgentEndpoints::new(WebLimits::default()));
     let backend = CliBackend::new(starter(&installed(dir.path())), endpoints, member).unwrap();
     let tool = |name: &str| ToolSpec {
@@ -167,7 +168,7 @@ async fn a_new_cli_agent_does_tasks_of_a_workflow() {
     let dir = tempfile::tempdir().unwrap();
     let cwd = dir.path().canonicalize().unwrap().display().to_string();
     let agents = workflow_agents(&config(), &KINDS);
-    let around = WorkflowSurroundings {
+    let around = WorkflowContext {
         purpose: Purpose::Run,
         cwd: &cwd,
         env: &|_| None,

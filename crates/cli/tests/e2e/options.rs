@@ -58,7 +58,7 @@ fn an_agent_that_is_not_there_is_refused_with_the_ids_that_are() {
 #[test]
 fn in_a_conversation_too_only_the_agents_that_are_named_take_part() {
     let scene = Scene::new(3, Script::parliament());
-    let chat = || scene.althing.again().args(["chat", "--config", "team.yaml"]).stdin("task\n");
+    let chat = || scene.althing.new_command().args(["chat", "--config", "team.yaml"]).stdin("task\n");
     chat().args(["--agents", "b,c"]).spawn().wait(LIMIT).expect_code(0);
     let models: Vec<String> = scene.calls().into_keys().collect();
     assert_eq!(models, ["model-b", "model-c"]);

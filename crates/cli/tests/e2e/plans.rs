@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use althing_protocol::{Event, Fact, Op, Origin, SessionId, SessionStore};
 use althing_testkit::process::{Signal, wait_for_event};
-use althing_testkit::{Action, FakeModel, Gate, Recorded, Reply, Script};
+use althing_testkit::{Action, FakeModel, Gate, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
 use super::support::{LIMIT, Scene, Team, althing, items, run, texts};
@@ -105,7 +105,7 @@ fn keep_eight(scene: &Scene) -> std::path::PathBuf {
 }
 
 /// What the tasks of a request's plan are told to be: as the plan stood when the attempt began, and since.
-fn told(request: &Recorded, status: &str) -> Vec<String> {
+fn told(request: &RecordedRequest, status: &str) -> Vec<String> {
     let mut tasks: Vec<String> = Vec::new();
     let shown = format!(" ({})", status.replace('_', " "));
     for message in request.messages() {
@@ -124,7 +124,7 @@ fn told(request: &Recorded, status: &str) -> Vec<String> {
 }
 
 /// Begins the first task that is not done and writes its part; once that is written, ends it.
-fn worker(request: &Recorded) -> Reply {
+fn worker(request: &RecordedRequest) -> Reply {
     let done = told(request, "completed");
     let Some(n) = (1..=8).find(|n| !done.contains(&format!("t{n}"))) else {
         return Reply::new_answer("The book is written.");
@@ -148,7 +148,7 @@ fn kept_progress(plan: &Path) -> Vec<String> {
 fn a_plan_of_eight_tasks_is_killed_in_the_middle_and_resumed_without_repeating_a_finished_task() {
     let gate = Gate::before_headers();
     let held = gate.clone();
-    let script = Script::from_fn(move |request: &Recorded| {
+    let script = Script::from_fn(move |request: &RecordedRequest| {
         let action = Action::from(worker(request));
         // Killed when four tasks are done and the fifth is under way.
         let (done, begun) = (told(request, "completed").len(), told(request, "in_progress").len());
@@ -190,7 +190,7 @@ fn a_plan_of_eight_tasks_is_killed_in_the_middle_and_resumed_without_repeating_a
 fn a_plan_that_was_left_half_done_is_gone_on_with_by_another_execution_and_is_one_sessions_at_a_time() {
     let gate = Gate::before_headers();
     let held = gate.clone();
-    let script = Script::from_fn(move |request: &Recorded| {
+    let script = Script::from_fn(move |request: &RecordedRequest| {
         let action = Action::from(worker(request));
         if told(request, "completed").len() == 2 { Action::gated(action, &held) } else { action }
     });
@@ -223,7 +223,7 @@ fn a_plan_approved_in_a_conversation_is_carried_out_as_it_is_on_disk_and_its_pro
     let tasks: Vec<Value> =
         (1..=2).map(|n| json!({"id": format!("t{n}"), "description": format!("Part {n}")})).collect();
     let answer = format!("```json\n{}\n```", json!({"tasks": tasks}));
-    let script = Script::from_fn(move |request: &Recorded| {
+    let script = Script::from_fn(move |request: &RecordedRequest| {
         let executes = request.tool_names().contains(&"update_plan_task");
         if !executes {
             return Action::from(Reply::new_answer(&answer));
@@ -241,7 +241,7 @@ fn a_plan_approved_in_a_conversation_is_carried_out_as_it_is_on_disk_and_its_pro
         })
     });
     let scene = Scene::new(1, script);
-    let command = scene.althing.again().args(["chat", "--config", "team.yaml", "--plan", "--quick"]);
+    let command = scene.althing.new_command().args(["chat", "--config", "team.yaml", "--plan", "--quick"]);
     let running = command.open_stdin().spawn();
     running.write_stdin("Write a book\n");
     let opened =
@@ -262,7 +262,7 @@ fn a_plan_approved_in_a_conversation_is_carried_out_as_it_is_on_disk_and_its_pro
 }
 
 /// Plans three parts, then writes them.
-fn plans_and_executes(request: &Recorded) -> Reply {
+fn plans_and_executes(request: &RecordedRequest) -> Reply {
     if request.tool_names().contains(&"update_plan_task") {
         let done = told(request, "completed");
         return match ["t1", "t2"].into_iter().find(|id| !done.contains(&(*id).to_owned())) {
@@ -274,7 +274,7 @@ fn plans_and_executes(request: &Recorded) -> Reply {
     Reply::new_answer(&json!({"tasks": tasks}).to_string())
 }
 
-fn is_executing(request: &Recorded) -> bool {
+fn is_executing(request: &RecordedRequest) -> bool {
     request.tool_names().contains(&"update_plan_task")
 }
 
@@ -283,7 +283,7 @@ fn is_executing(request: &Recorded) -> bool {
 fn a_killed_execution_that_follows_a_plan_is_resumed_without_planning_again() {
     let gate = Gate::before_headers();
     let held = gate.clone();
-    let script = Script::from_fn(move |request: &Recorded| {
+    let script = Script::from_fn(move |request: &RecordedRequest| {
         let action = Action::from(plans_and_executes(request));
         if is_executing(request) { Action::gated(action, &held) } else { action }
     });
@@ -302,7 +302,7 @@ fn a_killed_execution_that_follows_a_plan_is_resumed_without_planning_again() {
 
 #[test]
 fn an_execution_that_is_cancelled_before_it_begins_names_the_stored_plan() {
-    let script = Script::from_fn(|request: &Recorded| Action::from(plans_and_executes(request)));
+    let script = Script::from_fn(|request: &RecordedRequest| Action::from(plans_and_executes(request)));
     let scene = Scene::new(1, script);
     scene.run(&["--quick", "--plan-and-execute", "Write a book"]).expect_code(0);
     let whole = std::fs::read_to_string(scene.log()).unwrap();
@@ -340,7 +340,7 @@ fn an_execution_that_is_cancelled_before_it_begins_names_the_stored_plan() {
 // spec: interactive/launch-run-tool/planning-then-execution
 #[test]
 fn a_log_that_ends_anywhere_between_plan_and_execution_is_resumed_with_one_execution_and_one_plan() {
-    let script = || Script::from_fn(|request: &Recorded| Action::from(plans_and_executes(request)));
+    let script = || Script::from_fn(|request: &RecordedRequest| Action::from(plans_and_executes(request)));
     let scene = Scene::new(1, script());
     scene.run(&["--quick", "--plan-and-execute", "Write a book"]).expect_code(0);
     let log =

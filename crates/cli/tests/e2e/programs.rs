@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use althing_testkit::process::Signal;
-use althing_testkit::{Action, Althing, FakeModel, Gate, Parliament, Recorded, Reply, Running, Script, wait};
+use althing_testkit::{
+    Action, Althing, FakeModel, Gate, Parliament, RecordedRequest, Reply, RunningProcess, Script, wait,
+};
 use serde_json::{Value, json};
 
 use super::support::{LIMIT, althing, items, of_type};
@@ -70,7 +72,7 @@ fn headless(id: &str, agent: &str, prompt: &str) -> Value {
 }
 
 /// Which program speaks this wire.
-fn speaker(request: &Recorded) -> &'static str {
+fn speaker(request: &RecordedRequest) -> &'static str {
     let path = request.path();
     let wires = [("/messages", "claude"), ("/responses", "codex"), ("GenerateContent", "gemini")];
     wires.into_iter().find(|(wire, _)| path.contains(wire)).map_or("opencode", |(_, program)| program)
@@ -78,7 +80,7 @@ fn speaker(request: &Recorded) -> &'static str {
 
 /// Whether commands can be confined here at all.
 fn has_walls(althing: &Althing) -> bool {
-    let found = althing.again().args(["agents", "--json"]).spawn().wait(LIMIT).expect_code(0);
+    let found = althing.new_command().args(["agents", "--json"]).spawn().wait(LIMIT).expect_code(0);
     let found: Value = serde_json::from_str(&found.stdout).unwrap();
     let walls = |place: &Value| ["bubblewrap", "landlock"].contains(&place["name"].as_str().unwrap());
     found["confinement"].as_array().unwrap().iter().any(|place| walls(place) && place["usable"] == true)
@@ -90,7 +92,7 @@ fn four_real_programs_run_headless_in_walls_and_an_interrupted_workflow_of_them_
     let gate = Gate::before_headers();
     let held = gate.clone();
     // Whatever program asks is told to write here and in its person's home; the second stage is held back once.
-    let script = Script::from_fn(move |request: &Recorded| {
+    let script = Script::from_fn(move |request: &RecordedRequest| {
         if let Some(aside) = aside(request) {
             return Action::from(aside);
         }
@@ -113,19 +115,19 @@ fn four_real_programs_run_headless_in_walls_and_an_interrupted_workflow_of_them_
     };
     let stages = [stage(1, "FIRST task"), stage(2, "SECOND task after {{claude1.output}}")];
     althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
-    let running = althing.again().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
+    let running = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
     // All four are in the middle of the second stage.
     let wires = ["/messages", "/responses", ":streamGenerateContent", "/chat/completions"];
     wait::until(PATIENCE, || {
         let requests = server.requests();
         let mut second = requests.iter().filter(|request| request.body().to_string().contains("SECOND"));
-        let paths: Vec<&str> = second.by_ref().map(Recorded::path).collect();
+        let paths: Vec<&str> = second.by_ref().map(RecordedRequest::path).collect();
         wires.iter().all(|wire| paths.iter().any(|path| path.contains(wire)))
     });
     running.signal(Signal::KILL);
     running.wait(LIMIT);
     gate.release_all();
-    let resumed = althing.again().args(["resume", "--json"]).spawn().wait(PATIENCE).expect_code(0);
+    let resumed = althing.new_command().args(["resume", "--json"]).spawn().wait(PATIENCE).expect_code(0);
     let report: Value = serde_json::from_str(&resumed.stdout).unwrap();
     for (stage, said) in [(0, "first done"), (1, "second done")] {
         for task in report["stages"][stage]["tasks"].as_array().unwrap() {
@@ -153,13 +155,13 @@ fn four_real_programs_run_headless_in_walls_and_an_interrupted_workflow_of_them_
 }
 
 /// The answer to what a program asks for its own use, such as how hard a task is.
-fn aside(request: &Recorded) -> Option<Reply> {
+fn aside(request: &RecordedRequest) -> Option<Reply> {
     request.wanted_schema().map(|_| Parliament::default().reply(request))
 }
 
 /// A sensible agent on any wire, whatever the program calls our tools: votes where it can, else answers, and ends its turn
 /// once a tool was answered.
-fn member(request: &Recorded) -> Reply {
+fn member(request: &RecordedRequest) -> Reply {
     let tools: Vec<String> = request.tool_names().into_iter().map(str::to_owned).collect();
     let named = |end: &str| {
         tools.iter().find(|name| {
@@ -195,7 +197,7 @@ fn everyone_votes(programs: [&str; 2]) {
     let mut agents = vec![json!({"id": "api", "backend": api})];
     agents.extend(programs.map(|program| json!({"id": program, "backend": {"type": program}})));
     althing.file("team.yaml", json!({"agents": agents}).to_string());
-    let command = althing.again().args(["--config", "team.yaml", "--json", "Which is best?"]);
+    let command = althing.new_command().args(["--config", "team.yaml", "--json", "Which is best?"]);
     let output = command.spawn().wait(PATIENCE).expect_code(0);
     let result: Value = serde_json::from_str(&output.stdout).unwrap();
     let summary = &result["coordination_summary"];
@@ -217,7 +219,7 @@ fn gemini_cli_and_opencode_answer_and_vote_beside_an_api_model() {
 }
 
 /// Who is talked to: makes a file, launches a run, and tells what came of it.
-fn talker(request: &Recorded) -> Reply {
+fn talker(request: &RecordedRequest) -> Reply {
     if let Some(aside) = aside(request) {
         return aside;
     }
@@ -250,7 +252,7 @@ fn claude_code_is_talked_to_works_in_the_project_and_launches_a_run() {
     let config = json!({"agents": agents, "orchestrator": {"interactive_mode": interactive}});
     althing.file("team.yaml", config.to_string());
     althing.file(".git/hooks/there", "");
-    let command = althing.again().args(["chat", "--config", "team.yaml", "--approve", "always"]);
+    let command = althing.new_command().args(["chat", "--config", "team.yaml", "--approve", "always"]);
     let output = command.stdin("Make a file and ask the others\n").spawn().wait(PATIENCE).expect_code(0);
     assert!(output.stdout.contains("all is told"), "{}\n{}", output.stdout, output.stderr);
     let events = althing.events();
@@ -261,7 +263,7 @@ fn claude_code_is_talked_to_works_in_the_project_and_launches_a_run() {
 }
 
 /// A call of whatever the program calls its shell; None where it offers none.
-fn shell_call(request: &Recorded, command: &str, for_codex: Option<&Value>) -> Option<Reply> {
+fn shell_call(request: &RecordedRequest, command: &str, for_codex: Option<&Value>) -> Option<Reply> {
     let tools = request.tool_names();
     let shells = ["Bash", "bash", "run_shell_command", "exec_command"];
     let shell = (*tools.iter().find(|tool| shells.contains(tool))?).to_owned();
@@ -274,7 +276,7 @@ fn shell_call(request: &Recorded, command: &str, for_codex: Option<&Value>) -> O
 }
 
 /// Makes a file with a command, and is done when it sees what that printed.
-fn commander(request: &Recorded) -> Reply {
+fn commander(request: &RecordedRequest) -> Reply {
     if let Some(aside) = aside(request) {
         return aside;
     }
@@ -288,20 +290,20 @@ fn commander(request: &Recorded) -> Reply {
 }
 
 /// Starts a workflow of these tasks that takes ops on stdin.
-fn begin(althing: &Althing, tasks: &[Value]) -> Running {
+fn begin(althing: &Althing, tasks: &[Value]) -> RunningProcess {
     let flow = json!({"name": "n", "goal": "g", "stages": [{"name": "only", "tasks": tasks}]});
     althing.file("flow.yaml", flow.to_string());
     let args = ["workflow", "run", "flow.yaml", "--offline", "--stream-events=all", "--take-ops"];
-    althing.again().args(args).open_stdin().spawn()
+    althing.new_command().args(args).open_stdin().spawn()
 }
 
-fn say(running: &Running, op: &Value) {
+fn say(running: &RunningProcess, op: &Value) {
     running.write_stdin(format!("{op}\n"));
 }
 
 /// Waits until a task waits for a person who can give this answer by name, and gives what it asks.
 #[track_caller]
-fn asked(running: &Running, task: &str, option: &str) -> Value {
+fn asked(running: &RunningProcess, task: &str, option: &str) -> Value {
     let option = format!(r#""id":"{option}""#);
     let of_task = format!(r#""task":"{task}""#);
     let is =
@@ -440,7 +442,7 @@ fn real_programs_on_pipes_ask_over_their_protocols_and_go_on_with_the_answer() {
 }
 
 /// The texts of a person in a request of any wire, each as one JSON string.
-fn is_told(request: &Recorded, text: &str) -> bool {
+fn is_told(request: &RecordedRequest, text: &str) -> bool {
     fn has(value: &Value, text: &str) -> bool {
         match value {
             Value::String(words) => words.trim_end().ends_with(text),
@@ -472,7 +474,7 @@ fn all_are_told(server: &FakeModel, told: &[(&str, &str)]) {
 }
 
 /// Answers everything with a text.
-fn speaks(request: &Recorded) -> Reply {
+fn speaks(request: &RecordedRequest) -> Reply {
     aside(request).unwrap_or_else(|| Reply::text("All of it is done."))
 }
 
@@ -493,7 +495,7 @@ fn told_in_terminals(told: &[(&str, &str)]) {
         json!({"id": "first", "agent": "command", "command": ["echo", "!touch bang.txt"], "prompt": ""});
     let stages = json!([{"name": "one", "tasks": [first]}, {"name": "two", "tasks": tasks}]);
     althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
-    let running = althing.again().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
+    let running = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
     all_are_told(&server, told);
     for (n, (agent, _)) in told.iter().enumerate() {
         assert!(!work(n).join("bang.txt").exists(), "{agent} ran its prompt as a command");
@@ -533,7 +535,7 @@ fn no_prompt_is_a_command_to_a_real_program_on_pipes() {
     };
     let stages = [stage("headless", false, "/clear one"), stage("asking", true, "/clear two")];
     althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
-    let command = althing.again().args(["workflow", "run", "flow.yaml", "--offline"]);
+    let command = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]);
     command.spawn().wait(PATIENCE).expect_code(0);
     let told = ["/clear one", "/clear two"].map(|text| agents.map(|agent| (agent, text)));
     all_are_told(&server, &told.concat());
@@ -557,7 +559,7 @@ fn found_below(dir: &Path, name: &str) -> Vec<PathBuf> {
 /// of the project, and then says its plan.
 fn unruly(project: PathBuf) -> Script {
     let turns = std::sync::Mutex::new(std::collections::HashMap::<&'static str, usize>::new());
-    Script::from_fn(move |request: &Recorded| {
+    Script::from_fn(move |request: &RecordedRequest| {
         if let Some(aside) = aside(request) {
             return aside;
         }
@@ -618,7 +620,7 @@ fn real_programs_that_only_plan_read_the_project_and_write_nothing() {
         let path = format!("{}:rw", project.display());
         let args =
             ["--config", "team.yaml", "--plan", "--quick", "--json", "--context-path", &path, "Plan it"];
-        let output = althing.again().args(args).spawn().wait(PATIENCE).expect_code(0);
+        let output = althing.new_command().args(args).spawn().wait(PATIENCE).expect_code(0);
         let result: Value = serde_json::from_str(&output.stdout).unwrap();
         assert!(result["final_answer"].as_str().unwrap().contains("Think"), "{kind}: {result}");
         let file = format!("{name}.txt");
@@ -642,7 +644,7 @@ fn a_real_program_writes_to_a_context_path_but_not_to_its_history_and_protected_
     }
     std::fs::write(project.join("kept.txt"), "before").unwrap();
     let in_project = project.clone();
-    let script = Script::from_fn(move |request: &Recorded| {
+    let script = Script::from_fn(move |request: &RecordedRequest| {
         if let Some(aside) = aside(request) {
             return aside;
         }
@@ -665,7 +667,7 @@ fn a_real_program_writes_to_a_context_path_but_not_to_its_history_and_protected_
         let config = json!({"agents": agents, "orchestrator": {"context_paths": context}});
         althing.file("team.yaml", config.to_string());
         let args = ["--config", "team.yaml", "--quick", "--json", "Do it"];
-        let output = althing.again().args(args).spawn().wait(PATIENCE).expect_code(0);
+        let output = althing.new_command().args(args).spawn().wait(PATIENCE).expect_code(0);
         let result: Value = serde_json::from_str(&output.stdout).unwrap();
         assert_eq!(std::fs::read_to_string(project.join("kept.txt")).unwrap(), "x\n", "{kind}: {result}");
         for place in [".git/hooks/x", "locked/x"] {
@@ -675,13 +677,13 @@ fn a_real_program_writes_to_a_context_path_but_not_to_its_history_and_protected_
         assert_eq!(writes.len(), 1, "{kind}: {writes:?}");
         let log_dir = Path::new(result["log_dir"].as_str().unwrap());
         let session = log_dir.ancestors().nth(2).and_then(Path::file_name).unwrap().to_str().unwrap();
-        althing.again().args(["undo", session]).spawn().wait(LIMIT).expect_code(0);
+        althing.new_command().args(["undo", session]).spawn().wait(LIMIT).expect_code(0);
         assert_eq!(std::fs::read_to_string(project.join("kept.txt")).unwrap(), "before", "{kind}");
     }
 }
 
 /// What the real program of this kind sent to the model in its first call as a member, with these options in its config.
-fn first_request(dir: &Path, kind: &str, options: &Value) -> Recorded {
+fn first_request(dir: &Path, kind: &str, options: &Value) -> RecordedRequest {
     let server = FakeModel::start_on_thread(Script::from_fn(member));
     let althing = with_programs(dir, &server);
     let mut backend = json!({"type": kind});
@@ -692,8 +694,8 @@ fn first_request(dir: &Path, kind: &str, options: &Value) -> Recorded {
     althing.file("team.yaml", json!({"agents": agents}).to_string());
     // Where nothing confines programs, they would have fewer tools.
     let args = ["--config", "team.yaml", "--unconfined", "--json", "Which is best?"];
-    althing.again().args(args).spawn().wait(PATIENCE).expect_code(0);
-    let offers_ours = |request: &&Recorded| {
+    althing.new_command().args(args).spawn().wait(PATIENCE).expect_code(0);
+    let offers_ours = |request: &&RecordedRequest| {
         request.model() != "api-model" && request.tool_names().iter().any(|name| name.ends_with("new_answer"))
     };
     server

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use althing_testkit::{Action, Output, Recorded, Reply, Script};
+use althing_testkit::{Action, Output, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
 use super::support::{LIMIT, Scene, Team, texts};
@@ -10,7 +10,7 @@ use super::support::{LIMIT, Scene, Team, texts};
 const TALKER: &str = "talker";
 
 /// A member that writes this into `deliverables/report.md` of its workspace and answers.
-fn delivers(text: &str) -> impl Fn(&Recorded) -> Action + Send + Sync + 'static {
+fn delivers(text: &str) -> impl Fn(&RecordedRequest) -> Action + Send + Sync + 'static {
     let text = text.to_owned();
     move |request| {
         let told = request.messages().iter().any(|message| message["role"] == "tool");
@@ -35,7 +35,7 @@ fn read(path: impl AsRef<Path>) -> String {
 }
 
 fn althing(scene: &Scene, args: &[&str]) -> Output {
-    scene.althing.again().args(args).spawn().wait(LIMIT)
+    scene.althing.new_command().args(args).spawn().wait(LIMIT)
 }
 
 /// The accounts of a project's runs.
@@ -90,7 +90,7 @@ fn a_deliverable_that_was_edited_by_hand_stays_and_the_runs_version_is_put_besid
 /// A conversation whose agent calls these tools one after the other.
 fn talk(calls: Vec<(&'static str, Value)>) -> Scene {
     let member = delivers("delivered\n");
-    let talker = Action::with(move |request: &Recorded| {
+    let talker = Action::with(move |request: &RecordedRequest| {
         let results = request.messages().iter().filter(|message| message["role"] == "tool").count();
         match calls.get(results) {
             Some((tool, arguments)) => Reply::call(*tool, arguments),
@@ -107,7 +107,7 @@ fn talk(calls: Vec<(&'static str, Value)>) -> Scene {
 
 fn chat(scene: &Scene, args: &[&str]) -> Output {
     let command =
-        scene.althing.again().args(["chat", "--config", "team.yaml", "--approve", "always"]).args(args);
+        scene.althing.new_command().args(["chat", "--config", "team.yaml", "--approve", "always"]).args(args);
     command.stdin("Please go on with the project\n").spawn().wait(LIMIT).expect_code(0)
 }
 
@@ -164,7 +164,7 @@ fn projects_are_listed_shown_found_by_name_and_forgotten() {
 #[test]
 fn a_project_is_one_sessions_at_a_time_and_never_in_our_own_state() {
     let scene = talk(vec![]);
-    let first = scene.althing.again().args(["chat", "--config", "team.yaml", "--project", "my-app"]);
+    let first = scene.althing.new_command().args(["chat", "--config", "team.yaml", "--project", "my-app"]);
     let first = first.open_stdin().spawn();
     first.write_stdin("hello\n");
     first.wait_for_stdout(|line| line.contains("done"), LIMIT);
@@ -181,7 +181,8 @@ fn a_project_is_one_sessions_at_a_time_and_never_in_our_own_state() {
 fn the_screen_names_the_project_and_switches_to_another() {
     let scene = talk(vec![]);
     chat(&scene, &["--project", "first"]);
-    let mut terminal = scene.althing.again().args(["--offline", "--project", "my-app"]).terminal(100, 30);
+    let mut terminal =
+        scene.althing.new_command().args(["--offline", "--project", "my-app"]).terminal(100, 30);
     terminal.wait_for("Project: my-app", LIMIT);
     terminal.keys("/projects\r");
     terminal.wait_until(LIMIT, "both projects to choose from", |screen| {

@@ -12,7 +12,7 @@ fn a_recorded_run_is_shown_with_its_answer_and_asks_nothing_of_anyone() {
     let before = std::fs::read(&log).unwrap();
 
     let mut terminal =
-        althing.again().args(["replay", log.to_str().unwrap(), "--speed", "0"]).terminal(100, 80);
+        althing.new_command().args(["replay", log.to_str().unwrap(), "--speed", "0"]).terminal(100, 80);
     let screen = terminal.wait_for("Complete ✓", LIMIT);
     for text in ["Run: Compare three ways to cache", "3 agents", "Replay", "offline"] {
         assert!(screen.contains(text), "{text}:\n{screen}");
@@ -29,7 +29,7 @@ fn what_is_no_log_is_refused_with_its_line() {
     let althing = althing();
     let file = althing.work_dir().join("notes.txt");
     std::fs::write(&file, "not a log\n").unwrap();
-    let mut terminal = althing.again().args(["replay", "notes.txt"]).terminal(100, 20);
+    let mut terminal = althing.new_command().args(["replay", "notes.txt"]).terminal(100, 20);
     assert_eq!(terminal.wait(LIMIT), 1);
     let raw = String::from_utf8_lossy(&terminal.raw()).into_owned();
     assert!(raw.contains("notes.txt:1"), "{raw}");

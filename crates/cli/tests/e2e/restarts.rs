@@ -1,14 +1,14 @@
 //! A run whose final answer is found wanting starts over, as the config allows.
 
 use althing_testkit::process::Signal;
-use althing_testkit::{Action, Fault, Gate, Moment, Recorded, Reply, Script};
+use althing_testkit::{Action, Fault, FaultMoment, Gate, RecordedRequest, Reply, Script};
 use serde_json::json;
 
 use super::support::{LIMIT, Scene, of_type, texts};
 
 const TASK: &str = "Why is the sky blue?";
 
-fn judges(request: &Recorded) -> bool {
+fn judges(request: &RecordedRequest) -> bool {
     request.tool_names().contains(&"restart_orchestration")
 }
 
@@ -57,7 +57,7 @@ fn an_answer_found_wanting_starts_the_run_over_until_it_may_not_any_more() {
 fn an_answer_that_is_good_enough_costs_one_more_call_and_a_failing_judge_none_of_the_answer() {
     for judged in [
         Action::from(Reply::call("submit", &json!({"confirmed": true}))),
-        Action::Fault(Fault::Status(400), Moment::BeforeHeaders),
+        Action::Fault(Fault::Status(400), FaultMoment::BeforeHeaders),
     ] {
         let script = Script::parliament().on("model-a").nth(3, judged);
         let scene = scene(script, 1);

@@ -39,7 +39,7 @@ fn a_session_goes_on_with_its_own_config_and_warns_that_the_file_changed() {
 #[test]
 fn secrets_are_read_anew() {
     let scene = interrupted(|team| team.every_backend("api_key", "${TEAM_KEY}"));
-    let again = scene.althing.again().arg("resume").env("TEAM_KEY", "key-of-the-second-run");
+    let again = scene.althing.new_command().arg("resume").env("TEAM_KEY", "key-of-the-second-run");
     again.spawn().wait(LIMIT).expect_code(0);
     let requests = scene.server.requests_of("model-b");
     assert_eq!(requests[0].header("authorization"), Some("Bearer key-of-the-first-run"));
@@ -53,7 +53,7 @@ fn a_secret_that_is_gone_is_named_before_anything_is_started() {
     let output = scene.resume().expect_code(1);
     assert!(output.stderr.contains("TEAM_KEY"), "{}", output.stderr);
     assert_eq!(scene.server.request_count(), made);
-    let again = scene.althing.again().arg("resume").env("TEAM_KEY", "here it is");
+    let again = scene.althing.new_command().arg("resume").env("TEAM_KEY", "here it is");
     again.spawn().wait(LIMIT).expect_code(0);
 }
 

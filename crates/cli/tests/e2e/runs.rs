@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use althing_testkit::{Action, Gate, Outcome, Reply, Script};
+use althing_testkit::{Action, Gate, Reply, RequestOutcome, Script};
 
 use super::support::{LIMIT, Scene, items, texts};
 
@@ -87,7 +87,7 @@ fn one_slow_agent_does_not_hold_the_rest_for_longer_than_the_configured_wait() {
         team.rule("coordination", serde_json::json!({"first_answer_wait_seconds": 0.2}))
     });
     let running = scene.spawn(&[TASK]);
-    let judging = |model: &str, calls: &[althing_testkit::Recorded]| {
+    let judging = |model: &str, calls: &[althing_testkit::RecordedRequest]| {
         calls.iter().any(|call| call.model() == model && call.tool_names().contains(&"vote"))
     };
     scene.server.wait_until_blocking(LIMIT, |calls| judging("model-a", calls) && judging("model-b", calls));
@@ -114,7 +114,7 @@ fn a_judge_whose_answers_go_stale_starts_over_instead_of_being_paid_twice() {
     let of_a = scene.server.requests_of("model-a");
     let judged: Vec<_> = of_a.iter().filter(|call| call.tool_names().contains(&"vote")).collect();
     assert_eq!(judged.len(), 2, "{}", output.stderr);
-    assert_eq!(judged[0].outcome(), Outcome::HungUp, "the stale call was given up");
+    assert_eq!(judged[0].outcome(), RequestOutcome::HungUp, "the stale call was given up");
     assert!(texts(judged[1]).contains("A better answer of model-b"), "{}", texts(judged[1]));
     assert_eq!(scene.server.requests_of("model-b").len(), 3, "answer, better answer, vote");
     assert!(items(&scene.althing.events(), "stale_vote").is_empty());
@@ -163,7 +163,7 @@ fn an_agent_that_calls_no_tool_is_reminded_and_after_three_tries_the_others_go_o
 
 #[test]
 fn a_draw_is_settled_in_words_and_falls_the_same_when_it_is_told_again() {
-    let own = |request: &althing_testkit::Recorded| {
+    let own = |request: &althing_testkit::RecordedRequest| {
         let own = if request.model() == "model-a" { "agent1" } else { "agent2" };
         match request.tool_names().as_slice() {
             ["new_answer"] => Reply::new_answer(&format!("Answer of {}", request.model())),

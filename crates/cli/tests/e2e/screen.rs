@@ -54,7 +54,7 @@ fn a_run_is_approved_watched_overridden_and_read() {
 #[test]
 fn a_task_on_the_command_line_is_the_first_message() {
     let scene = Scene::new(2, Script::parliament());
-    let command = scene.althing.again().args(["--config", "team.yaml", "Why is the sky blue?"]);
+    let command = scene.althing.new_command().args(["--config", "team.yaml", "Why is the sky blue?"]);
     let mut terminal = command.terminal(90, 30);
     terminal.wait_for("Why is the sky blue?", LIMIT);
     // Without interactive mode the message is a run.
@@ -66,7 +66,8 @@ fn a_task_on_the_command_line_is_the_first_message() {
 #[test]
 fn the_word_after_single_agent_is_the_first_message_where_no_agent_is_called_so() {
     let scene = Scene::new(2, Script::parliament());
-    let command = scene.althing.again().args(["--config", "team.yaml", "--single-agent", "What is new?"]);
+    let command =
+        scene.althing.new_command().args(["--config", "team.yaml", "--single-agent", "What is new?"]);
     let mut terminal = command.terminal(90, 30);
     terminal.wait_for("Run: What is new?", LIMIT);
     terminal.wait_for("Complete ✓", LIMIT);
@@ -106,7 +107,7 @@ fn a_signal_gives_the_terminal_back_and_says_how_to_go_on() {
 #[test]
 fn a_plan_is_made_shown_approved_with_a_remark_and_carried_out() {
     let althing = althing();
-    let mut terminal = althing.again().arg("--offline").terminal(120, 45);
+    let mut terminal = althing.new_command().arg("--offline").terminal(120, 45);
     terminal.wait_for("Type a message...", LIMIT);
     terminal.keys("\x1b[Z");
     terminal.wait_for("Describe what to plan...", LIMIT);
@@ -143,7 +144,7 @@ fn a_plan_is_made_shown_approved_with_a_remark_and_carried_out() {
 #[test]
 fn a_first_start_writes_a_config_where_that_is_asked_for_and_goes_on_with_it() {
     let althing = bare();
-    let mut terminal = althing.again().terminal(100, 30);
+    let mut terminal = althing.new_command().terminal(100, 30);
     terminal.wait_for("write a config here first", LIMIT);
     terminal.keys("\x1b[B\x1b[B\r");
     terminal.wait_for("using /", LIMIT);
@@ -177,7 +178,7 @@ fn problems_of_a_config_are_shown_first_and_put_away_by_a_key() {
     let althing = bare();
     let yaml = "agents:\n  - id: a\n    backend: {type: offline}\norchestrator: {skip_votes: true}\n";
     althing.file("team.yaml", yaml);
-    let mut terminal = althing.again().args(["--config", "team.yaml"]).terminal(100, 30);
+    let mut terminal = althing.new_command().args(["--config", "team.yaml"]).terminal(100, 30);
     let screen = terminal.wait_for("Problems of the config", LIMIT);
     assert!(screen.contains("`skip_votes`") && screen.contains("did you mean `skip_voting`?"), "{screen}");
     terminal.keys("\x1b");

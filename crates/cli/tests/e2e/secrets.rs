@@ -3,8 +3,10 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use althing_testkit::collector::{Answer, Collector};
-use althing_testkit::{Action, Althing, FakeModel, Output, Parliament, Recorded, Reply, Script, ToolCall};
+use althing_testkit::collector::{Collector, CollectorReply};
+use althing_testkit::{
+    Action, Althing, FakeModel, Output, Parliament, RecordedRequest, Reply, Script, ToolCall,
+};
 use serde_json::{Value, json};
 
 use super::mcp::Client;
@@ -116,7 +118,7 @@ fn silent_everywhere(output: &Output, state: &Path) {
 
 /// Everyone repeats every secret, in whatever they say.
 fn parrots() -> Script {
-    Script::from_fn(|request: &Recorded| {
+    Script::from_fn(|request: &RecordedRequest| {
         if request.tool_names().contains(&"vote") {
             Reply::vote("agent1", &parrot()).reasoning(parrot())
         } else if request.tool_names().contains(&"new_answer") {
@@ -133,7 +135,7 @@ fn secrets_that_a_model_repeats_reach_neither_a_file_nor_the_terminal() {
     for args in [&["task"] as &[&str], &["--json", "task"], &["--stream-events", "task"]] {
         let althing = surrounded(&server);
         let command = althing
-            .again()
+            .new_command()
             .args(["--config", "team.yaml", "--automation", "--output-file", "answer.md", "--log", "log"])
             .args(args);
         let output = command.spawn().wait(LIMIT).expect_code(0);
@@ -175,7 +177,7 @@ fn a_panic_that_has_a_secret_in_its_words_is_told_without_it() {
     let server = FakeModel::start_on_thread(Script::parliament());
     for (place, code) in [("fact:4", 2), ("session:1", 2)] {
         let althing = surrounded(&server);
-        let command = althing.again().env("ALTHING_TEST_PANIC", format!("{place}:{}", parrot()));
+        let command = althing.new_command().env("ALTHING_TEST_PANIC", format!("{place}:{}", parrot()));
         let output = command.args(["--config", "team.yaml", "--automation", "task"]).spawn().wait(LIMIT);
         let output = output.expect_code(code);
         assert!(
@@ -208,7 +210,7 @@ fn what_a_variable_puts_into_a_header_is_a_secret_whatever_its_name() {
 #[test]
 fn what_a_collector_is_told_carries_no_secret_even_where_it_is_told_everybodys_words() {
     let server = FakeModel::start_on_thread(parrots());
-    let collector = Collector::start(Answer::Take);
+    let collector = Collector::start(CollectorReply::Take);
     let url = collector.url().replacen("http://", "http://me:canary-01-otlp@", 1);
     let command = surrounded(&server).args(["--config", "team.yaml", "--automation", "--otlp", &url, "task"]);
     let command = command.env("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true");
@@ -237,7 +239,7 @@ fn secrets_in_the_tasks_own_words_are_not_kept_either() {
     let server = FakeModel::start_on_thread(Script::parliament());
     let althing = surrounded(&server);
     let task = format!("What is wrong with this log?\n{}", parrot());
-    let command = althing.again().args(["--config", "team.yaml", "--automation", "-"]).stdin(task);
+    let command = althing.new_command().args(["--config", "team.yaml", "--automation", "-"]).stdin(task);
     let output = command.spawn().wait(LIMIT).expect_code(0);
     silent_everywhere(&output, &althing.state_dir());
     for args in [["sessions", "--json"], ["sessions", "--state-dir=../state"]] {
@@ -336,7 +338,8 @@ fn only_the_owner_may_look_at_what_is_kept() {
 #[test]
 fn state_in_a_project_keeps_itself_out_of_version_control() {
     let althing = althing();
-    let command = althing.again().env("ALTHING_STATE_DIR", "").args(["--offline", "--automation", "task"]);
+    let command =
+        althing.new_command().env("ALTHING_STATE_DIR", "").args(["--offline", "--automation", "task"]);
     command.spawn().wait(LIMIT).expect_code(0);
     assert_eq!(std::fs::read_to_string(althing.work_dir().join(".althing/.gitignore")).unwrap(), "*\n");
 }
@@ -383,7 +386,7 @@ fn a_secret_that_a_program_in_a_terminal_prints_is_kept_nowhere() {
 #[test]
 fn a_secret_in_the_id_or_the_name_of_a_tool_call_is_kept_nowhere_on_any_wire() {
     let [(_, id), (_, part_of_an_id), (_, name)] = [ENVIRONMENT[0], ENVIRONMENT[2], ENVIRONMENT[3]];
-    let script = Script::from_fn(move |request: &Recorded| {
+    let script = Script::from_fn(move |request: &RecordedRequest| {
         let began = request.raw_body().windows(12).any(|bytes| bytes == b"first-call.x");
         if began || !request.tool_names().contains(&"new_answer") {
             return Parliament::default().reply(request).into();
@@ -527,7 +530,7 @@ fn a_secret_that_a_model_encodes_is_masked_too() {
 #[test]
 fn a_secret_in_the_long_result_of_an_mcp_server_is_kept_nowhere() {
     let (_, key) = ENVIRONMENT[0];
-    let script = Script::from_fn(move |request: &Recorded| {
+    let script = Script::from_fn(move |request: &RecordedRequest| {
         if request.messages().iter().any(|message| message["role"] == "tool") {
             return Parliament::default().reply(request).into();
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use althing_testkit::process::Signal;
-use althing_testkit::{Action, Althing, Gate, Parliament, Recorded, Reply, Script, wait};
+use althing_testkit::{Action, Althing, Gate, Parliament, RecordedRequest, Reply, Script, wait};
 use serde_json::{Value, json};
 
 use super::endings::processes_with;
@@ -81,7 +81,7 @@ fn command(place: Place, scene: &Scene, servers: &Value) -> Althing {
         Place::Chat => &["chat", "--config", "team.yaml"],
         Place::Workflow => &["workflow", "run", "flow.yaml", "--config", "team.yaml", "--take-ops"],
     };
-    scene.althing.again().args(args).open_stdin()
+    scene.althing.new_command().args(args).open_stdin()
 }
 
 fn nothing_is_left(place: Place, manner: &str, ending: Ending) -> Result<(), String> {
@@ -90,7 +90,7 @@ fn nothing_is_left(place: Place, manner: &str, ending: Ending) -> Result<(), Str
     let held = gate.clone();
     let scene = Scene::new(
         1,
-        Script::from_fn(move |request: &Recorded| {
+        Script::from_fn(move |request: &RecordedRequest| {
             let talks = request.model() == "talker";
             let action =
                 if talks { Reply::text("done").into() } else { Parliament::default().reply(request).into() };

@@ -255,7 +255,7 @@ fn every_line_of_a_log_carries_the_checksum_of_its_bytes() {
 #[test]
 fn a_conversation_is_listed_by_what_it_began_with() {
     let althing = althing();
-    let talk = althing.again().args(["chat", "--offline"]).stdin("Good morning\nHow are you?\n");
+    let talk = althing.new_command().args(["chat", "--offline"]).stdin("Good morning\nHow are you?\n");
     talk.spawn().wait(LIMIT).expect_code(0);
     let listed = run(&althing, &["sessions"]).expect_code(0).stdout;
     assert!(listed.contains("Good morning") && !listed.contains("How are you"), "{listed}");

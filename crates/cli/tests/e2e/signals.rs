@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use althing_testkit::process::Signal;
-use althing_testkit::{Action, Gate, Running, Script};
+use althing_testkit::{Action, Gate, RunningProcess, Script};
 
 use super::support::{LIMIT, Scene};
 
 /// A run of three in which `a` and `b` have answered and `c` never gets to its end, and the gate that holds it.
-fn held() -> (Scene, Running, Gate) {
+fn held() -> (Scene, RunningProcess, Gate) {
     let gate = Gate::before_headers();
     let script = Script::parliament().on("model-c").nth(0, Action::gated(Action::Usual, &gate));
     let scene = Scene::new(3, script);
@@ -81,7 +81,7 @@ fn an_interrupted_run_can_be_interrupted_again_and_still_goes_on() {
     running.signal(Signal::INT);
     running.wait(LIMIT).expect_code(4);
     for _ in 0..3 {
-        let running = scene.althing.again().arg("resume").spawn();
+        let running = scene.althing.new_command().arg("resume").spawn();
         running.wait_for_stderr(|line| line.contains("resumed"), LIMIT);
         running.signal(Signal::INT);
         let output = running.wait(LIMIT);
@@ -119,7 +119,7 @@ fn the_way_to_go_on_names_the_state_directory_where_that_was_named() {
     let command = line.split('`').nth(1).unwrap_or_else(|| panic!("no command in {line}"));
     let words: Vec<&str> = command.split_whitespace().skip(1).collect();
     assert!(words.contains(&"elsewhere"), "{command}");
-    let again = scene.althing.again().args(&words).spawn().wait(LIMIT).expect_code(0);
+    let again = scene.althing.new_command().args(&words).spawn().wait(LIMIT).expect_code(0);
     assert_eq!(again.stdout, "Final answer of model-a\n");
 }
 

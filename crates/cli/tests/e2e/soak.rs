@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use althing_testkit::process::Signal;
 use althing_testkit::{
-    Action, Althing, FakeModel, Options, Parliament, Recorded, Reply, Running, Script, wait,
+    Action, Althing, FakeModel, FakeModelOptions, Parliament, RecordedRequest, Reply, RunningProcess, Script,
+    wait,
 };
 use serde_json::{Value, json};
 
@@ -68,12 +69,12 @@ fn sample(pid: u32, start: Instant) -> Sample {
 /// A process, and what it had whenever it was looked at.
 struct Watched {
     name: &'static str,
-    running: Running,
+    running: RunningProcess,
     samples: Vec<Sample>,
 }
 
 impl Watched {
-    fn new(name: &'static str, running: Running) -> Self {
+    fn new(name: &'static str, running: RunningProcess) -> Self {
         Self { name, running, samples: Vec::new() }
     }
 
@@ -201,7 +202,7 @@ impl Client {
 /// What the models do: the second agent uses its tools first, a run that is to be cancelled hangs, the one who is talked
 /// to launches a run now and then.
 fn models() -> Script {
-    Script::from_fn(|request: &Recorded| -> Action {
+    Script::from_fn(|request: &RecordedRequest| -> Action {
         let last = request.messages().last().cloned().unwrap_or_default();
         let last_text = last["content"].as_str().unwrap_or_default();
         if request.model() == TALKER {
@@ -227,7 +228,7 @@ fn models() -> Script {
 }
 
 /// A workflow of one stage: a program on pipes and one in a terminal, both busy until there is a file `stop`.
-fn busy_workflow(althing: &Althing) -> Running {
+fn busy_workflow(althing: &Althing) -> RunningProcess {
     let until_stopped = |words: &str| {
         let stop = althing.work_dir().join("stop");
         format!("n=0; while [ ! -e {} ]; do n=$((n+1)); {words}; sleep 0.2; done", stop.display())
@@ -238,7 +239,7 @@ fn busy_workflow(althing: &Althing) -> Running {
     let tasks = [task("prints", "headless", prints), task("draws", "interactive", draws)];
     let file = json!({"name": "busy", "goal": "g", "stages": [{"name": "all", "tasks": tasks}]});
     althing.file("flow.yaml", format!("{file:#}"));
-    althing.again().args(["workflow", "run", "flow.yaml", "--offline", "--unconfined"]).spawn()
+    althing.new_command().args(["workflow", "run", "flow.yaml", "--offline", "--unconfined"]).spawn()
 }
 
 /// All that lives.
@@ -262,7 +263,8 @@ impl Life {
         let server = althing();
         server.file("team.yaml", team.text());
         server.file("sky.py", SKY);
-        let command = server.again().args(["mcp", "--config", "team.yaml", "--unconfined", "--wait", "0"]);
+        let command =
+            server.new_command().args(["mcp", "--config", "team.yaml", "--unconfined", "--wait", "0"]);
         let serving = command.args(["--http", "127.0.0.1:0"]).env("ALTHING_MCP_TOKEN", TOKEN).spawn();
         let line = serving.wait_for_stderr(|line| line.contains("serving MCP at"), LIMIT);
         let url = line.split_whitespace().find_map(|word| word.strip_prefix("http://")).unwrap();
@@ -373,7 +375,7 @@ fn minutes() -> Option<f64> {
 
 #[test]
 fn a_long_life_leaves_memory_descriptors_threads_and_children_where_they_were() {
-    let options = Options { keep_requests: false, ..Options::default() };
+    let options = FakeModelOptions { keep_requests: false, ..FakeModelOptions::default() };
     let model = FakeModel::start_on_thread_with(options, models());
     let mut life = Life::begin(&model);
     let start = Instant::now();

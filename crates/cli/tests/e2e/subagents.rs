@@ -1,23 +1,23 @@
 //! Agents that start agents: their own runs in the same log, their answers and files back to the one that asked.
 
 use althing_testkit::process::Signal;
-use althing_testkit::{Action, Gate, Parliament, Recorded, Reply, Script};
+use althing_testkit::{Action, Gate, Parliament, RecordedRequest, Reply, Script};
 use serde_json::json;
 
 use super::support::{LIMIT, Scene, of_type, texts};
 
 const PART: &str = "Count the words.";
 
-fn is_subagent(request: &Recorded) -> bool {
+fn is_subagent(request: &RecordedRequest) -> bool {
     request.last_user_text().contains(PART) || texts(request).contains(&format!("ORIGINAL MESSAGE>\n{PART}"))
 }
 
-fn has_been_told(request: &Recorded) -> bool {
+fn has_been_told(request: &RecordedRequest) -> bool {
     request.messages().iter().any(|message| message["role"] == "tool")
 }
 
 /// Who may start subagents starts one first; a subagent leaves a file if it can.
-fn hands_out(request: &Recorded) -> Action {
+fn hands_out(request: &RecordedRequest) -> Action {
     if is_subagent(request) {
         return if has_been_told(request) || !request.tool_names().contains(&"write_file") {
             Reply::text("There are 42.").into()
@@ -31,7 +31,7 @@ fn hands_out(request: &Recorded) -> Action {
     Parliament::default().reply(request).into()
 }
 
-fn votes(request: &Recorded) -> bool {
+fn votes(request: &RecordedRequest) -> bool {
     request.tool_names().contains(&"vote")
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use althing_testkit::process::newest_session;
-use althing_testkit::{Althing, FakeModel, Output, Recorded, Running, Script};
+use althing_testkit::{Althing, FakeModel, Output, RecordedRequest, RunningProcess, Script};
 use serde_json::{Value, json};
 
 /// Longer than anything takes on a busy machine; what must be quick says so itself.
@@ -43,7 +43,7 @@ pub fn bare() -> Althing {
 /// Runs it to its end.
 #[track_caller]
 pub fn run(althing: &Althing, args: &[&str]) -> Output {
-    althing.again().args(args).spawn().wait(LIMIT)
+    althing.new_command().args(args).spawn().wait(LIMIT)
 }
 
 /// A config: agent `a` on `model-a`, `b` on `model-b` and so on. Written as JSON, which is YAML too.
@@ -124,11 +124,11 @@ impl Scene {
 
     /// `althing --config team.yaml --automation` with these words after it, ready to start.
     pub fn command(&self, args: &[&str]) -> Althing {
-        self.althing.again().args(["--config", "team.yaml", "--automation"]).args(args)
+        self.althing.new_command().args(["--config", "team.yaml", "--automation"]).args(args)
     }
 
     /// Starts a run.
-    pub fn spawn(&self, args: &[&str]) -> Running {
+    pub fn spawn(&self, args: &[&str]) -> RunningProcess {
         self.command(args).spawn()
     }
 
@@ -180,14 +180,14 @@ impl Scene {
 }
 
 /// The texts of all messages of a request.
-pub fn texts(request: &Recorded) -> String {
+pub fn texts(request: &RecordedRequest) -> String {
     let texts: Vec<&str> =
         request.messages().iter().filter_map(|message| message["content"].as_str()).collect();
     texts.join("\n")
 }
 
 /// Everything an offered tool list says, names and descriptions and schemas.
-pub fn tools_text(request: &Recorded) -> String {
+pub fn tools_text(request: &RecordedRequest) -> String {
     request.body()["tools"].to_string()
 }
 

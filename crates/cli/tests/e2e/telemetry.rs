@@ -4,25 +4,25 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use althing_testkit::collector::{Answer, Collector, Told};
+use althing_testkit::collector::{CollectedSpan, Collector, CollectorReply};
 use althing_testkit::process::Signal;
-use althing_testkit::{Action, Fault, Gate, Moment, Script, refused_base_url};
+use althing_testkit::{Action, Fault, FaultMoment, Gate, Script, refused_base_url};
 use serde_json::{Value, json};
 
 use super::mcp::Client;
 use super::support::{LIMIT, Scene, althing, files_below, run};
 
-fn named<'a>(told: &'a [Told], name: &str) -> Vec<&'a Told> {
+fn named<'a>(told: &'a [CollectedSpan], name: &str) -> Vec<&'a CollectedSpan> {
     told.iter().filter(|span| span.name == name).collect()
 }
 
-fn traces(told: &[Told]) -> BTreeSet<&str> {
+fn traces(told: &[CollectedSpan]) -> BTreeSet<&str> {
     told.iter().map(|span| span.trace.as_str()).collect()
 }
 
 /// Every span is told once, and what it is part of is told, too.
 #[track_caller]
-fn whole(told: &[Told]) {
+fn whole(told: &[CollectedSpan]) {
     let ids: BTreeSet<&str> = told.iter().map(|span| span.id.as_str()).collect();
     assert_eq!(ids.len(), told.len(), "nothing is told twice: {told:#?}");
     for span in told {
@@ -33,8 +33,9 @@ fn whole(told: &[Told]) {
 
 #[test]
 fn a_run_is_told_with_its_agents_calls_and_tokens_and_without_anybodys_words() {
-    let collector = Collector::start(Answer::Take);
-    let scene = Scene::new(2, Script::parliament().on("model-b").fault_once(Fault::Reset, Moment::MidStream));
+    let collector = Collector::start(CollectorReply::Take);
+    let scene =
+        Scene::new(2, Script::parliament().on("model-b").fault_once(Fault::Reset, FaultMoment::MidStream));
     let command = scene.command(&["--otlp", &collector.url(), "Weigh the heron against the kingfisher"]);
     let command = command
         .env("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20canary-of-the-collector, x-team = birds")
@@ -56,7 +57,7 @@ fn a_run_is_told_with_its_agents_calls_and_tokens_and_without_anybodys_words() {
     assert_eq!(run.resource["service.version"], env!("CARGO_PKG_VERSION"));
     let replies = scene.althing.events();
     let replies: Vec<&Value> = super::support::items(&replies, "reply");
-    let calls: Vec<&Told> = told.iter().filter(|span| span.kind == 3).collect();
+    let calls: Vec<&CollectedSpan> = told.iter().filter(|span| span.kind == 3).collect();
     assert_eq!(calls.len(), replies.len(), "each reply is a call");
     let sum = |key: &str| calls.iter().map(|call| call.attributes[key].as_u64().unwrap()).sum::<u64>();
     let spent = |key: &str| replies.iter().map(|reply| reply["usage"][key].as_u64().unwrap()).sum::<u64>();
@@ -87,9 +88,9 @@ fn a_run_is_told_with_its_agents_calls_and_tokens_and_without_anybodys_words() {
 
 #[test]
 fn without_the_option_nothing_is_told_whatever_the_environment_says() {
-    let collector = Collector::start(Answer::Take);
+    let collector = Collector::start(CollectorReply::Take);
     let althing = althing();
-    let mut command = althing.again().args(["--offline", "--automation", "task"]);
+    let mut command = althing.new_command().args(["--offline", "--automation", "task"]);
     for variable in ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] {
         command = command.env(variable, collector.url());
     }
@@ -99,7 +100,7 @@ fn without_the_option_nothing_is_told_whatever_the_environment_says() {
 
 #[test]
 fn words_are_told_where_the_conventions_own_variable_asks_for_them() {
-    let collector = Collector::start(Answer::Take);
+    let collector = Collector::start(CollectorReply::Take);
     let command =
         althing().args(["--offline", "--automation", "--otlp", &collector.url(), "Weigh the heron"]);
     let command = command.env("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true");
@@ -113,15 +114,15 @@ fn words_are_told_where_the_conventions_own_variable_asks_for_them() {
 
 #[test]
 fn a_failed_call_is_told_by_its_kind() {
-    let collector = Collector::start(Answer::Take);
+    let collector = Collector::start(CollectorReply::Take);
     let scene = Scene::new(
         2,
-        Script::parliament().on("model-b").fault_always(Fault::Status(401), Moment::BeforeHeaders),
+        Script::parliament().on("model-b").fault_always(Fault::Status(401), FaultMoment::BeforeHeaders),
     );
     scene.run(&["--otlp", &collector.url(), "task"]).expect_code(0);
     let told = collector.spans();
     whole(&told);
-    let failed: Vec<&Told> = told.iter().filter(|span| span.failed).collect();
+    let failed: Vec<&CollectedSpan> = told.iter().filter(|span| span.failed).collect();
     assert!(!failed.is_empty());
     for span in failed {
         assert_eq!((span.text("error.type"), span.text("gen_ai.agent.id")), ("auth", "b"), "{span:#?}");
@@ -130,7 +131,7 @@ fn a_failed_call_is_told_by_its_kind() {
 
 #[test]
 fn a_collector_that_is_away_or_asleep_costs_the_run_a_line_and_a_moment() {
-    let asleep = Collector::start(Answer::Never);
+    let asleep = Collector::start(CollectorReply::Never);
     let away = refused_base_url();
     for url in [asleep.url(), away] {
         let running = althing().args(["--offline", "--automation", "--otlp", &url, "task"]).spawn();
@@ -147,7 +148,7 @@ fn a_collector_that_is_away_or_asleep_costs_the_run_a_line_and_a_moment() {
 #[test]
 fn a_session_that_is_resumed_goes_on_in_its_trace_and_tells_nothing_twice() {
     for signal in [Signal::TERM, Signal::KILL] {
-        let collector = Collector::start(Answer::Take);
+        let collector = Collector::start(CollectorReply::Take);
         let gate = Gate::before_headers();
         let script = Script::parliament().on("model-b").nth(0, Action::gated(Action::Usual, &gate));
         let scene = Scene::new(2, script);
@@ -168,7 +169,8 @@ fn a_session_that_is_resumed_goes_on_in_its_trace_and_tells_nothing_twice() {
         whole(&told);
         assert_eq!(traces(&told).len(), 1, "{told:#?}");
         assert_eq!(named(&told, "invoke_workflow run").len(), 1);
-        let cut: Vec<&Told> = told.iter().filter(|span| span.text("error.type") == "interrupted").collect();
+        let cut: Vec<&CollectedSpan> =
+            told.iter().filter(|span| span.text("error.type") == "interrupted").collect();
         assert_eq!(cut.len(), 1, "the attempt that was cut off");
         assert_eq!(cut[0].text("gen_ai.agent.id"), "b");
     }
@@ -176,18 +178,18 @@ fn a_session_that_is_resumed_goes_on_in_its_trace_and_tells_nothing_twice() {
 
 #[test]
 fn conversations_workflows_and_mcp_clients_runs_are_told_too() {
-    let collector = Collector::start(Answer::Take);
+    let collector = Collector::start(CollectorReply::Take);
     let althing = althing();
     let chat = ["chat", "--offline", "--approve", "always", "--otlp", &collector.url()];
     let lines = "Good morning\nWrite a short guide to sorting\n";
-    althing.again().args(chat).stdin(lines).spawn().wait(LIMIT).expect_code(0);
+    althing.new_command().args(chat).stdin(lines).spawn().wait(LIMIT).expect_code(0);
     let told = collector.spans();
     whole(&told);
     assert_eq!(traces(&told).len(), 2, "a turn is a trace");
     let launch = named(&told, "execute_tool launch_run")[0];
     assert_eq!(named(&told, "invoke_workflow run")[0].parent.as_ref(), Some(&launch.id));
 
-    let collector = Collector::start(Answer::Take);
+    let collector = Collector::start(CollectorReply::Take);
     let flow = json!({"name": "ship-it", "goal": "g", "stages": [
         {"name": "one", "tasks": [
             {"id": "fine", "agent": "command", "command": ["true"], "executionMode": "headless", "prompt": ""},
@@ -210,7 +212,7 @@ fn conversations_workflows_and_mcp_clients_runs_are_told_too() {
         assert_eq!(named(&told, name)[0].parent.as_ref(), Some(&workflow.id), "{name}");
     }
 
-    let collector = Collector::start(Answer::Take);
+    let collector = Collector::start(CollectorReply::Take);
     let mut client = Client::start(&althing, &["--offline", "--otlp", &collector.url()]);
     let launched = client.tool("launch_run", &json!({"task": "Compare two ways to sort"}));
     assert_eq!(launched["structuredContent"]["status"], "completed");
@@ -223,7 +225,7 @@ fn conversations_workflows_and_mcp_clients_runs_are_told_too() {
 
 #[test]
 fn a_conversation_on_the_screen_is_told_too() {
-    let collector = Collector::start(Answer::Take);
+    let collector = Collector::start(CollectorReply::Take);
     let mut terminal = althing().args(["--offline", "--otlp", &collector.url()]).terminal(100, 30);
     terminal.wait_for("Type a message...", LIMIT);
     terminal.keys("hello\r");
@@ -245,7 +247,8 @@ fn an_address_or_a_header_that_cannot_be_used_is_refused_before_anything_begins(
         "{}",
         output.stderr
     );
-    let command = althing.again().args(["--offline", "--automation", "--otlp", "http://127.0.0.1:9", "task"]);
+    let command =
+        althing.new_command().args(["--offline", "--automation", "--otlp", "http://127.0.0.1:9", "task"]);
     let output =
         command.env("OTEL_EXPORTER_OTLP_HEADERS", "no-value-here").spawn().wait(LIMIT).expect_code(1);
     assert!(output.stderr.contains("OTEL_EXPORTER_OTLP_HEADERS"), "{}", output.stderr);

@@ -15,7 +15,7 @@ const DOWN: &str = "\x1b[B";
 
 /// A conversation with the offline model whose agent proposes a run.
 fn proposed(althing: &Althing, cols: u16) -> Terminal {
-    let mut terminal = althing.again().arg("--offline").terminal(cols, 50);
+    let mut terminal = althing.new_command().arg("--offline").terminal(cols, 50);
     terminal.wait_for("Type a message...", LIMIT);
     terminal.keys(TASK).keys("\r");
     terminal.wait_for("Cancel esc", LIMIT);

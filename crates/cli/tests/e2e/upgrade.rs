@@ -72,7 +72,7 @@ fn the_result_of_an_old_run_is_the_one_that_its_log_holds() {
 #[test]
 fn an_old_conversation_is_gone_on_with() {
     let althing = with_old_sessions();
-    let talk = althing.again().args(["chat", "--session", CHAT]).stdin("And in the evening?\n");
+    let talk = althing.new_command().args(["chat", "--session", CHAT]).stdin("And in the evening?\n");
     let output = talk.spawn().wait(super::support::LIMIT).expect_code(0);
     assert!(output.stdout.contains("And in the evening"), "{}", output.stdout);
     assert!(log(&althing, CHAT).starts_with(&old_log(CHAT)), "what was there stays as it was");
@@ -123,7 +123,7 @@ fn an_old_conversation_is_resumed_from_wherever_it_was_cut_off() {
     in_parallel(3, (1..whole).step_by(3), |events| {
         let althing = cut_off(CHAT, events);
         let before = log(&althing, CHAT);
-        let talk = althing.again().args(["chat", "--session", CHAT, "--approve", "always"]);
+        let talk = althing.new_command().args(["chat", "--session", CHAT, "--approve", "always"]);
         let output = talk.stdin("And in the evening?\n").spawn().wait(super::support::LIMIT);
         ensure(output.code == Some(0), || format!("cut after {events}: {}", output.stderr))?;
         ensure(output.stdout.contains("And in the evening"), || format!("{events}: {}", output.stdout))?;
@@ -135,7 +135,7 @@ fn an_old_conversation_is_resumed_from_wherever_it_was_cut_off() {
 fn an_old_log_can_be_replayed() {
     let althing = with_old_sessions();
     let file = golden().join(CHAT).join("events.jsonl").display().to_string();
-    let output = althing.again().env("ALTHING_PLAIN", "1").args(["replay", &file, "--speed", "1000"]);
+    let output = althing.new_command().env("ALTHING_PLAIN", "1").args(["replay", &file, "--speed", "1000"]);
     let terminal = output.terminal(100, 30);
     terminal.wait_for("Good morning", super::support::LIMIT);
 }

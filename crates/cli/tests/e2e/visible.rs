@@ -1,7 +1,7 @@
 //! What a user sees, clicks and types in the built binary's screen: the conversation's layout, cards, approvals, the mode
 //! bar and the tabs.
 
-use althing_testkit::{Action, Gate, Parliament, Recorded, Reply, Script, Terminal, wait};
+use althing_testkit::{Action, Gate, Parliament, RecordedRequest, Reply, Script, Terminal, wait};
 use serde_json::{Value, json};
 
 use super::support::{LIMIT, Scene, Team, althing, items, of_type, texts};
@@ -10,7 +10,7 @@ const TASK: &str = "Compare three ways to cache HTTP responses";
 const VOTE: &str = "Press Ctrl+O to override, Enter to continue";
 
 fn offline(althing: &althing_testkit::Althing) -> Terminal {
-    let mut terminal = althing.again().arg("--offline").terminal(100, 60);
+    let mut terminal = althing.new_command().arg("--offline").terminal(100, 60);
     terminal.wait_for("Type a message...", LIMIT);
     terminal.keys(TASK).keys("\r");
     terminal.wait_for("Cancel esc", LIMIT);
@@ -109,7 +109,7 @@ fn cancel_is_clicked_and_the_agent_hears_of_it_while_no_run_begins() {
 // spec: interactive/run-approval-flow/approval-not-required
 #[test]
 fn where_no_approval_is_required_a_run_begins_without_a_question() {
-    let talker = |request: &Recorded| {
+    let talker = |request: &RecordedRequest| {
         let told = request.messages().last().is_some_and(|last| last["role"] == "tool");
         if told { Reply::text("It is done.") } else { Reply::call("launch_run", &json!({"task": "Do it"})) }
     };
@@ -118,7 +118,7 @@ fn where_no_approval_is_required_a_run_begins_without_a_question() {
     let backend = json!({"type": "chatcompletion", "model": "talker", "base_url": base});
     let interactive = json!({"enabled": true, "require_approval": false, "backend": backend});
     scene.althing.file("team.yaml", Team::on(&base, 2).rule("interactive_mode", interactive).text());
-    let mut terminal = scene.althing.again().args(["--config", "team.yaml", "go"]).terminal(100, 40);
+    let mut terminal = scene.althing.new_command().args(["--config", "team.yaml", "go"]).terminal(100, 40);
     terminal.wait_for(VOTE, LIMIT);
     terminal.keys("\r");
     let screen = terminal.wait_for("It is done.", LIMIT);
@@ -136,18 +136,18 @@ fn where_no_approval_is_required_a_run_begins_without_a_question() {
 fn the_mode_bar_and_the_tabs_are_clicked_locked_while_agents_work_and_keep_the_conversation() {
     let gate = Gate::before_headers();
     let held = gate.clone();
-    let script = Script::from_fn(move |request: &Recorded| {
+    let script = Script::from_fn(move |request: &RecordedRequest| {
         Action::gated(Action::from(Parliament::default().reply(request)), &held)
     });
     let scene = Scene::new(3, script);
-    let mut terminal = scene.althing.again().args(["--config", "team.yaml"]).terminal(100, 40);
+    let mut terminal = scene.althing.new_command().args(["--config", "team.yaml"]).terminal(100, 40);
     terminal.wait_for("Plan · Multi · Refine", LIMIT);
     click(&mut terminal, "Multi");
     terminal.wait_for("1 a works", LIMIT);
     click(&mut terminal, "2 b");
     terminal.wait_for("2 b works", LIMIT);
     let (column, row) = terminal.find("3 c").unwrap();
-    assert!(terminal.look(|screen| screen.cell(row, column).unwrap().dim()), "the others are greyed");
+    assert!(terminal.with_screen(|screen| screen.cell(row, column).unwrap().dim()), "the others are greyed");
     click(&mut terminal, "Refine");
     terminal.wait_for("Plan · Single · Refine off", LIMIT);
 

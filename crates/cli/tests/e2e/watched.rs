@@ -33,7 +33,10 @@ fn asking() -> (Althing, PathBuf) {
 }
 
 fn watch(althing: &Althing) -> Terminal {
-    althing.again().args(["workflow", "run", "flow.yaml", "--offline", "--unconfined"]).terminal(100, 30)
+    althing
+        .new_command()
+        .args(["workflow", "run", "flow.yaml", "--offline", "--unconfined"])
+        .terminal(100, 30)
 }
 
 fn became(task: &'static str, status: &'static str) -> impl Fn(&Value) -> bool {
@@ -68,7 +71,7 @@ fn a_program_that_waits_unseen_is_told_attached_to_answered_and_left_again() {
     let screen = terminal.wait_for("Allow it? (yes / no)", LIMIT);
     assert!(screen.contains("hello from the program") && !screen.contains("Stage:"), "{screen}");
     let (column, row) = terminal.find("Allow it?").unwrap();
-    let colour = terminal.look(|screen| screen.cell(row, column).unwrap().fgcolor());
+    let colour = terminal.with_screen(|screen| screen.cell(row, column).unwrap().fgcolor());
     assert_eq!(colour, Color::Idx(2), "its colours are shown");
     terminal.keys("yes\r");
     terminal.wait_for("got <yes>", LIMIT);
@@ -94,7 +97,7 @@ fn a_watched_workflow_that_is_left_is_gone_on_with_on_the_screen() {
     assert_eq!(terminal.wait(LIMIT), 4);
     assert!(terminal.screen().contains("althing resume"), "{}", terminal.screen());
 
-    let mut terminal = althing.again().args(["resume", "--unconfined"]).terminal(100, 30);
+    let mut terminal = althing.new_command().args(["resume", "--unconfined"]).terminal(100, 30);
     // It waits once more, in a terminal of its own.
     let waits = became("w1.ask", "WAITING_FOR_USER");
     wait::until(LIMIT, || althing.events().iter().filter(|event| waits(event)).count() == 2);
@@ -114,7 +117,7 @@ fn a_watched_workflow_that_is_left_is_gone_on_with_on_the_screen() {
 fn a_workflow_is_told_in_plain_lines_to_those_who_want_them_and_answered_by_a_word() {
     let (althing, go) = asking();
     std::fs::write(go, "").unwrap();
-    let mut terminal = watch(&althing.again().env("ALTHING_PLAIN", "1"));
+    let mut terminal = watch(&althing.new_command().env("ALTHING_PLAIN", "1"));
     terminal.wait_for("Question: Allow it? (yes / no)", LIMIT);
     terminal.keys("/type yes\r");
     assert_eq!(terminal.wait(LIMIT), 0, "it ends by itself");

@@ -66,7 +66,7 @@ fn the_checkpoint_follows_every_change_of_a_task() {
         &althing,
         &[vec![script("first", "true")], vec![script("second", &wait), script("third", "exit 7")]],
     );
-    let running = althing.again().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
+    let running = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
     let of = |checkpoint: &Value, id: &str| {
         let tasks = checkpoint["stages"]
             .as_array()
@@ -203,7 +203,7 @@ fn after_kill_9_in_stage_two_nothing_is_left_running_and_resume_finishes_without
             vec![script("three", &write("three"))],
         ],
     );
-    let running = althing.again().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
+    let running = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
     let started = || std::fs::read_to_string(&pids).unwrap_or_default().lines().count() >= 3;
     wait::until(LIMIT, started);
     running.signal(Signal::KILL);
@@ -243,7 +243,7 @@ fn a_signal_stops_the_tasks_and_the_workflow_can_be_resumed() {
     let go = althing.work_dir().join("go");
     let waits = format!("echo begun; while [ ! -e {} ]; do sleep 0.02; done; echo done", go.display());
     workflow(&althing, &[vec![script("slow", &waits)]]);
-    let running = althing.again().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
+    let running = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
     wait_for_event(&althing.state_dir(), LIMIT, |event| event["type"] == "attempt_started");
     running.signal(Signal::TERM);
     let stopped = running.wait(std::time::Duration::from_secs(8)).expect_code(4);
@@ -305,7 +305,7 @@ fn what_a_task_waits_for_can_be_typed_by_a_script_over_stdin() {
     asks["executionMode"] = "interactive".into();
     workflow(&althing, &[vec![asks]]);
     let args = ["workflow", "run", "flow.yaml", "--offline", "--stream-events=all", "--take-ops"];
-    let running = althing.again().args(args).open_stdin().spawn();
+    let running = althing.new_command().args(args).open_stdin().spawn();
     // Who types before there is a terminal is told so.
     let early = json!({"op": "input", "task": "w1.nobody", "bytes": b"Ada\r"});
     running.write_stdin(format!("{early}\n"));

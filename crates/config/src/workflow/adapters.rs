@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use althing_protocol::{AskKind, CustomAdapter, InteractionPattern};
 
 use crate::diagnostic::{Problem, Sink};
-use crate::hands::{self, texts};
+use crate::tools::{self, texts};
 use crate::tree::{Entry, Node, Value};
 
 /// What stands for a conversation's id among arguments.
@@ -49,7 +49,7 @@ pub(crate) fn check(root: &Node, built_in: impl Iterator<Item = &'static str>, s
             let hint = "add `session: …`, a pattern of the output whose first group is the id";
             sink.error(resume.span, &format!("{path}.resume_args"), problem.hint(hint));
         }
-        hands::check::environment(node, &path, sink);
+        tools::check::environment(node, &path, sink);
     }
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn resolve(root: &Node) -> Vec<CustomAdapter> {
 /// The `env` of a task or an adapter.
 pub(super) fn environment(node: &Node) -> BTreeMap<String, String> {
     let entries = node.get("env").map(Node::entries).unwrap_or_default();
-    entries.iter().filter_map(|entry| Some((entry.key.clone(), hands::scalar(&entry.value)?))).collect()
+    entries.iter().filter_map(|entry| Some((entry.key.clone(), tools::scalar(&entry.value)?))).collect()
 }
 
 fn interaction(node: &Node) -> Option<InteractionPattern> {

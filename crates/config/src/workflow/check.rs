@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use super::templates::{Known, templates};
 use super::{COMMAND, Document, TaskAt, Who, adapters, built_in, runs, tasks};
 use crate::diagnostic::{Problem, Severity, Sink};
-use crate::hands::{self, texts};
 use crate::limits;
 use crate::secrets;
+use crate::tools::{self, texts};
 use crate::tree::{Node, Value};
 
 /// Longest name of a task.
@@ -92,7 +92,7 @@ fn known<'a>(document: &Document<'a>, sink: &mut Sink<'_>) -> Known<'a> {
 fn written_secrets(node: &Node, path: &str, sink: &mut Sink<'_>) {
     for entry in node.get("env").map(Node::entries).unwrap_or_default() {
         let is_secret =
-            hands::scalar(&entry.value).is_some_and(|value| secrets::is_written_out(&entry.key, &value));
+            tools::scalar(&entry.value).is_some_and(|value| secrets::is_written_out(&entry.key, &value));
         if is_secret {
             let problem =
                 Problem::new("a secret is written out here; it is lost when the workflow is resumed");
@@ -137,7 +137,7 @@ impl Checker<'_, '_> {
         }
         self.one_mode();
         self.directory();
-        hands::check::environment(node, &self.task.path, self.sink);
+        tools::check::environment(node, &self.task.path, self.sink);
     }
 
     fn of_agent(&mut self, agent: &Node) {

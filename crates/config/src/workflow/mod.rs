@@ -34,7 +34,7 @@ pub(crate) fn built_in(kinds: &'static [AgentKind]) -> impl Iterator<Item = &'st
 
 /// What a workflow is read in.
 #[derive(Clone, Copy)]
-pub struct WorkflowSurroundings<'a> {
+pub struct WorkflowContext<'a> {
     /// What it is read for.
     pub purpose: Purpose,
     /// Where Althing was started, absolute: relative paths count from there.
@@ -49,9 +49,9 @@ pub struct WorkflowSurroundings<'a> {
     pub agents: &'a [(AgentId, WorkflowAgent)],
 }
 
-impl fmt::Debug for WorkflowSurroundings<'_> {
+impl fmt::Debug for WorkflowContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WorkflowSurroundings").field("cwd", &self.cwd).finish_non_exhaustive()
+        f.debug_struct("WorkflowContext").field("cwd", &self.cwd).finish_non_exhaustive()
     }
 }
 
@@ -183,7 +183,7 @@ fn quick(agent: AgentId, task: String) -> LaunchRun {
 /// Reads a workflow and reports everything there is to say about it. The workflow is there if there is no error.
 pub fn load_workflow(
     source: Source<'_>,
-    surroundings: &WorkflowSurroundings<'_>,
+    surroundings: &WorkflowContext<'_>,
 ) -> (Option<WorkflowFile>, Report) {
     let mut report = Report::empty(source.name);
     // A text that is refused for its size alone is not searched for lines first.
@@ -227,7 +227,7 @@ pub fn load_workflow(
 #[cfg(test)]
 pub(crate) fn resolved(root: &Node) -> WorkflowFile {
     use althing_protocol::AGENT_KINDS;
-    let surroundings = WorkflowSurroundings {
+    let surroundings = WorkflowContext {
         purpose: Purpose::Check,
         cwd: "/home/me",
         env: &|_| None,
@@ -268,7 +268,7 @@ struct Document<'a> {
     /// As written: the same tree.
     written: &'a Node,
     source: Source<'a>,
-    surroundings: &'a WorkflowSurroundings<'a>,
+    surroundings: &'a WorkflowContext<'a>,
     /// The file's own adapters, then the config's.
     custom: Vec<CustomAdapter>,
 }
@@ -298,7 +298,7 @@ impl<'a> Document<'a> {
         root: &'a Node,
         written: &'a Node,
         source: Source<'a>,
-        surroundings: &'a WorkflowSurroundings<'a>,
+        surroundings: &'a WorkflowContext<'a>,
     ) -> Self {
         let custom = adapters::resolve(written).into_iter().chain(surroundings.custom.iter().cloned());
         Self { root, written, source, surroundings, custom: custom.collect() }

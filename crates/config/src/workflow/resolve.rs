@@ -9,8 +9,8 @@ use althing_protocol::{ExecutionMode, OnInterrupt, ProgramSpec};
 use super::{COMMAND, Document, TaskAt, TaskBody, Who, WorkflowFile, WorkflowStage, WorkflowTask};
 use super::{adapters, runs, tasks};
 use crate::NeedsTrust;
-use crate::hands::texts;
 use crate::resolve::{flag, seconds, text};
+use crate::tools::texts;
 use crate::trust::shown;
 
 /// The workflow of a document.

@@ -98,8 +98,8 @@ fn patterns_of_commands_reach_the_settings_and_a_wrong_one_is_an_error_at_its_pl
             "{{type: offline, enable_mcp_command_line: true, command_line_blocked_commands: [{list}], command_line_allowed_commands: ['git .*']}}"
         ))
     };
-    let hands = loaded(&flow("'rm .*', 'sudo'")).config.agents[0].hands.clone();
-    let commands = hands.commands.expect("commands");
+    let tools = loaded(&flow("'rm .*', 'sudo'")).config.agents[0].tools.clone();
+    let commands = tools.commands.expect("commands");
     assert_eq!(
         (commands.allowed, commands.blocked),
         (vec!["git .*".to_owned()], vec!["rm .*".into(), "sudo".into()])
@@ -114,7 +114,7 @@ fn patterns_of_commands_reach_the_settings_and_a_wrong_one_is_an_error_at_its_pl
 fn a_call_of_a_server_has_the_time_that_the_config_says() {
     let text =
         backend("{type: offline, mcp_servers: {s: {command: p, timeout_seconds: 2.5}, t: {command: p}}}");
-    let servers = loaded(&text).config.agents[0].hands.mcp_servers.clone();
+    let servers = loaded(&text).config.agents[0].tools.mcp_servers.clone();
     assert_eq!((servers[0].call_timeout, servers[1].call_timeout), (Some(Millis(2500)), None));
 }
 
@@ -129,8 +129,8 @@ fn an_agent_that_is_a_program_needs_neither_model_nor_key_and_keeps_its_own_keys
         ("claude_code", None, None)
     );
     assert_eq!(json!(agent.backend.params), json!({"reasoning_effort": "high"}));
-    assert!(agent.hands.files);
-    assert_eq!(agent.hands.excluded_tools, Vec::<String>::new());
+    assert!(agent.tools.files);
+    assert_eq!(agent.tools.excluded_tools, Vec::<String>::new());
 }
 
 /// An entry for each option of CLI agents.

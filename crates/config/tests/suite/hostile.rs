@@ -62,7 +62,7 @@ fn thousands_of_paths_tools_and_servers_cost_no_more_than_their_number() {
             list(tools)
         ))
     };
-    let most = timed(&flow(64, 1000)).config.expect("settings").config.agents[0].hands.clone();
+    let most = timed(&flow(64, 1000)).config.expect("settings").config.agents[0].tools.clone();
     assert_eq!((most.mcp_servers.len(), most.mcp_servers[63].exclude_tools.len()), (64, 1000));
     let error = |text: &str| timed(text).errors[0].message.clone();
     assert_eq!(error(&flow(65, 1)), "an agent may have at most 64 MCP servers");

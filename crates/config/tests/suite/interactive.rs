@@ -1,6 +1,6 @@
 //! `orchestrator.interactive_mode`: what it accepts, what it defaults to, and what is wrong.
 
-use althing_protocol::{ContextCompaction, HandsConfig, InteractiveConfig};
+use althing_protocol::{ContextCompaction, InteractiveConfig, ToolsConfig};
 
 use super::support::{checked, loaded, messages, with};
 
@@ -29,7 +29,7 @@ fn every_field_of_interactive_mode_is_accepted_and_reaches_the_settings() {
         enabled: false,
         require_approval: false,
         backend: Some(backend),
-        hands: HandsConfig::default(),
+        tools: ToolsConfig::default(),
         append_system_prompt: Some("Speak plainly.".to_owned()),
         context_compaction: ContextCompaction { enabled: false, threshold_tokens: 5000, preserve_recent: 0 },
         budget_usd: Some(2.5),

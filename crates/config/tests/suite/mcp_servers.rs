@@ -6,7 +6,7 @@ use althing_protocol::{McpServerConfig, McpTransport, Secret};
 use super::support::{backend, checked, env, loaded};
 
 fn servers(flow: &str) -> Vec<McpServerConfig> {
-    loaded(&backend(&format!("{{type: offline, {flow}}}"))).config.agents[0].hands.mcp_servers.clone()
+    loaded(&backend(&format!("{{type: offline, {flow}}}"))).config.agents[0].tools.mcp_servers.clone()
 }
 
 fn stdio(command: &str, args: &[&str]) -> McpTransport {
@@ -56,7 +56,7 @@ fn a_program_gets_its_environment_and_directory_and_a_variable_stays_one_word() 
         env: vec![pair("TOKEN", "canary-token"), pair("N", "1"), pair("OFF", "false")],
         cwd: Some("sub".to_owned()),
     };
-    assert_eq!(loaded.config.agents[0].hands.mcp_servers, [bare("one", expected)]);
+    assert_eq!(loaded.config.agents[0].tools.mcp_servers, [bare("one", expected)]);
     assert!(report.secrets.iter().any(|secret| secret.reveal() == "canary-token"));
 }
 
@@ -66,7 +66,7 @@ fn an_address_is_called_with_its_headers_which_are_secret() {
         "{type: offline, mcp_servers: [{name: a, type: streamable-http, url: 'https://h/mcp', headers: {X-Team: canary-team}}, {name: b, url: 'https://h/mcp'}, {name: c, type: http, url: 'https://h/mcp'}]}",
     );
     let report = checked(&text);
-    let found = report.config.expect("settings").config.agents[0].hands.mcp_servers.clone();
+    let found = report.config.expect("settings").config.agents[0].tools.mcp_servers.clone();
     let url = "https://h/mcp".to_owned();
     let headers = vec![("X-Team".to_owned(), Secret::new("canary-team"))];
     assert_eq!(found[0].transport, McpTransport::Http { url: url.clone(), headers });
@@ -93,8 +93,8 @@ fn the_agents_lists_of_tools_hold_for_its_servers() {
     // A program's list names its own tools.
     let program =
         checked(&backend("{type: claude_code, allowed_tools: [Read], mcp_servers: {one: {command: p}}}"));
-    let hands = program.config.expect("settings").config.agents[0].hands.clone();
-    assert_eq!((hands.mcp_servers[0].allowed_tools.clone(), hands.excluded_tools), (None, Vec::new()));
+    let tools = program.config.expect("settings").config.agents[0].tools.clone();
+    assert_eq!((tools.mcp_servers[0].allowed_tools.clone(), tools.excluded_tools), (None, Vec::new()));
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn the_workspace_is_left_for_who_starts_the_server_to_put_in() {
     );
     let lookup = env(&[("cwd", "/elsewhere")]);
     let report = check(Source { name: "team.yaml", text: &text }, &lookup, Purpose::Run);
-    let server = report.config.expect("settings").config.agents[0].hands.mcp_servers[0].clone();
+    let server = report.config.expect("settings").config.agents[0].tools.mcp_servers[0].clone();
     let expected = McpTransport::Stdio {
         command: "p".to_owned(),
         args: vec![format!("--output-dir={WORKSPACE_PLACEHOLDER}/out")],

@@ -36,7 +36,7 @@ proptest! {
                 prop_assert!(one.suggestion.is_some(), "{one:?}");
                 prop_assert!(one.caret <= one.source_line.chars().count() + 1, "{one:?}");
             }
-            let _ = report.render(Style::Colour);
+            let _ = report.render(Style::Color);
         }
     }
 

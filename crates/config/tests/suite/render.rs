@@ -27,7 +27,7 @@ warning: nobody knows the key `ui_theme` here; it does nothing
 
 #[test]
 fn colour_adds_to_the_words_and_takes_none_away() {
-    let coloured = checked(TEXT).render(Style::Colour);
+    let coloured = checked(TEXT).render(Style::Color);
     assert!(coloured.contains("\u{1b}[31merror\u{1b}[0m"));
     let mut plain = String::new();
     let mut rest = coloured.as_str();

@@ -75,8 +75,8 @@ fn tools_paths_and_searches_reach_the_settings() {
         "{type: openai, cwd: work, enable_mcp_command_line: true, context_paths: [docs], enable_web_search: true, mcp_servers: {a: {command: b}}}",
     );
     let config = checked(&text).config.expect("settings").config;
-    assert!(config.agents[0].hands.files && config.agents[0].hands.commands.is_some());
-    assert_eq!((config.context_paths.len(), config.agents[0].hands.mcp_servers.len()), (1, 1));
+    assert!(config.agents[0].tools.files && config.agents[0].tools.commands.is_some());
+    assert_eq!((config.context_paths.len(), config.agents[0].tools.mcp_servers.len()), (1, 1));
     assert_eq!(config.agents[0].backend.params["enable_web_search"], true);
 }
 

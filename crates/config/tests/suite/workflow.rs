@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use althing_config::{
-    Purpose, Report, Source, Style, TaskBody, WorkflowAgent, WorkflowFile, WorkflowSurroundings, check,
+    Purpose, Report, Source, Style, TaskBody, WorkflowAgent, WorkflowContext, WorkflowFile, check,
     fill_variables, load_workflow, workflow_agents, workflow_schema,
 };
 use althing_protocol::{
@@ -29,7 +29,7 @@ pub(crate) fn read(
         (AgentId::new("critic"), WorkflowAgent::Model),
         (AgentId::new("coder"), program),
     ];
-    let surroundings = WorkflowSurroundings {
+    let surroundings = WorkflowContext {
         purpose,
         cwd: "/start",
         env: &env(variables),
@@ -159,7 +159,7 @@ fn an_agent_of_the_config_is_its_program_or_a_quick_run_of_its_model() {
             subagent_of: None,
             plan: None,
             execution: None,
-            lot: 0,
+            tie_break_seed: 0,
         })
     };
     let spec = file.into_spec("/x/release.yaml", "digest", run).expect("a spec");
@@ -284,7 +284,7 @@ fn a_command_line_that_the_config_describes_can_be_named_too() {
     assert_eq!(messages(&config), Vec::<String>::new());
     let custom = config.config.expect("settings").config.adapters;
     assert_eq!(custom, [aider()]);
-    let surroundings = WorkflowSurroundings {
+    let surroundings = WorkflowContext {
         purpose: Purpose::Run,
         cwd: "/start",
         env: &env(&[]),

@@ -97,7 +97,7 @@ impl Decider for Coordination {
 impl Coordination {
     /// Where the agent in a seat works; None where it has no hands.
     fn place(&self, seat: usize) -> Option<Whose> {
-        self.spec().members.get(seat).filter(|member| member.hands)?;
+        self.spec().members.get(seat).filter(|member| member.has_tools)?;
         Some(Whose::Member { run: self.task.clone(), spec: self.shared_spec(), seat })
     }
 

@@ -127,7 +127,7 @@ impl Coordination {
     /// The workspace of whoever the final answer comes from, if it has one.
     fn workspace_path(&self) -> Option<String> {
         let (seat, state) = self.state.seat(&self.author()?)?;
-        state.member.hands.then(|| workspace_of(&self.state.spec, &self.log_dir, seat))
+        state.member.has_tools.then(|| workspace_of(&self.state.spec, &self.log_dir, seat))
     }
 
     fn error(&self, end: RunEnd) -> Option<String> {

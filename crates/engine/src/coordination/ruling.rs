@@ -75,7 +75,7 @@ pub(crate) fn next(state: &State, index: usize, seat: &Seat, attempt: &Attempt) 
         return if silent.is_empty() { Next::Call } else { Next::Facts(silent) };
     }
     let ruling = rule(state, seat, attempt, reply);
-    let kept = since.contains(&Turn::Kept) || !seat.member.hands;
+    let kept = since.contains(&Turn::Kept) || !seat.member.has_tools;
     match ruling {
         Ruling::Answer(_) if !kept => Next::Keep(label(index, seat)),
         ruling => Next::Facts(facts(state, index, seat, attempt, reply, ruling)),
@@ -101,7 +101,7 @@ fn next_tools(state: &State, index: usize, seat: &Seat, attempt: &Attempt, step:
         let own = match state.may_spawn(attempt.purpose).filter(|_| is_own(state, attempt, call)) {
             Some(terms) if call.name == SPAWN => state.spawn(&terms, (index, attempt), step, call),
             Some(_) => state.wait((index, attempt), step),
-            None if seat.member.hands => {
+            None if seat.member.has_tools => {
                 hands.push(call.clone());
                 continue;
             }
@@ -121,7 +121,7 @@ fn next_tools(state: &State, index: usize, seat: &Seat, attempt: &Attempt, step:
 /// The calls of the last reply that hands were to carry out and that have no result: they may have acted.
 pub(crate) fn cut_off_calls<'a>(state: &State, seat: &Seat, attempt: &'a Attempt) -> Vec<&'a ToolCall> {
     let Some((reply, _)) = attempt.last_reply() else { return Vec::new() };
-    if attempt.settled.is_some() || !seat.member.hands || !uses_tools(state, seat, attempt, reply) {
+    if attempt.settled.is_some() || !seat.member.has_tools || !uses_tools(state, seat, attempt, reply) {
         return Vec::new();
     }
     attempt.open_calls().into_iter().filter(|call| !is_own(state, attempt, call)).collect()
@@ -135,7 +135,7 @@ fn uses_tools(state: &State, seat: &Seat, attempt: &Attempt, reply: &Reply) -> b
         SUBMIT | RESTART => evaluating,
         _ => false,
     };
-    let has_tools = seat.member.hands || reply.tool_calls.iter().any(|call| is_own(state, attempt, call));
+    let has_tools = seat.member.has_tools || reply.tool_calls.iter().any(|call| is_own(state, attempt, call));
     has_tools && !reply.tool_calls.is_empty() && !reply.tool_calls.iter().any(workflow)
 }
 

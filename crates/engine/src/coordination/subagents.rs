@@ -203,7 +203,10 @@ impl Coordination {
                 call: call.clone(),
                 nth: *nth,
                 background: *background,
-                workspace: state.member.hands.then(|| workspace_of(&self.state.spec, &self.log_dir, seat)),
+                workspace: state
+                    .member
+                    .has_tools
+                    .then(|| workspace_of(&self.state.spec, &self.log_dir, seat)),
             };
             let spec = TaskSpec::Run(Box::new(self.errand(&state.member, asked, of, n as u64)));
             facts.push((id.clone(), Fact::TaskCreated { id, parent: Some(self.work(seat)), spec }));
@@ -247,7 +250,7 @@ impl Coordination {
             subagent_of: Some(of),
             plan: None,
             execution: None,
-            lot: spec.lot.wrapping_add(n),
+            tie_break_seed: spec.tie_break_seed.wrapping_add(n),
         }
     }
 
@@ -279,7 +282,7 @@ impl Coordination {
             let kind = ChoreKind::Take { subagent: subagent.task.clone(), from, name };
             Some(Chore { seat: index, attempt: attempt.number, kind })
         };
-        let subagents = self.state.subagents_of(index, attempt).filter(|_| seat.member.hands);
+        let subagents = self.state.subagents_of(index, attempt).filter(|_| seat.member.has_tools);
         subagents.filter_map(chore).collect()
     }
 
@@ -298,7 +301,7 @@ impl Coordination {
         }
         let found = self.state.subagents.iter_mut().find(|subagent| subagent.task.covers(task));
         let Some(subagent) = found else { return };
-        let hands = self.state.seats.get(subagent.seat).is_some_and(|seat| seat.member.hands);
+        let hands = self.state.seats.get(subagent.seat).is_some_and(|seat| seat.member.has_tools);
         match fact {
             Fact::ItemAdded { item: Item::Reply(reply), .. } => self.state.usage += reply.usage,
             Fact::AttemptEnded { usage, .. } => self.state.usage += *usage,

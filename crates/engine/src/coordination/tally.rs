@@ -62,7 +62,7 @@ impl Standing {
             votes: mine().count(),
             from_others: mine().filter(|ballot| ballot.voter != *id).count(),
             newest,
-            lot: lot(state.spec.lot, index as u64),
+            lot: lot(state.spec.tie_break_seed, index as u64),
         }
     }
 

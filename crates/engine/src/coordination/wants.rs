@@ -82,7 +82,7 @@ impl Coordination {
     /// single quick agent from its start.
     fn must_open_context(&self, seat: &Seat, attempt: &Attempt) -> bool {
         let writes = self.works_alone(attempt);
-        writes && seat.member.hands && seat.context == Context::Closed && self.state.spec.may_write()
+        writes && seat.member.has_tools && seat.context == Context::Closed && self.state.spec.may_write()
     }
 
     /// Whether no other agent works beside this attempt, so that it may act.
@@ -98,7 +98,8 @@ impl Coordination {
     /// first until it may act, which for an agent with a place of its own is when its context paths are open.
     pub(crate) fn only_plans(&self, seat: &Seat, attempt: &Attempt) -> bool {
         let spec = &self.state.spec;
-        let acts = if seat.member.hands { seat.context == Context::Open } else { self.works_alone(attempt) };
+        let acts =
+            if seat.member.has_tools { seat.context == Context::Open } else { self.works_alone(attempt) };
         spec.modes.planning || (spec.rules.plan_first && !acts)
     }
 }

@@ -138,7 +138,7 @@ impl InteractiveSession {
             system: system.into(),
             messages: vec![Message::User(text)],
             tools: Vec::new(),
-            desk: None,
+            call_context: None,
         }
     }
 

@@ -7,7 +7,7 @@ use super::{InteractiveSession, tokens};
 use crate::launch::{self, LAUNCH_RUN, excerpt};
 use crate::prompt::interactive::{Talk, system_prompt};
 use althing_protocol::{
-    ChatSpec, Desk, Exchange, Grant, Message, ModelRequest, Purpose, RunResult, ToolSpec,
+    CallContext, ChatSpec, Exchange, Grant, Message, ModelRequest, Purpose, RunResult, ToolSpec,
 };
 use althing_text::estimate_tokens;
 use std::collections::HashSet;
@@ -47,7 +47,7 @@ impl InteractiveSession {
         let attempt = self.turn.as_ref()?.attempt.as_ref()?;
         let compacts = attempt.purpose == Purpose::Compact;
         let request = if compacts { self.summing_request() } else { self.conversation() };
-        let desk = Desk {
+        let call_context = CallContext {
             work: self.task.clone(),
             attempt: attempt.number,
             // The summary is made outside the conversation.
@@ -55,7 +55,7 @@ impl InteractiveSession {
             workspace: None,
             grant: Grant::default(),
         };
-        Some(ModelRequest { desk: Some(desk), ..request })
+        Some(ModelRequest { call_context: Some(call_context), ..request })
     }
 
     /// Whether the call under way is one of the agent's own, with its place and tools; a summary is made without them.
@@ -71,7 +71,7 @@ impl InteractiveSession {
             system: self.frame.system.clone(),
             messages,
             tools: self.frame.tools.clone(),
-            desk: None,
+            call_context: None,
         }
     }
 

@@ -294,7 +294,8 @@ impl InteractiveSession {
         choice: &ModeChoice,
         consent: Consent,
     ) -> Result<Launch, String> {
-        let mut launch = launch::resolve_launch(&self.team(turn), launch, choice, consent, self.lot())?;
+        let mut launch =
+            launch::resolve_launch(&self.team(turn), launch, choice, consent, self.tie_break_seed())?;
         let limits = &mut launch.spec.rules.limits;
         limits.cost_micro_usd = limits.cost_micro_usd.into_iter().chain(self.purse.left()).min();
         Ok(launch)
@@ -305,7 +306,7 @@ impl InteractiveSession {
     }
 
     /// Different for each run of each session, and the same on replay.
-    fn lot(&self) -> u64 {
+    fn tie_break_seed(&self) -> u64 {
         let name = format!("{}.{}", self.session, self.next_run());
         name.bytes()
             .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))

@@ -54,7 +54,7 @@ pub fn resolve_launch(
     launch: &LaunchRun,
     choice: &ModeChoice,
     consent: Consent,
-    lot: u64,
+    tie_break_seed: u64,
 ) -> Result<Launch, String> {
     let mut settled = launch.clone();
     if settled.task.trim().is_empty() {
@@ -89,13 +89,13 @@ pub fn resolve_launch(
     // Agents need file tools to work on paths.
     if !context_paths.is_empty() {
         for member in &mut members {
-            member.hands = true;
+            member.has_tools = true;
         }
     }
     let execution = if settled.execute_after_planning {
         let launch = LaunchRun { planning_mode: false, execute_after_planning: false, ..settled.clone() };
         let choice = ModeChoice::default();
-        Some(Box::new(resolve_launch(team, &launch, &choice, consent, lot.wrapping_add(1))?.spec))
+        Some(Box::new(resolve_launch(team, &launch, &choice, consent, tie_break_seed.wrapping_add(1))?.spec))
     } else {
         None
     };
@@ -114,7 +114,7 @@ pub fn resolve_launch(
         subagent_of: None,
         plan: None,
         execution,
-        lot,
+        tie_break_seed,
     };
     let digest = String::new();
     let mut proposal =

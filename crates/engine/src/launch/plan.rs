@@ -1,6 +1,6 @@
 //! The plan that a planning run came to, for the question whether it is carried out and for the run that does.
 
-use althing_plan::plan_in;
+use althing_plan::find_plan;
 use althing_protocol::PlanTask;
 use althing_text::truncate_chars;
 
@@ -15,7 +15,7 @@ pub(crate) fn tasks_in(answer: &str) -> Option<Vec<String>> {
 
 /// The tasks of the plan in an answer; None where there is no valid plan. The same that is stored.
 pub(super) fn tasks(answer: &str) -> Option<Vec<PlanTask>> {
-    plan_in(answer).ok().map(|plan| plan.tasks)
+    find_plan(answer).ok().map(|plan| plan.tasks)
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use super::programs;
 use super::{Backend, Input, Mask};
 use crate::decider::{ChoreKind, Job, Sight};
 use althing_protocol::{
-    BackendError, BackendErrorKind, ContextAccess, Delta, FileWrite, Item, ModelRequest, PlanDraft, PlanRef,
-    PlanRun, Plans, ProgramEnd, ProgramJob, Programs, Reply, TaskId, ToolOutcome, Usage, Workplace,
+    AgentEnv, BackendError, BackendErrorKind, ContextAccess, Delta, FileWrite, Item, ModelRequest, PlanDraft,
+    PlanRef, PlanRun, Plans, ProgramEnd, ProgramJob, Programs, Reply, TaskId, ToolOutcome, Usage,
 };
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
@@ -206,19 +206,15 @@ enum Brought {
     Opened(PlanRun),
 }
 
-async fn carry_out(
-    place: &dyn Workplace,
-    kind: &ChoreKind,
-    access: ContextAccess,
-) -> Result<Brought, String> {
+async fn carry_out(place: &dyn AgentEnv, kind: &ChoreKind, access: ContextAccess) -> Result<Brought, String> {
     Ok(match kind {
-        ChoreKind::Tool(call) => Brought::Outcome(place.host().call(call, access).await),
+        ChoreKind::Tool(call) => Brought::Outcome(place.tool_host().call(call, access).await),
         ChoreKind::Keep(label) => {
-            place.keep(*label).await?;
+            place.snapshot(*label).await?;
             Brought::Nothing
         }
         ChoreKind::Take { from, name, .. } => {
-            place.take(from, name).await?;
+            place.import_dir(from, name).await?;
             Brought::Nothing
         }
         ChoreKind::OpenContext => {

@@ -15,9 +15,9 @@ mod session;
 mod timers;
 
 use althing_protocol::{
-    AgentId, Backend, Clock, Engine, Event, EventStream, Interest, Journal, JournalError, JournalReader,
-    Plans, ProgramReport, Programs, RunResult, Screen, Seq, SessionId, SessionOpened, Submission, TaskId,
-    Workplaces,
+    AgentEnvs, AgentId, Backend, Clock, Engine, Event, EventStream, Interest, Journal, JournalError,
+    JournalReader, Plans, ProgramReport, Programs, RunResult, Screen, Seq, SessionId, SessionOpened,
+    Submission, TaskId,
 };
 use doers::{DoerKey, Done};
 pub use feed::{Feed, Subscription};
@@ -45,7 +45,7 @@ pub trait Mask: Send + Sync {
 }
 
 /// Everything a session needs from outside.
-pub struct Parts {
+pub struct SessionDeps {
     /// Which session.
     pub session: SessionId,
     /// Its log, for writing.
@@ -57,7 +57,7 @@ pub struct Parts {
     /// The agents' backends.
     pub backends: Backends,
     /// Where agents with hands work; None where nobody has any.
-    pub workplaces: Option<Arc<dyn Workplaces>>,
+    pub agent_envs: Option<Arc<dyn AgentEnvs>>,
     /// What runs programs; None where nothing does.
     pub programs: Option<Arc<dyn Programs>>,
     /// Stores plans; None where nothing does.
@@ -73,12 +73,12 @@ pub struct Parts {
     /// Where doers run.
     pub runtime: tokio::runtime::Handle,
     /// How long a disk that takes nothing is waited for before the session stops.
-    pub disk_patience: Duration,
+    pub journal_retry_timeout: Duration,
 }
 
 /// Why a session's thread ended.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Stopped {
+pub enum SessionEnd {
     /// What it was opened for is done.
     Finished,
     /// It was asked to stop; it can be resumed. With it, what its runs had so far.
@@ -103,7 +103,7 @@ pub struct Orchestrator {
     inbox: Sender<Input>,
     feed: Feed,
     programs: Option<Arc<dyn Programs>>,
-    thread: JoinHandle<Stopped>,
+    thread: JoinHandle<SessionEnd>,
 }
 
 /// A cheap handle that only submits ops.
@@ -128,7 +128,7 @@ impl Drop for EndsWithTheSession {
 
 impl Orchestrator {
     /// Takes over a session: a new one with its opening, or one with a history.
-    pub fn open(parts: Parts, opening: Option<SessionOpened>) -> std::io::Result<Self> {
+    pub fn open(parts: SessionDeps, opening: Option<SessionOpened>) -> std::io::Result<Self> {
         let (inbox, received) = mpsc::channel();
         let last = parts.history.last().map_or(Seq(0), |event| event.seq);
         let feed = Feed::new(parts.reader.clone(), last);
@@ -153,12 +153,12 @@ impl Orchestrator {
     }
 
     /// The session as front ends see it. While such a handle lives, the session waits for what is asked of it.
-    pub fn front(&self) -> Front {
-        Front { submitter: self.submitter(), feed: self.feed.clone(), programs: self.programs.clone() }
+    pub fn engine_handle(&self) -> EngineHandle {
+        EngineHandle { submitter: self.submitter(), feed: self.feed.clone(), programs: self.programs.clone() }
     }
 
     /// Waits for the session's end.
-    pub fn join(self) -> std::thread::Result<Stopped> {
+    pub fn join(self) -> std::thread::Result<SessionEnd> {
         drop(self.inbox);
         self.thread.join()
     }
@@ -166,13 +166,13 @@ impl Orchestrator {
 
 /// What a front end holds of a session.
 #[derive(Clone)]
-pub struct Front {
+pub struct EngineHandle {
     submitter: Submitter,
     feed: Feed,
     programs: Option<Arc<dyn Programs>>,
 }
 
-impl Engine for Front {
+impl Engine for EngineHandle {
     fn submit(&self, submission: Submission) -> bool {
         self.submitter.submit(submission).is_ok()
     }

@@ -2,7 +2,7 @@
 
 use super::doers::{Call, DoerKey, PlanJob};
 use super::session::Session;
-use super::{Input, Stopped};
+use super::{Input, SessionEnd};
 use crate::decider::{Job, Order};
 use althing_protocol::{Fact, Millis, Notice, NoticeLevel, ProgramJob, TaskId, Timer};
 use std::sync::mpsc::Receiver;
@@ -78,7 +78,8 @@ impl Session {
                 Ok(files) if files.is_empty() => continue,
                 Ok(files) => {
                     let journal = &mut self.parts.journal;
-                    let refused = files.iter().find_map(|(name, text)| journal.keep(task, name, text).err());
+                    let refused =
+                        files.iter().find_map(|(name, text)| journal.write_file(task, name, text).err());
                     refused.map(|error| (error.to_string(), error.hint))
                 }
                 Err(error) => Some((error.to_string(), None)),
@@ -94,18 +95,18 @@ impl Session {
     }
 
     /// The last words of a session.
-    pub(super) fn stop(mut self, inbox: &Receiver<Input>) -> Stopped {
+    pub(super) fn stop(mut self, inbox: &Receiver<Input>) -> SessionEnd {
         self.doers.stop_all();
         if self.halting && !self.is_over() {
             self.feed.close();
             let top = self.deciders.iter().filter(|(task, _)| self.is_top(task));
-            return Stopped::Halted(top.filter_map(|(_, decider)| decider.result_if_stopped()).collect());
+            return SessionEnd::Halted(top.filter_map(|(_, decider)| decider.result_if_stopped()).collect());
         }
         let written = self.commit(inbox);
         self.feed.close();
         match written {
-            Ok(()) => Stopped::Finished,
-            Err(error) => Stopped::Disk(error),
+            Ok(()) => SessionEnd::Finished,
+            Err(error) => SessionEnd::Disk(error),
         }
     }
 }

@@ -4,7 +4,7 @@ use super::doers::{DoerKey, Doers, Done};
 use super::feed::Feed;
 use super::places::Places;
 use super::timers::Timers;
-use super::{Input, Parts, Stopped};
+use super::{Input, SessionDeps, SessionEnd};
 use crate::coordination::Coordination;
 use crate::decider::{Consequence, Decider, Job, Told};
 use crate::interactive::InteractiveSession;
@@ -26,7 +26,7 @@ const DISK_RETRY: Duration = Duration::from_millis(250);
 
 /// The owner of a session's state.
 pub(super) struct Session {
-    pub(super) parts: Parts,
+    pub(super) parts: SessionDeps,
     pub(super) feed: Feed,
     pub(super) doers: Doers,
     pub(super) timers: Timers,
@@ -59,7 +59,7 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn new(
-        parts: Parts,
+        parts: SessionDeps,
         opening: Option<SessionOpened>,
         feed: Feed,
         inbox: Sender<Input>,
@@ -92,7 +92,7 @@ impl Session {
         session
     }
 
-    pub(super) fn run(mut self, inbox: &Receiver<Input>) -> Stopped {
+    pub(super) fn run(mut self, inbox: &Receiver<Input>) -> SessionEnd {
         if let Some(opening) = self.opening.take() {
             let op = opening.op.clone();
             self.record(None, None, Fact::SessionOpened(Box::new(opening)));
@@ -111,7 +111,7 @@ impl Session {
             }
             if let Err(error) = self.commit(inbox) {
                 self.feed.close();
-                return Stopped::Disk(error);
+                return SessionEnd::Disk(error);
             }
             self.reconcile();
             if self.halting || self.is_over() {
@@ -420,7 +420,7 @@ impl Session {
         let mut late = Vec::new();
         while let Err(error) = self.parts.journal.append(&self.pending) {
             let waited = self.parts.clock.now().since(began).duration();
-            if !error.is_retryable() || waited >= self.parts.disk_patience || self.halting {
+            if !error.is_retryable() || waited >= self.parts.journal_retry_timeout || self.halting {
                 return Err(error);
             }
             let (reason, hint) = (error.message, error.hint);

@@ -54,7 +54,7 @@ impl Journal for Memory {
         Ok(())
     }
 
-    fn keep(&mut self, _: &TaskId, _: &str, _: &str) -> Result<(), JournalError> {
+    fn write_file(&mut self, _: &TaskId, _: &str, _: &str) -> Result<(), JournalError> {
         if let Some(gate) = self.gate.lock().unwrap().take() {
             gate.arrived.send(()).unwrap();
             gate.opened.recv().unwrap();
@@ -151,13 +151,13 @@ fn open_watched(
         let info = BackendInfo { kind: "test".into(), model: id.into(), offline: false };
         (AgentId::new(id), Arc::new(Scripted { info, behaviour: *behaviour }) as Arc<dyn Backend>)
     });
-    let parts = Parts {
+    let parts = SessionDeps {
         session: "s1".into(),
         journal: Box::new(memory.clone()),
         reader: Arc::new(memory.clone()),
         history,
         backends: backends.collect(),
-        workplaces: None,
+        agent_envs: None,
         programs: None,
         plans: None,
         observer,
@@ -165,7 +165,7 @@ fn open_watched(
         mask: Arc::new(NoSecrets),
         task_dir: Box::new(ToString::to_string),
         runtime: tokio::runtime::Handle::current(),
-        disk_patience: Duration::from_secs(20),
+        journal_retry_timeout: Duration::from_secs(20),
     };
     Orchestrator::open(parts, None).unwrap()
 }
@@ -201,7 +201,7 @@ async fn a_run_goes_from_its_start_to_its_result() {
     start(&orchestrator, &["a", "b"], RunRules::default());
     let (result, _) = follow(&orchestrator).await;
     assert_eq!(result.unwrap().final_answer.as_deref(), Some("final"));
-    assert_eq!(orchestrator.join().unwrap(), Stopped::Finished);
+    assert_eq!(orchestrator.join().unwrap(), SessionEnd::Finished);
     let log = memory.log.lock().unwrap();
     let numbers: Vec<u64> = log.iter().map(|event| event.seq.0).collect();
     assert_eq!(numbers, (1..=log.len() as u64).collect::<Vec<_>>());
@@ -277,7 +277,7 @@ async fn a_shutdown_leaves_a_log_that_a_resume_finishes() {
             orchestrator.submitter().submit(Submission::new(Op::Shutdown, Origin::Signal)).unwrap();
         }
     }
-    let Stopped::Halted(results) = orchestrator.join().unwrap() else { panic!("halted") };
+    let SessionEnd::Halted(results) = orchestrator.join().unwrap() else { panic!("halted") };
     assert_eq!(results[0].final_answer.as_deref(), Some("an answer"), "what it has so far");
 
     let history = memory.log.lock().unwrap().clone();
@@ -376,7 +376,7 @@ async fn a_session_that_another_writer_took_over_stops_at_once_and_says_so() {
     start(&orchestrator, &["a"], RunRules::default());
     let (result, stalled) = follow(&orchestrator).await;
     assert!(result.is_none() && !stalled, "nothing is waited for");
-    let Stopped::Disk(error) = orchestrator.join().unwrap() else { panic!("it stops") };
+    let SessionEnd::Disk(error) = orchestrator.join().unwrap() else { panic!("it stops") };
     assert_eq!(error.kind, JournalErrorKind::OwnedElsewhere);
     assert!(memory.log.lock().unwrap().is_empty());
 }

@@ -8,11 +8,11 @@ use std::fmt::Write;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guidance {
     /// The project's instructions, the nearest first.
-    pub instructions: Vec<Page>,
+    pub instructions: Vec<FileExcerpt>,
     /// The skills there are.
     pub skills: Vec<SkillEntry>,
     /// The agent's notes; None where it keeps none.
-    pub notes: Option<NoteBook>,
+    pub notes: Option<AgentNotes>,
     /// Whether it has a task list.
     pub tasks: bool,
     /// Whether it only plans.
@@ -21,7 +21,7 @@ pub struct Guidance {
 
 /// A text file, or its beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct FileExcerpt {
     /// Where it is.
     pub path: String,
     /// What it says.
@@ -43,11 +43,11 @@ pub struct SkillEntry {
 
 /// An agent's notes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NoteBook {
+pub struct AgentNotes {
     /// Where they are.
     pub dir: String,
     /// Those that are told word for word.
-    pub short_term: Vec<Page>,
+    pub short_term: Vec<FileExcerpt>,
     /// Those that are told by path and what they are about.
     pub long_term: Vec<(String, String)>,
 }
@@ -115,7 +115,7 @@ impl Guidance {
     }
 }
 
-impl NoteBook {
+impl AgentNotes {
     fn write(&self, text: &mut String) {
         let dir = &self.dir;
         section(
@@ -135,7 +135,7 @@ impl NoteBook {
     }
 }
 
-impl Page {
+impl FileExcerpt {
     fn write(&self, what: &str, text: &mut String) {
         let rest = if self.whole { String::new() } else { format!("\n[cut; the rest is in {}]", self.path) };
         let _ = write!(text, "\n<{what} {}>\n{}{rest}\n<END OF {what}>", self.path, self.text.trim_end());
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn what_was_cut_says_where_the_rest_is() {
-        let page = |whole| Page { path: "/p/AGENTS.md".into(), text: "Use tabs.\n".into(), whole };
+        let page = |whole| FileExcerpt { path: "/p/AGENTS.md".into(), text: "Use tabs.\n".into(), whole };
         let guidance = |whole| {
             Guidance { instructions: vec![page(whole)], ..Guidance::default() }.text(ContextAccess::ReadOnly)
         };

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 /// An agent's place, as far as it must know it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Briefing {
+pub struct WorkspaceBriefing {
     /// Its workspace.
     pub workspace: String,
     /// Where it sees others' work.
@@ -18,7 +18,7 @@ pub struct Briefing {
     pub deliverables: Option<String>,
 }
 
-impl Briefing {
+impl WorkspaceBriefing {
     /// The words for it.
     pub fn text(&self, access: ContextAccess) -> String {
         let mut text = format!(
@@ -70,13 +70,13 @@ pub struct ProjectBriefing {
     /// Where the files of its runs are.
     pub runs: String,
     /// Whether it has tools of its own for files.
-    pub is_program: bool,
+    pub is_cli_agent: bool,
 }
 
 impl ProjectBriefing {
     /// The words for it, with what there is to know of a project workspace.
     pub fn text(&self, known: Option<&str>) -> String {
-        let mut text = match (self.is_program, self.writable) {
+        let mut text = match (self.is_cli_agent, self.writable) {
             (true, true) => format!(
                 "You work in {} with your own tools: you may change files there, and nowhere else.",
                 self.project
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn a_writable_path_is_offered_for_writing_only_when_it_is() {
         let path = ContextPath { path: "/project".into(), writable: true, protected: Vec::new() };
-        let briefing = Briefing {
+        let briefing = WorkspaceBriefing {
             workspace: "/w".into(),
             views: "/v".into(),
             context: vec![path],

@@ -7,7 +7,7 @@
 use super::sections::{family, identity, orchestrator};
 use althing_protocol::{InteractiveAgent, TeamSpec};
 
-pub use super::sections::orchestrator::guidance;
+pub use super::sections::orchestrator::launch_guidance;
 
 /// What the sections of the interactive agent's prompt may depend on.
 pub(crate) struct Talk<'a> {

@@ -1,6 +1,6 @@
 //! What the interactive agent is told, word for word, in each combination.
 
-use super::interactive::{Talk, guidance, system_prompt};
+use super::interactive::{Talk, launch_guidance, system_prompt};
 use crate::interactive::tests::harness::{agent, team};
 use althing_protocol::{ContextPath, InteractiveAgent, TeamSpec};
 
@@ -17,7 +17,7 @@ fn told(agent: &InteractiveAgent, team: &TeamSpec, project: Option<&str>) -> Str
 #[test]
 fn a_team_with_hands_and_paths_and_approval() {
     let mut team = team(&["gem", "gpt", "cc"]);
-    team.members[0].hands = true;
+    team.members[0].has_tools = true;
     team.members[1].system_message = Some("You are a careful reviewer\nof Rust code.".into());
     team.members[2].offline = true;
     let path = |path: &str, writable| ContextPath { path: path.into(), writable, protected: Vec::new() };
@@ -57,5 +57,5 @@ fn each_family_of_models_has_its_own_words() {
 #[test]
 fn outside_clients_are_given_the_same_guidance() {
     let team = team(&["gem", "gpt"]);
-    assert!(told(&agent(), &team, None).contains(&guidance(&team)));
+    assert!(told(&agent(), &team, None).contains(&launch_guidance(&team)));
 }

@@ -8,14 +8,14 @@ pub(crate) mod interactive;
 mod messages;
 mod sections;
 
-pub use besides::{Guidance, NoteBook, Page, Planning, SkillEntry};
-pub use briefing::{Briefing, ProjectBriefing};
-pub use interactive::guidance;
+pub use besides::{AgentNotes, FileExcerpt, Guidance, Planning, SkillEntry};
+pub use briefing::{ProjectBriefing, WorkspaceBriefing};
+pub use interactive::launch_guidance;
 
 use crate::coordination::{Attempt, Coordination, Seat};
 use crate::tools;
 use althing_protocol::{
-    Desk, FinalAnswerStrategy, Grant, Message, ModelRequest, Purpose, ToolSpec, VotingSensitivity,
+    CallContext, FinalAnswerStrategy, Grant, Message, ModelRequest, Purpose, ToolSpec, VotingSensitivity,
 };
 use sections::Section;
 
@@ -57,7 +57,7 @@ impl Coordination {
             system: self.system_prompt(seat_state, attempt).into(),
             messages: self.messages(seat, attempt),
             tools: self.tools(attempt),
-            desk: Some(Desk {
+            call_context: Some(CallContext {
                 work: self.work(seat),
                 attempt: attempt.number,
                 native: seat_state.native.clone(),

@@ -34,7 +34,7 @@ fn live(disk: &SimDisk, events: &[Arc<Event>]) -> Story {
         }
         writer.checkpoint(fold.checkpoint().unwrap());
         if story.acknowledged % 5 == 0 {
-            let _ = writer.keep(&"r1".into(), "answers/agent1.1.md", "an answer");
+            let _ = writer.write_file(&"r1".into(), "answers/agent1.1.md", "an answer");
         }
     }
     story

@@ -57,7 +57,9 @@ fn live_through(events: &[Arc<Event>], n: u64, kind: FaultKind, lasts: Lasts) ->
             fold.apply(event);
         }
         writer.checkpoint(fold.checkpoint().unwrap());
-        insist(&disk, &mut met, lasts, &case, || writer.keep(&"r1".into(), "answers/agent1.1.md", KEPT));
+        insist(&disk, &mut met, lasts, &case, || {
+            writer.write_file(&"r1".into(), "answers/agent1.1.md", KEPT)
+        });
         whole_files_only(&disk, &case);
     }
     met |= disk.heal();

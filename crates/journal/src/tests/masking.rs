@@ -117,7 +117,7 @@ fn carriers(text: &str) -> Vec<Arc<Event>> {
         offline: false,
         system_message: Some(text.into()),
         voting_sensitivity: None,
-        hands: false,
+        has_tools: false,
     };
     let TaskSpec::Run(spec) = run_spec(text) else { unreachable!() };
     let spec =

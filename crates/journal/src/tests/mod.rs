@@ -75,7 +75,7 @@ pub(super) fn run_spec(task: &str) -> TaskSpec {
         subagent_of: None,
         plan: None,
         execution: None,
-        lot: 7,
+        tie_break_seed: 7,
     }))
 }
 

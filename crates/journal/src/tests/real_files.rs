@@ -30,9 +30,9 @@ fn everything_is_for_its_owner_only_and_git_ignores_it() {
     for batch in batches(&events) {
         write(&mut writer, &mut fold, batch);
     }
-    writer.keep(&"r1".into(), "answers/agent1.1.md", "# An answer").unwrap();
-    writer.keep(&"r1".into(), "final.md", "old").unwrap();
-    writer.keep(&"r1".into(), "final.md", "the end").unwrap();
+    writer.write_file(&"r1".into(), "answers/agent1.1.md", "# An answer").unwrap();
+    writer.write_file(&"r1".into(), "final.md", "old").unwrap();
+    writer.write_file(&"r1".into(), "final.md", "the end").unwrap();
     assert_eq!(fs::read_to_string(writer.task_dir(&"r1".into()).join("final.md")).unwrap(), "the end");
     let dir = writer.dir().to_owned();
     writer.close().unwrap();
@@ -84,10 +84,10 @@ fn names_that_lead_elsewhere_are_refused() {
     let mut writer = sessions.create(&id()).unwrap();
     for bad in ["", "..", "../x", "/etc/passwd", "a/../b", "a/b/c", "a/", "/a", "a\0b", "a//b", ".x", "a/.x"]
     {
-        let error = writer.keep(&"r1".into(), bad, "text").unwrap_err();
+        let error = writer.write_file(&"r1".into(), bad, "text").unwrap_err();
         assert!(!error.is_retryable(), "{bad:?}");
     }
-    assert!(writer.keep(&"../r1".into(), "x", "text").is_err());
+    assert!(writer.write_file(&"../r1".into(), "x", "text").is_err());
 }
 
 #[test]

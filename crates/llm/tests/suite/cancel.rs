@@ -2,7 +2,7 @@
 
 use super::support::{LONG, model, request};
 use althing_protocol::Delta;
-use althing_testkit::{Action, FakeModel, Fault, Gate, Moment, Outcome, Reply, Script};
+use althing_testkit::{Action, FakeModel, Fault, FaultMoment, Gate, Reply, RequestOutcome, Script};
 use serde_json::json;
 
 /// Starts a call, lets `until` pass, drops the call, and waits for the server to see the hang-up.
@@ -18,9 +18,10 @@ async fn dropped(action: Action, until: impl AsyncFnOnce(&FakeModel)) {
             () = until(&server) => {}
         }
     }
-    let seen =
-        server.wait_until(LONG, |calls| calls.iter().all(|call| call.outcome() != Outcome::Underway)).await;
-    assert!(seen.iter().all(althing_testkit::Recorded::hung_up), "{seen:?}");
+    let seen = server
+        .wait_until(LONG, |calls| calls.iter().all(|call| call.outcome() != RequestOutcome::Underway))
+        .await;
+    assert!(seen.iter().all(althing_testkit::RecordedRequest::hung_up), "{seen:?}");
     assert_eq!(seen.len(), 1, "nothing is tried again after a cancel");
 }
 
@@ -44,12 +45,11 @@ async fn a_call_dropped_in_the_middle_of_the_stream_hangs_up() {
 
 #[tokio::test]
 async fn a_call_dropped_while_it_waits_to_try_again_makes_no_further_request() {
-    let server =
-        FakeModel::start(Script::always(Reply::text("ok")).fault_always(
-            Fault::RateLimited(althing_testkit::RetryAfter::Seconds(30)),
-            Moment::BeforeHeaders,
-        ))
-        .await;
+    let server = FakeModel::start(Script::always(Reply::text("ok")).fault_always(
+        Fault::RateLimited(althing_testkit::RetryAfter::Seconds(30)),
+        FaultMoment::BeforeHeaders,
+    ))
+    .await;
     let backend = model(&server.base_url(), json!({}));
     let request = request("hi");
     let (told, waiting) = tokio::sync::oneshot::channel();

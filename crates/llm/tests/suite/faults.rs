@@ -4,7 +4,9 @@
 use super::support::{Called, KINDS, call, config_of, http, request};
 use althing_llm::{HttpClient, PriceTable, backend};
 use althing_protocol::BackendErrorKind as Kind;
-use althing_testkit::{Case, Expectation, FakeModel, Fault, Moment, Reply, Script, UTF8_SAMPLE};
+use althing_testkit::{
+    FakeModel, Fault, FaultCase, FaultExpectation, FaultMoment, Reply, Script, UTF8_SAMPLE,
+};
 use serde_json::json;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -18,7 +20,7 @@ fn usual() -> Reply {
 }
 
 /// One case against a server of its own.
-async fn run(kind: &str, case: Case, always: bool, http: HttpClient) -> (Called, usize) {
+async fn run(kind: &str, case: FaultCase, always: bool, http: HttpClient) -> (Called, usize) {
     let script = Script::always(usual());
     let script = if always {
         script.fault_always(case.fault, case.moment)
@@ -45,11 +47,11 @@ static PLACES: Semaphore = Semaphore::const_new(64);
 async fn complaints(
     kind: &'static str,
     always: bool,
-    judge: fn(Case, &Called, usize) -> Result<(), String>,
+    judge: fn(FaultCase, &Called, usize) -> Result<(), String>,
 ) -> Vec<String> {
     let http = http();
     let mut running = JoinSet::new();
-    for case in Case::all() {
+    for case in FaultCase::all() {
         let http = http.clone();
         running.spawn(async move {
             // Nearly all of them only wait; an endless stream keeps a processor busy.
@@ -74,7 +76,7 @@ fn ensure(holds: bool, complaint: &str) -> Result<(), String> {
 }
 
 /// What a call must look like that ended well, faults or not.
-fn is_whole(case: Case, called: &Called) -> Result<(), String> {
+fn is_whole(case: FaultCase, called: &Called) -> Result<(), String> {
     let reply = called.result.as_ref().map_err(|error| format!("failed: {error}"))?;
     let sample = if case.fault == Fault::Utf8Split { UTF8_SAMPLE } else { "" };
     ensure(reply.text == format!("{TEXT}{sample}"), "text")?;
@@ -115,12 +117,12 @@ fn kinds(fault: Fault) -> &'static [Kind] {
 
 /// Whether the same call is made again. Where the kit's table leaves it to the client: an endless stream is not (it
 /// was read to a limit, and that is paid for), an empty reply is.
-fn is_retried(case: Case) -> bool {
+fn is_retried(case: FaultCase) -> bool {
     match (case.fault, case.expectation()) {
         (Fault::EndlessStream, _) => false,
         (Fault::EmptyReply, _) => true,
-        (_, Expectation::Fails { retryable }) => retryable,
-        (_, Expectation::HarmlessVariation | Expectation::Recovers) => false,
+        (_, FaultExpectation::Fails { retryable }) => retryable,
+        (_, FaultExpectation::HarmlessVariation | FaultExpectation::Recovers) => false,
     }
 }
 
@@ -129,7 +131,7 @@ fn wrong_sender(kind: &str, called: &Called) -> Option<String> {
     (!error.message.starts_with(&format!("{kind} gpt-5-mini: "))).then(|| "message".to_owned())
 }
 
-fn failed_typed(case: Case, called: &Called, requests: usize) -> Result<(), String> {
+fn failed_typed(case: FaultCase, called: &Called, requests: usize) -> Result<(), String> {
     let Err(error) = &called.result else { return Err("succeeded".into()) };
     ensure(kinds(case.fault).contains(&error.kind), "kind")?;
     ensure(error.message.chars().count() < 500, "message is too long")?;
@@ -211,7 +213,7 @@ async fn the_wait_that_a_provider_asks_for_is_kept_to_as_seconds_and_as_a_date()
         (RetryAfter::Seconds(1), 1.0),
         (RetryAfter::Date(1), 0.5),
     ]) {
-        let case = Case { fault: Fault::RateLimited(after), moment: Moment::BeforeHeaders };
+        let case = FaultCase { fault: Fault::RateLimited(after), moment: FaultMoment::BeforeHeaders };
         let (called, requests) = run(kind, case, false, http()).await;
         let asked = called.retries[0].after.as_secs_f64();
         assert!((least..2.5).contains(&asked), "{after:?}: {asked}");
@@ -229,7 +231,7 @@ async fn a_wait_that_is_too_long_fails_at_once_and_says_so() {
     use althing_testkit::RetryAfter;
     let fault = Fault::RateLimited(RetryAfter::Seconds(3600));
     let (called, requests) =
-        run(KINDS[0], Case { fault, moment: Moment::BeforeHeaders }, false, http()).await;
+        run(KINDS[0], FaultCase { fault, moment: FaultMoment::BeforeHeaders }, false, http()).await;
     let error = called.error();
     assert_eq!((error.kind, requests), (Kind::RateLimited, 1));
     assert!(error.message.contains("asks to wait 3600 s, more than the 60 s"), "{error}");

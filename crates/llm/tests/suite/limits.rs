@@ -26,9 +26,9 @@ async fn a_name_that_nobody_has_is_no_connection() {
 
 #[tokio::test]
 async fn comments_are_life_only_until_the_whole_call_is_over() {
-    use althing_testkit::{Fault, Moment};
+    use althing_testkit::{Fault, FaultMoment};
     let server = FakeModel::start(
-        Script::always(Reply::text("ok")).fault_always(Fault::EndlessStream, Moment::BeforeHeaders),
+        Script::always(Reply::text("ok")).fault_always(Fault::EndlessStream, FaultMoment::BeforeHeaders),
     )
     .await;
     let params = json!({"idle_timeout_seconds": 0.5, "request_timeout_seconds": 1.5});

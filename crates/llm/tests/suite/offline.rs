@@ -36,7 +36,7 @@ fn vote(ids: &[&str]) -> ToolSpec {
 }
 
 fn asked(text: String, tools: Vec<ToolSpec>) -> ModelRequest {
-    ModelRequest { system: "system".into(), messages: vec![Message::User(text)], tools, desk: None }
+    ModelRequest { system: "system".into(), messages: vec![Message::User(text)], tools, call_context: None }
 }
 
 fn task(task: &str) -> String {

@@ -3,11 +3,12 @@
 use super::support::{build, call, config, http, request};
 use althing_llm::{BuildError, PriceTable, backend};
 use althing_protocol::{BackendErrorKind as Kind, Secret};
-use althing_testkit::{FakeModel, Fault, Moment, Reply, Script};
+use althing_testkit::{FakeModel, Fault, FaultMoment, Reply, Script};
 use serde_json::json;
 
 async fn refused(status: u16, kind: &str) -> (Kind, String, String, usize) {
-    let script = Script::always(Reply::text("ok")).fault_always(Fault::Status(status), Moment::BeforeHeaders);
+    let script =
+        Script::always(Reply::text("ok")).fault_always(Fault::Status(status), FaultMoment::BeforeHeaders);
     let server = FakeModel::start(script).await;
     let mut section = config(&server.base_url(), json!({}));
     section.kind = kind.into();

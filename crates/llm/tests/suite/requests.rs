@@ -28,7 +28,7 @@ async fn a_conversation_with_tools_and_their_results_is_sent_as_the_wire_has_it(
     };
     let request = ModelRequest {
         system: "Be brief.".into(),
-        desk: None,
+        call_context: None,
         messages: vec![
             Message::User("Read both.".into()),
             Message::Assistant {

@@ -62,7 +62,7 @@ pub(crate) fn request(text: &str) -> ModelRequest {
         system: "You are an agent.".into(),
         messages: vec![Message::User(text.into())],
         tools: vec![tool],
-        desk: None,
+        call_context: None,
     }
 }
 

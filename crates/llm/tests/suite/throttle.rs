@@ -66,9 +66,9 @@ async fn a_turn_that_does_not_come_in_time_is_a_time_limit_and_no_call() {
 
 #[tokio::test]
 async fn a_retry_lets_others_go_first_while_it_waits() {
-    use althing_testkit::{Fault, Moment, RetryAfter};
+    use althing_testkit::{Fault, FaultMoment, RetryAfter};
     let fault = Fault::RateLimited(RetryAfter::Seconds(1));
-    let script = Script::always(Reply::text("ok")).fault_once(fault, Moment::BeforeHeaders);
+    let script = Script::always(Reply::text("ok")).fault_once(fault, FaultMoment::BeforeHeaders);
     let (server, http) = (FakeModel::start(script).await, http());
     let limited = json!({"max_concurrent_requests": 1});
     let first = agent("openai", &server, "one", &http, limited.clone());

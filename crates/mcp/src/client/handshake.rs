@@ -12,7 +12,7 @@ use super::limits;
 use super::log::ServerLog;
 use super::notice::{StartError, quote};
 use super::post::BoundedHttp;
-use super::spawn::Launch;
+use super::spawn::SpawnRequest;
 use super::spec::{ServerSpec, ServerTransport};
 use super::stdio::StdioTransport;
 use super::supervise::Supervised;
@@ -110,7 +110,7 @@ fn launch(
     args: &[String],
     env: &[(String, Secret)],
     cwd: Option<&PathBuf>,
-) -> Launch {
+) -> SpawnRequest {
     let configured: Vec<(OsString, OsString)> =
         env.iter().map(|(name, value)| (name.into(), value.reveal().into())).collect();
     let is_passed = |name: &OsStr| name.to_str().is_some_and(is_passed_to_programs);
@@ -118,12 +118,12 @@ fn launch(
     let inherited =
         inherited.filter(|(name, _)| is_passed(name) && !configured.iter().any(|(other, _)| other == name));
     let env = inherited.chain(configured.iter().cloned()).collect();
-    Launch { program: command.to_owned(), args: args.to_vec(), env, cwd: cwd.cloned() }
+    SpawnRequest { program: command.to_owned(), args: args.to_vec(), env, cwd: cwd.cloned() }
 }
 
 async fn stdio(
     shared: &Shared,
-    launch: &Launch,
+    launch: &SpawnRequest,
     log: &Arc<ServerLog>,
     client: Client,
     mode: ClientLifecycleMode,
@@ -151,7 +151,7 @@ async fn stdio(
     }
 }
 
-fn not_run(launch: &Launch, error: &io::Error) -> StartError {
+fn not_run(launch: &SpawnRequest, error: &io::Error) -> StartError {
     let program = quote(&launch.program);
     let cwd_is_there = launch.cwd.as_ref().is_none_or(|cwd| cwd.is_dir());
     if error.kind() == io::ErrorKind::NotFound && cwd_is_there {

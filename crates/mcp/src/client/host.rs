@@ -6,7 +6,7 @@ use super::catalog::Catalog;
 use super::http;
 use super::limits;
 use super::notice::{NoticeKind, ServerNotice, StartError, quote};
-use super::options::Options;
+use super::options::ClientOptions;
 use super::output::Output;
 use super::server::Server;
 use super::shelf::ToolInfo;
@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// What all servers of an agent share.
 pub(crate) struct Shared {
-    pub(crate) options: Options,
+    pub(crate) options: ClientOptions,
     notices: Mutex<VecDeque<ServerNotice>>,
     /// Built when the first HTTP server needs it: most agents have none.
     http: OnceLock<Result<reqwest::Client, StartError>>,
@@ -77,7 +77,7 @@ pub struct McpServers {
 
 impl McpServers {
     /// Starts the servers, all at once. Those that do not start within their limits are left out, with a notice.
-    pub async fn start(specs: Vec<ServerSpec>, options: Options) -> Self {
+    pub async fn start(specs: Vec<ServerSpec>, options: ClientOptions) -> Self {
         let output = Output::new(options.output_dir.clone(), options.masks.clone());
         let shared = Arc::new(Shared { options, notices: Mutex::default(), http: OnceLock::new() });
         let changes = Arc::new(AtomicU64::new(0));

@@ -29,7 +29,7 @@ mod supervise;
 
 pub use host::{McpServers, ServerState};
 pub use notice::{NoticeKind, ServerNotice, StartError};
-pub use options::Options;
+pub use options::ClientOptions;
 pub use shelf::ToolInfo;
-pub use spawn::{Launch, Launched, Process, Spawner};
+pub use spawn::{ServerProcess, SpawnRequest, SpawnedProcess, Spawner};
 pub use spec::{ServerSpec, ServerTransport};

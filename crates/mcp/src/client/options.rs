@@ -17,7 +17,7 @@ pub(crate) type NoticeSink = Arc<dyn Fn(&ServerNotice) + Send + Sync>;
 
 /// The settings that one agent's servers share.
 #[derive(Clone)]
-pub struct Options {
+pub struct ClientOptions {
     /// Our environment, of which children get only the allow-listed part (`PATH`, `HOME`, `LANG`, …).
     pub environment: Vec<(OsString, OsString)>,
     /// Starts the stdio servers.
@@ -45,7 +45,7 @@ pub struct Options {
     pub grace: Duration,
 }
 
-impl Options {
+impl ClientOptions {
     /// The usual settings, with this environment to take the allow-listed variables from. How processes are started has
     /// no usual setting: the caller sees to it that a server ends when we do.
     pub fn new(
@@ -69,10 +69,10 @@ impl Options {
     }
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for ClientOptions {
     /// Leaves the environment out: it holds keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
+        f.debug_struct("ClientOptions")
             .field("output_dir", &self.output_dir)
             .field("progress_cap", &self.progress_cap)
             .field("max_restarts", &self.max_restarts)

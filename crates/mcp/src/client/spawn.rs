@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// What to start.
-pub struct Launch {
+pub struct SpawnRequest {
     /// The program, to be looked up in the child's `PATH`.
     pub program: String,
     /// Its arguments.
@@ -20,11 +20,11 @@ pub struct Launch {
     pub cwd: Option<PathBuf>,
 }
 
-impl fmt::Debug for Launch {
+impl fmt::Debug for SpawnRequest {
     /// Names the variables without their values, which may be keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&OsString> = self.env.iter().map(|(name, _)| name).collect();
-        f.debug_struct("Launch")
+        f.debug_struct("SpawnRequest")
             .field("program", &self.program)
             .field("args", &self.args)
             .field("env", &names)
@@ -34,7 +34,7 @@ impl fmt::Debug for Launch {
 }
 
 /// A started process with its three streams.
-pub struct Launched {
+pub struct SpawnedProcess {
     /// Its stdin; dropping it closes it.
     pub stdin: Box<dyn AsyncWrite + Send + Unpin>,
     /// Its stdout.
@@ -42,11 +42,11 @@ pub struct Launched {
     /// Its stderr.
     pub stderr: Box<dyn AsyncRead + Send + Unpin>,
     /// The hold on it.
-    pub process: Box<dyn Process>,
+    pub process: Box<dyn ServerProcess>,
 }
 
 /// The hold on a started process and everything it started. Dropping it kills them all.
-pub trait Process: Send {
+pub trait ServerProcess: Send {
     /// Waits for its end and says how it ended, to follow a name: "exited with status 3". May be asked again.
     fn wait(&mut self) -> BoxFuture<'_, String>;
 
@@ -60,5 +60,5 @@ pub trait Process: Send {
 /// Starts processes.
 pub trait Spawner: Send + Sync {
     /// Starts one. [`io::ErrorKind::NotFound`] means that there is no such program.
-    fn spawn<'a>(&'a self, launch: &'a Launch) -> BoxFuture<'a, io::Result<Launched>>;
+    fn spawn<'a>(&'a self, launch: &'a SpawnRequest) -> BoxFuture<'a, io::Result<SpawnedProcess>>;
 }

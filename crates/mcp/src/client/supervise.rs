@@ -1,7 +1,7 @@
 //! Owns a server's process: sees its end, and ends it step by step when it is no longer wanted.
 
 use super::limits;
-use super::spawn::Process;
+use super::spawn::ServerProcess;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -15,7 +15,7 @@ pub(crate) struct Supervised {
 impl Supervised {
     /// Takes the process over. The task outlives this handle so that the end stays graceful; if the runtime goes
     /// first, the process is dropped with the task, which kills it.
-    pub(crate) fn start(process: Box<dyn Process>, life: CancellationToken, grace: Duration) -> Self {
+    pub(crate) fn start(process: Box<dyn ServerProcess>, life: CancellationToken, grace: Duration) -> Self {
         let (say, ended) = watch::channel(None);
         tokio::spawn(async move {
             let how = see_to_end(process, &life, grace).await;
@@ -38,7 +38,11 @@ impl Supervised {
     }
 }
 
-async fn see_to_end(mut process: Box<dyn Process>, life: &CancellationToken, grace: Duration) -> String {
+async fn see_to_end(
+    mut process: Box<dyn ServerProcess>,
+    life: &CancellationToken,
+    grace: Duration,
+) -> String {
     let by_itself = tokio::select! {
         how = process.wait() => Some(how),
         () = life.cancelled() => None,
@@ -52,7 +56,7 @@ async fn see_to_end(mut process: Box<dyn Process>, life: &CancellationToken, gra
     how
 }
 
-async fn end(process: &mut dyn Process, grace: Duration) -> String {
+async fn end(process: &mut dyn ServerProcess, grace: Duration) -> String {
     if let Ok(how) = timeout(grace, process.wait()).await {
         return how;
     }

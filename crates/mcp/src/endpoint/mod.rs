@@ -6,7 +6,7 @@
 mod tools;
 
 use crate::web::{Listener, Service, Site, Token, WebLimits};
-use althing_protocol::{BoxFuture, Endpoint, EndpointCalls, Endpoints, Secret, ToolSpec};
+use althing_protocol::{BoxFuture, Endpoint, EndpointHandler, Endpoints, Secret, ToolSpec};
 use rmcp::transport::StreamableHttpService;
 use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
@@ -47,7 +47,7 @@ impl AgentEndpoints {
     async fn open_one(
         &self,
         specs: Vec<ToolSpec>,
-        calls: Arc<dyn EndpointCalls>,
+        calls: Arc<dyn EndpointHandler>,
     ) -> Result<OpenEndpoint, String> {
         let address = self.address().await?;
         let (path, token) = (format!("/agent/{}", Token::fresh()?.reveal()), Token::fresh()?);
@@ -83,7 +83,7 @@ impl Endpoints for AgentEndpoints {
     fn open(
         &self,
         tools: Vec<ToolSpec>,
-        calls: Arc<dyn EndpointCalls>,
+        calls: Arc<dyn EndpointHandler>,
     ) -> BoxFuture<'_, Result<Box<dyn Endpoint>, String>> {
         Box::pin(async move {
             let open = self.open_one(tools, calls).await?;

@@ -1,7 +1,7 @@
 //! What an endpoint answers: the list of its tools, and their calls.
 
 use crate::pulse;
-use althing_protocol::{EndpointCalls, ToolCall, ToolOutcome, ToolSpec};
+use althing_protocol::{EndpointHandler, ToolCall, ToolOutcome, ToolSpec};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ListToolsResult,
     PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone)]
 pub(super) struct Tools {
     offered: Arc<[Tool]>,
-    calls: Arc<dyn EndpointCalls>,
+    calls: Arc<dyn EndpointHandler>,
     /// Whether somebody has asked for the list.
     listed: Arc<AtomicBool>,
     /// Set when the endpoint is closed.
@@ -30,7 +30,7 @@ pub(super) struct Tools {
 impl Tools {
     pub(super) fn new(
         specs: Vec<ToolSpec>,
-        calls: Arc<dyn EndpointCalls>,
+        calls: Arc<dyn EndpointHandler>,
         listed: Arc<AtomicBool>,
         end: CancellationToken,
         pulse: Duration,

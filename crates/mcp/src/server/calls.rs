@@ -4,7 +4,7 @@ use super::Server;
 use super::approval::Approval;
 use super::arguments;
 use super::follow::{Teller, Waited, follow};
-use super::runs::{RunFeed, RunOutcome, RunView};
+use super::runs::{RunFeed, RunOutcome, RunSummary};
 use super::{tasks, tools};
 use althing_protocol::{Decision, InteractionId, LaunchRun, RunStatus};
 use althing_text::nearest;
@@ -129,7 +129,7 @@ impl Server {
         match follow(feed, at_most, self.options.pulse, &mut teller).await {
             Waited::Ended(outcome) => ended(&outcome),
             Waited::StillRunning => running(run),
-            Waited::Asks(interaction) => {
+            Waited::Question(interaction) => {
                 let asks = json!({"run_id": run, "status": "running", "interactions": [*interaction]});
                 let mut told = CallToolResult::structured(asks);
                 told.content.push(ContentBlock::text(
@@ -239,7 +239,7 @@ fn running(run: &str) -> CallToolResult {
 }
 
 /// A run in brief, as clients read it.
-pub(super) fn in_brief(view: &RunView) -> Value {
+pub(super) fn in_brief(view: &RunSummary) -> Value {
     let status = view.status.map_or_else(|| json!("running"), |status| json!(status));
     json!({
         "run_id": view.run_id,

@@ -1,6 +1,6 @@
 //! Waits for a run on behalf of a client, and tells it of the run's progress meanwhile.
 
-use super::runs::{RunFeed, RunNews, RunOutcome};
+use super::runs::{RunFeed, RunOutcome, RunUpdate};
 use althing_protocol::Interaction;
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
@@ -13,7 +13,7 @@ pub(super) enum Waited {
     /// The run has ended.
     Ended(Box<RunOutcome>),
     /// It cannot go on without an answer.
-    Asks(Box<Interaction>),
+    Question(Box<Interaction>),
     /// It is still under way.
     StillRunning,
 }
@@ -66,13 +66,15 @@ pub(super) async fn follow(
             }
         };
         match news {
-            RunNews::Line(line) => teller.line(line).await,
+            RunUpdate::Line(line) => teller.line(line).await,
             // Without a countdown it would wait for ever.
-            RunNews::Asks(interaction) if interaction.countdown.is_none() => {
-                return Waited::Asks(interaction);
+            RunUpdate::Question(interaction) if interaction.countdown.is_none() => {
+                return Waited::Question(interaction);
             }
-            RunNews::Asks(_) => teller.line("the run asks a person, and goes on by itself".to_owned()).await,
-            RunNews::Ended(result) => return Waited::Ended(result),
+            RunUpdate::Question(_) => {
+                teller.line("the run asks a person, and goes on by itself".to_owned()).await
+            }
+            RunUpdate::Ended(result) => return Waited::Ended(result),
         }
     }
 }

@@ -13,7 +13,7 @@ mod runs;
 mod tasks;
 mod tools;
 
-pub use runs::{RunFeed, RunFile, RunNews, RunOutcome, RunPlace, RunService, RunView};
+pub use runs::{RunDir, RunFeed, RunFile, RunOutcome, RunService, RunSummary, RunUpdate};
 
 use crate::web::{Listener, Service, Site, Token, WebLimits};
 use althing_protocol::Secret;

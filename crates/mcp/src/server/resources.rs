@@ -2,7 +2,7 @@
 
 use super::Server;
 use super::calls::in_brief;
-use super::runs::{RunFile, RunPlace};
+use super::runs::{RunDir, RunFile};
 use rmcp::ErrorData;
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ const LISTED: usize = 20;
 enum Named<'a> {
     Runs,
     Result(&'a str),
-    File(&'a str, RunPlace, &'a str),
+    File(&'a str, RunDir, &'a str),
 }
 
 fn named(uri: &str) -> Option<Named<'_>> {
@@ -29,8 +29,8 @@ fn named(uri: &str) -> Option<Named<'_>> {
     let (what, path) = rest.split_once('/').unwrap_or((rest, ""));
     match what {
         "result" if path.is_empty() => Some(Named::Result(run)),
-        "log" => Some(Named::File(run, RunPlace::Log, path)),
-        "workspace" => Some(Named::File(run, RunPlace::Workspace, path)),
+        "log" => Some(Named::File(run, RunDir::Log, path)),
+        "workspace" => Some(Named::File(run, RunDir::Workspace, path)),
         _ => None,
     }
 }
@@ -107,10 +107,10 @@ mod tests {
         let cases = [
             ("althing://runs", Some(Named::Runs)),
             ("althing://runs/s1.r1/result", Some(Named::Result("s1.r1"))),
-            ("althing://runs/s1.r1/log", Some(Named::File("s1.r1", RunPlace::Log, ""))),
+            ("althing://runs/s1.r1/log", Some(Named::File("s1.r1", RunDir::Log, ""))),
             (
                 "althing://runs/s1.r1/workspace/a/b.txt",
-                Some(Named::File("s1.r1", RunPlace::Workspace, "a/b.txt")),
+                Some(Named::File("s1.r1", RunDir::Workspace, "a/b.txt")),
             ),
             ("althing://runs/s1.r1", None),
             ("althing://runs/s1.r1/secrets", None),

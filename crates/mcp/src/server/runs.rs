@@ -14,10 +14,10 @@ pub trait RunService: Send + Sync {
     fn launch(&self, launch: LaunchRun) -> BoxFuture<'_, Result<String, String>>;
 
     /// A run as it is now; None where there is none of that id.
-    fn view<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunView>>;
+    fn view<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunSummary>>;
 
     /// The newest runs, newest first.
-    fn list(&self, most: usize) -> BoxFuture<'_, Vec<RunView>>;
+    fn list(&self, most: usize) -> BoxFuture<'_, Vec<RunSummary>>;
 
     /// What a run does from now on; for one that has ended, its end. None where there is none of that id.
     fn follow<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<Box<dyn RunFeed>>>;
@@ -41,7 +41,7 @@ pub trait RunService: Send + Sync {
     fn file<'a>(
         &'a self,
         run: &'a str,
-        place: RunPlace,
+        place: RunDir,
         path: &'a str,
     ) -> BoxFuture<'a, Result<RunFile, String>>;
 }
@@ -49,16 +49,16 @@ pub trait RunService: Send + Sync {
 /// A run's news, as they come.
 pub trait RunFeed: Send {
     /// The next; after the run's end, its end again. Dropping the future loses nothing.
-    fn next(&mut self) -> BoxFuture<'_, RunNews>;
+    fn next(&mut self) -> BoxFuture<'_, RunUpdate>;
 }
 
 /// What there is to say of a run that is under way.
 #[derive(Clone, Debug, PartialEq)]
-pub enum RunNews {
+pub enum RunUpdate {
     /// It came a step further: a short line for people.
     Line(String),
     /// It asks a person something.
-    Asks(Box<Interaction>),
+    Question(Box<Interaction>),
     /// It has ended, and so has the run that carried out its plan.
     Ended(Box<RunOutcome>),
 }
@@ -83,7 +83,7 @@ impl RunOutcome {
 
 /// A run in brief.
 #[derive(Clone, Debug, PartialEq)]
-pub struct RunView {
+pub struct RunSummary {
     /// Its id.
     pub run_id: String,
     /// Its task.
@@ -98,7 +98,7 @@ pub struct RunView {
 
 /// Where a run keeps files that clients may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RunPlace {
+pub enum RunDir {
     /// Its log and results.
     Log,
     /// Its presenter's workspace.

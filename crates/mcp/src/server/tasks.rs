@@ -1,7 +1,7 @@
 //! Runs as MCP tasks, for clients that can poll instead of waiting.
 
 use super::calls::ended;
-use super::runs::{RunFeed, RunNews, RunService};
+use super::runs::{RunFeed, RunService, RunUpdate};
 use althing_protocol::RunStatus;
 use rmcp::model::{CreateTaskResult, MetaObject};
 use rmcp::task_manager::{TaskContext, TaskExit, TaskManager, TaskOptions};
@@ -50,15 +50,15 @@ async fn follow(
             news = feed.next() => news,
         };
         match news {
-            RunNews::Line(line) => context.set_status_message(line),
-            RunNews::Asks(interaction) => {
+            RunUpdate::Line(line) => context.set_status_message(line),
+            RunUpdate::Question(interaction) => {
                 let asks = format!("the run asks: answer {} with `answer_interaction`", interaction.id);
                 context.set_status_message(asks);
             }
-            RunNews::Ended(outcome) if asked_to_stop && outcome.status() == RunStatus::Cancelled => {
+            RunUpdate::Ended(outcome) if asked_to_stop && outcome.status() == RunStatus::Cancelled => {
                 return Err(TaskExit::Cancelled);
             }
-            RunNews::Ended(outcome) => return Ok(ended(&outcome)),
+            RunUpdate::Ended(outcome) => return Ok(ended(&outcome)),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! for an answer and gives it back; `offer` does the same, but would go on by itself in an hour; `hold` runs until it is
 //! cancelled; `fail X` fails; `refuse X` is not started.
 
-use althing_mcp::{RunFeed, RunFile, RunNews, RunOutcome, RunPlace, RunService, RunView};
+use althing_mcp::{RunDir, RunFeed, RunFile, RunOutcome, RunService, RunSummary, RunUpdate};
 use althing_protocol::{
     BoxFuture, Decision, Interaction, InteractionId, InteractionKind, LaunchRun, Millis, RunStatus, ToolSpec,
 };
@@ -22,7 +22,7 @@ pub struct Scripted {
 struct Run {
     id: String,
     launch: LaunchRun,
-    news: watch::Sender<Vec<RunNews>>,
+    news: watch::Sender<Vec<RunUpdate>>,
     /// The decision that it was given, or that it was cancelled.
     told: watch::Sender<Option<Told>>,
 }
@@ -52,10 +52,10 @@ impl Scripted {
 impl Run {
     fn end(&self) -> Option<RunOutcome> {
         let ended = self.news.borrow().last().cloned();
-        ended.and_then(|news| if let RunNews::Ended(result) = news { Some(*result) } else { None })
+        ended.and_then(|news| if let RunUpdate::Ended(result) = news { Some(*result) } else { None })
     }
 
-    fn say(&self, news: RunNews) {
+    fn say(&self, news: RunUpdate) {
         self.news.send_modify(|all| all.push(news));
     }
 
@@ -70,22 +70,22 @@ impl Run {
             "usage": {"input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0, "calls": 0},
             "duration_ms": 1, "log_dir": "logs", "error": null,
         });
-        self.say(RunNews::Ended(Box::new(serde_json::from_value(result).unwrap())));
+        self.say(RunUpdate::Ended(Box::new(serde_json::from_value(result).unwrap())));
     }
 
-    fn view(&self) -> RunView {
+    fn view(&self) -> RunSummary {
         let news = self.news.borrow();
         let progress = news.iter().rev().find_map(|news| match news {
-            RunNews::Line(line) => Some(line.clone()),
+            RunUpdate::Line(line) => Some(line.clone()),
             _ => None,
         });
         let asks = news.iter().find_map(|news| match news {
-            RunNews::Asks(interaction) => Some((**interaction).clone()),
+            RunUpdate::Question(interaction) => Some((**interaction).clone()),
             _ => None,
         });
         drop(news);
         let status = self.end().map(|result| result.status());
-        RunView {
+        RunSummary {
             run_id: self.id.clone(),
             task: self.launch.task.clone(),
             status,
@@ -104,7 +104,7 @@ impl Run {
                 let step = Duration::from_millis(time.parse::<u64>().unwrap() / 4);
                 for number in 1..=4 {
                     tokio::select! {
-                        () = tokio::time::sleep(step) => self.say(RunNews::Line(format!("step {number} of 4"))),
+                        () = tokio::time::sleep(step) => self.say(RunUpdate::Line(format!("step {number} of 4"))),
                         _ = told.wait_for(Option::is_some) => return self.finish(RunStatus::Cancelled, None),
                     }
                 }
@@ -114,7 +114,7 @@ impl Run {
                 let id = InteractionId::new("i1");
                 let countdown = (what == "offer").then(|| Millis::from_secs(3600));
                 let asks = Interaction { id, kind: InteractionKind::Interrupted, countdown };
-                self.say(RunNews::Asks(Box::new(asks)));
+                self.say(RunUpdate::Question(Box::new(asks)));
                 let got = told.wait_for(Option::is_some).await.unwrap().clone();
                 match got {
                     Some(Told::Decision(decision)) => {
@@ -135,18 +135,18 @@ impl Run {
 }
 
 struct Feed {
-    news: watch::Receiver<Vec<RunNews>>,
+    news: watch::Receiver<Vec<RunUpdate>>,
     seen: usize,
 }
 
 impl RunFeed for Feed {
-    fn next(&mut self) -> BoxFuture<'_, RunNews> {
+    fn next(&mut self) -> BoxFuture<'_, RunUpdate> {
         Box::pin(async {
             let seen = self.seen;
             let all = self.news.wait_for(|all| all.len() > seen).await.unwrap();
             let next = all[seen].clone();
             drop(all);
-            if !matches!(next, RunNews::Ended(_)) {
+            if !matches!(next, RunUpdate::Ended(_)) {
                 self.seen += 1;
             }
             next
@@ -196,11 +196,11 @@ impl RunService for Scripted {
         })
     }
 
-    fn view<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunView>> {
+    fn view<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunSummary>> {
         Box::pin(async move { self.find(run).map(|run| run.view()) })
     }
 
-    fn list(&self, most: usize) -> BoxFuture<'_, Vec<RunView>> {
+    fn list(&self, most: usize) -> BoxFuture<'_, Vec<RunSummary>> {
         Box::pin(async move {
             let runs = self.runs.lock().unwrap();
             runs.iter().rev().take(most).map(|run| run.view()).collect()
@@ -250,15 +250,15 @@ impl RunService for Scripted {
     fn file<'a>(
         &'a self,
         run: &'a str,
-        place: RunPlace,
+        place: RunDir,
         path: &'a str,
     ) -> BoxFuture<'a, Result<RunFile, String>> {
         Box::pin(async move {
             self.find(run).ok_or("no such run")?;
             match (place, path) {
-                (RunPlace::Log, "") => Ok(RunFile::Directory(vec!["events.jsonl".to_owned()])),
-                (RunPlace::Log, "events.jsonl") => Ok(RunFile::Text("{\"seq\":1}\n".to_owned())),
-                (RunPlace::Workspace, "notes/a.md") => Ok(RunFile::Text("# Notes\n".to_owned())),
+                (RunDir::Log, "") => Ok(RunFile::Directory(vec!["events.jsonl".to_owned()])),
+                (RunDir::Log, "events.jsonl") => Ok(RunFile::Text("{\"seq\":1}\n".to_owned())),
+                (RunDir::Workspace, "notes/a.md") => Ok(RunFile::Text("# Notes\n".to_owned())),
                 _ => Err(format!("there is no `{path}`")),
             }
         })

@@ -5,7 +5,7 @@ use super::support::{call as call_through, call_named, good, names, notices, opt
 use super::wire::{Raw, call, modern, read, read_until};
 use althing_mcp::{AgentEndpoints, McpServers, ServerSpec, ServerTransport, WebLimits};
 use althing_protocol::{
-    BoxFuture, Endpoint, EndpointCalls, Endpoints, Secret, ToolCall, ToolOutcome, ToolSpec,
+    BoxFuture, Endpoint, EndpointHandler, Endpoints, Secret, ToolCall, ToolOutcome, ToolSpec,
 };
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ impl Drop for Dropped<'_> {
     }
 }
 
-impl EndpointCalls for Desk {
+impl EndpointHandler for Desk {
     fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolOutcome> {
         Box::pin(async move {
             self.calls.lock().unwrap().push(call.clone());

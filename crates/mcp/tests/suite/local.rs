@@ -1,7 +1,7 @@
 //! Starts servers for these tests as plain child processes, each in a group of its own. The product starts them under
 //! a guard of `runner`, which this crate may not depend on.
 
-use althing_mcp::{Launch, Launched, Process, Spawner};
+use althing_mcp::{ServerProcess, SpawnRequest, SpawnedProcess, Spawner};
 use althing_protocol::BoxFuture;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io;
@@ -14,7 +14,7 @@ use tokio::process::{Child, Command};
 pub struct LocalSpawner;
 
 impl Spawner for LocalSpawner {
-    fn spawn<'a>(&'a self, launch: &'a Launch) -> BoxFuture<'a, io::Result<Launched>> {
+    fn spawn<'a>(&'a self, launch: &'a SpawnRequest) -> BoxFuture<'a, io::Result<SpawnedProcess>> {
         Box::pin(async move {
             let mut command = Command::new(&launch.program);
             command
@@ -31,7 +31,7 @@ impl Spawner for LocalSpawner {
             }
             let mut child = command.spawn()?;
             let piped = || io::Error::other("the child has no pipes");
-            Ok(Launched {
+            Ok(SpawnedProcess {
                 stdin: Box::new(child.stdin.take().ok_or_else(piped)?),
                 stdout: Box::new(child.stdout.take().ok_or_else(piped)?),
                 stderr: Box::new(child.stderr.take().ok_or_else(piped)?),
@@ -60,7 +60,7 @@ impl LocalProcess {
     }
 }
 
-impl Process for LocalProcess {
+impl ServerProcess for LocalProcess {
     fn wait(&mut self) -> BoxFuture<'_, String> {
         Box::pin(async move {
             match self.child.wait().await {

@@ -2,7 +2,7 @@
 
 use super::local::LocalSpawner;
 use super::support::{call, fake, is_alive, options, started, until};
-use althing_mcp::{Launch, Launched, McpServers, ServerTransport, Spawner};
+use althing_mcp::{McpServers, ServerTransport, SpawnRequest, SpawnedProcess, Spawner};
 use althing_protocol::{BoxFuture, Secret};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
@@ -147,7 +147,7 @@ fn children_do_not_outlive_the_runtime() {
 async fn processes_are_started_through_the_spawner_that_is_handed_in() {
     struct Watching(Mutex<Vec<String>>);
     impl Spawner for Watching {
-        fn spawn<'a>(&'a self, launch: &'a Launch) -> BoxFuture<'a, std::io::Result<Launched>> {
+        fn spawn<'a>(&'a self, launch: &'a SpawnRequest) -> BoxFuture<'a, std::io::Result<SpawnedProcess>> {
             self.0.lock().unwrap().push(format!("{launch:?}"));
             LocalSpawner.spawn(launch)
         }

@@ -1,7 +1,7 @@
 //! Real servers from npm and `PyPI`, installed by `tests/setup.sh` into the directory `ALTHING_MCP_SERVERS`.
 
 use super::support::{DEADLINE, call_named, good, names, notices, options, until};
-use althing_mcp::{McpServers, Options, ServerSpec, ServerTransport};
+use althing_mcp::{ClientOptions, McpServers, ServerSpec, ServerTransport};
 use althing_protocol::{Secret, ToolOutcome};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -189,7 +189,7 @@ async fn several_real_servers_start_side_by_side() {
         ServerSpec::stdio("all", "node", vec![everything, "stdio".to_owned()]),
         ServerSpec::stdio("time", time, vec![]),
     ];
-    let mut bare = Options::new(std::env::vars_os(), std::sync::Arc::new(super::local::LocalSpawner));
+    let mut bare = ClientOptions::new(std::env::vars_os(), std::sync::Arc::new(super::local::LocalSpawner));
     bare.stderr = None;
     let begin = Instant::now();
     let host = McpServers::start(specs, bare).await;

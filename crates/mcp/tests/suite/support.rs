@@ -1,7 +1,7 @@
 //! What the tests share: the fake server, a recorder of what servers say, and waiting for conditions.
 
 use super::local::LocalSpawner;
-use althing_mcp::{McpServers, NoticeKind, Options, ServerSpec};
+use althing_mcp::{ClientOptions, McpServers, NoticeKind, ServerSpec};
 use althing_protocol::{ContextAccess, ToolCall, ToolHost, ToolOutcome};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -48,10 +48,10 @@ impl Recorder {
 }
 
 /// The usual settings, quick to end and to start again, with what is said recorded.
-pub fn options() -> (Options, Recorder) {
+pub fn options() -> (ClientOptions, Recorder) {
     let recorder = Recorder::default();
     let lines = recorder.lines.clone();
-    let mut options = Options::new(std::env::vars_os(), Arc::new(LocalSpawner));
+    let mut options = ClientOptions::new(std::env::vars_os(), Arc::new(LocalSpawner));
     options.stderr = Some(Arc::new(move |server, line| {
         lines.lock().unwrap().push((server.to_owned(), line.to_owned()));
     }));

@@ -2,7 +2,7 @@
 
 use super::events::{Complaint, Events, JsonLines, count, did, said, text};
 use super::{
-    AgentAdapter, AskPattern, Assignment, Conversations, Ending, Exit, FirstStart, Freedom, LaunchConfig,
+    AgentAdapter, AskPattern, Conversations, Ending, Exit, FirstStart, Freedom, LaunchConfig, LaunchRequest,
     Meaning, OutputParser, OwnPlace, Pattern, SERVER, SetUp, Spent, TOKEN_VARIABLE, TerminalTraits, Toolbox,
 };
 use crate::dialogue::{ClaudeControl, Dialogue};
@@ -27,7 +27,7 @@ const EDITING: &[&str] = &["Read", "Grep", "Glob", "Edit", "Write", "NotebookEdi
 const API_KEY: &str = "ANTHROPIC_API_KEY";
 
 impl Claude {
-    fn common(task: &Assignment<'_>, config: &mut LaunchConfig) {
+    fn common(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         let mut arg = |words: &[&str]| config.args.extend(words.iter().map(|word| (*word).to_owned()));
         if let Some(model) = &task.spec.model {
             arg(&["--model", model]);
@@ -61,13 +61,13 @@ impl Claude {
     }
 
     /// The names of the tools of its own that the config allows: of `Bash(git *)`, `Bash`. None: all of them.
-    fn allowed_names(task: &Assignment<'_>) -> Option<Vec<String>> {
+    fn allowed_names(task: &LaunchRequest<'_>) -> Option<Vec<String>> {
         let name = |tool: &String| tool.split('(').next().unwrap_or_default().trim().to_owned();
         Some(own_tools(task)?.map(name).collect())
     }
 
     /// The flags for what it may do without asking, on pipes.
-    fn permissions(task: &Assignment<'_>) -> Vec<String> {
+    fn permissions(task: &LaunchRequest<'_>) -> Vec<String> {
         let allowed = Self::allowed_names(task);
         let among = |all: &[&str]| -> String {
             let is_allowed = |tool: &&&str| {
@@ -91,7 +91,7 @@ impl Claude {
     }
 
     /// The tools of its own that it may use unasked, on pipes.
-    fn unasked(task: &Assignment<'_>) -> Vec<String> {
+    fn unasked(task: &LaunchRequest<'_>) -> Vec<String> {
         let all = || READING.iter().map(|tool| (*tool).to_owned());
         match (task.freedom, own_tools(task)) {
             (Freedom::Full, Some(tools)) => tools.cloned().collect(),
@@ -106,7 +106,7 @@ impl Claude {
     }
 
     /// The flags for a person who is asked.
-    fn asking(task: &Assignment<'_>) -> Vec<String> {
+    fn asking(task: &LaunchRequest<'_>) -> Vec<String> {
         let mode = match task.spec.options.permission_mode {
             Some(PermissionMode::Plan) => "plan",
             Some(PermissionMode::AcceptEdits) => "acceptEdits",
@@ -148,7 +148,7 @@ impl Claude {
 }
 
 /// The tools of its own that the config allows, where it names any. Ours are not its own.
-fn own_tools<'a>(task: &Assignment<'a>) -> Option<impl Iterator<Item = &'a String>> {
+fn own_tools<'a>(task: &LaunchRequest<'a>) -> Option<impl Iterator<Item = &'a String>> {
     let allowed = task.spec.options.allowed_tools.as_ref()?;
     Some(allowed.iter().filter(|tool| !tool.starts_with("mcp__")))
 }
@@ -162,7 +162,7 @@ impl AgentAdapter for Claude {
         Some(NAME)
     }
 
-    fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig {
+    fn launch_config(&self, task: &LaunchRequest<'_>) -> LaunchConfig {
         let mut config = LaunchConfig { program: NAME.to_owned(), ..LaunchConfig::default() };
         Self::common(task, &mut config);
         config.args.extend(Self::asking(task));
@@ -181,7 +181,7 @@ impl AgentAdapter for Claude {
         config
     }
 
-    fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
+    fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
         let args = ["-p", "--output-format", "stream-json", "--verbose"].map(str::to_owned).to_vec();
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
         config.args.extend(Self::permissions(task));
@@ -190,7 +190,7 @@ impl AgentAdapter for Claude {
         Some(config)
     }
 
-    fn dialogue(&self, task: &Assignment<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
+    fn dialogue(&self, task: &LaunchRequest<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
         let args = [
             "-p",
             "--input-format",

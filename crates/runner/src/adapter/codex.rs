@@ -2,7 +2,7 @@
 
 use super::events::{Complaint, Events, JsonLines, count, did, said, text};
 use super::{
-    AgentAdapter, AskPattern, Assignment, Conversations, Ending, Exit, Freedom, LaunchConfig, MadeFile,
+    AgentAdapter, AskPattern, Conversations, Ending, Exit, Freedom, LaunchConfig, LaunchRequest, MadeFile,
     Meaning, OutputParser, OwnPlace, Pattern, SERVER, Spent, TOKEN_VARIABLE, TerminalTraits, Toolbox,
 };
 use crate::dialogue::{AppServer, Dialogue};
@@ -35,7 +35,7 @@ impl Codex {
 
 impl Codex {
     /// The prompts that the config gives it.
-    fn prompts(task: &Assignment<'_>, config: &mut LaunchConfig) {
+    fn prompts(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         let options = &task.spec.options;
         if let Some(text) = &options.system_prompt {
             let path = task.dir.join("codex-instructions.md");
@@ -49,7 +49,7 @@ impl Codex {
     }
 
     /// Its sandbox for a person who is asked.
-    fn asking(task: &Assignment<'_>, config: &mut LaunchConfig) {
+    fn asking(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         if task.spec.options.permission_mode == Some(PermissionMode::Plan) {
             config.args.extend(["-c", "sandbox_mode=\"read-only\""].map(str::to_owned));
         }
@@ -70,7 +70,7 @@ impl AgentAdapter for Codex {
         Some(NAME)
     }
 
-    fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig {
+    fn launch_config(&self, task: &LaunchRequest<'_>) -> LaunchConfig {
         // Its daemon would outlive it, and us.
         let mut args = vec!["--no-daemon".to_owned()];
         // As a table: a path among the dots of a key is not understood.
@@ -88,7 +88,7 @@ impl AgentAdapter for Codex {
         config
     }
 
-    fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
+    fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
         let args = ["exec", "--json", "--skip-git-repo-check"].map(str::to_owned).to_vec();
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
         let freedom: &[&str] = match task.freedom {
@@ -126,7 +126,7 @@ impl AgentAdapter for Codex {
         Some(config)
     }
 
-    fn dialogue(&self, task: &Assignment<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
+    fn dialogue(&self, task: &LaunchRequest<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
         let mut config = LaunchConfig { program: NAME.to_owned(), ..LaunchConfig::default() };
         Self::asking(task, &mut config);
         Self::prompts(task, &mut config);

@@ -2,8 +2,8 @@
 //! decides.
 
 use super::{
-    AgentAdapter, AskPattern, Assignment, Ending, Exit, LaunchConfig, Meaning, OutputParser, Pattern, Stream,
-    TerminalTraits,
+    AgentAdapter, AskPattern, Ending, Exit, LaunchConfig, LaunchRequest, Meaning, OutputParser, Pattern,
+    Stream, TerminalTraits,
 };
 use althing_protocol::AskKind;
 
@@ -20,18 +20,18 @@ impl AgentAdapter for Command {
         None
     }
 
-    fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig {
+    fn launch_config(&self, task: &LaunchRequest<'_>) -> LaunchConfig {
         let mut words = task.spec.command.iter().cloned();
         let program = words.next().unwrap_or_default();
         LaunchConfig { program, args: words.collect(), ..LaunchConfig::default() }
     }
 
-    fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
+    fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
         Some(self.launch_config(task))
     }
 
     fn parser(&self) -> Box<dyn OutputParser> {
-        Box::new(Plain)
+        Box::new(PlainTextParser)
     }
 
     fn is_agent(&self) -> bool {
@@ -69,9 +69,9 @@ impl AgentAdapter for Command {
 /// The parser for programs that write plain text: what they write to standard output is their answer, and their exit code
 /// says whether they succeeded.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Plain;
+pub struct PlainTextParser;
 
-impl OutputParser for Plain {
+impl OutputParser for PlainTextParser {
     fn output(&mut self, stream: Stream, _raw: &[u8], clean: &str, tell: &mut dyn FnMut(Meaning)) {
         if stream == Stream::Out && !clean.is_empty() {
             tell(Meaning::Saying(clean.to_owned()));

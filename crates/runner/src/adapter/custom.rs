@@ -1,7 +1,9 @@
 //! Programs that a user describes: data instead of code.
 
-use super::command::Plain;
-use super::{AgentAdapter, Assignment, Conversations, LaunchConfig, OutputParser, OwnPlace, TerminalTraits};
+use super::command::PlainTextParser;
+use super::{
+    AgentAdapter, Conversations, LaunchConfig, LaunchRequest, OutputParser, OwnPlace, TerminalTraits,
+};
 
 /// A program as a user describes it.
 ///
@@ -33,14 +35,14 @@ pub struct CustomAdapter {
 }
 
 impl CustomAdapter {
-    fn filled(&self, args: &[String], task: &Assignment<'_>) -> LaunchConfig {
+    fn filled(&self, args: &[String], task: &LaunchRequest<'_>) -> LaunchConfig {
         let resume = self.resume_args.as_deref().filter(|_| task.resume.is_some()).unwrap_or_default();
         let args = args.iter().chain(resume).filter_map(|arg| fill(arg, task)).collect();
         LaunchConfig { program: self.program.clone(), args, env: self.env.clone(), files: Vec::new() }
     }
 }
 
-fn fill(arg: &str, task: &Assignment<'_>) -> Option<String> {
+fn fill(arg: &str, task: &LaunchRequest<'_>) -> Option<String> {
     let session = Some(task.resume.unwrap_or(task.fresh));
     let words =
         [("{session}", session), ("{model}", task.spec.model.as_deref()), ("{cwd}", Some(&task.spec.cwd))];
@@ -62,16 +64,16 @@ impl AgentAdapter for CustomAdapter {
         Some(&self.program)
     }
 
-    fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig {
+    fn launch_config(&self, task: &LaunchRequest<'_>) -> LaunchConfig {
         self.filled(&self.args, task)
     }
 
-    fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
+    fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
         Some(self.filled(self.headless_args.as_deref()?, task))
     }
 
     fn parser(&self) -> Box<dyn OutputParser> {
-        self.output.map_or_else(|| Box::new(Plain) as Box<dyn OutputParser>, |parser| parser())
+        self.output.map_or_else(|| Box::new(PlainTextParser) as Box<dyn OutputParser>, |parser| parser())
     }
 
     fn conversations(&self) -> Conversations {

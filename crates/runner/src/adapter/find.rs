@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// A program that an adapter drives, and whether it is here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AgentFound {
+pub struct AgentInstallation {
     /// The adapter's name.
     pub name: String,
     /// What is executed.
@@ -27,7 +27,7 @@ pub async fn find_agents(
     launcher: &Launcher,
     search: &str,
     limit: Duration,
-) -> Vec<AgentFound> {
+) -> Vec<AgentInstallation> {
     let looks = adapters.all().filter_map(|adapter| {
         let program = adapter.executable()?.to_owned();
         let path = find_program(&program, search);
@@ -36,7 +36,7 @@ pub async fn find_agents(
                 Some(path) => version(launcher, path, limit).await,
                 None => None,
             };
-            AgentFound { name: adapter.name().to_owned(), program, path, version }
+            AgentInstallation { name: adapter.name().to_owned(), program, path, version }
         })
     });
     futures_util::future::join_all(looks).await

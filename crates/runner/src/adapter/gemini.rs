@@ -2,7 +2,7 @@
 
 use super::events::{Complaint, Events, JsonLines, count, did, said, text};
 use super::{
-    AgentAdapter, AskPattern, Assignment, Conversations, Ending, Exit, FirstStart, Freedom, LaunchConfig,
+    AgentAdapter, AskPattern, Conversations, Ending, Exit, FirstStart, Freedom, LaunchConfig, LaunchRequest,
     MadeFile, Meaning, OutputParser, OwnPlace, Pattern, SERVER, SetUp, Spent, TOKEN_VARIABLE, TerminalTraits,
     Toolbox,
 };
@@ -33,7 +33,7 @@ const SETTINGS: &str = ".gemini/settings.json";
 const HOME_VARIABLE: &str = "GEMINI_CLI_HOME";
 
 impl Gemini {
-    fn common(task: &Assignment<'_>, config: &mut LaunchConfig) {
+    fn common(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         let mut arg = |words: &[&str]| config.args.extend(words.iter().map(|word| (*word).to_owned()));
         if let Some(model) = &task.spec.model {
             arg(&["-m", model]);
@@ -46,7 +46,7 @@ impl Gemini {
     }
 
     /// Its approval mode for a person who is asked.
-    fn asking(task: &Assignment<'_>) -> [String; 2] {
+    fn asking(task: &LaunchRequest<'_>) -> [String; 2] {
         let mode = match task.spec.options.permission_mode {
             Some(PermissionMode::Plan) => "plan",
             Some(PermissionMode::AcceptEdits) => "auto_edit",
@@ -56,7 +56,7 @@ impl Gemini {
     }
 
     /// What the config says of its tools, as rules that come before its own, and the prompt in place of its own.
-    fn options(task: &Assignment<'_>, config: &mut LaunchConfig) {
+    fn options(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         let options = &task.spec.options;
         let mut rules = String::new();
         if let Some(tools) = task.tools {
@@ -95,7 +95,7 @@ impl Gemini {
 
     /// It asks how to sign in, or refuses to talk, until its settings say so; they are ours where its person has none, and
     /// are then beside the conversation, with the task.
-    fn sign_in(task: &Assignment<'_>, config: &mut LaunchConfig) {
+    fn sign_in(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         if task.first_start == FirstStart::Left {
             return;
         }
@@ -107,14 +107,14 @@ impl Gemini {
 
     /// Its tools for files reach only where it works and the directories that it is told. With them it could write there too, so
     /// they are named only where it has no tool that writes.
-    fn look_around(task: &Assignment<'_>, config: &mut LaunchConfig) {
+    fn look_around(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         for dir in task.readable.iter().filter(|path| path.is_dir()) {
             config.args.extend(["--include-directories".to_owned(), dir.to_string_lossy().into_owned()]);
         }
     }
 
     /// It reads servers from settings only: those of the directory it works in. No secret is in them.
-    fn tools(task: &Assignment<'_>, tools: &Toolbox, config: &mut LaunchConfig) {
+    fn tools(task: &LaunchRequest<'_>, tools: &Toolbox, config: &mut LaunchConfig) {
         let server = json!({
             "httpUrl": format!("${URL_VARIABLE}"),
             "headers": { "Authorization": format!("Bearer ${TOKEN_VARIABLE}") },
@@ -162,7 +162,7 @@ impl AgentAdapter for Gemini {
         Some(NAME)
     }
 
-    fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig {
+    fn launch_config(&self, task: &LaunchRequest<'_>) -> LaunchConfig {
         let mut config = LaunchConfig { program: NAME.to_owned(), ..LaunchConfig::default() };
         if task.spec.options.permission_mode.is_some() {
             config.args.extend(Self::asking(task));
@@ -173,7 +173,7 @@ impl AgentAdapter for Gemini {
         config
     }
 
-    fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
+    fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
         let mode = match task.freedom {
             Freedom::Full => "yolo",
             Freedom::Workspace => "auto_edit",
@@ -193,7 +193,7 @@ impl AgentAdapter for Gemini {
         Some(config)
     }
 
-    fn dialogue(&self, task: &Assignment<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
+    fn dialogue(&self, task: &LaunchRequest<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
         let mut args = vec!["--acp".to_owned()];
         args.extend(Self::asking(task));
         if let Some(model) = &task.spec.model {

@@ -18,10 +18,10 @@ mod terminal;
 
 pub use claude::Claude;
 pub use codex::Codex;
-pub use command::{Command, Plain};
+pub use command::{Command, PlainTextParser};
 pub use custom::CustomAdapter;
 pub(crate) use events::Complaint;
-pub use find::{AgentFound, find_agents, find_program};
+pub use find::{AgentInstallation, find_agents, find_program};
 pub use gemini::Gemini;
 pub use opencode::Opencode;
 pub use registry::Adapters;
@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 
 /// One start of a program, as an adapter sees it.
 #[derive(Clone, Copy, Debug)]
-pub struct Assignment<'a> {
+pub struct LaunchRequest<'a> {
     /// What is to be run.
     pub spec: &'a ProgramSpec,
     /// The program's own conversation to go on with.
@@ -182,14 +182,14 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
     fn executable(&self) -> Option<&str>;
 
     /// How it is started in a terminal. The prompt is typed once it is ready, unless the arguments carry it already.
-    fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig;
+    fn launch_config(&self, task: &LaunchRequest<'_>) -> LaunchConfig;
 
     /// How it is started on pipes, its prompt on standard input; None where it cannot be.
-    fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig>;
+    fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig>;
 
     /// How it is started to be spoken to over its structured protocol, so that it asks a person before it acts; None
     /// where it has none.
-    fn dialogue(&self, _task: &Assignment<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
+    fn dialogue(&self, _task: &LaunchRequest<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
         None
     }
 

@@ -2,7 +2,7 @@
 
 use super::events::{Complaint, Events, JsonLines, count, did, said, text};
 use super::{
-    AgentAdapter, AskPattern, Assignment, Conversations, Ending, Exit, Freedom, LaunchConfig, MadeFile,
+    AgentAdapter, AskPattern, Conversations, Ending, Exit, Freedom, LaunchConfig, LaunchRequest, MadeFile,
     Meaning, OutputParser, OwnPlace, Pattern, SERVER, Spent, TOKEN_VARIABLE, TerminalTraits, Toolbox,
 };
 use crate::dialogue::{Acp, Dialogue};
@@ -35,7 +35,7 @@ const SETTINGS_VARIABLE: &str = "OPENCODE_CONFIG_CONTENT";
 
 impl Opencode {
     /// Each by name: a project's own settings win over a rule for all.
-    fn rules(task: &Assignment<'_>) -> Map<String, Value> {
+    fn rules(task: &LaunchRequest<'_>) -> Map<String, Value> {
         // Inside our sandbox there is nothing that it may not read.
         let looks = task.freedom == Freedom::ReadOnly && task.inside_walls;
         let outside = if looks { "allow" } else { "deny" };
@@ -56,7 +56,7 @@ impl Opencode {
     }
 
     /// What can do harm is asked about, or refused where it is only to plan.
-    fn asking(task: &Assignment<'_>) -> Map<String, Value> {
+    fn asking(task: &LaunchRequest<'_>) -> Map<String, Value> {
         let plans = task.spec.options.permission_mode == Some(PermissionMode::Plan);
         let rule = if plans { "deny" } else { "ask" };
         let mut rules: Map<String, Value> =
@@ -69,7 +69,7 @@ impl Opencode {
     }
 
     /// These rules, with what the config says of its tools, which only takes away.
-    fn narrowed(mut rules: Map<String, Value>, task: &Assignment<'_>) -> Map<String, Value> {
+    fn narrowed(mut rules: Map<String, Value>, task: &LaunchRequest<'_>) -> Map<String, Value> {
         let options = &task.spec.options;
         if let Some(allowed) = &options.allowed_tools {
             // The last rule that fits decides, so that the one for all comes first.
@@ -99,7 +99,7 @@ impl Opencode {
     }
 
     /// The prompts that the config gives it. From files: of a text in its settings it would fill in variables.
-    fn prompts(task: &Assignment<'_>, settings: &mut Map<String, Value>, config: &mut LaunchConfig) {
+    fn prompts(task: &LaunchRequest<'_>, settings: &mut Map<String, Value>, config: &mut LaunchConfig) {
         let options = &task.spec.options;
         if let Some(text) = &options.system_prompt {
             let path = task.dir.join("opencode-prompt.md");
@@ -115,7 +115,11 @@ impl Opencode {
     }
 
     /// Settings for a person who is asked.
-    fn asking_settings(task: &Assignment<'_>, mut settings: Map<String, Value>, config: &mut LaunchConfig) {
+    fn asking_settings(
+        task: &LaunchRequest<'_>,
+        mut settings: Map<String, Value>,
+        config: &mut LaunchConfig,
+    ) {
         // By itself it would ask nobody.
         let rules = Self::narrowed(Self::asking(task), task);
         settings.insert("permission".to_owned(), Value::Object(rules));
@@ -143,7 +147,7 @@ impl AgentAdapter for Opencode {
         Some(NAME)
     }
 
-    fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig {
+    fn launch_config(&self, task: &LaunchRequest<'_>) -> LaunchConfig {
         let mut args = Vec::new();
         if let Some(model) = &task.spec.model {
             args.extend(["--model".to_owned(), model.clone()]);
@@ -156,7 +160,7 @@ impl AgentAdapter for Opencode {
         config
     }
 
-    fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
+    fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
         let args = ["run", "--format", "json"].map(str::to_owned).to_vec();
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
         if task.freedom == Freedom::Full {
@@ -185,7 +189,7 @@ impl AgentAdapter for Opencode {
         Some(config)
     }
 
-    fn dialogue(&self, task: &Assignment<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
+    fn dialogue(&self, task: &LaunchRequest<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
         let mut settings = Map::new();
         if let Some(model) = &task.spec.model {
             settings.insert("model".to_owned(), model.as_str().into());

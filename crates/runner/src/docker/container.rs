@@ -50,7 +50,7 @@ impl Container {
         mut spec: ContainerSpec,
         access: ContextAccess,
     ) -> Result<Self, DockerError> {
-        spec.reach = spec.reach.checked()?;
+        spec.sandbox_paths = spec.sandbox_paths.checked()?;
         let state = make(&docker, &spec, access).await?;
         Ok(Self { docker, socket, spec, state: RwLock::new(state) })
     }
@@ -169,8 +169,9 @@ impl Drop for Container {
 }
 
 async fn make(docker: &Docker, spec: &ContainerSpec, access: ContextAccess) -> Result<State, DockerError> {
-    let protected = if access == ContextAccess::Writable { existing(&spec.reach)? } else { Vec::new() };
-    let view = View::new(&spec.reach, access, &protected);
+    let protected =
+        if access == ContextAccess::Writable { existing(&spec.sandbox_paths)? } else { Vec::new() };
+    let view = View::new(&spec.sandbox_paths, access, &protected);
     let body = spec.body(&view, &Owner::this_process()?);
     let created =
         docker.create_container(None::<CreateContainerOptions>, body).await.map_err(|error| match error {

@@ -4,7 +4,7 @@
 //! how, so that Docker cannot give more than they would.
 
 use super::owner::{self, Owner};
-use crate::policy::Reach;
+use crate::policy::SandboxPaths;
 use crate::view::{Mode, View};
 use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType};
 use std::collections::HashMap;
@@ -45,7 +45,7 @@ pub struct ContainerSpec {
     /// How many processors' worth of time.
     pub cpus: Option<f64>,
     /// The files it can reach.
-    pub reach: Reach,
+    pub sandbox_paths: SandboxPaths,
     /// Whose it is, for labels: session, run and agent.
     pub session: String,
     /// See `session`.
@@ -69,7 +69,7 @@ impl ContainerSpec {
             cmd: Some(Vec::new()),
             // The caller's own, so that files in mounts belong to the caller.
             user: Some(user()),
-            working_dir: Some(text(&self.reach.workspace)),
+            working_dir: Some(text(&self.sandbox_paths.workspace)),
             labels: Some(labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()),
             host_config: Some(self.host_config(view)),
             ..ContainerCreateBody::default()

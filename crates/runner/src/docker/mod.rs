@@ -1,7 +1,7 @@
 //! Containers for agents whose commands run in Docker: one each, labelled, always removed.
 //!
 //! Speaks to a daemon over its socket and never starts one, never pulls an image, never touches a container that does
-//! not carry our label. Whoever dies without removing its containers leaves them to the next start's [`Containers::sweep`].
+//! not carry our label. Whoever dies without removing its containers leaves them to the next start's [`DockerClient::sweep`].
 
 mod container;
 mod create;
@@ -27,13 +27,13 @@ const REQUEST_SECONDS: u64 = 60;
 
 /// A Docker daemon that answers.
 #[derive(Clone, Debug)]
-pub struct Containers {
+pub struct DockerClient {
     docker: Docker,
     socket: PathBuf,
     version: String,
 }
 
-impl Containers {
+impl DockerClient {
     /// Connects to the daemon behind this socket and checks that it answers.
     pub async fn connect(socket: &Path) -> Result<Self, DockerError> {
         let unreachable = |error: bollard::errors::Error| DockerError::Unreachable {

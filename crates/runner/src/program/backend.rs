@@ -10,13 +10,13 @@ use super::headless::Headless;
 use super::pipes::{Done, Heard};
 use super::raw::RawFile;
 use super::spending::Spending;
-use super::start::{Starter, Want};
+use super::start::{ProgramStarter, Want};
 use super::words;
 use crate::adapter::{Freedom, Meaning, Toolbox};
 use crate::command::Placeholders;
 use althing_protocol::{
-    AgentKind, AgentOptions, Backend, BackendError, BackendErrorKind, BackendInfo, BoxFuture, Delta,
-    DeltaSink, Desk, Endpoint, EndpointCalls, Endpoints, ExecutionMode, Item, ModelRequest, ProgramSpec,
+    AgentKind, AgentOptions, Backend, BackendError, BackendErrorKind, BackendInfo, BoxFuture, CallContext,
+    Delta, DeltaSink, Endpoint, EndpointHandler, Endpoints, ExecutionMode, Item, ModelRequest, ProgramSpec,
     Reply, ToolCall, ToolOutcome, Usage,
 };
 use std::collections::BTreeMap;
@@ -35,8 +35,8 @@ const NOTED: &str =
 pub struct CliBackend {
     info: BackendInfo,
     kind: &'static AgentKind,
-    member: CliMember,
-    starter: Arc<Starter>,
+    member: CliAgentConfig,
+    starter: Arc<ProgramStarter>,
     endpoints: Arc<dyn Endpoints>,
     spending: Spending,
     placeholders: Placeholders,
@@ -44,7 +44,7 @@ pub struct CliBackend {
 
 /// What an agent's config says of its program.
 #[derive(Clone, Debug, Default)]
-pub struct CliMember {
+pub struct CliAgentConfig {
     /// The config's `backend.type`: the `kind` of a row of the table of agent kinds.
     pub kind: String,
     /// The model it is to use; its own default where None.
@@ -61,7 +61,11 @@ pub struct CliMember {
 
 impl CliBackend {
     /// A backend for this member; None where its kind is no CLI agent.
-    pub fn new(starter: Arc<Starter>, endpoints: Arc<dyn Endpoints>, member: CliMember) -> Option<Self> {
+    pub fn new(
+        starter: Arc<ProgramStarter>,
+        endpoints: Arc<dyn Endpoints>,
+        member: CliAgentConfig,
+    ) -> Option<Self> {
         let kind = starter.adapters.kind(&member.kind)?;
         let model = member.model.clone().unwrap_or_else(|| "its own default".to_owned());
         let info = BackendInfo { kind: member.kind.clone(), model, offline: false };
@@ -74,11 +78,11 @@ impl CliBackend {
         let endpoint = if request.tools.is_empty() {
             None
         } else {
-            let calls: Arc<dyn EndpointCalls> = noted.clone();
+            let calls: Arc<dyn EndpointHandler> = noted.clone();
             let opened = self.endpoints.open(request.tools.clone(), calls).await;
             Some(opened.map_err(|why| error(BackendErrorKind::Connect, &why, None))?)
         };
-        let native = request.desk.as_ref().and_then(|desk| desk.native.as_deref());
+        let native = request.call_context.as_ref().and_then(|call_context| call_context.native.as_deref());
         let turn = Turn { request, endpoint: endpoint.as_deref(), noted: &noted };
         match self.turn(&turn, native, on_delta).await? {
             Some(reply) => Ok(reply),
@@ -97,10 +101,11 @@ impl CliBackend {
         on_delta: DeltaSink<'_>,
     ) -> Result<Option<Reply>, BackendError> {
         let request = turn.request;
-        let dir = self.dir(request.desk.as_ref());
-        let cwd = Self::workspace(request.desk.as_ref(), &dir)?;
+        let dir = self.dir(request.call_context.as_ref());
+        let cwd = Self::workspace(request.call_context.as_ref(), &dir)?;
         let spec = self.spec(words::prompt(request, native.is_some(), self.kind), &cwd);
-        let mut grant = request.desk.as_ref().map(|desk| desk.grant.clone()).unwrap_or_default();
+        let mut grant =
+            request.call_context.as_ref().map(|call_context| call_context.grant.clone()).unwrap_or_default();
         // Without a workspace it works in an empty directory of its own.
         grant.workspace.get_or_insert_with(|| cwd.clone());
         let toolbox = turn.endpoint.map(|endpoint| Toolbox {
@@ -203,18 +208,20 @@ impl CliBackend {
         }
     }
 
-    fn dir(&self, desk: Option<&Desk>) -> PathBuf {
-        match desk {
-            Some(desk) => {
-                self.member.dir.join(desk.work.as_str().replace('/', "-")).join(desk.attempt.to_string())
-            }
+    fn dir(&self, call_context: Option<&CallContext>) -> PathBuf {
+        match call_context {
+            Some(call_context) => self
+                .member
+                .dir
+                .join(call_context.work.as_str().replace('/', "-"))
+                .join(call_context.attempt.to_string()),
             None => self.member.dir.clone(),
         }
     }
 
     /// The agent's workspace, or an empty directory where it has none.
-    fn workspace(desk: Option<&Desk>, dir: &Path) -> Result<PathBuf, BackendError> {
-        if let Some(workspace) = desk.and_then(|desk| desk.workspace.as_ref()) {
+    fn workspace(call_context: Option<&CallContext>, dir: &Path) -> Result<PathBuf, BackendError> {
+        if let Some(workspace) = call_context.and_then(|call_context| call_context.workspace.as_ref()) {
             return Ok(PathBuf::from(workspace));
         }
         // Beside the tries, so that a conversation is gone on with where it began.
@@ -271,7 +278,7 @@ impl Noted {
     }
 }
 
-impl EndpointCalls for Noted {
+impl EndpointHandler for Noted {
     fn call(&self, mut call: ToolCall) -> BoxFuture<'_, ToolOutcome> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         // Unique within the reply, whatever the program's protocol says.

@@ -16,9 +16,9 @@ mod talk;
 mod walls;
 mod words;
 
-pub use backend::{CliBackend, CliMember};
+pub use backend::{CliAgentConfig, CliBackend};
 pub(crate) use raw::RawFile;
-pub use start::{ProgramLimits, Starter};
+pub use start::{ProgramLimits, ProgramStarter};
 
 use crate::adapter::{Freedom, Meaning, Stream};
 use crate::command::Placeholders;
@@ -42,7 +42,7 @@ pub(crate) const RAW_OUTPUT: &str = "output.raw";
 
 /// Runs the programs of tasks.
 pub struct ProgramRunner {
-    starter: Arc<Starter>,
+    starter: Arc<ProgramStarter>,
     terminals: AgentRunner,
     patterns: PatternTable,
     talks: Talks,
@@ -58,7 +58,7 @@ impl std::fmt::Debug for ProgramRunner {
 
 impl ProgramRunner {
     /// Starts programs with this starter, and reads their screens by these patterns.
-    pub fn new(starter: Arc<Starter>, patterns: PatternTable) -> Self {
+    pub fn new(starter: Arc<ProgramStarter>, patterns: PatternTable) -> Self {
         let terminals = AgentRunner::new(starter.launcher.clone(), starter.masks.clone());
         let (spending, placeholders) = (Spending::default(), Placeholders::default());
         Self { starter, terminals, patterns, talks: Talks::default(), spending, placeholders }

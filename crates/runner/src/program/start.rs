@@ -3,7 +3,7 @@
 use super::files::MadeFiles;
 use super::prose::prose;
 use super::walls::{Ground, Inside, Prepared, Terms, first_start, prepare, terms};
-use crate::adapter::{Adapters, AgentAdapter, Assignment, Conversations, FirstStart, Freedom, Toolbox};
+use crate::adapter::{Adapters, AgentAdapter, Conversations, FirstStart, Freedom, LaunchRequest, Toolbox};
 use crate::confinement::Confinement;
 use crate::dialogue::Dialogue;
 use crate::guarded::Launcher;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// How programs are started on this machine.
 #[derive(Debug)]
-pub struct Starter {
+pub struct ProgramStarter {
     /// What is known of programs.
     pub adapters: Adapters,
     /// How guards are started.
@@ -92,7 +92,7 @@ pub(crate) struct Start {
 /// Why a program cannot be started, and what a person can do about it.
 type Refusal = (String, Option<String>);
 
-impl Starter {
+impl ProgramStarter {
     /// Makes everything ready.
     pub(crate) fn start(&self, want: &Want<'_>) -> Result<Start, Refusal> {
         let spec = want.spec;
@@ -128,7 +128,7 @@ impl Starter {
         let roots = [RootKind::Context, RootKind::View].into_iter().flat_map(|kind| want.grant.roots(kind));
         let besides = roots.filter(|root| root.path != Path::new(&spec.cwd));
         let readable: Vec<PathBuf> = besides.map(|root| root.path.clone()).collect();
-        let task = Assignment {
+        let task = LaunchRequest {
             spec,
             resume: want.resume,
             fresh: &fresh,

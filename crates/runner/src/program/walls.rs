@@ -8,7 +8,7 @@ use crate::adapter::{AgentAdapter, FirstStart, Freedom, LaunchConfig, find_progr
 use crate::confinement::Confinement;
 use crate::grants::grants;
 use crate::launch::{Input, Launch, Restrict};
-use crate::policy::Reach;
+use crate::policy::SandboxPaths;
 use crate::protected::existing;
 use crate::view::View;
 use althing_protocol::{ContextAccess, Grant, ProgramSpec, is_passed_to_programs, variable_matches};
@@ -162,22 +162,22 @@ fn view(
     let home = value(env, "HOME").map(PathBuf::from).unwrap_or_default();
     let mut readable = programs(program, search, &home);
     let own = own_places(adapter, env, &home);
-    let mut reach = Reach::from(ground.grant);
-    reach.readable.append(&mut readable);
+    let mut sandbox_paths = SandboxPaths::from(ground.grant);
+    sandbox_paths.readable.append(&mut readable);
     // The program's temporary files take the place of a workspace: they are writable even while it plans.
-    let workspace = std::mem::replace(&mut reach.workspace, scratch.clone());
+    let workspace = std::mem::replace(&mut sandbox_paths.workspace, scratch.clone());
     let mut writable = vec![scratch];
     if ground.grant.workspace.is_some() {
-        let given = if reach.planning { &mut reach.readable } else { &mut writable };
+        let given = if sandbox_paths.planning { &mut sandbox_paths.readable } else { &mut writable };
         given.push(workspace);
     }
     writable.extend(own);
-    reach.state_dir = ground.state.map(Path::to_owned);
-    ground.dir.clone_into(&mut reach.output_dir);
-    let reach = reach.checked().map_err(|error| format!("{error}; {}", error.hint()))?;
+    sandbox_paths.state_dir = ground.state.map(Path::to_owned);
+    ground.dir.clone_into(&mut sandbox_paths.output_dir);
+    let sandbox_paths = sandbox_paths.checked().map_err(|error| format!("{error}; {}", error.hint()))?;
     let writable = writable.iter().filter_map(|path| path.canonicalize().ok());
-    let protected = existing(&reach).map_err(|error| format!("{error}; {}", error.hint()))?;
-    Ok(View::new(&reach, ContextAccess::Writable, &protected).with_writable(writable))
+    let protected = existing(&sandbox_paths).map_err(|error| format!("{error}; {}", error.hint()))?;
+    Ok(View::new(&sandbox_paths, ContextAccess::Writable, &protected).with_writable(writable))
 }
 
 /// Where the program and the interpreter it may need are, and tool chains: read-only.

@@ -9,15 +9,15 @@ use crate::adapter::Adapters;
 use althing_protocol::Screen;
 
 /// A terminal without its program.
-pub struct Drawn(Model);
+pub struct FuzzTerminal(Model);
 
-impl std::fmt::Debug for Drawn {
+impl std::fmt::Debug for FuzzTerminal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Drawn").finish_non_exhaustive()
+        f.debug_struct("FuzzTerminal").finish_non_exhaustive()
     }
 }
 
-impl Drawn {
+impl FuzzTerminal {
     /// A terminal of this size, or the nearest that works.
     pub fn new(cols: u16, rows: u16) -> Self {
         Self(Model::new(Size::sane(cols, rows)))
@@ -55,7 +55,7 @@ impl Drawn {
     }
 
     /// What it asks a person, as these read it.
-    pub fn asks(&self, readers: &Readers) -> Vec<String> {
+    pub fn asks(&self, readers: &ScreenReaders) -> Vec<String> {
         let sights = readers.0.iter().map(|reader| reader.read(&self.0));
         let questions = sights.filter_map(|sight| match sight {
             Sight::Asks(question) => Some(question.text),
@@ -67,9 +67,9 @@ impl Drawn {
 
 /// What reads the screens of the programs that we know.
 #[derive(Debug)]
-pub struct Readers(Vec<Reader>);
+pub struct ScreenReaders(Vec<Reader>);
 
-impl Readers {
+impl ScreenReaders {
     /// By the patterns of every built-in adapter. The error says which pattern is none.
     pub fn built_in() -> Result<Self, String> {
         let adapters = Adapters::default();

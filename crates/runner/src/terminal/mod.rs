@@ -23,7 +23,7 @@ mod tests;
 mod transcript;
 
 #[cfg(feature = "fuzzing")]
-pub use drawn::{Drawn, Readers};
+pub use drawn::{FuzzTerminal, ScreenReaders};
 pub use patterns::PatternTable;
 
 use crate::adapter::TerminalTraits;

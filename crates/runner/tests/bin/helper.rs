@@ -15,8 +15,8 @@ use althing_protocol::{
 };
 use althing_runner::adapter::Adapters;
 use althing_runner::{
-    AcceptedByUser, CommandHost, CommandPolicy, Confinement, ContainerSpec, Containers, Launcher,
-    NetworkMode, PatternTable, ProgramLimits, ProgramRunner, Reach, Starter, detect,
+    AcceptedByUser, CommandHost, CommandPolicy, Confinement, ContainerSpec, DockerClient, Launcher,
+    NetworkMode, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter, SandboxPaths, detect,
 };
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -61,7 +61,7 @@ async fn run(kind: &str, dir: &Path, command: &str) {
         "unconfined" => Confinement::Unconfined(AcceptedByUser::explicitly()),
         other => panic!("no such confinement: {other}"),
     };
-    let host = CommandHost::new(CommandPolicy::new(reach(dir), confinement), launcher).unwrap();
+    let host = CommandHost::new(CommandPolicy::new(sandbox_paths(dir), confinement), launcher).unwrap();
     let arguments = serde_json::json!({ "command": command }).to_string();
     let call = ToolCall { id: "1".to_owned(), name: "run_command".to_owned(), arguments };
     println!("{}", host.call(&call, ContextAccess::ReadOnly).await.content);
@@ -91,7 +91,7 @@ async fn terminal(dir: &str, script: &str) -> (String, Option<i32>) {
             }
         }
     });
-    let starter = Starter {
+    let starter = ProgramStarter {
         adapters: Adapters::default(),
         launcher: Launcher::default(),
         confinement: Confinement::Unconfined(AcceptedByUser::explicitly()),
@@ -122,7 +122,7 @@ fn read_bare(script: &str) -> std::time::Duration {
 
 /// Runs one program in `dir` and prints how much was reported, then the memory that this process used at most.
 async fn program(dir: &Path, program: &str, prompt: &str) {
-    let starter = Starter {
+    let starter = ProgramStarter {
         adapters: Adapters::default(),
         launcher: Launcher::default(),
         confinement: Confinement::Unconfined(AcceptedByUser::explicitly()),
@@ -155,7 +155,7 @@ async fn agent(dir: &Path, adapter: &str, prompt: &str, resume: Option<&String>)
     let launcher = Launcher::default();
     let confinement = detect(&launcher, dir).await.choose(None);
     println!("inside {:?}", confinement.kind());
-    let starter = Starter {
+    let starter = ProgramStarter {
         adapters: Adapters::default(),
         launcher,
         confinement,
@@ -182,19 +182,19 @@ async fn container(socket: &Path, image: &str, dir: &Path) {
         network: NetworkMode::None,
         memory: None,
         cpus: None,
-        reach: reach(dir),
+        sandbox_paths: sandbox_paths(dir),
         session: "s".to_owned(),
         run: "r".to_owned(),
         agent: "a".to_owned(),
     };
-    let containers = Containers::connect(socket).await.unwrap();
+    let containers = DockerClient::connect(socket).await.unwrap();
     let container = containers.start(spec, ContextAccess::ReadOnly).await.unwrap();
     println!("{}", container.id().await.unwrap());
     std::future::pending::<()>().await;
 }
 
-fn reach(dir: &Path) -> Reach {
+fn sandbox_paths(dir: &Path) -> SandboxPaths {
     let workspace: PathBuf = dir.join("workspace");
     std::fs::create_dir_all(&workspace).unwrap();
-    Reach::new(workspace, dir.join("output"))
+    SandboxPaths::new(workspace, dir.join("output"))
 }

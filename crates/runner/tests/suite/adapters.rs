@@ -2,8 +2,8 @@
 
 use althing_protocol::{AGENT_KINDS, ExecutionMode, Item, ProgramSpec, Secret, Usage};
 use althing_runner::adapter::{
-    Adapters, AgentAdapter, Assignment, Conversations, CustomAdapter, Ending, Exit, FirstStart, Freedom,
-    LaunchConfig, Meaning, Stream, Toolbox, find_program,
+    Adapters, AgentAdapter, Conversations, CustomAdapter, Ending, Exit, FirstStart, Freedom, LaunchConfig,
+    LaunchRequest, Meaning, Stream, Toolbox, find_program,
 };
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -39,9 +39,9 @@ fn spec(adapter: &str, prompt: &str) -> ProgramSpec {
     serde_json::from_value(spec).unwrap()
 }
 
-fn assignment<'a>(spec: &'a ProgramSpec, resume: Option<&'a str>, freedom: Freedom) -> Assignment<'a> {
+fn assignment<'a>(spec: &'a ProgramSpec, resume: Option<&'a str>, freedom: Freedom) -> LaunchRequest<'a> {
     let fresh = "50fb67d5-4fe4-4198-9469-05ba78b9fa60";
-    Assignment {
+    LaunchRequest {
         spec,
         resume,
         fresh,
@@ -114,7 +114,7 @@ fn an_adapter_gives_its_own_command_and_arguments() {
 fn the_dialogs_of_a_first_start_are_spared_whoever_has_a_key_and_was_never_asked() {
     let started = |name: &str, first_start: FirstStart| {
         let spec = spec(name, "");
-        let task = Assignment { first_start, ..assignment(&spec, None, Freedom::Ask) };
+        let task = LaunchRequest { first_start, ..assignment(&spec, None, Freedom::Ask) };
         adapter(name).launch_config(&task)
     };
     let has = |config: &LaunchConfig, variable: &str| config.env.iter().any(|(name, _)| name == variable);
@@ -188,7 +188,7 @@ fn without_walls_no_adapter_uses_its_bypass_flag() {
 fn a_program_that_may_only_read_has_no_tool_that_writes_and_codex_can_still_read_inside_our_sandbox() {
     let spec = spec("codex", "");
     let args = |inside_walls| {
-        let task = Assignment { inside_walls, ..assignment(&spec, None, Freedom::ReadOnly) };
+        let task = LaunchRequest { inside_walls, ..assignment(&spec, None, Freedom::ReadOnly) };
         adapter("codex").headless_launch_config(&task).unwrap().args.join(" ")
     };
     assert!(args(false).contains("-s read-only"), "{}", args(false));
@@ -212,7 +212,7 @@ fn with_options(name: &str, freedom: Freedom, options: &serde_json::Value) -> La
         names: ["new_answer", "vote"].map(str::to_owned).to_vec(),
         kind,
     };
-    let task = Assignment { tools: Some(&tools), ..assignment(&spec, None, freedom) };
+    let task = LaunchRequest { tools: Some(&tools), ..assignment(&spec, None, freedom) };
     adapter(name).headless_launch_config(&task).unwrap()
 }
 

@@ -3,7 +3,9 @@
 use super::support::launcher;
 use althing_protocol::{Item, ProgramJob, ProgramReport, Programs, ReportSink, TaskId};
 use althing_runner::adapter::Adapters;
-use althing_runner::{AcceptedByUser, Confinement, PatternTable, ProgramLimits, ProgramRunner, Starter};
+use althing_runner::{
+    AcceptedByUser, Confinement, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter,
+};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -36,7 +38,7 @@ impl World {
         let program = dir.path().join("gemini");
         std::fs::write(&program, gemini).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let starter = Starter {
+        let starter = ProgramStarter {
             adapters: Adapters::default(),
             launcher: launcher(),
             confinement: Confinement::Unconfined(AcceptedByUser::explicitly()),

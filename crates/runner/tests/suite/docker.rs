@@ -3,16 +3,20 @@
 use super::support::{HELPER, World, call, run, run_as, unique_seconds};
 use althing_protocol::{ContextAccess, ToolHost};
 use althing_runner::{
-    CommandHost, Confinement, Container, ContainerSpec, Containers, ContextMount, NetworkMode,
+    CommandHost, Confinement, Container, ContainerSpec, ContextMount, DockerClient, NetworkMode,
 };
-use althing_testkit::docker::{Daemon, IMAGE, without};
+use althing_testkit::docker::{IMAGE, TestDockerDaemon, is_excluded};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-async fn agent(daemon: &Daemon, world: &World, access: ContextAccess) -> (Arc<Container>, CommandHost) {
-    let containers = Containers::connect(&daemon.socket()).await.unwrap();
+async fn agent(
+    daemon: &TestDockerDaemon,
+    world: &World,
+    access: ContextAccess,
+) -> (Arc<Container>, CommandHost) {
+    let containers = DockerClient::connect(&daemon.socket()).await.unwrap();
     let container = containers.start(spec(world), access).await.unwrap();
     (Arc::clone(&container), world.host(Confinement::Docker(container)))
 }
@@ -23,7 +27,7 @@ fn spec(world: &World) -> ContainerSpec {
         network: NetworkMode::None,
         memory: Some(256 * 1024 * 1024),
         cpus: Some(0.5),
-        reach: world.reach(),
+        sandbox_paths: world.sandbox_paths(),
         session: "session-1".to_owned(),
         run: "run-2".to_owned(),
         agent: "agent_a".to_owned(),
@@ -33,10 +37,10 @@ fn spec(world: &World) -> ContainerSpec {
 // spec: modes/docker-container-recreation-for-write-access/recreate-container-before-final-presentation
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shell_command_can_write_to_a_context_path_only_after_the_container_was_recreated() {
-    if without("docker") {
+    if is_excluded("docker") {
         return;
     }
-    let daemon = Daemon::start();
+    let daemon = TestDockerDaemon::start();
     let world = World::new();
     let (container, host) = agent(&daemon, &world, ContextAccess::ReadOnly).await;
     let write = format!("echo written > {}", world.path("project/result.txt").display());
@@ -68,19 +72,19 @@ async fn a_shell_command_can_write_to_a_context_path_only_after_the_container_wa
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_has_its_limits_labels_user_and_view() {
-    if without("docker") {
+    if is_excluded("docker") {
         return;
     }
-    let daemon = Daemon::start();
+    let daemon = TestDockerDaemon::start();
     let world = World::new();
     std::fs::create_dir_all(world.path("fresh/src")).unwrap();
     let mut spec = spec(&world);
-    spec.reach.context.push(ContextMount {
+    spec.sandbox_paths.context.push(ContextMount {
         path: world.path("fresh"),
         writable: true,
         protected: Vec::new(),
     });
-    let containers = Containers::connect(&daemon.socket()).await.unwrap();
+    let containers = DockerClient::connect(&daemon.socket()).await.unwrap();
     assert!(!containers.version().is_empty());
     let container = containers.start(spec, ContextAccess::Writable).await.unwrap();
     let host = world.host(Confinement::Docker(Arc::clone(&container)));
@@ -91,7 +95,7 @@ async fn a_container_has_its_limits_labels_user_and_view() {
                   {{index .Config.Labels \"althing.agent\"}}";
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let expected = format!("268435456 268435456 500000000 none {uid}:{gid} session-1 run-2 agent_a");
-    assert_eq!(daemon.says(&["inspect", "-f", format, &id]), expected);
+    assert_eq!(daemon.docker_stdout(&["inspect", "-f", format, &id]), expected);
 
     let outcome =
         run_as(&host, "pwd; echo $HOME; cat own.txt; ls /sys/class/net", ContextAccess::Writable).await;
@@ -122,13 +126,13 @@ async fn a_container_has_its_limits_labels_user_and_view() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_in_a_container_end_as_they_do_outside() {
-    if without("docker") {
+    if is_excluded("docker") {
         return;
     }
-    let daemon = Daemon::start();
+    let daemon = TestDockerDaemon::start();
     let world = World::new();
     let (container, host) = agent(&daemon, &world, ContextAccess::ReadOnly).await;
-    let inside = || daemon.says(&["top", &daemon.containers()[0], "-eo", "pid,args"]);
+    let inside = || daemon.docker_stdout(&["top", &daemon.containers()[0], "-eo", "pid,args"]);
 
     let start = Instant::now();
     let outcome = run(&host, "echo one; cat; exit 3").await;
@@ -192,13 +196,13 @@ async fn commands_in_a_container_end_as_they_do_outside() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sweep_removes_what_a_killed_owner_left_and_nothing_else() {
-    if without("docker") {
+    if is_excluded("docker") {
         return;
     }
-    let daemon = Daemon::start();
+    let daemon = TestDockerDaemon::start();
     let world = World::new();
     let (living, _host) = agent(&daemon, &world, ContextAccess::ReadOnly).await;
-    let foreign = daemon.says(&["run", "-d", "--network", "none", IMAGE, "/bin/sleep", "3600"]);
+    let foreign = daemon.docker_stdout(&["run", "-d", "--network", "none", IMAGE, "/bin/sleep", "3600"]);
 
     let dir = tempfile::tempdir().unwrap();
     let mut owner = Command::new(HELPER)
@@ -210,7 +214,7 @@ async fn a_sweep_removes_what_a_killed_owner_left_and_nothing_else() {
     let mut left = String::new();
     BufReader::new(owner.stdout.as_mut().unwrap()).read_line(&mut left).unwrap();
     let left = left.trim().to_owned();
-    let containers = Containers::connect(&daemon.socket()).await.unwrap();
+    let containers = DockerClient::connect(&daemon.socket()).await.unwrap();
     assert_eq!(containers.sweep().await.unwrap(), Vec::<String>::new(), "its owner lives");
 
     owner.kill().unwrap();

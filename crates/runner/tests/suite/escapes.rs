@@ -314,7 +314,7 @@ async fn no_attempt_succeeds(kind: ConfinementKind) {
     let mut outside = Outside::new();
     let host = outside.world.host_with(confinement, |policy| {
         let fresh = ContextMount { path: outside.world.path("fresh"), writable: true, protected: Vec::new() };
-        policy.reach.context.push(fresh);
+        policy.sandbox_paths.context.push(fresh);
     });
     let before = outside.snapshot();
     let mut failures = Vec::new();

@@ -1,6 +1,6 @@
 //! When we are gone, our children are gone.
 
-use super::support::{HELPER, processes_with, unique_seconds, wait_until, without};
+use super::support::{HELPER, is_excluded, processes_with, unique_seconds, wait_until};
 use althing_testkit::scale;
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Command, Stdio};
@@ -15,7 +15,7 @@ fn family(mark: &str) -> String {
 }
 
 fn killed_with(signal: Signal, kind: &str) {
-    if without(kind) {
+    if is_excluded(kind) {
         return;
     }
     let mark = unique_seconds();
@@ -49,7 +49,7 @@ fn nobody_is_left_two_seconds_after_we_are_killed() {
 
 #[test]
 fn nobody_is_left_when_the_guard_itself_is_killed_in_a_sandbox() {
-    if without("bubblewrap") {
+    if is_excluded("bubblewrap") {
         return;
     }
     let mark = unique_seconds();

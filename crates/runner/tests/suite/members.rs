@@ -3,14 +3,16 @@
 use super::programs::{AGENT, Stage, agents, unconfined};
 use super::support::{SANDBOXES, confinement, launcher};
 use althing_protocol::{
-    AGENT_KINDS, AgentOptions, Backend, BackendErrorKind, BoxFuture, ContextPath, Delta, Desk, Endpoint,
-    EndpointCalls, Endpoints, Grant, GrantRoot, Message, ModelRequest, PermissionMode, Secret, TaskId,
-    ToolCall, ToolSpec,
+    AGENT_KINDS, AgentOptions, Backend, BackendErrorKind, BoxFuture, CallContext, ContextPath, Delta,
+    Endpoint, EndpointHandler, Endpoints, Grant, GrantRoot, Message, ModelRequest, PermissionMode, Secret,
+    TaskId, ToolCall, ToolSpec,
 };
 use althing_runner::adapter::{
-    Adapters, AgentAdapter, Assignment, Claude, Freedom, LaunchConfig, OutputParser, Plain,
+    Adapters, AgentAdapter, Claude, Freedom, LaunchConfig, LaunchRequest, OutputParser, PlainTextParser,
 };
-use althing_runner::{CliBackend, CliMember, Confinement, ConfinementKind, ProgramLimits, Starter};
+use althing_runner::{
+    CliAgentConfig, CliBackend, Confinement, ConfinementKind, ProgramLimits, ProgramStarter,
+};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -24,7 +26,7 @@ struct Fakes {
 }
 
 /// What an endpoint was opened with.
-type Opened = (Vec<ToolSpec>, Arc<dyn EndpointCalls>);
+type Opened = (Vec<ToolSpec>, Arc<dyn EndpointHandler>);
 
 struct Fake(Secret, bool);
 
@@ -46,7 +48,7 @@ impl Endpoints for Fakes {
     fn open(
         &self,
         tools: Vec<ToolSpec>,
-        calls: Arc<dyn EndpointCalls>,
+        calls: Arc<dyn EndpointHandler>,
     ) -> BoxFuture<'_, Result<Box<dyn Endpoint>, String>> {
         self.opened.lock().unwrap().push((tools, calls));
         let endpoint: Box<dyn Endpoint> = Box::new(Fake(Secret::new("t"), self.connected));
@@ -66,7 +68,7 @@ fn backend_in(
     fakes: &Arc<Fakes>,
     env: BTreeMap<String, String>,
 ) -> CliBackend {
-    let starter = Starter {
+    let starter = ProgramStarter {
         adapters: Adapters::with(agents()),
         launcher: launcher(),
         confinement,
@@ -74,11 +76,11 @@ fn backend_in(
         limits: ProgramLimits::default(),
         masks: None,
     };
-    let member = CliMember {
+    let member = CliAgentConfig {
         kind: "claude_code".to_owned(),
         env,
         dir: stage.path("state/members"),
-        ..CliMember::default()
+        ..CliAgentConfig::default()
     };
     CliBackend::new(Arc::new(starter), fakes.clone(), member).unwrap()
 }
@@ -92,7 +94,7 @@ fn request(stage: &Stage, script: &str, tools: &[&str]) -> ModelRequest {
         system: "note system".into(),
         messages: vec![Message::User(script.to_owned())],
         tools: tools.iter().map(|name| tool(name)).collect(),
-        desk: Some(Desk {
+        call_context: Some(CallContext {
             work: TaskId::from("r1.a1"),
             attempt: 1,
             native: None,
@@ -168,7 +170,7 @@ async fn a_conversation_goes_on_with_only_what_is_new_and_costs_only_that() {
     let native = first.native.clone().unwrap();
     request.messages.push(Message::Assistant { text: first.text, tool_calls: Vec::new() });
     request.messages.push(Message::User("say two".to_owned()));
-    request.desk.as_mut().unwrap().native = Some(native.clone());
+    request.call_context.as_mut().unwrap().native = Some(native.clone());
     let second = backend.call(&request, &mut ignore).await.unwrap();
     assert_eq!((second.text.as_str(), second.native.as_deref()), ("two", Some(native.as_str())));
     let diary = stage.diary();
@@ -190,7 +192,7 @@ async fn a_message_that_looks_like_a_command_reaches_the_program_as_prose() {
         if goes_on {
             let said = Message::Assistant { text: "hm".to_owned(), tool_calls: Vec::new() };
             request.messages.insert(0, said);
-            request.desk.as_mut().unwrap().native = Some("a-conversation".to_owned());
+            request.call_context.as_mut().unwrap().native = Some("a-conversation".to_owned());
         }
         // What the scripted agent makes of such a line does not matter.
         let _ = backend.call(&request, &mut ignore).await;
@@ -238,10 +240,10 @@ async fn written(kind: ConfinementKind, shared: bool, planning: bool, files: &[&
         // It sees what it may not write to.
         let script = format!("wait {}\nsay seen\ntouch {}\nsay written", path("project/src"), path(file));
         let mut request = request(&stage, &script, &[]);
-        let desk = request.desk.as_mut().unwrap();
-        desk.grant = grant.clone();
+        let call_context = request.call_context.as_mut().unwrap();
+        call_context.grant = grant.clone();
         if shared {
-            desk.workspace = Some(path("project"));
+            call_context.workspace = Some(path("project"));
         }
         let raw = stage.path("state/members/r1.a1/1/output.raw");
         let _ = std::fs::remove_file(&raw);
@@ -316,13 +318,13 @@ impl AgentAdapter for Noting {
         None
     }
 
-    fn launch_config(&self, task: &Assignment<'_>) -> LaunchConfig {
+    fn launch_config(&self, task: &LaunchRequest<'_>) -> LaunchConfig {
         self.0.lock().unwrap().push(task.freedom);
         let args = ["--like", "claude"].map(str::to_owned).to_vec();
         LaunchConfig { program: AGENT.to_owned(), args, ..LaunchConfig::default() }
     }
 
-    fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
+    fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
         Some(self.launch_config(task))
     }
 
@@ -345,7 +347,7 @@ async fn a_permission_mode_takes_freedom_away_and_never_gives_any() {
     {
         let stage = Stage::new();
         let noting = Arc::new(Noting::default());
-        let starter = Starter {
+        let starter = ProgramStarter {
             adapters: Adapters::of(AGENT_KINDS, vec![noting.clone()]),
             launcher: launcher(),
             confinement: unconfined(),
@@ -353,16 +355,16 @@ async fn a_permission_mode_takes_freedom_away_and_never_gives_any() {
             limits: ProgramLimits::default(),
             masks: None,
         };
-        let member = CliMember {
+        let member = CliAgentConfig {
             kind: "claude_code".to_owned(),
             dir: stage.path("state/members"),
             options: AgentOptions { permission_mode, ..AgentOptions::default() },
-            ..CliMember::default()
+            ..CliAgentConfig::default()
         };
         let backend = CliBackend::new(Arc::new(starter), Arc::new(Fakes::default()), member).unwrap();
         let mut request = request(&stage, "say hm", &["new_answer"]);
         // A desk that only plans wins over every mode.
-        request.desk.as_mut().unwrap().grant.planning = plans;
+        request.call_context.as_mut().unwrap().grant.planning = plans;
         backend.call(&request, &mut |_| {}).await.unwrap();
         let expected = if plans { Freedom::ReadOnly } else { expected };
         assert_eq!(*noting.0.lock().unwrap(), [expected], "{permission_mode:?}, plans: {plans}");
@@ -382,23 +384,23 @@ impl AgentAdapter for PlainText {
         None
     }
 
-    fn launch_config(&self, _task: &Assignment<'_>) -> LaunchConfig {
+    fn launch_config(&self, _task: &LaunchRequest<'_>) -> LaunchConfig {
         LaunchConfig { program: "sh".to_owned(), ..LaunchConfig::default() }
     }
 
-    fn headless_launch_config(&self, task: &Assignment<'_>) -> Option<LaunchConfig> {
+    fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
         Some(self.launch_config(task))
     }
 
     fn parser(&self) -> Box<dyn OutputParser> {
-        Box::new(Plain)
+        Box::new(PlainTextParser)
     }
 }
 
 #[tokio::test]
 async fn a_program_of_plain_text_answers_counts_as_one_call_and_fails_with_its_last_error_line() {
     let stage = Stage::new();
-    let starter = Starter {
+    let starter = ProgramStarter {
         adapters: Adapters::of(AGENT_KINDS, vec![Arc::new(PlainText)]),
         launcher: launcher(),
         confinement: unconfined(),
@@ -406,10 +408,10 @@ async fn a_program_of_plain_text_answers_counts_as_one_call_and_fails_with_its_l
         limits: ProgramLimits::default(),
         masks: None,
     };
-    let member = CliMember {
+    let member = CliAgentConfig {
         kind: "claude_code".to_owned(),
         dir: stage.path("state/members"),
-        ..CliMember::default()
+        ..CliAgentConfig::default()
     };
     let backend = CliBackend::new(Arc::new(starter), Arc::new(Fakes::default()), member).unwrap();
     let script = |text: &str| ModelRequest {

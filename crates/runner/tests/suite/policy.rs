@@ -4,7 +4,7 @@ use super::support::{World, call, launcher, run};
 use althing_protocol::{ContextAccess, ToolCall, ToolHost};
 use althing_runner::{
     AcceptedByUser, Available, CommandHost, CommandLists, CommandPolicy, Confinement, ConfinementKind, Found,
-    PolicyError, Reach,
+    PolicyError, SandboxPaths,
 };
 use std::path::PathBuf;
 
@@ -38,29 +38,35 @@ fn unconfined_is_never_chosen_while_something_better_works() {
 #[test]
 fn a_policy_that_gives_too_much_is_refused() {
     let world = World::new();
-    let new = |change: &dyn Fn(&mut Reach)| {
-        let mut reach = world.reach();
-        change(&mut reach);
-        CommandHost::new(CommandPolicy::new(reach, Confinement::Landlock), launcher()).map(|_| ())
+    let new = |change: &dyn Fn(&mut SandboxPaths)| {
+        let mut sandbox_paths = world.sandbox_paths();
+        change(&mut sandbox_paths);
+        CommandHost::new(CommandPolicy::new(sandbox_paths, Confinement::Landlock), launcher()).map(|_| ())
     };
     assert!(new(&|_| ()).is_ok());
-    assert!(matches!(new(&|reach| reach.workspace = PathBuf::from("/")), Err(PolicyError::TooWide { .. })));
     assert!(matches!(
-        new(&|reach| reach.readable.push(PathBuf::from("/proc"))),
+        new(&|sandbox_paths| sandbox_paths.workspace = PathBuf::from("/")),
         Err(PolicyError::TooWide { .. })
     ));
     assert!(matches!(
-        new(&|reach| reach.output_dir = reach.workspace.join("out")),
+        new(&|sandbox_paths| sandbox_paths.readable.push(PathBuf::from("/proc"))),
+        Err(PolicyError::TooWide { .. })
+    ));
+    assert!(matches!(
+        new(&|sandbox_paths| sandbox_paths.output_dir = sandbox_paths.workspace.join("out")),
         Err(PolicyError::OutputWritable { .. })
     ));
     assert!(matches!(
-        new(&|reach| {
-            reach.state_dir = None;
-            reach.output_dir = reach.context[0].path.join("out");
+        new(&|sandbox_paths| {
+            sandbox_paths.state_dir = None;
+            sandbox_paths.output_dir = sandbox_paths.context[0].path.join("out");
         }),
         Err(PolicyError::OutputWritable { .. })
     ));
-    assert!(matches!(new(&|reach| reach.workspace.push("none")), Err(PolicyError::Unusable { .. })));
+    assert!(matches!(
+        new(&|sandbox_paths| sandbox_paths.workspace.push("none")),
+        Err(PolicyError::Unusable { .. })
+    ));
 }
 
 #[tokio::test]

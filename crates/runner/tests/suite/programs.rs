@@ -6,7 +6,9 @@ use althing_protocol::{
     ReportSink, TaskId,
 };
 use althing_runner::adapter::{Adapters, AgentAdapter, Claude, Codex, CustomAdapter, OutputParser};
-use althing_runner::{AcceptedByUser, Confinement, PatternTable, ProgramLimits, ProgramRunner, Starter};
+use althing_runner::{
+    AcceptedByUser, Confinement, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -48,7 +50,7 @@ impl Stage {
     pub fn with(confinement: Confinement) -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("work")).unwrap();
-        let starter = Starter {
+        let starter = ProgramStarter {
             adapters: Adapters::with(agents()),
             launcher: launcher(),
             confinement,

@@ -3,9 +3,9 @@
 use althing_protocol::{ContextAccess, ToolCall, ToolHost, ToolOutcome};
 use althing_runner::{
     AcceptedByUser, Available, CommandHost, CommandPolicy, Confinement, ConfinementKind, ContextMount,
-    Launcher, Limits, Reach, detect,
+    Launcher, Limits, SandboxPaths, detect,
 };
-pub use althing_testkit::docker::without;
+pub use althing_testkit::docker::is_excluded;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -25,14 +25,14 @@ pub async fn available() -> Available {
 /// A confinement of this kind, or `None` where the tests were told to do without.
 pub async fn confinement(kind: ConfinementKind) -> Option<Confinement> {
     match kind {
-        ConfinementKind::Bubblewrap if without("bubblewrap") => None,
+        ConfinementKind::Bubblewrap if is_excluded("bubblewrap") => None,
         ConfinementKind::Bubblewrap => {
             let found = available().await.bubblewrap;
             Some(Confinement::Bubblewrap(
                 found.works.unwrap_or_else(|| panic!("run tests/setup.sh: {}", found.note)),
             ))
         }
-        ConfinementKind::Landlock if without("landlock") => None,
+        ConfinementKind::Landlock if is_excluded("landlock") => None,
         ConfinementKind::Landlock => {
             let found = available().await.landlock;
             assert!(found.works.is_some(), "{}", found.note);
@@ -91,8 +91,8 @@ impl World {
         std::fs::read_to_string(self.path(inside)).unwrap_or_default()
     }
 
-    pub fn reach(&self) -> Reach {
-        Reach {
+    pub fn sandbox_paths(&self) -> SandboxPaths {
+        SandboxPaths {
             workspace: self.path("workspace"),
             readable: Vec::new(),
             context: vec![
@@ -118,7 +118,7 @@ impl World {
         confinement: Confinement,
         change: impl FnOnce(&mut CommandPolicy),
     ) -> CommandHost {
-        let mut policy = CommandPolicy::new(self.reach(), confinement);
+        let mut policy = CommandPolicy::new(self.sandbox_paths(), confinement);
         policy.limits = Limits { default_timeout: Duration::from_secs(30), ..Limits::default() };
         change(&mut policy);
         CommandHost::new(policy, launcher()).unwrap()

@@ -5,7 +5,9 @@ use althing_protocol::{
     AskKind, AskOption, Item, ProgramEnd, ProgramJob, ProgramReport, Programs, ReportSink, TaskId,
 };
 use althing_runner::adapter::{Adapters, AskPattern, CustomAdapter, Pattern, TerminalTraits};
-use althing_runner::{AcceptedByUser, Confinement, PatternTable, ProgramLimits, ProgramRunner, Starter};
+use althing_runner::{
+    AcceptedByUser, Confinement, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter,
+};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -34,7 +36,7 @@ fn runner_in(confinement: Confinement, script: &str, traits: TerminalTraits) -> 
         terminal: traits,
         ..CustomAdapter::default()
     };
-    let starter = Starter {
+    let starter = ProgramStarter {
         adapters: Adapters::with(vec![adapter]),
         launcher: launcher(),
         confinement,

@@ -16,18 +16,18 @@ use std::collections::{BTreeMap, HashMap};
 
 /// Whether what people, models and tools wrote is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Content {
+pub enum ContentCapture {
     /// It stays here.
     #[default]
-    LeftOut,
+    Omit,
     /// It is told, cut short where it is long.
-    Told,
+    Include,
 }
 
 /// The fold of one session.
 #[derive(Debug)]
 pub struct Spans {
-    content: Content,
+    content: ContentCapture,
     session: Option<Session>,
     tasks: HashMap<TaskId, Task>,
     /// What ended with the fact that is being taken in.
@@ -82,7 +82,7 @@ struct Place {
 
 impl Spans {
     /// Nothing happened yet.
-    pub fn new(content: Content) -> Self {
+    pub fn new(content: ContentCapture) -> Self {
         Self { content, session: None, tasks: HashMap::new(), finished: Vec::new() }
     }
 

@@ -1,7 +1,7 @@
 //! What is told of each thing: the attributes of spans and the notes on them. The one place that decides what leaves the
 //! machine; words that people, models and tools wrote leave it only where that was asked for.
 
-use super::{Content, names};
+use super::{ContentCapture, names};
 use crate::span::{Attributes, Span, Value};
 use althing_protocol::{
     AgentMode, AttemptOutcome, Decision, Fact, InteractionKind, Item, Member, NoticeLevel, ProgramSpec,
@@ -16,18 +16,18 @@ const MOST_BYTES: usize = 16 * 1024;
 type Noteworthy = (&'static str, Attributes);
 
 /// Somebody's words, where they may be told; cut short where they are long.
-pub(super) fn words(text: &str, content: Content) -> Option<String> {
+pub(super) fn words(text: &str, content: ContentCapture) -> Option<String> {
     match content {
-        Content::LeftOut => None,
-        Content::Told if text.len() <= MOST_BYTES => Some(text.to_owned()),
-        Content::Told => {
+        ContentCapture::Omit => None,
+        ContentCapture::Include if text.len() <= MOST_BYTES => Some(text.to_owned()),
+        ContentCapture::Include => {
             let end = (0..=MOST_BYTES).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
             Some(format!("{}…", text.get(..end).unwrap_or_default()))
         }
     }
 }
 
-fn set_words(span: &mut Span, key: &'static str, text: &str, content: Content) {
+fn set_words(span: &mut Span, key: &'static str, text: &str, content: ContentCapture) {
     if let Some(text) = words(text, content) {
         span.set(key, text);
     }
@@ -69,7 +69,7 @@ pub(super) fn program(span: &mut Span, id: &TaskId, spec: &ProgramSpec) {
 }
 
 /// A run that begins.
-pub(super) fn run(span: &mut Span, spec: &RunSpec, content: Content) {
+pub(super) fn run(span: &mut Span, spec: &RunSpec, content: ContentCapture) {
     let mode = match spec.modes.agent_mode {
         AgentMode::Multi => "multi",
         AgentMode::Single => "single",
@@ -86,7 +86,7 @@ pub(super) fn run(span: &mut Span, spec: &RunSpec, content: Content) {
 }
 
 /// A run that is over.
-pub(super) fn result(span: &mut Span, end: RunEnd, result: &RunResult, content: Content) {
+pub(super) fn result(span: &mut Span, end: RunEnd, result: &RunResult, content: ContentCapture) {
     span.set("althing.status", result.status.as_str());
     let summary = &result.coordination_summary;
     span.set("althing.rounds", summary.rounds);
@@ -123,7 +123,7 @@ pub(super) fn usage(span: &mut Span, usage: &Usage) {
 }
 
 /// A reply.
-pub(super) fn reply(span: &mut Span, reply: &Reply, content: Content) {
+pub(super) fn reply(span: &mut Span, reply: &Reply, content: ContentCapture) {
     let finish = match reply {
         Reply { cut: true, .. } => "length",
         Reply { tool_calls, .. } if !tool_calls.is_empty() => "tool_call",
@@ -131,7 +131,7 @@ pub(super) fn reply(span: &mut Span, reply: &Reply, content: Content) {
     };
     span.set("gen_ai.response.finish_reasons", Value::Texts(vec![finish.to_owned()]));
     usage(span, &reply.usage);
-    if content == Content::LeftOut {
+    if content == ContentCapture::Omit {
         return;
     }
     let text = |kind: &str, said: &str| {
@@ -149,12 +149,12 @@ pub(super) fn reply(span: &mut Span, reply: &Reply, content: Content) {
 }
 
 /// A tool that is called.
-pub(super) fn tool_call(span: &mut Span, arguments: &str, content: Content) {
+pub(super) fn tool_call(span: &mut Span, arguments: &str, content: ContentCapture) {
     set_words(span, "gen_ai.tool.call.arguments", arguments, content);
 }
 
 /// What it gave.
-pub(super) fn tool_result(span: &mut Span, result: &str, is_error: bool, content: Content) {
+pub(super) fn tool_result(span: &mut Span, result: &str, is_error: bool, content: ContentCapture) {
     set_words(span, "gen_ai.tool.call.result", result, content);
     if is_error {
         span.fail("tool_error");
@@ -162,7 +162,7 @@ pub(super) fn tool_result(span: &mut Span, result: &str, is_error: bool, content
 }
 
 /// How an attempt ended.
-pub(super) fn outcome(span: &mut Span, outcome: &AttemptOutcome, content: Content) {
+pub(super) fn outcome(span: &mut Span, outcome: &AttemptOutcome, content: ContentCapture) {
     let told = match outcome {
         AttemptOutcome::Answered => "answered",
         AttemptOutcome::Voted => "voted",
@@ -210,7 +210,7 @@ pub(super) fn outcome(span: &mut Span, outcome: &AttemptOutcome, content: Conten
 }
 
 /// A piece of an attempt that is no span of its own.
-pub(super) fn item(item: &Item, content: Content) -> Option<Noteworthy> {
+pub(super) fn item(item: &Item, content: ContentCapture) -> Option<Noteworthy> {
     let ballot = |ballot: &althing_protocol::Ballot| {
         let mut told: Attributes = vec![
             ("althing.voter", ballot.voter.as_str().into()),
@@ -245,7 +245,7 @@ pub(super) fn item(item: &Item, content: Content) -> Option<Noteworthy> {
 }
 
 /// A fact that is worth a note on the span in which it happened.
-pub(super) fn noteworthy(fact: &Fact, content: Content) -> Option<Noteworthy> {
+pub(super) fn noteworthy(fact: &Fact, content: ContentCapture) -> Option<Noteworthy> {
     Some(match fact {
         Fact::PhaseChanged { phase } => {
             ("althing.phase", vec![("althing.phase", names::phase(*phase)?.into())])
@@ -292,7 +292,7 @@ fn decided(decision: &Decision) -> &'static str {
     }
 }
 
-fn verdict_told(verdict: &Verdict, content: Content) -> Option<Noteworthy> {
+fn verdict_told(verdict: &Verdict, content: ContentCapture) -> Option<Noteworthy> {
     Some(match verdict {
         Verdict::Winner { winner, votes, tie_break, .. } => {
             let votes = votes.iter().map(|(agent, votes)| format!("{agent}={votes}")).collect();

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use althing_protocol::Seq;
-use althing_telemetry::{Content, Endpoint, Exporter, Report, Resource, Settings};
-use althing_testkit::collector::{Answer, Collector};
+use althing_telemetry::{ContentCapture, Endpoint, Exporter, ExporterSettings, Report, Resource};
+use althing_testkit::collector::{Collector, CollectorReply};
 use althing_testkit::refused_base_url;
 
 use super::support::{RUN, played, recorded};
@@ -17,11 +17,11 @@ const SPANS: u64 = 21;
 fn exporter(url: &str) -> Exporter {
     // Only the first of a process counts.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let settings = Settings {
+    let settings = ExporterSettings {
         endpoint: Endpoint::parse(url).unwrap(),
         headers: vec![("x-key".into(), "mine".into())],
         resource: Resource { attributes: vec![("service.name".into(), "althing".into())] },
-        content: Content::LeftOut,
+        content: ContentCapture::Omit,
         client: reqwest::Client::builder().no_proxy().build().unwrap(),
     };
     Exporter::new(settings).unwrap()
@@ -37,7 +37,7 @@ fn tell(url: &str, limit: Duration) -> Report {
 
 #[test]
 fn everything_that_ended_arrives_with_the_headers_and_who_tells() {
-    let collector = Collector::start(Answer::Take);
+    let collector = Collector::start(CollectorReply::Take);
     let report = tell(&collector.url(), LIMIT);
     assert_eq!(report, Report { sent: SPANS, lost: 0, why: None });
     let spans = collector.spans();
@@ -49,7 +49,7 @@ fn everything_that_ended_arrives_with_the_headers_and_who_tells() {
 #[test]
 fn what_a_collector_was_told_before_is_not_told_again() {
     let events = recorded(RUN);
-    let collector = Collector::start(Answer::Take);
+    let collector = Collector::start(CollectorReply::Take);
     let exporter = exporter(&collector.url());
     let (before, after) = events.split_at(40);
     let (_, feed) = played(before);
@@ -77,7 +77,7 @@ fn a_collector_that_is_not_there_costs_a_line_and_no_time() {
 
 #[test]
 fn a_collector_that_never_answers_is_not_waited_for() {
-    let collector = Collector::start(Answer::Never);
+    let collector = Collector::start(CollectorReply::Never);
     let began = Instant::now();
     let report = tell(&collector.url(), Duration::from_millis(300));
     assert_eq!((report.sent, report.lost), (0, SPANS));
@@ -87,9 +87,11 @@ fn a_collector_that_never_answers_is_not_waited_for() {
 
 #[test]
 fn what_a_collector_refuses_for_good_is_counted_and_not_sent_again() {
-    for (answer, sent) in
-        [(Answer::Status(400), 0), (Answer::Status(401), 0), (Answer::TakeAllBut(2), SPANS - 2)]
-    {
+    for (answer, sent) in [
+        (CollectorReply::Status(400), 0),
+        (CollectorReply::Status(401), 0),
+        (CollectorReply::TakeAllBut(2), SPANS - 2),
+    ] {
         let collector = Collector::start(answer.clone());
         let report = tell(&collector.url(), LIMIT);
         assert_eq!((report.sent, report.lost), (sent, SPANS - sent), "{answer:?}");
@@ -100,12 +102,12 @@ fn what_a_collector_refuses_for_good_is_counted_and_not_sent_again() {
 
 #[test]
 fn a_collector_that_comes_back_gets_what_it_missed() {
-    let collector = Collector::start(Answer::Status(503));
+    let collector = Collector::start(CollectorReply::Status(503));
     let exporter = exporter(&collector.url());
     let (more, feed) = played(&recorded(RUN)[..52]);
     exporter.follow(feed, Seq(0));
     collector.wait_for_requests(1, LIMIT);
-    collector.answer(Answer::Take);
+    collector.answer(CollectorReply::Take);
     collector.wait_for_requests(2, LIMIT);
     drop(more);
     let report = exporter.finish(LIMIT).unwrap();
@@ -115,7 +117,7 @@ fn a_collector_that_comes_back_gets_what_it_missed() {
 
 #[test]
 fn a_session_that_is_still_going_on_does_not_hold_up_the_end() {
-    let collector = Collector::start(Answer::Take);
+    let collector = Collector::start(CollectorReply::Take);
     let exporter = exporter(&collector.url());
     let (_more, feed) = played(&recorded(RUN)[..30]);
     exporter.follow(feed, Seq(0));
@@ -127,7 +129,7 @@ fn a_session_that_is_still_going_on_does_not_hold_up_the_end() {
 
 #[test]
 fn nothing_is_started_where_there_is_nothing_to_tell() {
-    let collector = Collector::start(Answer::Take);
+    let collector = Collector::start(CollectorReply::Take);
     assert_eq!(exporter(&collector.url()).finish(LIMIT), None);
     assert!(collector.requests().is_empty());
 }

@@ -6,14 +6,14 @@ use althing_protocol::{
     AttemptOutcome, BackendErrorKind, Event, Fact, Item, Purpose, Reply, Seq, SubagentOf, TaskId, TaskSpec,
     ToolCall, Usage, Verdict,
 };
-use althing_telemetry::Content;
-use althing_testkit::collector::Told;
+use althing_telemetry::ContentCapture;
+use althing_testkit::collector::CollectedSpan;
 use serde_json::json;
 
 use super::support::{CHAT, RUN, WORKFLOW, named, recorded, spans, told};
 
 /// How often each name occurs.
-fn count(told: &[Told]) -> BTreeMap<&str, usize> {
+fn count(told: &[CollectedSpan]) -> BTreeMap<&str, usize> {
     let mut count = BTreeMap::new();
     for span in told {
         *count.entry(span.name.as_str()).or_default() += 1;
@@ -21,13 +21,13 @@ fn count(told: &[Told]) -> BTreeMap<&str, usize> {
     count
 }
 
-fn children<'a>(told: &'a [Told], parent: &Told) -> Vec<&'a Told> {
+fn children<'a>(told: &'a [CollectedSpan], parent: &CollectedSpan) -> Vec<&'a CollectedSpan> {
     told.iter().filter(|span| span.parent.as_ref() == Some(&parent.id)).collect()
 }
 
 #[test]
 fn a_run_is_one_trace_of_agents_calls_and_tools() {
-    let told = told(&recorded(RUN), Content::LeftOut);
+    let told = told(&recorded(RUN), ContentCapture::Omit);
     let traces: BTreeSet<&str> = told.iter().map(|span| span.trace.as_str()).collect();
     assert_eq!(traces.len(), 1);
     let ids: BTreeSet<&str> = told.iter().map(|span| span.id.as_str()).collect();
@@ -73,8 +73,8 @@ fn a_run_is_one_trace_of_agents_calls_and_tools() {
 #[test]
 fn a_model_call_says_whose_model_was_called_and_what_it_took() {
     let events = recorded(RUN);
-    let told = told(&events, Content::LeftOut);
-    let calls: Vec<&Told> = told.iter().filter(|span| span.name == "chat offline-b").collect();
+    let told = told(&events, ContentCapture::Omit);
+    let calls: Vec<&CollectedSpan> = told.iter().filter(|span| span.name == "chat offline-b").collect();
     let first = calls[0];
     assert_eq!(first.kind, 3, "a call of ours to somebody else");
     assert_eq!(first.text("gen_ai.operation.name"), "chat");
@@ -97,8 +97,8 @@ fn a_model_call_says_whose_model_was_called_and_what_it_took() {
 
 #[test]
 fn a_turn_of_a_conversation_is_a_trace_and_its_run_is_below_the_call_that_launched_it() {
-    let told = told(&recorded(CHAT), Content::LeftOut);
-    let turns: Vec<&Told> = told.iter().filter(|span| span.parent.is_none()).collect();
+    let told = told(&recorded(CHAT), ContentCapture::Omit);
+    let turns: Vec<&CollectedSpan> = told.iter().filter(|span| span.parent.is_none()).collect();
     assert_eq!(turns.len(), 2);
     assert_ne!(turns[0].trace, turns[1].trace);
     for turn in &turns {
@@ -118,7 +118,7 @@ fn a_turn_of_a_conversation_is_a_trace_and_its_run_is_below_the_call_that_launch
 
 #[test]
 fn a_workflows_tasks_are_below_it_and_a_command_is_no_agent() {
-    let told = told(&recorded(WORKFLOW), Content::LeftOut);
+    let told = told(&recorded(WORKFLOW), ContentCapture::Omit);
     let one = named(&told, "execute_task one");
     assert_eq!(one.text("althing.outcome"), "exited");
     assert_eq!(one.attributes["process.exit.code"], 0);
@@ -131,14 +131,14 @@ fn a_workflows_tasks_are_below_it_and_a_command_is_no_agent() {
 fn whoever_reads_a_log_and_however_often_gets_the_same_spans() {
     for session in [RUN, CHAT, WORKFLOW] {
         let events = recorded(session);
-        assert_eq!(spans(&events, Content::LeftOut), spans(&events, Content::LeftOut));
+        assert_eq!(spans(&events, ContentCapture::Omit), spans(&events, ContentCapture::Omit));
     }
     // A session of the same name that was begun elsewhere is another one.
     let mut elsewhere = recorded(RUN);
     if let Fact::SessionOpened(opened) = &mut elsewhere[0].fact {
         opened.cwd = "/somewhere/else".to_owned();
     }
-    let (here, there) = (told(&recorded(RUN), Content::LeftOut), told(&elsewhere, Content::LeftOut));
+    let (here, there) = (told(&recorded(RUN), ContentCapture::Omit), told(&elsewhere, ContentCapture::Omit));
     assert_ne!(here[0].trace, there[0].trace);
 }
 
@@ -147,12 +147,12 @@ fn nothing_that_anybody_wrote_is_told_unless_it_is_asked_for() {
     for session in [RUN, CHAT, WORKFLOW] {
         let events = recorded(session);
         let wrote = ["sort", "Good morning", "Options", "fewest questions", "rearrange", "first\\n"];
-        let without = format!("{:?}", spans(&events, Content::LeftOut));
+        let without = format!("{:?}", spans(&events, ContentCapture::Omit));
         for words in wrote {
             assert!(!without.contains(words), "{words} is told: {without}");
         }
     }
-    let told = told(&recorded(RUN), Content::Told);
+    let told = told(&recorded(RUN), ContentCapture::Include);
     let run = named(&told, "invoke_workflow run");
     assert!(run.text("gen_ai.input.messages").contains("Compare two ways to sort"));
     let call = told.iter().find(|span| span.name == "chat offline-a").unwrap();
@@ -166,7 +166,7 @@ fn nothing_that_anybody_wrote_is_told_unless_it_is_asked_for() {
 }
 
 /// The recorded run up to the first attempts, and then this of the first agent.
-fn then(facts: Vec<Fact>) -> Vec<Told> {
+fn then(facts: Vec<Fact>) -> Vec<CollectedSpan> {
     let mut events: Vec<Event> = recorded(RUN).into_iter().take(12).collect();
     let last = events[11].clone();
     for (n, fact) in (1..).zip(facts) {
@@ -174,7 +174,7 @@ fn then(facts: Vec<Fact>) -> Vec<Told> {
         at.0 += n * 1000;
         events.push(Event { seq: Seq(12 + n), at, task: Some(TaskId::from("r1.a1")), cause: None, fact });
     }
-    told(&events, Content::LeftOut)
+    told(&events, ContentCapture::Omit)
 }
 
 fn ended(outcome: AttemptOutcome) -> Fact {
@@ -226,7 +226,7 @@ fn a_tools_time_is_from_its_call_to_its_result_and_the_next_model_call_begins_th
     assert_eq!((read.text("gen_ai.tool.name"), read.text("gen_ai.tool.call.id")), ("read_file", "t1"));
     let bad = named(&told, "execute_tool unknown");
     assert_eq!((bad.time.1 - bad.time.0, bad.text("error.type")), (2 * second, "tool_error"));
-    let calls: Vec<&Told> = told.iter().filter(|span| span.name == "chat offline-a").collect();
+    let calls: Vec<&CollectedSpan> = told.iter().filter(|span| span.name == "chat offline-a").collect();
     assert_eq!(calls[1].time.0, bad.time.1);
     assert_eq!(calls[1].attributes["gen_ai.response.finish_reasons"], json!(["length"]));
     assert_eq!(named(&told, "invoke_agent one").text("error.type"), "timeout");
@@ -249,7 +249,7 @@ fn a_turn_that_was_cut_off_goes_on_in_the_same_trace() {
     for (n, fact) in (1..).zip(facts) {
         events.push(Event { seq: Seq(seq.0 + n), at, task: Some(TaskId::chat()), cause: None, fact });
     }
-    let told = told(&events, Content::LeftOut);
+    let told = told(&events, ContentCapture::Omit);
     let traces: Vec<&str> = told.iter().map(|span| span.trace.as_str()).collect();
     assert!(traces[0] == traces[1] && traces[1] == traces[2] && traces[2] != traces[3], "{traces:?}");
     assert_eq!((told[0].failed, told[2].failed), (true, false));
@@ -292,7 +292,7 @@ fn a_run_that_an_agent_asked_for_is_below_the_call_with_which_it_did() {
     for (n, (task, fact)) in (1..).zip(facts) {
         events.push(Event { seq: Seq(seq.0 + n), at, task: Some(task), cause: None, fact });
     }
-    let told = told(&events, Content::LeftOut);
+    let told = told(&events, ContentCapture::Omit);
     let (call, run) = (named(&told, "execute_tool spawn_subagents"), named(&told, "invoke_workflow run"));
     assert_eq!((run.parent.as_ref(), &run.trace), (Some(&call.id), &call.trace));
     assert_eq!(call.parent.as_ref(), Some(&named(&told, "invoke_agent one").id));

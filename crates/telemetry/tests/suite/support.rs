@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use althing_protocol::{BoxFuture, Event, EventStream, FeedItem, JournalError};
-use althing_telemetry::{Content, Resource, Span, Spans, request};
-use althing_testkit::collector::{Told, read_spans};
+use althing_telemetry::{ContentCapture, Resource, Span, Spans, request};
+use althing_testkit::collector::{CollectedSpan, read_spans};
 use tokio::sync::mpsc;
 
 pub const RUN: &str = "20261115-180955-1189";
@@ -20,20 +20,20 @@ pub fn recorded(session: &str) -> Vec<Event> {
 }
 
 /// What comes of facts.
-pub fn spans(events: &[Event], content: Content) -> Vec<Span> {
+pub fn spans(events: &[Event], content: ContentCapture) -> Vec<Span> {
     let mut fold = Spans::new(content);
     events.iter().flat_map(|event| fold.apply(event)).collect()
 }
 
 /// The same as a collector reads it.
-pub fn told(events: &[Event], content: Content) -> Vec<Told> {
+pub fn told(events: &[Event], content: ContentCapture) -> Vec<CollectedSpan> {
     read_spans(&request(&Resource::default(), &spans(events, content)))
 }
 
 /// The one span of this name.
 #[track_caller]
-pub fn named<'a>(told: &'a [Told], name: &str) -> &'a Told {
-    let found: Vec<&Told> = told.iter().filter(|span| span.name == name).collect();
+pub fn named<'a>(told: &'a [CollectedSpan], name: &str) -> &'a CollectedSpan {
+    let found: Vec<&CollectedSpan> = told.iter().filter(|span| span.name == name).collect();
     let names: Vec<&str> = told.iter().map(|span| span.name.as_str()).collect();
     assert_eq!(found.len(), 1, "one {name} among {names:?}");
     found[0]

@@ -17,7 +17,7 @@ use std::io::{BufWriter, Write};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use althing_testkit::{Action, FakeModel, Options, Parliament, Recorded, Script};
+use althing_testkit::{Action, FakeModel, FakeModelOptions, Parliament, RecordedRequest, Script};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -58,7 +58,8 @@ fn main() {
 async fn serve(arguments: Arguments) {
     let mut terminate = signal(SignalKind::terminate()).expect("listening for SIGTERM");
     let mut interrupt = signal(SignalKind::interrupt()).expect("listening for SIGINT");
-    let options = Options { port: arguments.port, keep_requests: false, ..Options::default() };
+    let options =
+        FakeModelOptions { port: arguments.port, keep_requests: false, ..FakeModelOptions::default() };
     let server = FakeModel::start_with(options, script(&arguments)).await;
     println!("listening on {}", server.address());
     tokio::select! {
@@ -83,7 +84,7 @@ fn script(arguments: &Arguments) -> Script {
     })
 }
 
-fn write_record(file: &Mutex<BufWriter<File>>, request: &Recorded) {
+fn write_record(file: &Mutex<BufWriter<File>>, request: &RecordedRequest) {
     let line = json!({
         "seq": request.seq(),
         "connection": request.connection(),

@@ -54,7 +54,7 @@ fn main() {
 }
 
 fn take(terminal: &Terminal, directory: &Path, name: &str) {
-    let picture = terminal.look(svg::picture);
+    let picture = terminal.with_screen(svg::picture);
     let file = directory.join(format!("{name}.svg"));
     std::fs::write(&file, picture).expect("the picture can be written");
     println!("{}", file.display());
@@ -81,7 +81,7 @@ fn conversation(program: &Path, directory: &Path) {
 fn workflow(program: &Path, directory: &Path) {
     let althing = Althing::new(program);
     althing.file("notes.yaml", WORKFLOW);
-    let command = althing.again().args(["workflow", "run", "notes.yaml", "--offline", "--unconfined"]);
+    let command = althing.new_command().args(["workflow", "run", "notes.yaml", "--offline", "--unconfined"]);
     let mut terminal = command.terminal(100, 20);
     terminal.wait_until(LIMIT, "the review waits", |screen| {
         screen.contains("1 waits for you") && screen.contains("done ✓")

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::{BadArguments, Fault, Moment, RetryAfter};
+use super::{BadArguments, Fault, FaultMoment, RetryAfter};
 use crate::plan::{Plan, Step};
 use crate::reply::{Reply, ToolCall};
 use crate::wire::{Context, Frame, Part, Wire};
@@ -23,7 +23,7 @@ const ENDLESS_TEXT: usize = 16 << 10;
 const ENDLESS_PACE: Duration = Duration::from_millis(1);
 
 /// The spoiled response.
-pub(crate) fn plan(fault: Fault, moment: Moment, reply: Reply, wire: Wire, context: &Context) -> Plan {
+pub(crate) fn plan(fault: Fault, moment: FaultMoment, reply: Reply, wire: Wire, context: &Context) -> Plan {
     let spoilt = Spoilt::new(fault, moment, reply, wire, context);
     match fault {
         Fault::RateLimited(after) => spoilt.status(429, after),
@@ -57,7 +57,7 @@ pub(crate) fn plan(fault: Fault, moment: Moment, reply: Reply, wire: Wire, conte
 
 /// A reply in frames, and where the fault strikes.
 struct Spoilt<'a> {
-    moment: Moment,
+    moment: FaultMoment,
     wire: Wire,
     context: &'a Context,
     frames: Vec<Frame>,
@@ -66,7 +66,7 @@ struct Spoilt<'a> {
 }
 
 impl<'a> Spoilt<'a> {
-    fn new(fault: Fault, moment: Moment, reply: Reply, wire: Wire, context: &'a Context) -> Self {
+    fn new(fault: Fault, moment: FaultMoment, reply: Reply, wire: Wire, context: &'a Context) -> Self {
         let frames = wire.frames(&reshaped(fault, reply), context);
         let cut = cut(&frames, moment);
         Self { moment, wire, context, frames, cut }
@@ -84,13 +84,13 @@ impl<'a> Spoilt<'a> {
     /// What goes out before the fault: nothing at all if it strikes before the headers.
     fn sent(&self) -> Plan {
         match self.moment {
-            Moment::BeforeHeaders => Plan::default(),
-            Moment::MidStream | Moment::AfterToolCall => self.streamed(),
+            FaultMoment::BeforeHeaders => Plan::default(),
+            FaultMoment::MidStream | FaultMoment::AfterToolCall => self.streamed(),
         }
     }
 
     fn status(&self, code: u16, after: RetryAfter) -> Plan {
-        if self.moment != Moment::BeforeHeaders {
+        if self.moment != FaultMoment::BeforeHeaders {
             return self.error_in_stream(code);
         }
         let headers: Vec<_> = retry_after(after).into_iter().map(|value| ("retry-after", value)).collect();
@@ -112,15 +112,17 @@ impl<'a> Spoilt<'a> {
 
     fn page(&self) -> Plan {
         match self.moment {
-            Moment::BeforeHeaders => Plan::document(200, "text/html; charset=utf-8", &[], PAGE),
-            Moment::MidStream | Moment::AfterToolCall => self.streamed().step(Step::Aside(PAGE.into())).end(),
+            FaultMoment::BeforeHeaders => Plan::document(200, "text/html; charset=utf-8", &[], PAGE),
+            FaultMoment::MidStream | FaultMoment::AfterToolCall => {
+                self.streamed().step(Step::Aside(PAGE.into())).end()
+            }
         }
     }
 
     fn endless(&self) -> Plan {
         let more = match self.moment {
-            Moment::BeforeHeaders => Bytes::from_static(PING),
-            Moment::MidStream | Moment::AfterToolCall => {
+            FaultMoment::BeforeHeaders => Bytes::from_static(PING),
+            FaultMoment::MidStream | FaultMoment::AfterToolCall => {
                 let text = Reply::text("and so on ".repeat(ENDLESS_TEXT / 10));
                 let mut frames = self.wire.frames(&text, self.context);
                 frames.retain(|frame| frame.part == Part::Text);
@@ -255,13 +257,13 @@ fn changed_last(arguments: &str, change: impl Fn(&str) -> String) -> String {
     object.to_string()
 }
 
-fn cut(frames: &[Frame], moment: Moment) -> usize {
+fn cut(frames: &[Frame], moment: FaultMoment) -> usize {
     let end = frames.iter().position(|frame| frame.part == Part::End).unwrap_or(frames.len());
     let start = frames[..end].iter().position(|frame| frame.part != Part::Frame).unwrap_or(end);
     match moment {
-        Moment::BeforeHeaders => 0,
-        Moment::MidStream => start + (end - start) / 2,
-        Moment::AfterToolCall => end,
+        FaultMoment::BeforeHeaders => 0,
+        FaultMoment::MidStream => start + (end - start) / 2,
+        FaultMoment::AfterToolCall => end,
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 pub use bytes::UTF8_SAMPLE;
 pub(crate) use bytes::plan;
-pub use table::{Case, Expectation};
+pub use table::{FaultCase, FaultExpectation};
 
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -92,7 +92,7 @@ impl BadArguments {
 
 /// When it goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Moment {
+pub enum FaultMoment {
     /// Nothing was answered yet (for faults inside the stream: before its first frame).
     BeforeHeaders,
     /// Half of the content was streamed.
@@ -101,12 +101,12 @@ pub enum Moment {
     AfterToolCall,
 }
 
-impl Moment {
+impl FaultMoment {
     /// All moments.
     pub const ALL: [Self; 3] = [Self::BeforeHeaders, Self::MidStream, Self::AfterToolCall];
 }
 
-impl fmt::Display for Moment {
+impl fmt::Display for FaultMoment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::BeforeHeaders => "before-headers",

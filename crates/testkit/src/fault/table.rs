@@ -1,14 +1,14 @@
 //! The fault table: which faults there are, at which moments each means something of its own, and what a good client
-//! makes of it. A table test iterates [`Case::all`].
+//! makes of it. A table test iterates [`FaultCase::all`].
 
 use std::fmt;
 use std::time::Duration;
 
-use super::{BadArguments, Fault, Moment, RetryAfter};
+use super::{BadArguments, Fault, FaultMoment, RetryAfter};
 
 /// What a good client makes of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expectation {
+pub enum FaultExpectation {
     /// Not an error: the call succeeds at once with the whole reply, however often it happens.
     HarmlessVariation,
     /// The call ends in a typed error within its limit. If `retryable`, it is made again: success when the fault
@@ -24,26 +24,26 @@ pub enum Expectation {
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Case {
+pub struct FaultCase {
     /// What goes wrong.
     pub fault: Fault,
     /// When.
-    pub moment: Moment,
+    pub moment: FaultMoment,
 }
 
-impl Case {
+impl FaultCase {
     /// Every fault at every moment where it means something of its own.
     pub fn all() -> impl Iterator<Item = Self> {
         Fault::ALL.iter().flat_map(|&fault| fault.moments().iter().map(move |&moment| Self { fault, moment }))
     }
 
     /// What a good client makes of it.
-    pub fn expectation(self) -> Expectation {
+    pub fn expectation(self) -> FaultExpectation {
         self.fault.expectation(self.moment)
     }
 }
 
-impl fmt::Display for Case {
+impl fmt::Display for FaultCase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.fault, self.moment)
     }
@@ -89,7 +89,7 @@ impl Fault {
     ];
 
     /// The moments at which this fault means something of its own. Faults of the whole reply are listed once.
-    pub fn moments(self) -> &'static [Moment] {
+    pub fn moments(self) -> &'static [FaultMoment] {
         match self {
             Self::RateLimited(_)
             | Self::Status(_)
@@ -102,20 +102,20 @@ impl Fault {
             | Self::MalformedJson
             | Self::EndlessStream
             | Self::ErrorInStream
-            | Self::Comments => &Moment::ALL,
-            Self::HeaderStall | Self::WrongContentType => &[Moment::BeforeHeaders],
+            | Self::Comments => &FaultMoment::ALL,
+            Self::HeaderStall | Self::WrongContentType => &[FaultMoment::BeforeHeaders],
             Self::Utf8Split
             | Self::OddSplits(_)
             | Self::BadArguments(_)
             | Self::EmptyReply
             | Self::RepeatedIds
             | Self::MissingUsage
-            | Self::CrlfLines => &[Moment::MidStream],
+            | Self::CrlfLines => &[FaultMoment::MidStream],
         }
     }
 
     /// What a good client makes of this fault at this moment.
-    pub fn expectation(self, moment: Moment) -> Expectation {
+    pub fn expectation(self, moment: FaultMoment) -> FaultExpectation {
         match self {
             Self::RateLimited(_)
             | Self::Refused
@@ -127,17 +127,21 @@ impl Fault {
             | Self::CutAbrupt
             | Self::MalformedJson
             | Self::EndlessStream
-            | Self::ErrorInStream => Expectation::Fails { retryable: true },
-            Self::Status(code) => Expectation::Fails { retryable: code == 408 || code == 429 || code >= 500 },
+            | Self::ErrorInStream => FaultExpectation::Fails { retryable: true },
+            Self::Status(code) => {
+                FaultExpectation::Fails { retryable: code == 408 || code == 429 || code >= 500 }
+            }
             // A page instead of a stream is a wrong address; page text inside a stream is only a broken stream.
-            Self::WrongContentType => Expectation::Fails { retryable: moment != Moment::BeforeHeaders },
-            Self::BadArguments(_) | Self::EmptyReply => Expectation::Recovers,
+            Self::WrongContentType => {
+                FaultExpectation::Fails { retryable: moment != FaultMoment::BeforeHeaders }
+            }
+            Self::BadArguments(_) | Self::EmptyReply => FaultExpectation::Recovers,
             Self::Utf8Split
             | Self::OddSplits(_)
             | Self::RepeatedIds
             | Self::MissingUsage
             | Self::CrlfLines
-            | Self::Comments => Expectation::HarmlessVariation,
+            | Self::Comments => FaultExpectation::HarmlessVariation,
         }
     }
 }

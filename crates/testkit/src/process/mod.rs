@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 pub use events::{newest_session, read_events, wait_for_event};
-pub use running::{Output, Running};
+pub use running::{Output, RunningProcess};
 pub use rustix::process::Signal;
 
 /// A run of the binary being prepared. It can be started many times; all starts (and clones) share the directories.
@@ -51,13 +51,13 @@ impl Althing {
     }
 
     /// The same binary, directories and environment, but no arguments and no stdin: for a second run (resume).
-    pub fn again(&self) -> Self {
+    pub fn new_command(&self) -> Self {
         Self { arguments: Vec::new(), stdin: Input::Nothing, ..self.clone() }
     }
 
     /// Another program in the same directories and environment: a client of the binary, say.
     pub fn program(&self, binary: impl Into<PathBuf>) -> Self {
-        Self { binary: binary.into(), ..self.again() }
+        Self { binary: binary.into(), ..self.new_command() }
     }
 
     /// One more argument.
@@ -83,7 +83,7 @@ impl Althing {
         self
     }
 
-    /// A stdin that stays open: see [`Running::write_stdin`] and [`Running::close_stdin`].
+    /// A stdin that stays open: see [`RunningProcess::write_stdin`] and [`RunningProcess::close_stdin`].
     pub fn open_stdin(mut self) -> Self {
         self.stdin = Input::Open;
         self
@@ -142,7 +142,7 @@ impl Althing {
     }
 
     /// Starts it.
-    pub fn spawn(&self) -> Running {
+    pub fn spawn(&self) -> RunningProcess {
         let mut command = Command::new(&self.binary);
         command.args(&self.arguments).current_dir(self.work_dir()).env_clear().envs(self.variables()).stdin(
             match self.stdin {
@@ -150,7 +150,7 @@ impl Althing {
                 Input::Text(_) | Input::Open => Stdio::piped(),
             },
         );
-        let running = Running::start(command, &self.describe(), Arc::clone(&self.root));
+        let running = RunningProcess::start(command, &self.describe(), Arc::clone(&self.root));
         if let Input::Text(text) = &self.stdin {
             running.feed_stdin(text.clone());
         }

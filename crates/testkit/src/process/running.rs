@@ -14,7 +14,7 @@ use crate::signal::Signal as Watched;
 
 /// A process and what it printed. Dropping it kills it and its process group.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningProcess {
     name: String,
     pid: Pid,
     seen: Arc<Watched<Seen>>,
@@ -69,7 +69,7 @@ impl Output {
     }
 }
 
-impl Running {
+impl RunningProcess {
     pub(super) fn start(mut command: Command, name: &str, root: Arc<TempDir>) -> Self {
         // A group of its own, so that whatever it started can be ended with it.
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -209,7 +209,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProcess {
     fn drop(&mut self) {
         // Also when the leader has ended: the group may outlive it, and keeps its id from being used again.
         let _ = kill_process_group(self.pid, Signal::KILL);

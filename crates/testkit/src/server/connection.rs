@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::request::{self, Request};
 use super::state::State;
 use crate::plan::{Plan, Step, put_chunk};
-use crate::recorded::Outcome;
+use crate::recorded::RequestOutcome;
 use crate::wire::{Context, Wire, bare};
 
 /// The client is gone.
@@ -43,9 +43,9 @@ pub(super) async fn serve(stream: TcpStream, number: usize, state: &State) {
         let (plan, seq) = respond(request, number, state);
         let after = connection.carry_out(plan).await;
         let outcome = match after {
-            Ok(After::KeepAlive) => Outcome::Served,
-            Ok(After::Closed | After::Reset | After::Refused(_)) => Outcome::BrokenOff,
-            Err(HungUp) => Outcome::HungUp,
+            Ok(After::KeepAlive) => RequestOutcome::Served,
+            Ok(After::Closed | After::Reset | After::Refused(_)) => RequestOutcome::BrokenOff,
+            Err(HungUp) => RequestOutcome::HungUp,
         };
         if let Some(seq) = seq {
             state.ended(seq, outcome);

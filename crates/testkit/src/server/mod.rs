@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::oneshot;
 
-use crate::recorded::Recorded;
+use crate::recorded::RecordedRequest;
 use crate::script::Script;
 use state::State;
 
@@ -35,7 +35,7 @@ enum Host {
 
 /// Settings few tests need.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct FakeModelOptions {
     /// The port; 0 is any free one.
     pub port: u16,
     /// What `GET /models` lists.
@@ -44,7 +44,7 @@ pub struct Options {
     pub keep_requests: bool,
 }
 
-impl Default for Options {
+impl Default for FakeModelOptions {
     fn default() -> Self {
         Self {
             port: 0,
@@ -57,7 +57,7 @@ impl Default for Options {
 impl FakeModel {
     /// Starts a server as a task of the current runtime.
     pub async fn start(script: impl Into<Script>) -> Self {
-        Self::start_with(Options::default(), script).await
+        Self::start_with(FakeModelOptions::default(), script).await
     }
 
     /// [`start`](Self::start) with settings.
@@ -65,7 +65,7 @@ impl FakeModel {
         clippy::unused_async,
         reason = "it needs a runtime to run on, which only an awaiting caller has"
     )]
-    pub async fn start_with(options: Options, script: impl Into<Script>) -> Self {
+    pub async fn start_with(options: FakeModelOptions, script: impl Into<Script>) -> Self {
         let (listener, address) = listen(options.port);
         let state = Arc::new(State::new(script.into(), options));
         let host = Host::Task(tokio::spawn(accept::run(listener, Arc::clone(&state))));
@@ -74,11 +74,11 @@ impl FakeModel {
 
     /// Starts a server on a thread of its own: for tests without a runtime, and for those that block or pause theirs.
     pub fn start_on_thread(script: impl Into<Script>) -> Self {
-        Self::start_on_thread_with(Options::default(), script)
+        Self::start_on_thread_with(FakeModelOptions::default(), script)
     }
 
     /// [`start_on_thread`](Self::start_on_thread) with settings.
-    pub fn start_on_thread_with(options: Options, script: impl Into<Script>) -> Self {
+    pub fn start_on_thread_with(options: FakeModelOptions, script: impl Into<Script>) -> Self {
         let port = options.port;
         let state = Arc::new(State::new(script.into(), options));
         let (stop, stopped) = oneshot::channel::<()>();
@@ -113,19 +113,19 @@ impl FakeModel {
     }
 
     /// Every model call so far, in order of arrival. `GET /models` and stray requests are not among them.
-    pub fn requests(&self) -> Vec<Recorded> {
+    pub fn requests(&self) -> Vec<RecordedRequest> {
         self.state.calls.read(Clone::clone)
     }
 
     /// Every model call for this model.
-    pub fn requests_of(&self, model: &str) -> Vec<Recorded> {
+    pub fn requests_of(&self, model: &str) -> Vec<RecordedRequest> {
         let mut all = self.requests();
         all.retain(|request| request.model() == model);
         all
     }
 
     /// Everything that was not a model call.
-    pub fn other_requests(&self) -> Vec<Recorded> {
+    pub fn other_requests(&self) -> Vec<RecordedRequest> {
         self.state.others.read(Clone::clone)
     }
 
@@ -135,12 +135,12 @@ impl FakeModel {
     }
 
     /// Waits until `n` model calls have arrived and returns all there are; panics after `limit`.
-    pub async fn wait_for_requests(&self, n: usize, limit: Duration) -> Vec<Recorded> {
+    pub async fn wait_for_requests(&self, n: usize, limit: Duration) -> Vec<RecordedRequest> {
         self.wait_until(limit, |calls| calls.len() >= n).await
     }
 
     /// [`wait_for_requests`](Self::wait_for_requests) for a thread without a runtime.
-    pub fn wait_for_requests_blocking(&self, n: usize, limit: Duration) -> Vec<Recorded> {
+    pub fn wait_for_requests_blocking(&self, n: usize, limit: Duration) -> Vec<RecordedRequest> {
         self.wait_until_blocking(limit, |calls| calls.len() >= n)
     }
 
@@ -148,8 +148,8 @@ impl FakeModel {
     pub async fn wait_until(
         &self,
         limit: Duration,
-        mut condition: impl FnMut(&[Recorded]) -> bool,
-    ) -> Vec<Recorded> {
+        mut condition: impl FnMut(&[RecordedRequest]) -> bool,
+    ) -> Vec<RecordedRequest> {
         let found = self.state.calls.wait_for(limit, |calls| condition(calls).then(|| calls.clone())).await;
         found.unwrap_or_else(|| self.gave_up(limit))
     }
@@ -158,8 +158,8 @@ impl FakeModel {
     pub fn wait_until_blocking(
         &self,
         limit: Duration,
-        mut condition: impl FnMut(&[Recorded]) -> bool,
-    ) -> Vec<Recorded> {
+        mut condition: impl FnMut(&[RecordedRequest]) -> bool,
+    ) -> Vec<RecordedRequest> {
         let found =
             self.state.calls.wait_for_blocking(limit, |calls| condition(calls).then(|| calls.clone()));
         found.unwrap_or_else(|| self.gave_up(limit))

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::Options;
+use super::FakeModelOptions;
 use super::request::Request;
-use crate::recorded::{Call, Outcome, Recorded};
+use crate::recorded::{Call, RecordedRequest, RequestOutcome};
 use crate::script::Script;
 use crate::signal::Signal;
 use crate::wire::model_in;
@@ -15,9 +15,9 @@ use crate::wire::model_in;
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) script: Script,
-    pub(super) options: Options,
-    pub(super) calls: Signal<Vec<Recorded>>,
-    pub(super) others: Signal<Vec<Recorded>>,
+    pub(super) options: FakeModelOptions,
+    pub(super) calls: Signal<Vec<RecordedRequest>>,
+    pub(super) others: Signal<Vec<RecordedRequest>>,
     pub(super) connections: Signal<Connections>,
     pub(super) door: Signal<Door>,
     numbers: Mutex<Numbers>,
@@ -46,7 +46,7 @@ struct Numbers {
 }
 
 impl State {
-    pub(super) fn new(script: Script, options: Options) -> Self {
+    pub(super) fn new(script: Script, options: FakeModelOptions) -> Self {
         Self {
             script,
             options,
@@ -65,7 +65,7 @@ impl State {
 
     /// Numbers a model call and remembers it. Numbers are given under the lock of the list, so that a call's number is
     /// its place.
-    pub(super) fn record_call(&self, request: Request, connection: usize) -> Recorded {
+    pub(super) fn record_call(&self, request: Request, connection: usize) -> RecordedRequest {
         self.count.fetch_add(1, Ordering::Relaxed);
         let model = request.body["model"].as_str().or_else(|| model_in(&request.path));
         let model = model.unwrap_or_default().to_owned();
@@ -83,7 +83,7 @@ impl State {
         })
     }
 
-    pub(super) fn record_other(&self, request: Request, connection: usize) -> Recorded {
+    pub(super) fn record_other(&self, request: Request, connection: usize) -> RecordedRequest {
         self.others.update(|others| {
             let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
             let recorded = recorded(request, connection, numbers.others, 0);
@@ -93,7 +93,7 @@ impl State {
         })
     }
 
-    pub(super) fn ended(&self, seq: usize, outcome: Outcome) {
+    pub(super) fn ended(&self, seq: usize, outcome: RequestOutcome) {
         if self.options.keep_requests {
             self.calls.update(|calls| {
                 calls[seq].outcome = outcome;
@@ -115,8 +115,8 @@ impl State {
     }
 }
 
-fn recorded(request: Request, connection: usize, seq: usize, nth_of_model: usize) -> Recorded {
-    Recorded {
+fn recorded(request: Request, connection: usize, seq: usize, nth_of_model: usize) -> RecordedRequest {
+    RecordedRequest {
         call: Arc::new(Call {
             seq,
             nth_of_model,
@@ -128,7 +128,7 @@ fn recorded(request: Request, connection: usize, seq: usize, nth_of_model: usize
             body: request.body,
             arrived: Instant::now(),
         }),
-        outcome: Outcome::Underway,
+        outcome: RequestOutcome::Underway,
         ended: None,
     }
 }

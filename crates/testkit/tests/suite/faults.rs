@@ -4,14 +4,15 @@ use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
 use althing_testkit::{
-    BadArguments, Case, Expectation, FakeModel, Fault, Moment, Outcome, RetryAfter, Script, UTF8_SAMPLE, wait,
+    BadArguments, FakeModel, Fault, FaultCase, FaultExpectation, FaultMoment, RequestOutcome, RetryAfter,
+    Script, UTF8_SAMPLE, wait,
 };
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
 use crate::client::{Client, End, MOMENT, Response, SOON, ask, request};
 
-async fn spoilt_with(fault: Fault, moment: Moment, tools: &[&str]) -> Response {
+async fn spoilt_with(fault: Fault, moment: FaultMoment, tools: &[&str]) -> Response {
     let server = FakeModel::start(Script::parliament().fault_always(fault, moment)).await;
     ask_spoilt(&server, fault, &request("m", tools)).await
 }
@@ -26,7 +27,7 @@ async fn ask_spoilt(server: &FakeModel, fault: Fault, body: &Value) -> Response 
     client.response().await
 }
 
-async fn spoilt(fault: Fault, moment: Moment) -> Response {
+async fn spoilt(fault: Fault, moment: FaultMoment) -> Response {
     spoilt_with(fault, moment, &["new_answer"]).await
 }
 
@@ -35,22 +36,22 @@ fn good_arguments() -> String {
 }
 
 /// What the client has of the reply at each moment.
-fn assert_progress(response: &Response, moment: Moment, case: &str) {
+fn assert_progress(response: &Response, moment: FaultMoment, case: &str) {
     let calls = response.calls();
     match moment {
-        Moment::BeforeHeaders => assert!(calls.is_empty(), "{case}"),
-        Moment::MidStream => {
+        FaultMoment::BeforeHeaders => assert!(calls.is_empty(), "{case}"),
+        FaultMoment::MidStream => {
             assert_eq!(calls.len(), 1, "{case}");
             assert!(calls[0].1.len() < good_arguments().len(), "{case}");
         }
-        Moment::AfterToolCall => assert_eq!(calls[0].1, good_arguments(), "{case}"),
+        FaultMoment::AfterToolCall => assert_eq!(calls[0].1, good_arguments(), "{case}"),
     }
     assert_eq!(response.finish(), "", "{case}");
 }
 
 #[tokio::test]
 async fn every_case_ends_as_its_expectation_says_and_the_next_request_is_good() {
-    for case in Case::all() {
+    for case in FaultCase::all() {
         let server = FakeModel::start(Script::parliament().on("m").fault_once(case.fault, case.moment)).await;
         if case.fault == Fault::EndlessStream {
             continue; // has its own test: it never ends
@@ -58,9 +59,9 @@ async fn every_case_ends_as_its_expectation_says_and_the_next_request_is_good() 
         let response = ask_spoilt(&server, case.fault, &request("m", &["new_answer"])).await;
         let good = response.end == End::Complete && response.status == 200 && response.is_done();
         match case.expectation() {
-            Expectation::HarmlessVariation | Expectation::Recovers => assert!(good, "{case}"),
+            FaultExpectation::HarmlessVariation | FaultExpectation::Recovers => assert!(good, "{case}"),
             // Malformed JSON is the one failure whose stream ends well.
-            Expectation::Fails { .. } => assert!(!good || case.fault == Fault::MalformedJson, "{case}"),
+            FaultExpectation::Fails { .. } => assert!(!good || case.fault == Fault::MalformedJson, "{case}"),
         }
         wait::until_async(SOON, || std::net::TcpStream::connect(server.address()).is_ok()).await;
         let again = ask(server.address(), &request("m", &["new_answer"])).await;
@@ -70,7 +71,7 @@ async fn every_case_ends_as_its_expectation_says_and_the_next_request_is_good() 
 
 #[test]
 fn the_table_names_every_case_once() {
-    let names: Vec<String> = Case::all().map(|case| case.to_string()).collect();
+    let names: Vec<String> = FaultCase::all().map(|case| case.to_string()).collect();
     let unique: HashSet<&String> = names.iter().collect();
     assert_eq!(unique.len(), names.len());
     assert!(Fault::ALL.len() >= 20);
@@ -82,11 +83,11 @@ async fn statuses_come_with_openai_bodies_and_then_as_objects_in_the_stream() {
     for (code, error_code) in
         [(401, json!("invalid_api_key")), (404, json!("model_not_found")), (529, Value::Null)]
     {
-        let response = spoilt(Fault::Status(code), Moment::BeforeHeaders).await;
+        let response = spoilt(Fault::Status(code), FaultMoment::BeforeHeaders).await;
         assert_eq!((response.status, response.end), (code, End::Complete));
         let body: Value = serde_json::from_str(&response.body()).unwrap();
         assert_eq!(body["error"]["code"], error_code);
-        for moment in [Moment::MidStream, Moment::AfterToolCall] {
+        for moment in [FaultMoment::MidStream, FaultMoment::AfterToolCall] {
             let response = spoilt(Fault::Status(code), moment).await;
             assert_eq!((response.status, response.end), (200, End::Complete));
             assert_progress(&response, moment, "status");
@@ -98,13 +99,13 @@ async fn statuses_come_with_openai_bodies_and_then_as_objects_in_the_stream() {
 
 #[tokio::test]
 async fn rate_limits_carry_seconds_or_a_date() {
-    let seconds = spoilt(Fault::RateLimited(RetryAfter::Seconds(3)), Moment::BeforeHeaders).await;
+    let seconds = spoilt(Fault::RateLimited(RetryAfter::Seconds(3)), FaultMoment::BeforeHeaders).await;
     assert_eq!((seconds.status, seconds.header("retry-after")), (429, Some("3")));
-    let date = spoilt(Fault::RateLimited(RetryAfter::Date(3)), Moment::BeforeHeaders).await;
+    let date = spoilt(Fault::RateLimited(RetryAfter::Date(3)), FaultMoment::BeforeHeaders).await;
     let at = httpdate::parse_http_date(date.header("retry-after").unwrap()).unwrap();
     let ahead = at.duration_since(SystemTime::now()).unwrap();
     assert!(ahead <= Duration::from_secs(4) && ahead > Duration::from_secs(1), "{ahead:?}");
-    let none = spoilt(Fault::RateLimited(RetryAfter::Absent), Moment::BeforeHeaders).await;
+    let none = spoilt(Fault::RateLimited(RetryAfter::Absent), FaultMoment::BeforeHeaders).await;
     assert_eq!((none.status, none.header("retry-after")), (429, None));
 }
 
@@ -119,7 +120,7 @@ async fn connections_end_as_promised_at_each_moment() {
         (Fault::HeaderStall, End::Silent),
         (Fault::Dribble(Duration::from_secs(1)), End::Silent),
     ] {
-        for moment in Moment::ALL {
+        for moment in FaultMoment::ALL {
             let case = format!("{fault} {moment}");
             let response = spoilt(fault, moment).await;
             assert_eq!(response.end, end, "{case}");
@@ -127,8 +128,8 @@ async fn connections_end_as_promised_at_each_moment() {
             assert!(!response.is_done(), "{case}");
         }
     }
-    assert_eq!(spoilt(Fault::HeaderStall, Moment::BeforeHeaders).await.status, 0);
-    assert_eq!(spoilt(Fault::IdleStall, Moment::BeforeHeaders).await.status, 200);
+    assert_eq!(spoilt(Fault::HeaderStall, FaultMoment::BeforeHeaders).await.status, 0);
+    assert_eq!(spoilt(Fault::IdleStall, FaultMoment::BeforeHeaders).await.status, 200);
 }
 
 #[tokio::test]
@@ -144,7 +145,7 @@ async fn a_refusing_server_keeps_its_port_to_itself() {
 #[tokio::test]
 async fn a_refusing_server_refuses_and_then_listens_again() {
     let server =
-        FakeModel::start(Script::parliament().fault_once(Fault::Refused, Moment::BeforeHeaders)).await;
+        FakeModel::start(Script::parliament().fault_once(Fault::Refused, FaultMoment::BeforeHeaders)).await;
     let mut client = Client::connect(server.address()).await;
     client.post(&request("m", &[])).await;
     assert_eq!(client.response().await.end, End::Reset);
@@ -155,14 +156,14 @@ async fn a_refusing_server_refuses_and_then_listens_again() {
 
 #[tokio::test]
 async fn a_fast_dribble_is_complete_in_the_end() {
-    let response = spoilt(Fault::Dribble(Duration::ZERO), Moment::MidStream).await;
+    let response = spoilt(Fault::Dribble(Duration::ZERO), FaultMoment::MidStream).await;
     assert_eq!((response.end, response.is_done()), (End::Complete, true));
     assert_eq!(response.calls()[0].1, good_arguments());
 }
 
 #[tokio::test]
 async fn broken_frames_and_errors_come_inside_a_good_stream() {
-    for moment in Moment::ALL {
+    for moment in FaultMoment::ALL {
         let broken = spoilt(Fault::MalformedJson, moment).await;
         assert!(broken.is_done());
         assert_eq!(broken.data().len(), broken.events().len() + 2, "one bad frame and the end mark");
@@ -171,7 +172,7 @@ async fn broken_frames_and_errors_come_inside_a_good_stream() {
         assert_progress(&error, moment, "error in stream");
         assert_eq!(error.events().last().unwrap()["error"]["type"], "server_error");
     }
-    let page = spoilt(Fault::WrongContentType, Moment::BeforeHeaders).await;
+    let page = spoilt(Fault::WrongContentType, FaultMoment::BeforeHeaders).await;
     assert_eq!(page.status, 200);
     assert!(page.header("content-type").unwrap().starts_with("text/html"));
     assert!(page.body().starts_with("<!DOCTYPE html>"));
@@ -179,14 +180,14 @@ async fn broken_frames_and_errors_come_inside_a_good_stream() {
 
 #[tokio::test]
 async fn split_characters_and_odd_pieces_join_to_the_whole_reply() {
-    let text = spoilt_with(Fault::Utf8Split, Moment::MidStream, &[]).await;
+    let text = spoilt_with(Fault::Utf8Split, FaultMoment::MidStream, &[]).await;
     assert_eq!(text.text(), format!("Final answer of m{UTF8_SAMPLE}"));
     assert!(text.chunks.iter().any(|chunk| std::str::from_utf8(chunk).is_err()));
-    let vote = spoilt_with(Fault::Utf8Split, Moment::MidStream, &["vote"]).await;
+    let vote = spoilt_with(Fault::Utf8Split, FaultMoment::MidStream, &["vote"]).await;
     let arguments: Value = serde_json::from_str(&vote.calls()[0].1).unwrap();
     assert_eq!(arguments["agent_id"], "agent1");
     assert!(arguments["reason"].as_str().unwrap().ends_with(UTF8_SAMPLE));
-    let odd = spoilt(Fault::OddSplits(7), Moment::MidStream).await;
+    let odd = spoilt(Fault::OddSplits(7), FaultMoment::MidStream).await;
     assert_eq!(odd.calls()[0].1, good_arguments());
     assert!(odd.chunks.iter().all(|chunk| chunk.len() <= 7));
 }
@@ -194,7 +195,7 @@ async fn split_characters_and_odd_pieces_join_to_the_whole_reply() {
 #[tokio::test]
 async fn bad_arguments_are_bad_in_the_way_they_say() {
     let arguments = async |kind| {
-        let response = spoilt(Fault::BadArguments(kind), Moment::MidStream).await;
+        let response = spoilt(Fault::BadArguments(kind), FaultMoment::MidStream).await;
         assert!(response.is_done());
         response.calls().remove(0)
     };
@@ -211,24 +212,24 @@ async fn bad_arguments_are_bad_in_the_way_they_say() {
 
 #[tokio::test]
 async fn replies_can_be_empty_doubled_or_without_usage() {
-    let empty = spoilt(Fault::EmptyReply, Moment::MidStream).await;
+    let empty = spoilt(Fault::EmptyReply, FaultMoment::MidStream).await;
     assert_eq!((empty.text().as_str(), empty.calls().len(), empty.finish().as_str()), ("", 0, "stop"));
-    let doubled = spoilt(Fault::RepeatedIds, Moment::MidStream).await;
+    let doubled = spoilt(Fault::RepeatedIds, FaultMoment::MidStream).await;
     let calls = doubled.calls();
     assert_eq!((calls.len(), &calls[0]), (2, &calls[1]));
     assert_eq!(doubled.body().matches(r#""id":"call_same""#).count(), 2);
-    let silent = spoilt(Fault::MissingUsage, Moment::MidStream).await;
+    let silent = spoilt(Fault::MissingUsage, FaultMoment::MidStream).await;
     assert_eq!((silent.is_done(), silent.usage()), (true, None));
 }
 
 #[tokio::test]
 async fn line_ends_and_comments_vary_without_changing_the_reply() {
-    let crlf = spoilt(Fault::CrlfLines, Moment::MidStream).await;
+    let crlf = spoilt(Fault::CrlfLines, FaultMoment::MidStream).await;
     assert_eq!(crlf.body().matches('\n').count(), crlf.body().matches("\r\n").count());
     assert_eq!(crlf.calls()[0].1, good_arguments());
     let pings: Vec<usize> = {
         let mut counts = Vec::new();
-        for moment in Moment::ALL {
+        for moment in FaultMoment::ALL {
             let response = spoilt(Fault::Comments, moment).await;
             assert_eq!(response.calls()[0].1, good_arguments());
             counts.push(response.body().matches(": ping\n\n").count());
@@ -242,17 +243,17 @@ async fn line_ends_and_comments_vary_without_changing_the_reply() {
 async fn an_endless_stream_goes_on_until_the_client_hangs_up() {
     use tokio::io::AsyncReadExt;
 
-    for moment in Moment::ALL {
+    for moment in FaultMoment::ALL {
         let server = FakeModel::start(Script::parliament().fault_always(Fault::EndlessStream, moment)).await;
         let mut client = Client::connect(server.address()).await;
         client.post(&request("m", &["new_answer"])).await;
         let mut read = 0;
-        let enough = if moment == Moment::BeforeHeaders { 500 } else { 200_000 };
+        let enough = if moment == FaultMoment::BeforeHeaders { 500 } else { 200_000 };
         let mut buffer = vec![0; 64 << 10];
         while read < enough {
             read += client.stream.read(&mut buffer).await.unwrap();
         }
-        assert_eq!(server.requests()[0].outcome(), Outcome::Underway);
+        assert_eq!(server.requests()[0].outcome(), RequestOutcome::Underway);
         drop(client);
         server.wait_until(SOON, |calls| calls[0].hung_up()).await;
     }

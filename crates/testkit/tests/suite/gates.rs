@@ -1,6 +1,6 @@
 //! The test, not the clock, decides when a chunk goes.
 
-use althing_testkit::{Action, FakeModel, Gate, Outcome, Reply, Script};
+use althing_testkit::{Action, FakeModel, Gate, Reply, RequestOutcome, Script};
 use tokio::io::AsyncReadExt;
 
 use crate::client::{Client, End, MOMENT, SOON, request};
@@ -14,7 +14,7 @@ async fn a_gate_releases_a_stream_chunk_by_chunk() {
     client.post(&request("m", &[])).await;
 
     gate.wait_waiting(1, SOON).await;
-    assert_eq!(server.requests()[0].outcome(), Outcome::Underway);
+    assert_eq!(server.requests()[0].outcome(), RequestOutcome::Underway);
     let mut seen = String::new();
     read_until(&mut client, &mut seen, r#""role":"assistant""#).await;
     assert!(!seen.contains("one "));
@@ -32,7 +32,7 @@ async fn a_gate_releases_a_stream_chunk_by_chunk() {
 
     gate.release_all();
     read_until(&mut client, &mut seen, "[DONE]").await;
-    server.wait_until(SOON, |calls| calls[0].outcome() == Outcome::Served).await;
+    server.wait_until(SOON, |calls| calls[0].outcome() == RequestOutcome::Served).await;
 }
 
 #[tokio::test]

@@ -106,7 +106,7 @@ fn events_of_the_newest_session_are_read_without_a_torn_last_line() {
     assert_eq!(read_events(&althing.state_dir()).len(), 2);
     let event = wait_for_event(&althing.state_dir(), SOON, |event| event["type"] == "x");
     assert_eq!(event["seq"], 1);
-    assert_eq!(althing.again().state_dir(), althing.state_dir());
+    assert_eq!(althing.new_command().state_dir(), althing.state_dir());
 }
 
 #[tokio::test]

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use althing_testkit::{Action, FakeModel, Finish, Outcome, Parliament, Reply, Script, ToolCall, Usage};
+use althing_testkit::{
+    Action, FakeModel, Finish, Parliament, Reply, RequestOutcome, Script, ToolCall, Usage,
+};
 use serde_json::{Value, json};
 
 use crate::client::{End, SOON, ask, request};
@@ -111,7 +113,7 @@ async fn the_usual_reply_can_be_delayed() {
         FakeModel::start(Script::parliament().on("m").always(Action::after(delay, Action::Usual))).await;
     let response = ask(server.address(), &request("m", &[])).await;
     assert_eq!(response.text(), "Final answer of m");
-    let record = &server.wait_until(SOON, |calls| calls[0].outcome() == Outcome::Served).await[0];
+    let record = &server.wait_until(SOON, |calls| calls[0].outcome() == RequestOutcome::Served).await[0];
     assert!(record.ended().unwrap() - record.arrived() >= delay);
 }
 

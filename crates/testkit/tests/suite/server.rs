@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use althing_testkit::{FakeModel, Outcome, Parliament, Script, refused_base_url};
+use althing_testkit::{FakeModel, Parliament, RequestOutcome, Script, refused_base_url};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 
@@ -123,7 +123,7 @@ async fn a_dropped_server_drops_its_connections() {
     let mut client = Client::connect(server.address()).await;
     client.post(&request("m", &[])).await;
     let calls = server.wait_for_requests(1, SOON).await;
-    assert_eq!(calls[0].outcome(), Outcome::Underway);
+    assert_eq!(calls[0].outcome(), RequestOutcome::Underway);
     drop(server);
     let response = client.response().await;
     assert!(matches!(response.end, End::Closed | End::Reset), "{response:?}");

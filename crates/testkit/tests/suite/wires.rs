@@ -1,6 +1,6 @@
 //! The other wires: the same reply and the same faults in each provider's words, chosen by the path of the request.
 
-use althing_testkit::{FakeModel, Fault, Moment, Reply, RetryAfter, Script};
+use althing_testkit::{FakeModel, Fault, FaultMoment, Reply, RetryAfter, Script};
 use serde_json::{Value, json};
 
 use crate::client::{Client, End, Response};
@@ -102,10 +102,11 @@ async fn errors_are_worded_as_each_provider_words_them_before_and_inside_a_strea
         (MESSAGES, Fault::Status(529), "overloaded_error", "event: error"),
         (GEMINI, Fault::Status(503), "UNAVAILABLE", r#""code":503"#),
     ] {
-        let server = FakeModel::start(Script::parliament().fault_always(fault, Moment::BeforeHeaders)).await;
+        let server =
+            FakeModel::start(Script::parliament().fault_always(fault, FaultMoment::BeforeHeaders)).await;
         let response = post(&server, path, &request(path)).await;
         assert!(response.status >= 400 && response.body().contains(before), "{path}: {}", response.body());
-        let server = FakeModel::start(Script::parliament().fault_always(fault, Moment::MidStream)).await;
+        let server = FakeModel::start(Script::parliament().fault_always(fault, FaultMoment::MidStream)).await;
         let response = post(&server, path, &request(path)).await;
         assert_eq!(response.status, 200, "{path}");
         assert!(response.body().contains(inside), "{path}: {}", response.body());

@@ -21,7 +21,7 @@ pub use screen::{Reader, ReaderText, RunScreen, Screen};
 use crate::editor::Editor;
 use crate::list::{Layouts, Scroll};
 use crate::modes::TuiModeState;
-use crate::outside::{Outside, TuiExit, TuiOptions, Welcome};
+use crate::outside::{TuiExit, TuiHost, TuiOptions, Welcome};
 use crate::paint::Canvas;
 use crate::theme::Theme;
 use crate::view;
@@ -144,7 +144,7 @@ pub struct App {
     pub(crate) welcome_choice: usize,
     /// Layouts of what is in view.
     pub layouts: Layouts,
-    pub(crate) outside: Arc<dyn Outside>,
+    pub(crate) outside: Arc<dyn TuiHost>,
     /// What can be clicked, as the last frame put it.
     pub(crate) targets: Vec<(Rect, Target)>,
     pub(crate) history: Vec<String>,
@@ -180,7 +180,7 @@ impl std::fmt::Debug for App {
 
 impl App {
     /// A screen that knows nothing yet.
-    pub fn new(options: TuiOptions, outside: Arc<dyn Outside>) -> Self {
+    pub fn new(options: TuiOptions, outside: Arc<dyn TuiHost>) -> Self {
         let modes = TuiModeState::new(options.interactive, &options.modes);
         let mut model = SessionView::default();
         model.team.clone_from(&options.team);

@@ -38,10 +38,10 @@ pub fn run(run: &RunView, model: &SessionView, now: Timestamp, width: usize, lin
         for agent in &run.agents {
             let waits = agent.waits.is_some();
             let asked = run_question(model, run, agent.member.id.as_str());
-            let doing = match (&asked, waits) {
+            let activity = match (&asked, waits) {
                 (Some(question), _) => format!("waits for you: {question}"),
                 (None, true) => "waits for you".into(),
-                (None, false) => agent.doing(),
+                (None, false) => agent.activity(),
             };
             let numbers = format!(
                 "round {}  {:>7}  {:>11} ",
@@ -50,7 +50,7 @@ pub fn run(run: &RunView, model: &SessionView, now: Timestamp, width: usize, lin
                 money(agent.usage.cost_usd)
             );
             let left = Line::of(Tone::Plain, &format!("   {}  ", line::pad(agent.member.id.as_str(), names)))
-                .with(if waits { Tone::Warn } else { Tone::Dim }, line::first_line(&doing));
+                .with(if waits { Tone::Warn } else { Tone::Dim }, line::first_line(&activity));
             lines.push(spread(&left, &Line::of(Tone::Dim, &numbers), width));
         }
     }

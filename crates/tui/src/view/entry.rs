@@ -75,8 +75,8 @@ impl Items for Talk<'_> {
         if let Some(entry) = self.model.entries.get(at) {
             self.entry(entry, width, &mut lines)
         } else {
-            let doing = self.model.growing.doing().unwrap_or_else(|| "thinking".into());
-            lines.push(self.head(false).with(Tone::Dim, &format!("  {doing}…")));
+            let activity = self.model.growing.activity().unwrap_or_else(|| "thinking".into());
+            lines.push(self.head(false).with(Tone::Dim, &format!("  {activity}…")));
         }
         lines
     }

@@ -167,7 +167,7 @@ fn agents(app: &App) -> Vec<Line> {
         if member.offline {
             line.push(Tone::Warn, " · offline, not an AI");
         }
-        if member.hands {
+        if member.has_tools {
             line.push(Tone::Dim, " · files and commands");
         }
         lines.push(line);

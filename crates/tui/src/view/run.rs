@@ -104,18 +104,19 @@ fn tabs(
         .iter()
         .enumerate()
         .map(|(seat, agent)| {
-            let doing = line::cut(line::first_line(&agent.doing()), 24);
-            (format!("{} {}", seat + 1, line::cut(agent.member.id.as_str(), 16)), doing)
+            let activity = line::cut(line::first_line(&agent.activity()), 24);
+            (format!("{} {}", seat + 1, line::cut(agent.member.id.as_str(), 16)), activity)
         })
         .collect();
     if run.result.is_some() {
         labels.push(("f final answer".into(), String::new()));
     }
-    let whole: usize = labels.iter().map(|(name, doing)| line::width(name) + line::width(doing) + 4).sum();
+    let whole: usize =
+        labels.iter().map(|(name, activity)| line::width(name) + line::width(activity) + 4).sum();
     let beside = whole + strip.width() + 2 <= area.width.into();
     let roomy = whole <= area.width.into();
     let mut x = area.x + 1;
-    for (seat, (name, doing)) in labels.iter().enumerate() {
+    for (seat, (name, activity)) in labels.iter().enumerate() {
         let shown = seat == screen.tab;
         let works = app.modes.selected_agent.as_ref() == run.agents.get(seat).map(|agent| &agent.member.id);
         let tone = match (shown, single && !works) {
@@ -126,7 +127,7 @@ fn tabs(
         let room = |x: u16| area.right().saturating_sub(x);
         let mut used = canvas.text(x, area.y, room(x), tone, name);
         if roomy || shown {
-            used += 1 + canvas.text(x + used + 1, area.y, room(x + used + 1), Tone::Dim, doing);
+            used += 1 + canvas.text(x + used + 1, area.y, room(x + used + 1), Tone::Dim, activity);
         }
         targets.push((Rect::new(x, area.y, used, 1), Target::Tab(seat)));
         x = x.saturating_add(used + 2);

@@ -51,9 +51,9 @@ impl Timeline<'_> {
 
     fn growing(&self, width: usize) -> Line {
         let growing = &self.agent.growing;
-        let doing = growing.doing().unwrap_or_default();
+        let activity = growing.activity().unwrap_or_default();
         let last = growing.reasoning.lines().next_back().unwrap_or_default();
-        let line = Line::of(Tone::Dim, "          ").with(Tone::Accent, &doing).with(Tone::Plain, "  ");
+        let line = Line::of(Tone::Dim, "          ").with(Tone::Accent, &activity).with(Tone::Plain, "  ");
         spread(&line.with(Tone::Dim, last), &Line::default(), width)
     }
 

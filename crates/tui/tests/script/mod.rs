@@ -38,7 +38,7 @@ pub fn member(id: &str, model: &str) -> Member {
         model: model.into(),
         offline: false,
         system_message: None,
-        hands: true,
+        has_tools: true,
         voting_sensitivity: None,
     }
 }
@@ -69,7 +69,7 @@ pub fn run_spec(task: &str, modes: Modes) -> RunSpec {
         subagent_of: None,
         plan: None,
         execution: None,
-        lot: 1,
+        tie_break_seed: 1,
     }
 }
 

@@ -3,7 +3,7 @@
 use super::support::{Screen, options};
 use crate::script::{self, Script};
 use althing_protocol::{Op, Seq, TaskId, Timestamp};
-use althing_tui::{App, Effect, Outside, ProjectEntry, SessionEntry, Theme, TuiExit, TuiOptions, Welcome};
+use althing_tui::{App, Effect, ProjectEntry, SessionEntry, Theme, TuiExit, TuiHost, TuiOptions, Welcome};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use std::sync::Arc;
 
@@ -312,7 +312,7 @@ fn what_cannot_be_taken_back_is_asked_about_and_only_yes_does_it() {
 /// A machine whose sessions and projects cannot be read.
 struct Unreadable;
 
-impl Outside for Unreadable {
+impl TuiHost for Unreadable {
     fn now(&self) -> Timestamp {
         Timestamp(0)
     }

@@ -2,7 +2,7 @@
 
 use crate::script::{START, Script, team};
 use althing_protocol::{FeedItem, Op, Timestamp};
-use althing_tui::{App, Effect, Outside, ProjectEntry, SessionEntry, TuiOptions};
+use althing_tui::{App, Effect, ProjectEntry, SessionEntry, TuiHost, TuiOptions};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// A machine with a few sessions, projects and files.
 pub struct Machine;
 
-impl Outside for Machine {
+impl TuiHost for Machine {
     fn now(&self) -> Timestamp {
         Timestamp(START.0 + 200_000)
     }

@@ -40,7 +40,7 @@ impl Growing {
     }
 
     /// What it is at, in a word or two.
-    pub fn doing(&self) -> Option<String> {
+    pub fn activity(&self) -> Option<String> {
         if let Some(reason) = &self.retry {
             return Some(format!("trying again: {reason}"));
         }

@@ -72,7 +72,7 @@ pub struct MemberView {
     /// Who it is.
     pub member: Member,
     /// What it is at, for people.
-    pub doing: String,
+    pub activity: String,
     /// Which round it is in.
     pub round: u32,
     /// What it has cost.
@@ -96,7 +96,7 @@ impl MemberView {
     pub fn new(member: Member) -> Self {
         Self {
             member,
-            doing: "waiting".into(),
+            activity: "waiting".into(),
             round: 0,
             usage: Usage::default(),
             timeline: Vec::new(),
@@ -109,8 +109,8 @@ impl MemberView {
     }
 
     /// What it is at now, streaming included.
-    pub fn doing(&self) -> String {
-        self.growing.doing().unwrap_or_else(|| self.doing.clone())
+    pub fn activity(&self) -> String {
+        self.growing.activity().unwrap_or_else(|| self.activity.clone())
     }
 
     /// Its answers, newest last.
@@ -130,12 +130,12 @@ impl MemberView {
         match fact {
             Fact::AttemptStarted { purpose, continues, .. } => {
                 self.growing = Growing::default();
-                let doing = labels::activity(*purpose);
+                let activity = labels::activity(*purpose);
                 let counts = matches!(purpose, Purpose::Answer | Purpose::Judge { .. });
                 self.since = Some(at);
-                doing.clone_into(&mut self.doing);
+                activity.clone_into(&mut self.activity);
                 self.round += u32::from(counts && continues.is_none());
-                self.add(at, What::Began(doing));
+                self.add(at, What::Began(activity));
             }
             Fact::AttemptEnded { outcome, usage, .. } => {
                 self.since = None;
@@ -149,7 +149,7 @@ impl MemberView {
                 self.waits = waits.then(|| why.clone().unwrap_or_else(|| "attach to it".into()));
                 if *status == TaskStatus::Failed {
                     self.out = true;
-                    self.doing = why.as_ref().map_or("dropped out".into(), |why| format!("out: {why}"));
+                    self.activity = why.as_ref().map_or("dropped out".into(), |why| format!("out: {why}"));
                 }
             }
             _ => {}
@@ -167,7 +167,7 @@ impl MemberView {
             | AttemptOutcome::Cancelled => {}
             _ => self.add(at, What::Ended(words.clone())),
         }
-        self.doing = words;
+        self.activity = words;
     }
 
     fn item(&mut self, at: Timestamp, item: &Item) {
@@ -184,7 +184,7 @@ impl MemberView {
                 for call in &reply.tool_calls {
                     // What the run's own tools say comes again as an answer or a vote.
                     if !matches!(call.name.as_str(), "new_answer" | "vote") {
-                        self.doing = format!("running {}", call.name);
+                        self.activity = format!("running {}", call.name);
                         self.add(
                             at,
                             What::Tool {
@@ -199,7 +199,7 @@ impl MemberView {
             }
             Item::ToolResult { call, content, is_error } => self.result(at, call, content, *is_error),
             Item::Reminder { text, .. } => {
-                "reminded to finish its turn".clone_into(&mut self.doing);
+                "reminded to finish its turn".clone_into(&mut self.activity);
                 self.add(at, What::Told(text.clone()));
             }
             Item::TimeWarning => self.add(at, What::Told("its time is nearly up".into())),
@@ -212,7 +212,7 @@ impl MemberView {
                 }
             }
             Item::Answer(answer) => {
-                self.doing = format!("answered ({})", answer.label);
+                self.activity = format!("answered ({})", answer.label);
                 self.add(at, What::Answer { label: answer.label, content: answer.content.clone() });
             }
             Item::Vote(ballot) | Item::StaleVote(ballot) => {
@@ -224,7 +224,7 @@ impl MemberView {
                 self.add(at, What::Vote { target, reason, stale });
             }
             Item::Said { text } => {
-                text.lines().next().unwrap_or_default().clone_into(&mut self.doing);
+                text.lines().next().unwrap_or_default().clone_into(&mut self.activity);
                 self.add(at, What::Text(text.clone()));
             }
             Item::PlanProgress(progress) => {
@@ -236,7 +236,7 @@ impl MemberView {
                 self.add(at, What::Told(format!("the files of {from} were not taken over: {error}")));
             }
             Item::Did { tool, detail, result, is_error } => {
-                self.doing = format!("{tool} {detail}");
+                self.activity = format!("{tool} {detail}");
                 let result = result.as_ref().map(|text| (text.clone(), at, *is_error));
                 let (name, arguments) = (tool.clone(), detail.clone());
                 self.add(at, What::Tool { call: String::new(), name, arguments, result });

@@ -34,7 +34,7 @@ impl SessionView {
     /// The newest run that ended and is not part of another task. The final answer of the session is in its `result`.
     pub fn finished_run(&self) -> Option<&RunView> {
         let runs = self.tasks.iter().rev().filter_map(|task| self.runs.get(&task.id));
-        runs.filter(|run| !run.id.is_part()).find(|run| run.result.is_some())
+        runs.filter(|run| !run.id.is_subtask()).find(|run| run.result.is_some())
     }
 
     /// The workflow, where the session is one.

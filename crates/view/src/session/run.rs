@@ -199,7 +199,7 @@ impl RunView {
         };
         let Some(agent) = self.agents.get_mut(seat) else { return };
         if let Some(labels) = update {
-            "judging newer answers".clone_into(&mut agent.doing);
+            "judging newer answers".clone_into(&mut agent.activity);
             agent.timeline.push(super::member::Moment { at, what: What::Update(labels) });
         }
         agent.apply(at, fact);

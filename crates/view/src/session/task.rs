@@ -68,7 +68,7 @@ impl TaskView {
             model: String::new(),
             offline: false,
             system_message: None,
-            hands: false,
+            has_tools: false,
             voting_sensitivity: None,
         };
         Self {
@@ -163,10 +163,10 @@ impl TaskView {
             self.part.apply(at, fact);
             match fact {
                 Fact::StatusChanged { status: TaskStatus::Failed, why: Some(why) } => {
-                    self.part.doing = format!("failed: {why}");
+                    self.part.activity = format!("failed: {why}");
                 }
                 Fact::StatusChanged { status: TaskStatus::Cancelled, .. } => {
-                    self.part.doing = labels::task_status(TaskStatus::Cancelled).into();
+                    self.part.activity = labels::task_status(TaskStatus::Cancelled).into();
                 }
                 _ => {}
             }

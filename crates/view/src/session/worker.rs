@@ -29,10 +29,10 @@ impl<'a> Worker<'a> {
     }
 
     /// What it is doing, in a few words.
-    pub fn doing(&self) -> String {
+    pub fn activity(&self) -> String {
         match &self.view.waits {
             Some(why) => format!("waits for you: {why}"),
-            None => self.view.doing(),
+            None => self.view.activity(),
         }
     }
 }

@@ -6,5 +6,5 @@ mod resolve;
 
 pub use policy::FilePolicy;
 pub(crate) use policy::{Grants, Ground};
-pub use refusal::{ReadOnlyWhy, Refusal};
+pub use refusal::{ReadOnlyReason, Refusal};
 pub(crate) use resolve::{LastLink, Spot};

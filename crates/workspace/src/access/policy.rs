@@ -3,7 +3,7 @@
 //! Deny comes first, then what would have to be asked (nobody is asked yet, so it is denied with its reason), then allow;
 //! a check that fails means no. The README has the order. This file must never grant by name what it has not opened.
 
-use super::refusal::{ReadOnlyWhy, Refusal};
+use super::refusal::{ReadOnlyReason, Refusal};
 use crate::confine::ConfinedDir;
 use althing_disk::DiskError;
 use althing_protocol::{ContextAccess, ContextPath, EXCLUDED_NAMES, Grant, RootKind, runs_code};
@@ -170,28 +170,28 @@ impl Grants {
     ) -> Result<(), Refusal> {
         let read_only = |why| Err(Refusal::ReadOnly { path: shown.to_owned(), why });
         if self.planning {
-            return read_only(ReadOnlyWhy::Planning);
+            return read_only(ReadOnlyReason::Planning);
         }
         let context = match root.ground {
             Ground::Workspace => return Ok(()),
-            Ground::View => return read_only(ReadOnlyWhy::View),
+            Ground::View => return read_only(ReadOnlyReason::View),
             Ground::Context(n) => self.context.get(n),
         };
         let below = real.strip_prefix(&root.real).unwrap_or(real);
         let names = root.real.file_name().into_iter().chain(below.components().map(Component::as_os_str));
         if let Some(name) = names.into_iter().find_map(excluded) {
-            return read_only(ReadOnlyWhy::Excluded(name.to_owned()));
+            return read_only(ReadOnlyReason::Excluded(name.to_owned()));
         }
         if let Some(row) = runs_code(below).filter(|row| row.protected) {
-            return read_only(ReadOnlyWhy::RunsCode(row.when));
+            return read_only(ReadOnlyReason::RunsCode(row.when));
         }
         if self.protected.iter().any(|protected| real.starts_with(protected)) {
-            return read_only(ReadOnlyWhy::Protected);
+            return read_only(ReadOnlyReason::Protected);
         }
         match (context, access) {
             (Some(context), ContextAccess::Writable) if context.writable => Ok(()),
-            (Some(context), ContextAccess::ReadOnly) if context.writable => read_only(ReadOnlyWhy::NotNow),
-            (Some(_) | None, _) => read_only(ReadOnlyWhy::Context),
+            (Some(context), ContextAccess::ReadOnly) if context.writable => read_only(ReadOnlyReason::NotNow),
+            (Some(_) | None, _) => read_only(ReadOnlyReason::Context),
         }
     }
 }

@@ -33,7 +33,7 @@ pub enum Refusal {
         /// Where.
         path: String,
         /// Which rule says so.
-        why: ReadOnlyWhy,
+        why: ReadOnlyReason,
     },
     /// The file has further names, and one may lie outside.
     #[error("{path} has {links} hard links, one of which may lie outside; {instead}")]
@@ -108,7 +108,7 @@ pub enum Refusal {
 
 /// Which rule makes a path read-only.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReadOnlyWhy {
+pub enum ReadOnlyReason {
     /// It shows others' work.
     #[error("it shows the kept work of others. Copy what you need into your workspace")]
     View,

@@ -7,7 +7,7 @@ use std::path::{Component, Path};
 
 /// What is at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Below {
+pub enum PathContents {
     /// A file's text.
     Text(String),
     /// A directory's names, sorted; those of directories end in a slash.
@@ -16,7 +16,7 @@ pub enum Below {
 
 /// Reads what is at `path` below `root`; the empty path is `root` itself. Files beyond `limit` bytes are refused, and so is
 /// what is no UTF-8 text.
-pub fn read_below(root: &Path, path: &str, limit: u64) -> io::Result<Below> {
+pub fn read_confined_path(root: &Path, path: &str, limit: u64) -> io::Result<PathContents> {
     let path = Path::new(path);
     let plain = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     if !plain || path.is_absolute() {
@@ -44,17 +44,17 @@ pub fn read_below(root: &Path, path: &str, limit: u64) -> io::Result<Below> {
     if text.len() as u64 > limit {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {limit} bytes")));
     }
-    Ok(Below::Text(text))
+    Ok(PathContents::Text(text))
 }
 
-fn names(dir: &ConfinedDir) -> io::Result<Below> {
+fn names(dir: &ConfinedDir) -> io::Result<PathContents> {
     let mut names = Vec::new();
     for name in dir.names()? {
         let slash = if dir.descend(&name).is_ok() { "/" } else { "" };
         names.push(format!("{}{slash}", name.to_string_lossy()));
     }
     names.sort();
-    Ok(Below::Names(names))
+    Ok(PathContents::Names(names))
 }
 
 #[cfg(test)]
@@ -70,14 +70,14 @@ mod tests {
         std::fs::write(dir.path().join("secret"), "no").unwrap();
         std::os::unix::fs::symlink("../secret", root.join("link")).unwrap();
         std::os::unix::fs::symlink("..", root.join("up")).unwrap();
-        assert_eq!(read_below(&root, "sub/a.txt", 100).unwrap(), Below::Text("hello".into()));
-        assert_eq!(read_below(&root, "sub", 100).unwrap(), Below::Names(vec!["a.txt".into()]));
+        assert_eq!(read_confined_path(&root, "sub/a.txt", 100).unwrap(), PathContents::Text("hello".into()));
+        assert_eq!(read_confined_path(&root, "sub", 100).unwrap(), PathContents::Names(vec!["a.txt".into()]));
         assert!(
-            matches!(read_below(&root, "", 100).unwrap(), Below::Names(names) if names.contains(&"sub/".into()))
+            matches!(read_confined_path(&root, "", 100).unwrap(), PathContents::Names(names) if names.contains(&"sub/".into()))
         );
         for out in ["../secret", "/etc/passwd", "link", "up/secret", "sub/../../secret", "absent"] {
-            assert!(read_below(&root, out, 100).is_err(), "{out}");
+            assert!(read_confined_path(&root, out, 100).is_err(), "{out}");
         }
-        assert!(read_below(&root, "sub/a.txt", 3).is_err(), "too large");
+        assert!(read_confined_path(&root, "sub/a.txt", 3).is_err(), "too large");
     }
 }

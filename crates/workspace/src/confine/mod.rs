@@ -8,7 +8,7 @@ mod below;
 mod found;
 mod tree;
 
-pub use below::{Below, read_below};
+pub use below::{PathContents, read_confined_path};
 
 pub(crate) use found::{Found, Kind, Stamp, TICK};
 pub(crate) use tree::{Leaf, TreeWalk, by_bytes, is_change, workers};

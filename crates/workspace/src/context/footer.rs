@@ -43,7 +43,7 @@ pub fn footer(writes: &[FileWrite], log_dir: &Path) -> Option<String> {
 }
 
 /// Keeps the whole list where [`footer`] points at it; None if it points nowhere.
-pub fn keep_list(writes: &[FileWrite], log_dir: &Path) -> Result<Option<PathBuf>, DiskError> {
+pub fn write_change_list(writes: &[FileWrite], log_dir: &Path) -> Result<Option<PathBuf>, DiskError> {
     let (written, deleted) = split(writes);
     if written.len() <= FEW && deleted.len() <= FEW {
         return Ok(None);

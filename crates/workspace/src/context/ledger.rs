@@ -1,10 +1,10 @@
 //! Opens the writable context paths to one agent, watches over what it changes there, and closes them again.
 
-use super::footer::keep_list;
+use super::footer::write_change_list;
 use super::preimages::{Cover, Preimages, UndoLimits, UndoReach};
 use super::snapshot::ContextSnapshot;
 use super::state::{After, State};
-use crate::access::{Ground, ReadOnlyWhy, Refusal, Spot};
+use crate::access::{Ground, ReadOnlyReason, Refusal, Spot};
 use crate::tools::Witness;
 use althing_disk::DiskError;
 use althing_protocol::{ContextPath, FileWrite};
@@ -79,7 +79,7 @@ impl Ledger {
             after.push(After { root: changed.root, path: changed.path, change: changed.change, state });
         }
         self.preimages.write("after", &after)?;
-        keep_list(&writes, &self.run_dir)?;
+        write_change_list(&writes, &self.run_dir)?;
         Ok(writes)
     }
 
@@ -96,7 +96,7 @@ impl Ledger {
 
 impl Witness for Ledger {
     fn before_change(&self, spot: &Spot<'_>) -> Result<(), Refusal> {
-        let not_open = || Refusal::ReadOnly { path: spot.shown.clone(), why: ReadOnlyWhy::NotOpen };
+        let not_open = || Refusal::ReadOnly { path: spot.shown.clone(), why: ReadOnlyReason::NotOpen };
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let (Some(before), Ground::Context(number)) = (open, spot.root.ground) else {
             return Err(not_open());

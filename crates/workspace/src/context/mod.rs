@@ -11,10 +11,10 @@ mod turn;
 mod undo;
 
 pub(crate) use diary::Diary;
-pub use footer::{WRITES_FILE, footer, keep_list};
+pub use footer::{WRITES_FILE, footer, write_change_list};
 pub(crate) use ledger::Ledger;
 pub use preimages::{UndoLimits, UndoReach};
-pub use review::{Content, Reviewed, review};
+pub use review::{ChangedFile, FileContent, review};
 pub use snapshot::ContextSnapshot;
 pub(crate) use turn::Turn;
-pub use undo::{UndoError, UndoReport, last_changed, undo};
+pub use undo::{UndoError, UndoReport, last_task_with_changes, undo};

@@ -145,7 +145,7 @@ fn settle(steps: &[Step<'_>]) -> Result<(), DiskError> {
 }
 
 /// The task of a session that changed files last, of those that are not undone where there are any; None where none did.
-pub fn last_changed(session_dir: &Path) -> Option<TaskId> {
+pub fn last_task_with_changes(session_dir: &Path) -> Option<TaskId> {
     let tasks = std::fs::read_dir(session_dir.join(TASKS)).ok()?;
     let changed = tasks.filter_map(Result::ok).filter_map(|task| {
         let preimages = Preimages::of(&task.path());

@@ -8,7 +8,7 @@ use super::{PlanError, show};
 use althing_disk::files::{Durability, create_dirs, replace};
 use althing_disk::names::{is_plain, new_session_id};
 use althing_disk::{Disk, DiskError, DiskLock, Lock, RealDisk};
-use althing_plan::{Plan, plan_of};
+use althing_plan::{Plan, plan_from_json};
 use althing_protocol::{PlanRef, PlanStatus, PlanTask, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -138,7 +138,7 @@ impl StoredPlan {
         let dir = dir.canonicalize().map_err(DiskError::io("look at", dir))?;
         let id = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let value: Value = read_json(&dir.join("plan.json"))?;
-        let plan = plan_of(&value)?.checked()?;
+        let plan = plan_from_json(&value)?.checked()?;
         let wrong = |e: serde_json::Error| {
             PlanError::from(althing_plan::PlanError::NotReadable { why: format!("plan.json: {e}") })
         };
@@ -232,7 +232,7 @@ impl StoredPlan {
     }
 
     /// What was under way when nobody is left to do it begins anew.
-    pub fn take_back_unfinished(&mut self) -> Result<(), PlanError> {
+    pub fn reset_unfinished(&mut self) -> Result<(), PlanError> {
         let under_way = |task: &TaskProgress| task.status == PlanStatus::InProgress;
         if !self.stand.values().any(under_way) {
             return Ok(());

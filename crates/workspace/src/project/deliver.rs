@@ -22,9 +22,9 @@ const DEPTH: usize = 32;
 
 /// What was brought.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Delivered {
+pub struct DeliveryReport {
     /// Files that are new or replaced, relative to `deliverables/`.
-    pub brought: Vec<String>,
+    pub copied: Vec<String>,
     /// Files that somebody had edited, and the name beside them under which the run's version is.
     pub beside: Vec<(String, String)>,
     /// What could not be brought, and why.
@@ -34,27 +34,27 @@ pub struct Delivered {
 struct Delivery<'a> {
     run: &'a str,
     record: BTreeMap<String, String>,
-    report: Delivered,
+    report: DeliveryReport,
     files: usize,
     bytes: u64,
 }
 
 impl ProjectWorkspace {
     /// Brings the `deliverables/` of a workspace, if it has any. `run` names the run in what is put beside.
-    pub fn deliver(&self, workspace: &Path, run: &str) -> Result<Delivered, ProjectError> {
+    pub fn deliver(&self, workspace: &Path, run: &str) -> Result<DeliveryReport, ProjectError> {
         if !is_plain(run) {
             return Err(ProjectError::Refused(format!("`{}` is no run's id", run.escape_debug())));
         }
         let from = ConfinedDir::open(workspace).and_then(|dir| dir.descend(OsStr::new(DELIVERABLES)));
         let from = match from {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Delivered::default()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(DeliveryReport::default()),
             from => from.map_err(DiskError::io("open", &workspace.join(DELIVERABLES)))?,
         };
         let failed = |e| DiskError::io("bring deliverables to", &self.deliverables_dir())(e);
         let to = self.root.make_dir(OsStr::new(DELIVERABLES), 0o777).map_err(failed)?;
         // Without the record everything there counts as somebody's: then nothing is replaced.
         let record = self.read_json(RECORD).ok().flatten().unwrap_or_default();
-        let mut delivery = Delivery { run, record, report: Delivered::default(), files: 0, bytes: 0 };
+        let mut delivery = Delivery { run, record, report: DeliveryReport::default(), files: 0, bytes: 0 };
         let done = delivery.directory(&from, &to, Path::new(""), 0);
         // What was brought before something failed is ours all the same.
         let json = serde_json::to_string(&delivery.record).map_err(io::Error::from);
@@ -115,11 +115,11 @@ impl Delivery<'_> {
             Is::File(now) if now == sha => to.remove_file(&staged)?,
             Is::Nothing => {
                 to.rename(&staged, name)?;
-                self.report.brought.push(shown.clone());
+                self.report.copied.push(shown.clone());
             }
             Is::File(now) if ours(&now) => {
                 to.rename(&staged, name)?;
-                self.report.brought.push(shown.clone());
+                self.report.copied.push(shown.clone());
             }
             Is::File(_) | Is::Other => {
                 let beside = self.beside(to, name, &sha)?;

@@ -10,7 +10,7 @@ mod paths;
 mod registry;
 mod runs;
 
-pub use deliver::Delivered;
+pub use deliver::DeliveryReport;
 pub use host::ProjectHost;
 pub use paths::{DescribedPath, PathKind};
 pub use registry::{ProjectEntry, ProjectRegistry};

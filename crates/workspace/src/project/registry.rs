@@ -32,7 +32,7 @@ pub struct ProjectEntry {
 
 impl ProjectEntry {
     /// Whether it is still there.
-    pub fn is_there(&self) -> bool {
+    pub fn exists(&self) -> bool {
         self.path.is_dir()
     }
 }

@@ -12,7 +12,7 @@ use crate::plans::TaskProgress;
 use crate::plans::{ready, show_list};
 use crate::tools::Args;
 use althing_disk::DiskError;
-use althing_plan::{problems, task_of};
+use althing_plan::{problems, task_from_json};
 use althing_protocol::{
     BoxFuture, ContextAccess, PlanStatus, PlanTask, ToolCall, ToolHost, ToolOutcome, ToolSpec,
 };
@@ -143,7 +143,7 @@ fn entry(number: usize, value: &Value) -> Result<Entry, Refusal> {
         Value::String(text) => serde_json::json!({ "description": text }),
         value => value.clone(),
     };
-    let mut task = task_of(number, &value).map_err(|e| wrong("tasks", e.to_string()))?;
+    let mut task = task_from_json(number, &value).map_err(|e| wrong("tasks", e.to_string()))?;
     if task.id.is_empty() {
         task.id = format!("t{number}");
     }
@@ -186,7 +186,7 @@ fn named<'a>(list: &'a mut List, args: &Args) -> Result<&'a mut Entry, Refusal> 
 
 fn update(list: &mut List, args: &Args) -> Result<(), Refusal> {
     let word = args.text("status")?;
-    let words = PlanStatus::WORDS;
+    let words = PlanStatus::NAMES;
     let Some((_, status)) = words.iter().find(|(known, _)| *known == word) else {
         let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
         return Err(wrong("status", format!("must be one of {}", all.join(", "))));
@@ -213,7 +213,7 @@ fn update(list: &mut List, args: &Args) -> Result<(), Refusal> {
 fn edit(list: &mut List, args: &Args) -> Result<(), Refusal> {
     let entry = named(list, args)?;
     let changed =
-        task_of(1, &Value::Object(args.all().clone())).map_err(|e| wrong("(all)", e.to_string()))?;
+        task_from_json(1, &Value::Object(args.all().clone())).map_err(|e| wrong("(all)", e.to_string()))?;
     if args.value("description").is_some() {
         entry.task.description = changed.description;
     }

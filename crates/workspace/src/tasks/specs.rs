@@ -66,7 +66,7 @@ pub(super) fn all(most: usize) -> Vec<ToolSpec> {
 }
 
 fn schema(argument: &str, most: usize) -> Value {
-    let words: Vec<&str> = PlanStatus::WORDS.iter().map(|(word, _)| *word).collect();
+    let words: Vec<&str> = PlanStatus::NAMES.iter().map(|(word, _)| *word).collect();
     match argument {
         "tasks" => json!({
             "type": "array", "minItems": 1, "maxItems": most,

@@ -4,7 +4,7 @@ use super::places::{Setting, put};
 use super::scale;
 use super::yard::{tree, write};
 use crate::exclusive::hold::{Gate, interested};
-use crate::{LocalPlace, ProjectHost, ProjectWorkspace, TaskHost};
+use crate::{AgentFiles, ProjectHost, ProjectWorkspace, TaskHost};
 use althing_protocol::{AnswerLabel, BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome};
 use serde_json::{Value, json};
 use std::fs::{File, TryLockError};
@@ -29,7 +29,7 @@ async fn start_and_cancel<T: Send + 'static>(
     let _ = started.await;
 }
 
-fn fill_workspace(place: &LocalPlace, files: usize, text: &str) {
+fn fill_workspace(place: &AgentFiles, files: usize, text: &str) {
     for n in 0..files {
         write(&Path::new(place.path()).join(format!("d{}/{n}.txt", n % 9)), text);
     }
@@ -94,8 +94,8 @@ struct Operation {
 
 fn on_place<F>(
     name: &'static str,
-    place: &Arc<LocalPlace>,
-    start: impl Fn(Arc<LocalPlace>) -> F + 'static,
+    place: &Arc<AgentFiles>,
+    start: impl Fn(Arc<AgentFiles>) -> F + 'static,
 ) -> Operation
 where
     F: Future<Output = Result<(), String>> + Send + 'static,
@@ -120,7 +120,7 @@ fn on_host(host: impl ToolHost + 'static, path: &Path, tool: &'static str, argum
 }
 
 /// Every kind of blocking operation on files that a cancelled call can leave behind.
-fn operations(setting: &Setting, place: &Arc<LocalPlace>) -> Vec<Operation> {
+fn operations(setting: &Setting, place: &Arc<AgentFiles>) -> Vec<Operation> {
     let from = setting.at("project/src");
     let project = ProjectWorkspace::open(&setting.base.join("kept project")).unwrap();
     let project_dir = project.dir().to_owned();

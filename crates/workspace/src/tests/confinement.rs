@@ -2,7 +2,7 @@
 //! stays closed.
 
 use super::yard::{SECRET, Yard, context, write};
-use crate::{FileHost, ReadOnlyWhy, Refusal, ToolSet};
+use crate::{FileHost, ReadOnlyReason, Refusal, ToolSet};
 use althing_protocol::ContextAccess;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
@@ -184,7 +184,7 @@ fn links_that_stay_inside_are_followed() {
     assert!(yard.workspace().join("sub/deep.txt").exists(), "the link was deleted, not what it names");
 }
 
-fn why(outcome: Result<String, Refusal>) -> ReadOnlyWhy {
+fn why(outcome: Result<String, Refusal>) -> ReadOnlyReason {
     match outcome {
         Err(Refusal::ReadOnly { why, .. }) => why,
         other => panic!("not read-only: {other:?}"),
@@ -196,18 +196,18 @@ fn context_paths_are_writable_only_where_and_when_they_are_given_so() {
     let yard = Yard::new();
     let source = yard.at("project/src/new.rs");
     let arguments = json!({"path": source, "content": "x"});
-    assert_eq!(why(yard.call_reading("write_file", &arguments)), ReadOnlyWhy::NotNow);
+    assert_eq!(why(yard.call_reading("write_file", &arguments)), ReadOnlyReason::NotNow);
     yard.call("write_file", &arguments).unwrap();
-    assert_eq!(why(yard.write(&yard.at("read-only/new.txt"), "x")), ReadOnlyWhy::Context);
-    assert_eq!(why(yard.write(&yard.at("project/locked/new.md"), "x")), ReadOnlyWhy::Protected);
-    assert_eq!(why(yard.write(&yard.at("project/locked/rules.md"), "x")), ReadOnlyWhy::Protected);
+    assert_eq!(why(yard.write(&yard.at("read-only/new.txt"), "x")), ReadOnlyReason::Context);
+    assert_eq!(why(yard.write(&yard.at("project/locked/new.md"), "x")), ReadOnlyReason::Protected);
+    assert_eq!(why(yard.write(&yard.at("project/locked/rules.md"), "x")), ReadOnlyReason::Protected);
     assert_eq!(
         why(yard.write(&yard.at("project/.althing/run/views/me/agent2/shown.txt"), "x")),
-        ReadOnlyWhy::View
+        ReadOnlyReason::View
     );
     for name in [".git/config", ".GIT/config", ".env", "node_modules/a/b.js", "deep/.venv/x"] {
         let outcome = yard.write(&yard.at(&format!("project/{name}")), "x");
-        assert!(matches!(why(outcome), ReadOnlyWhy::Excluded(_)), "{name}");
+        assert!(matches!(why(outcome), ReadOnlyReason::Excluded(_)), "{name}");
     }
     yard.write(".git/config", "an agent's own repository is its own\n").unwrap();
     yard.write(&yard.at("single/only.txt"), "changed in place\n").unwrap();
@@ -223,8 +223,8 @@ fn a_link_to_a_protected_or_excluded_place_does_not_open_it() {
     let yard = Yard::new();
     symlink("locked", yard.base.join("project/open")).unwrap();
     symlink(".git", yard.base.join("project/g")).unwrap();
-    assert_eq!(why(yard.write(&yard.at("project/open/rules.md"), "x")), ReadOnlyWhy::Protected);
-    assert!(matches!(why(yard.write(&yard.at("project/g/config"), "x")), ReadOnlyWhy::Excluded(_)));
+    assert_eq!(why(yard.write(&yard.at("project/open/rules.md"), "x")), ReadOnlyReason::Protected);
+    assert!(matches!(why(yard.write(&yard.at("project/g/config"), "x")), ReadOnlyReason::Excluded(_)));
 }
 
 #[test]

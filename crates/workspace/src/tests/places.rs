@@ -1,7 +1,7 @@
 //! A whole place: context paths are closed until they are opened, and what was done there is told.
 
 use super::yard::{Temp, context, temp, write};
-use crate::{LocalPlace, PlaceOptions, ToolSet, UndoLimits, UndoReach, Workspace, undo};
+use crate::{AgentFiles, AgentFilesOptions, ToolSet, UndoLimits, UndoReach, Workspace, undo};
 use althing_protocol::{
     AgentId, AnswerLabel, ContextAccess, ContextPath, FileChange, FileWrite, Grant, GrantRoot, Member, Modes,
     RunRules, RunSpec, ToolCall, ToolHost, ToolOutcome,
@@ -26,7 +26,7 @@ fn member(id: &str) -> Member {
         model: "m".into(),
         offline: false,
         system_message: None,
-        hands: true,
+        has_tools: true,
         voting_sensitivity: None,
     }
 }
@@ -48,7 +48,7 @@ impl Setting {
             subagent_of: None,
             plan: None,
             execution: None,
-            lot: 0,
+            tie_break_seed: 0,
         };
         let run = base.join("project/.althing/sessions/s/tasks/r1");
         fs::create_dir_all(&run).unwrap();
@@ -63,7 +63,7 @@ impl Setting {
         self.run.join("workspaces").join(self.spec.members[seat].id.as_str())
     }
 
-    pub(super) fn place(&self, seat: usize) -> LocalPlace {
+    pub(super) fn place(&self, seat: usize) -> AgentFiles {
         let workspace = self.workspace(seat);
         let view = GrantRoot::view(Workspace::view_dir_of(&self.run, &workspace));
         let context = self.spec.context_paths.iter().map(GrantRoot::from);
@@ -73,8 +73,9 @@ impl Setting {
             state_dir: Some(self.base.join("project/.althing")),
             ..Grant::default()
         };
-        let options = PlaceOptions { grant, tools: ToolSet::All, reach: self.reach, limits: self.limits };
-        LocalPlace::open(&self.run, &options).unwrap()
+        let options =
+            AgentFilesOptions { grant, tools: ToolSet::All, reach: self.reach, limits: self.limits };
+        AgentFiles::open(&self.run, &options).unwrap()
     }
 
     pub(super) fn at(&self, path: &str) -> String {
@@ -86,12 +87,12 @@ impl Setting {
     }
 }
 
-pub(super) async fn call(place: &LocalPlace, tool: &str, arguments: Value) -> ToolOutcome {
+pub(super) async fn call(place: &AgentFiles, tool: &str, arguments: Value) -> ToolOutcome {
     let call = ToolCall { id: "c".into(), name: tool.into(), arguments: arguments.to_string() };
     place.files().call(&call, ContextAccess::Writable).await
 }
 
-pub(super) async fn put(place: &LocalPlace, path: &str, content: &str) -> ToolOutcome {
+pub(super) async fn put(place: &AgentFiles, path: &str, content: &str) -> ToolOutcome {
     call(place, "write_file", json!({"path": path, "content": content})).await
 }
 

@@ -3,7 +3,7 @@
 use super::yard::temp;
 use crate::plans::ready;
 use crate::{PlanError, PlanStore, TaskProgress};
-use althing_plan::{Plan, PlanProblem, plan_in};
+use althing_plan::{Plan, PlanProblem, find_plan};
 use althing_protocol::{PlanStatus, PlanTask, Timestamp};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,11 +37,11 @@ fn a_plan_is_found_in_an_answer_in_the_ways_that_models_write_it() {
         r#"[{"id": "a", "description": "Do a", "success_criteria": ["it runs"]}]"#.to_owned(),
         r#"{"tasks": [{"id": "a", "description": "Do a", "metadata": {"verification": "it runs"}, "chunk": "1"}]}"#.to_owned(),
     ] {
-        let plan = plan_in(&answer).unwrap_or_else(|error| panic!("{error}: {answer}"));
+        let plan = find_plan(&answer).unwrap_or_else(|error| panic!("{error}: {answer}"));
         assert_eq!(plan.tasks.len(), 1);
         assert_eq!(plan.tasks[0].verification.as_deref(), Some(expected), "{answer}");
     }
-    let dependent = plan_in(
+    let dependent = find_plan(
         r#"{"tasks": [{"id": 1, "description": "x"}, {"id": 2, "description": "y", "dependencies": [1]}]}"#,
     );
     assert_eq!(dependent.unwrap().tasks[1].depends_on, ["1"]);
@@ -62,7 +62,7 @@ fn a_missing_or_broken_plan_is_said_not_guessed_at() {
             "2 different plans",
         ),
     ] {
-        let error = plan_in(answer).unwrap_err();
+        let error = find_plan(answer).unwrap_err();
         assert!(error.to_string().contains(word), "{answer}: {error}");
         assert!(!error.hint().is_empty());
     }
@@ -127,7 +127,7 @@ proptest! {
     /// Whatever an answer holds, looking for a plan ends in a plan that is valid, or in words.
     #[test]
     fn no_answer_breaks_the_search_for_a_plan(text in "(\\PC|\n|```|json|[{}\\[\\]\":,]|\"tasks\"|\"id\"|\"description\"){0,80}") {
-        match plan_in(&text) {
+        match find_plan(&text) {
             Ok(plan) => prop_assert!(plan.problems().is_empty()),
             Err(error) => prop_assert!(!error.to_string().is_empty()),
         }
@@ -180,7 +180,7 @@ fn progress_outlives_the_process_and_what_was_under_way_begins_anew() {
     assert!(refused.to_string().contains(&format!("pid {}", std::process::id())), "{refused}");
     drop(lock);
     again.lock().unwrap();
-    again.take_back_unfinished().unwrap();
+    again.reset_unfinished().unwrap();
     assert_eq!(again.ready().iter().map(|task| task.id.as_str()).collect::<Vec<_>>(), ["b"]);
     assert_eq!(again.done(), (1, 3));
     assert_eq!(store.load("latest").unwrap(), again);

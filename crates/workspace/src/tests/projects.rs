@@ -146,14 +146,14 @@ fn deliverables_are_brought_and_what_somebody_edited_stays_with_the_new_one_besi
         project.deliver(&workspace, &format!("s.r{n}")).unwrap()
     };
     let read = |name: &str| fs::read_to_string(project.deliverables_dir().join(name)).unwrap_or_default();
-    assert_eq!(run(0, &[]), crate::Delivered::default(), "a run need not deliver anything");
+    assert_eq!(run(0, &[]), crate::DeliveryReport::default(), "a run need not deliver anything");
     let first = run(1, &[("report.md", "one"), ("data/a.csv", "1"), ("data/b.csv", "1")]);
-    assert_eq!(first.brought, ["data/a.csv", "data/b.csv", "report.md"]);
+    assert_eq!(first.copied, ["data/a.csv", "data/b.csv", "report.md"]);
     fs::write(project.deliverables_dir().join("report.md"), "one, and mine").unwrap();
     write(&project.deliverables_dir().join("data/own.csv"), "never ours");
     let second =
         run(2, &[("report.md", "two"), ("data/a.csv", "2"), ("data/b.csv", "1"), ("data/own.csv", "2")]);
-    assert_eq!(second.brought, ["data/a.csv"], "b did not change");
+    assert_eq!(second.copied, ["data/a.csv"], "b did not change");
     let beside = |name: &str, new: &str| (name.to_owned(), new.to_owned());
     assert_eq!(
         second.beside,
@@ -181,7 +181,7 @@ fn no_deliverable_leads_out_of_the_workspace_or_the_project() {
     symlink(dir.path().join("outside/secret.txt"), dir.path().join("run/deliverables/link.txt")).unwrap();
     symlink(dir.path().join("outside"), project.deliverables_dir().join("taken")).unwrap();
     let delivered = project.deliver(&dir.path().join("run"), "r1").unwrap();
-    assert_eq!(delivered.brought, ["sub/fine.txt"]);
+    assert_eq!(delivered.copied, ["sub/fine.txt"]);
     assert_eq!(delivered.left_out.len(), 2, "{delivered:?}");
     assert!(!project.deliverables_dir().join("link.txt").exists());
     assert_eq!(fs::read_dir(dir.path().join("outside")).unwrap().count(), 1);
@@ -248,7 +248,7 @@ fn projects_are_remembered_last_used_first() {
     assert_eq!(names, ["one", "two"]);
     assert_eq!(registry.find("two").unwrap().unwrap().path, two.dir());
     fs::remove_dir_all(two.dir()).unwrap();
-    assert!(!registry.find("two").unwrap().unwrap().is_there());
+    assert!(!registry.find("two").unwrap().unwrap().exists());
     registry.forget(two.dir()).unwrap();
     assert_eq!(registry.list().unwrap().len(), 1);
     fs::write(dir.path().join("config/projects.json"), "{").unwrap();

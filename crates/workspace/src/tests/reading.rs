@@ -163,7 +163,7 @@ async fn the_host_offers_its_tools_and_carries_out_calls() {
         "delete_file",
     ];
     assert_eq!(names(&yard.host), all);
-    let planner = FileHost::open(&yard.policy, ToolSet::Reading).unwrap();
+    let planner = FileHost::open(&yard.policy, ToolSet::ReadOnly).unwrap();
     assert_eq!(names(&planner), all[..4]);
     let arguments = json!({"path": "new.txt", "content": "x"}).to_string();
     let call = ToolCall { id: "c".into(), name: "write_file".into(), arguments };

@@ -4,7 +4,7 @@ use super::places::{Setting, call};
 use super::yard::{Temp, temp, tree, write};
 use crate::sparse::{CopyLimits, digest};
 use crate::workspace::Copier;
-use crate::{ConfinedDir, Content, ProjectWorkspace, Workspace, review, undo};
+use crate::{ConfinedDir, FileContent, ProjectWorkspace, Workspace, review, undo};
 use althing_protocol::AnswerLabel;
 use serde_json::json;
 use std::ffi::OsStr;
@@ -106,8 +106,8 @@ async fn a_hole_of_four_tebibytes_in_a_context_path_is_remembered_reviewed_and_p
     sparse(&new, 4 * TIB, &[(7, "theirs")]);
     assert_eq!(place.close_context().await.unwrap().len(), 2);
     let reviewed: Vec<_> = review(&setting.run).unwrap().into_iter().map(|r| (r.before, r.now)).collect();
-    let opaque = || Content::Opaque { bytes: 4 * TIB };
-    assert_eq!(reviewed, [(Content::Absent, opaque()), (opaque(), Content::Absent)]);
+    let opaque = || FileContent::Opaque { bytes: 4 * TIB };
+    assert_eq!(reviewed, [(FileContent::Absent, opaque()), (opaque(), FileContent::Absent)]);
     let report = undo(&setting.run).unwrap();
     assert_eq!((report.restored.len(), report.removed.len()), (1, 1));
     is_copy(&old, 4 * TIB, &pieces);
@@ -137,11 +137,11 @@ fn deliverables_keep_their_holes_and_are_left_out_beyond_the_limit() {
     sparse(&run.path().join("deliverables/image"), size, &[(1 << 30, "data")]);
     sparse(&run.path().join("deliverables/too-large"), 4 * TIB, &[]);
     let delivered = quickly(|| project.deliver(run.path(), "s.r1").unwrap());
-    assert_eq!(delivered.brought, ["image"]);
+    assert_eq!(delivered.copied, ["image"]);
     assert_eq!(delivered.left_out, [("too-large".to_owned(), "there is too much".to_owned())]);
     is_copy(&project.deliverables_dir().join("image"), size, &[(1 << 30, "data")]);
     let again = quickly(|| project.deliver(run.path(), "s.r2").unwrap());
-    assert_eq!((again.brought.len(), again.beside.len()), (0, 0), "it is there already");
+    assert_eq!((again.copied.len(), again.beside.len()), (0, 0), "it is there already");
 }
 
 /// What is left in a directory.

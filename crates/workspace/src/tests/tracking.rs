@@ -3,7 +3,7 @@
 use super::kept_work::let_time_pass;
 use super::scale;
 use super::yard::{context, write};
-use crate::{ContextSnapshot, WRITES_FILE, footer, keep_list};
+use crate::{ContextSnapshot, WRITES_FILE, footer, write_change_list};
 use althing_protocol::FileChange::{Deleted, Modified, New};
 use althing_protocol::{FileChange, FileWrite};
 use std::fs;
@@ -170,7 +170,7 @@ fn up_to_five_written_files_are_named_in_the_footer() {
     assert_eq!(footer(&list, dir.path()).as_deref(), Some(text));
     let five = footer(&many(5, Modified), dir.path()).unwrap();
     assert_eq!(five.lines().count(), 6);
-    assert_eq!(keep_list(&many(5, New), dir.path()).unwrap(), None);
+    assert_eq!(write_change_list(&many(5, New), dir.path()).unwrap(), None);
     list.push(FileWrite { path: "/p/gone.txt".into(), change: Deleted, note: None });
     let with_deleted = format!("{text}\nFiles deleted from context paths:\n  /p/gone.txt");
     assert_eq!(footer(&list, dir.path()), Some(with_deleted), "deleted files are named apart");
@@ -182,7 +182,7 @@ fn more_than_five_are_counted_and_listed_in_a_file_that_the_footer_names() {
     let dir = tempfile::tempdir().unwrap();
     let mut list = many(6, New);
     list.extend(many(2, Deleted));
-    let path = keep_list(&list, dir.path()).unwrap().unwrap();
+    let path = write_change_list(&list, dir.path()).unwrap().unwrap();
     assert_eq!(path, dir.path().join("context_path_writes.txt"));
     let text = footer(&list, dir.path()).unwrap();
     assert!(text.starts_with("6 files written to context paths\n"), "deleted files do not count: {text}");
@@ -212,6 +212,6 @@ fn a_file_that_runs_code_later_is_pointed_out_however_many_were_written() {
 fn nothing_written_gives_no_footer() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(footer(&[], dir.path()), None);
-    assert_eq!(keep_list(&[], dir.path()).unwrap(), None);
+    assert_eq!(write_change_list(&[], dir.path()).unwrap(), None);
     assert!(!dir.path().join(WRITES_FILE).exists());
 }

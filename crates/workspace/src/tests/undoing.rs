@@ -2,7 +2,9 @@
 
 use super::places::{Setting, call, put};
 use super::yard::{tree, write};
-use crate::{Content, FileHost, FilePolicy, ToolSet, UndoError, UndoReach, last_changed, review, undo};
+use crate::{
+    FileContent, FileHost, FilePolicy, ToolSet, UndoError, UndoReach, last_task_with_changes, review, undo,
+};
 use althing_protocol::ContextAccess;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -73,10 +75,10 @@ async fn what_tools_changed_is_put_back() {
     assert_eq!(writes.len(), 3);
     let reviewed: Vec<_> =
         review(&setting.run).unwrap().into_iter().map(|r| (r.write, r.before, r.now)).collect();
-    let text = |text: &str| Content::Text(text.to_owned());
+    let text = |text: &str| FileContent::Text(text.to_owned());
     let contents = [
-        (text("b before\n"), Content::Absent),
-        (Content::Absent, text("c")),
+        (text("b before\n"), FileContent::Absent),
+        (FileContent::Absent, text("c")),
         (text("a before\n"), text("2")),
     ];
     let expected: Vec<_> =
@@ -229,7 +231,7 @@ fn what_the_agent_that_is_talked_to_changed_is_put_back_and_what_people_changed_
     let (session, chat) = (setting.base.join("project/.althing/sessions/s"), "tasks/chat");
     fs::create_dir(at("empty")).unwrap();
     let host = talker(&setting);
-    assert_eq!(last_changed(&session), None);
+    assert_eq!(last_task_with_changes(&session), None);
     let write_to = |host: &FileHost, path: &str, text: &str| {
         does(host, "write_file", &json!({"path": setting.at(path), "content": text}));
     };
@@ -240,7 +242,7 @@ fn what_the_agent_that_is_talked_to_changed_is_put_back_and_what_people_changed_
     // A second process goes on where the first stopped.
     let host = talker(&setting);
     write_to(&host, "project/src/a.txt", "by the agent again");
-    assert_eq!(last_changed(&session), Some("chat".into()));
+    assert_eq!(last_task_with_changes(&session), Some("chat".into()));
     let changed: Vec<String> =
         review(&session.join(chat)).unwrap().into_iter().map(|reviewed| reviewed.write.path).collect();
     assert_eq!(

@@ -19,11 +19,11 @@ pub enum ToolSet {
     /// All.
     All,
     /// Those that change nothing: for planning.
-    Reading,
+    ReadOnly,
 }
 
 /// Whether a file tool only looks.
-pub fn is_reading_tool(name: &str) -> bool {
+pub fn is_read_only_tool(name: &str) -> bool {
     specs::find(name).is_some_and(|spec| !spec.changes)
 }
 
@@ -130,7 +130,7 @@ impl ToolHost for FileHost {
             let (inner, call) = (Arc::clone(&self.inner), call.clone());
             let cancelled = Arc::new(AtomicBool::new(false));
             let _give_up = GiveUp(Arc::clone(&cancelled));
-            let (workspace, changes) = (inner.workspace.clone(), !is_reading_tool(&call.name));
+            let (workspace, changes) = (inner.workspace.clone(), !is_read_only_tool(&call.name));
             let work = move || inner.run(&call, access, &cancelled);
             let done = if changes {
                 exclusive::alone(&workspace, work).await

@@ -18,5 +18,5 @@ mod text;
 mod walk;
 
 pub(crate) use args::Args;
-pub use file::{FileHost, ToolSet, is_reading_tool};
+pub use file::{FileHost, ToolSet, is_read_only_tool};
 pub(crate) use job::Witness;

@@ -15,7 +15,7 @@ pub(crate) fn member(id: &str) -> Member {
         model: format!("model-{id}"),
         offline: false,
         system_message: None,
-        hands: false,
+        has_tools: false,
         voting_sensitivity: None,
     }
 }
@@ -34,7 +34,7 @@ pub(crate) fn spec(agents: &[&str], mut rules: RunRules) -> RunSpec {
         subagent_of: None,
         plan: None,
         execution: None,
-        lot: 7,
+        tie_break_seed: 7,
     }
 }
 

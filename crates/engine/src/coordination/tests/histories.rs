@@ -202,9 +202,9 @@ fn play(seed: u64) -> World {
     let ids: Vec<String> = (0..agents).map(|n| format!("a{n}")).collect();
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
     let mut spec = spec(&ids, random_rules(&mut rng));
-    spec.lot = rng.u64(..);
+    spec.tie_break_seed = rng.u64(..);
     for member in &mut spec.members {
-        member.hands = rng.bool();
+        member.has_tools = rng.bool();
     }
     if rng.bool() {
         let path = ContextPath { path: "/project".into(), writable: true, protected: Vec::new() };

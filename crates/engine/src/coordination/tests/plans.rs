@@ -112,7 +112,13 @@ fn without_a_plan_there_is_nothing_to_record() {
 
 /// Whether the call that the agent in a seat waits for may change nothing.
 fn is_read_only(world: &World, seat: usize) -> bool {
-    world.run.request(seat).and_then(|request| request.desk).expect("a call from somewhere").grant.planning
+    world
+        .run
+        .request(seat)
+        .and_then(|request| request.call_context)
+        .expect("a call from somewhere")
+        .grant
+        .planning
 }
 
 #[test]
@@ -121,7 +127,7 @@ fn in_a_planning_run_no_agent_may_write_and_no_context_path_is_opened() {
     for hands in [false, true] {
         let mut spec = spec(&["a"], RunRules::default().with(&modes.overrides()));
         spec.modes = modes;
-        spec.members[0].hands = hands;
+        spec.members[0].has_tools = hands;
         let path = ContextPath { path: "/project".into(), writable: true, protected: Vec::new() };
         spec.context_paths.push(path);
         let world = World::new(spec);
@@ -150,7 +156,7 @@ fn agents_that_plan_first_may_write_only_once_they_present() {
     for (error, read_only) in [(None, false), (Some("in use".to_owned()), true)] {
         let modes = Modes { agent_mode: AgentMode::Single, refinement: false, planning: false };
         let mut spec = spec(&["a"], rules.clone().with(&modes.overrides()));
-        spec.members[0].hands = true;
+        spec.members[0].has_tools = true;
         let mut world = World::new(spec);
         assert!(matches!(world.run.wanted().chores[0].kind, ChoreKind::OpenContext));
         let opened = Item::ContextOpened { error };

@@ -195,7 +195,7 @@ fn a_crash_at_any_point_of_starting_over_changes_nothing_about_it() {
 #[test]
 fn context_paths_are_closed_while_the_answer_is_judged_and_opened_to_the_next_presenter() {
     let mut spec = spec(&["a"], rules(1));
-    spec.members[0].hands = true;
+    spec.members[0].has_tools = true;
     let path = ContextPath { path: "/project".into(), writable: true, protected: Vec::new() };
     spec.context_paths.push(path);
     let mut world = World::new(spec);

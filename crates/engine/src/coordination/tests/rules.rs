@@ -345,11 +345,11 @@ fn winner_reuse_hands_back_the_winners_own_words_without_another_call() {
 
 #[test]
 fn ties_go_to_votes_from_others_then_to_a_lot_that_favours_no_place() {
-    let vote_all = |lot: u64, votes: &[&str]| {
+    let vote_all = |tie_break_seed: u64, votes: &[&str]| {
         let ids: Vec<String> = (0..votes.len()).map(|n| format!("a{n}")).collect();
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
         let mut spec = spec(&ids, RunRules::default());
-        spec.lot = lot;
+        spec.tie_break_seed = tie_break_seed;
         let mut world = World::new(spec);
         everyone_answers(&mut world);
         for (seat, target) in votes.iter().enumerate() {
@@ -359,7 +359,8 @@ fn ties_go_to_votes_from_others_then_to_a_lot_that_favours_no_place() {
     };
     // Two votes each; agent1 voted for itself, agent2 was chosen by others only.
     assert_eq!(vote_all(1, &["agent1", "agent1", "agent2", "agent2"]), "a1");
-    let wins = (0..200).filter(|lot| vote_all(*lot, &["agent2", "agent1"]) == "a0").count();
+    let wins =
+        (0..200).filter(|tie_break_seed| vote_all(*tie_break_seed, &["agent2", "agent1"]) == "a0").count();
     assert!((70..130).contains(&wins), "a draw falls about evenly: {wins} of 200");
     assert_eq!(vote_all(5, &["agent2", "agent1"]), vote_all(5, &["agent2", "agent1"]));
 }

@@ -58,7 +58,7 @@ fn an_agent_that_asks_for_subagents_waits_for_their_answers_and_goes_on_with_the
 #[test]
 fn a_subagent_may_look_but_writes_nowhere_and_has_its_own_limit() {
     let mut spec = spec(&["a", "b"], rules());
-    spec.members[0].hands = true;
+    spec.members[0].has_tools = true;
     spec.context_paths.push(ContextPath { path: "/project".into(), writable: true, protected: Vec::new() });
     let mut world = World::new(spec);
     let task = |seconds: u64| serde_json::json!({"task": "Look.", "timeout_seconds": seconds});
@@ -75,7 +75,7 @@ fn a_subagent_may_look_but_writes_nowhere_and_has_its_own_limit() {
 #[test]
 fn the_files_of_a_subagent_are_brought_to_the_one_that_asked_before_it_is_told() {
     let mut spec = spec(&["a"], rules());
-    spec.members[0].hands = true;
+    spec.members[0].has_tools = true;
     let mut world = World::new(spec);
     world.says(0, spawn(&serde_json::json!({"tasks": [{"task": "Write a file."}]})));
     world.subagent_says("r1.s1", 0, text("written"));

@@ -488,7 +488,7 @@ fn paths_that_the_user_grants_hold_for_the_runs_of_that_message_whoever_approves
         let mut expected = before.clone();
         expected.extend([granted("/notes", true), granted("/plan.md", false)]);
         assert_eq!(world.run_spec(&run).context_paths, expected);
-        assert!(world.run_spec(&run).members.iter().all(|member| member.hands), "they can look at them");
+        assert!(world.run_spec(&run).members.iter().all(|member| member.has_tools), "they can look at them");
         world.run_ends(RunStatus::Completed);
         world.answers("Done.");
         world.user("And again");
@@ -567,7 +567,11 @@ fn an_interrupted_turn_goes_on_and_an_interrupted_tool_is_not_repeated() {
     assert!(world.chat.wanted().chores.is_empty());
     let (content, is_error) = world.last_result();
     assert!(is_error && content.contains("may have run"), "{content}");
-    assert_eq!(world.request().desk.unwrap().native.as_deref(), Some("n1"), "its own conversation goes on");
+    assert_eq!(
+        world.request().call_context.unwrap().native.as_deref(),
+        Some("n1"),
+        "its own conversation goes on"
+    );
     world.op(Op::Shutdown);
     assert!(world.chat.wanted().calls.is_empty());
     world.op(Op::Resume);
@@ -683,7 +687,7 @@ fn the_agent_is_offered_launch_run_and_none_of_the_tools_of_a_run() {
     let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["launch_run"]);
     let request = world.request();
-    assert_eq!(request.desk.unwrap().work, TaskId::chat());
+    assert_eq!(request.call_context.unwrap().work, TaskId::chat());
     let purposes: Vec<&Purpose> = world
         .log
         .iter()

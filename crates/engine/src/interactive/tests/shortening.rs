@@ -127,7 +127,7 @@ fn the_user_can_ask_for_it_and_the_agents_own_conversation_begins_anew() {
     assert_eq!((world.chat.state(), purpose(&world)), (ChatState::Chatting, Some(Purpose::Compact)));
     let request = world.request();
     assert!(!world.chat.is_at_work(), "a summary needs no tools");
-    assert!(request.tools.is_empty() && request.desk.unwrap().native.is_none());
+    assert!(request.tools.is_empty() && request.call_context.unwrap().native.is_none());
     let Some(Message::User(text)) = request.messages.first() else { panic!("{:?}", request.messages) };
     assert!(
         text.contains("question 0") && text.contains("reply 1") && !text.contains("question 2"),
@@ -137,7 +137,7 @@ fn the_user_can_ask_for_it_and_the_agents_own_conversation_begins_anew() {
     assert_eq!(world.chat.state(), ChatState::Idle);
     assert!(world.chat.refuses(&Op::Compact).is_some(), "nothing is left to shorten");
     world.user("Next");
-    assert_eq!(world.request().desk.unwrap().native, None);
+    assert_eq!(world.request().call_context.unwrap().native, None);
     assert!(shown(&world).contains("All about numbers."));
 }
 

@@ -9,7 +9,7 @@ use std::fmt::Write;
 const ABOUT: usize = 200;
 
 pub(in crate::prompt) fn say(talk: &Talk<'_>) -> String {
-    let mut text = guidance(talk.team);
+    let mut text = launch_guidance(talk.team);
     text.push_str(if talk.agent.require_approval {
         "\nThe user sees each run before it starts and may approve, change or cancel it. What comes back as cancelled was not \
          run: take the reason seriously, and do not propose the same again."
@@ -20,7 +20,7 @@ pub(in crate::prompt) fn say(talk: &Talk<'_>) -> String {
 }
 
 /// How to use `launch_run`, for whoever is offered it: the interactive agent, and clients over MCP.
-pub fn guidance(team: &TeamSpec) -> String {
+pub fn launch_guidance(team: &TeamSpec) -> String {
     let mut text = String::from(
         "# Your role\n\
          You are the user's way into Althing, a parliament of AI agents. You talk with the user, remember the conversation, do \
@@ -110,7 +110,7 @@ fn about(member: &Member) -> String {
     if member.offline {
         text.push_str(" (offline model, not an AI)");
     }
-    text.push_str(if member.hands { "; works with files and tools" } else { "; answers in text only" });
+    text.push_str(if member.has_tools { "; works with files and tools" } else { "; answers in text only" });
     if let Some(words) = member.system_message.as_deref().map(str::trim).filter(|words| !words.is_empty()) {
         let line = words.split_whitespace().collect::<Vec<_>>().join(" ");
         let short: String = line.chars().take(ABOUT).collect();

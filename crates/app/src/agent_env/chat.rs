@@ -2,11 +2,11 @@
 //! so it may write where it works, and nowhere else.
 
 use super::grant::Grantee;
-use super::{Places, aside, guidance, make_dir};
+use super::{Places, guidance, make_dir, run_blocking};
 use crate::project::Project;
-use althing_engine::{Guidance, ProjectBriefing, Router};
+use althing_engine::{Guidance, ProjectBriefing, ToolRouter};
 use althing_protocol::{
-    AnswerLabel, BoxFuture, ChatSpec, ContextAccess, FileWrite, Grant, HandsConfig, ToolHost, Workplace,
+    AgentEnv, AnswerLabel, BoxFuture, ChatSpec, ContextAccess, FileWrite, Grant, ToolHost, ToolsConfig,
 };
 use althing_workspace::{FileHost, FilePolicy, Memory, ProjectHost, TaskHost, ToolSet, project_instructions};
 use std::path::Path;
@@ -17,7 +17,7 @@ pub struct ChatPlace {
     /// Where a program works: the project, or a directory of its own where the project may not be written to.
     path: String,
     grant: Grant,
-    router: Router,
+    router: ToolRouter,
     briefing: ProjectBriefing,
     project: Option<Arc<Project>>,
     /// What is known of the project workspace.
@@ -30,10 +30,10 @@ impl Places {
     /// The place of the agent of a conversation whose files are in `dir`; None where nobody is talked to.
     pub(super) async fn make_chat(&self, dir: &Path, spec: &ChatSpec) -> Result<Option<ChatPlace>, String> {
         let Some(agent) = &spec.agent else { return Ok(None) };
-        let (member, is_program) = (&agent.member, agent.member.is_program());
-        let hands = self.hands.agent(&member.id);
+        let (member, is_cli_agent) = (&agent.member, agent.member.is_cli_agent());
+        let tools = self.tools.agent(&member.id);
         let grantee = Grantee::ChatAgent { dir, context_paths: &spec.team.context_paths };
-        let grant = self.grant(&grantee, &hands);
+        let grant = self.grant(&grantee, &tools);
         let (scratch, outputs) = (dir.join("workspace"), dir.join("outputs"));
         make_dir(&scratch)?;
         make_dir(&outputs)?;
@@ -45,21 +45,21 @@ impl Places {
         let files = Arc::new(files);
         let mut hosts: Vec<Arc<dyn ToolHost>> = Vec::new();
         // A program reads and writes files by itself.
-        if !is_program {
+        if !is_cli_agent {
             hosts.push(files.clone());
         }
-        self.add_hosts(&mut hosts, &hands, (&project.path, &grant), (&scratch, &outputs)).await?;
+        self.add_hosts(&mut hosts, &tools, (&project.path, &grant), (&scratch, &outputs)).await?;
         let memory = self.memory(&scratch, &self.notes.join(member.id.as_str()), &member.id).await;
         let guidance = Guidance {
             // A program finds them by itself.
-            instructions: if self.hands.extras.instructions && !is_program {
+            instructions: if self.tools.extras.instructions && !is_cli_agent {
                 guidance::instructions(project_instructions(&files, &context))
             } else {
                 Vec::new()
             },
             skills: guidance::skills(&self.skills),
             notes: self.told_notes(memory.as_ref(), &member.id),
-            tasks: self.hands.extras.tasks.is_some(),
+            tasks: self.tools.extras.tasks.is_some(),
             ..Guidance::default()
         };
         let shown = |path: &Path| path.display().to_string();
@@ -68,10 +68,10 @@ impl Places {
             writable: project.writable,
             context: context.iter().skip(1).map(|path| path.path.clone()).collect(),
             runs: shown(&runs),
-            is_program,
+            is_cli_agent,
         };
         let path = if project.writable { project.path } else { shown(&scratch) };
-        let router = Router::new(hosts, hands.excluded_tools);
+        let router = ToolRouter::new(hosts, tools.excluded_tools);
         let guidance = Mutex::new(guidance);
         let (project, known) = (self.project.clone(), Mutex::default());
         Ok(Some(ChatPlace { path, grant, router, briefing, project, known, guidance, memory }))
@@ -81,17 +81,17 @@ impl Places {
     async fn add_hosts(
         &self,
         hosts: &mut Vec<Arc<dyn ToolHost>>,
-        hands: &HandsConfig,
+        tools: &ToolsConfig,
         (project_dir, grant): (&str, &Grant),
         (scratch, outputs): (&Path, &Path),
     ) -> Result<(), String> {
         if let Some(project) = &self.project {
             hosts.push(Arc::new(ProjectHost::new(project.workspace.clone())));
         }
-        if !hands.mcp_servers.is_empty() {
-            hosts.push(self.servers(hands, project_dir, grant, outputs).await);
+        if !tools.mcp_servers.is_empty() {
+            hosts.push(self.servers(tools, project_dir, grant, outputs).await);
         }
-        if let Some(tasks) = self.hands.extras.tasks {
+        if let Some(tasks) = self.tools.extras.tasks {
             let root = if tasks.as_files { scratch } else { outputs };
             let host = TaskHost::open(root, tasks.max_tasks).map_err(|error| error.to_string())?;
             hosts.push(Arc::new(host));
@@ -100,12 +100,12 @@ impl Places {
     }
 }
 
-impl Workplace for ChatPlace {
+impl AgentEnv for ChatPlace {
     fn path(&self) -> &str {
         &self.path
     }
 
-    fn host(&self) -> &dyn ToolHost {
+    fn tool_host(&self) -> &dyn ToolHost {
         &self.router
     }
 
@@ -120,21 +120,21 @@ impl Workplace for ChatPlace {
         format!("{}{}", self.briefing.text(known.as_deref()), guidance.text(access))
     }
 
-    fn keep(&self, _label: AnswerLabel) -> BoxFuture<'_, Result<(), String>> {
+    fn snapshot(&self, _label: AnswerLabel) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async { Ok(()) })
     }
 
     /// There is nobody else's work to see; the project and its own notes are what they are now.
-    fn show(&self, _labels: Vec<AnswerLabel>) -> BoxFuture<'_, Result<(), String>> {
+    fn show_snapshots(&self, _labels: Vec<AnswerLabel>) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             if let Some(project) = self.project.clone() {
                 // A project that somebody broke is told of as that; it can still be mended.
                 let look = move || Ok(project.workspace.overview().unwrap_or_else(|error| error.to_string()));
-                let known = aside(look).await?;
+                let known = run_blocking(look).await?;
                 *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
             }
             let Some(memory) = self.memory.clone() else { return Ok(()) };
-            let notes = aside(move || guidance::notes(&memory)).await?;
+            let notes = run_blocking(move || guidance::notes(&memory)).await?;
             self.guidance.lock().unwrap_or_else(PoisonError::into_inner).notes = Some(notes);
             Ok(())
         })
@@ -144,7 +144,7 @@ impl Workplace for ChatPlace {
         String::new()
     }
 
-    fn take<'a>(&'a self, _from: &'a str, _name: &'a str) -> BoxFuture<'a, Result<(), String>> {
+    fn import_dir<'a>(&'a self, _from: &'a str, _name: &'a str) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async { Err("nothing is taken over into a conversation".to_owned()) })
     }
 

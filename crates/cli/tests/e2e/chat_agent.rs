@@ -1,6 +1,6 @@
 //! The interactive agent's own hands: the files of the project, MCP servers, and nothing else.
 
-use althing_testkit::{Action, Recorded, Reply, Script};
+use althing_testkit::{Action, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
 use super::support::{LIMIT, SKY, Scene, Team};
@@ -11,7 +11,7 @@ const TALKER: &str = "talker";
 fn scene(calls: impl Fn(&Scene) -> Vec<(&'static str, Value)>, backend: &Value) -> Scene {
     let script: std::sync::Arc<std::sync::OnceLock<Vec<(&'static str, Value)>>> = std::sync::Arc::default();
     let known = script.clone();
-    let talker = Action::with(move |request: &Recorded| {
+    let talker = Action::with(move |request: &RecordedRequest| {
         let results = request.messages().iter().filter(|message| message["role"] == "tool").count();
         match known.get().and_then(|calls| calls.get(results)) {
             Some((tool, arguments)) => Reply::call(*tool, arguments),
@@ -29,7 +29,7 @@ fn scene(calls: impl Fn(&Scene) -> Vec<(&'static str, Value)>, backend: &Value) 
 }
 
 fn chat(scene: &Scene, args: &[&str]) -> althing_testkit::Output {
-    let command = scene.althing.again().args(["chat", "--config", "team.yaml"]).args(args);
+    let command = scene.althing.new_command().args(["chat", "--config", "team.yaml"]).args(args);
     command.stdin("Please look after my files\n").spawn().wait(LIMIT)
 }
 
@@ -80,7 +80,7 @@ fn what_the_agent_changed_is_reviewed_and_undone_and_nothing_else_is() {
     chat(&scene, &[]).expect_code(0);
     let mine = scene.althing.file("notes/mine.md", "a person's\n");
     let session = scene.session_id();
-    let undo = |args: &[&str]| scene.althing.again().args(["undo"]).args(args).spawn().wait(LIMIT);
+    let undo = |args: &[&str]| scene.althing.new_command().args(["undo"]).args(args).spawn().wait(LIMIT);
     let shown = undo(&[&session, "--diff"]).expect_code(0).stdout;
     assert!(shown.contains("-colour: red\n+colour: blue\n") && shown.contains("+blue it is\n"), "{shown}");
     let undone = undo(&[&format!("{session}.c1")]).expect_code(0).stdout;
@@ -130,7 +130,7 @@ fn the_agent_cannot_leave_the_project_nor_touch_what_nobody_writes_there() {
 #[test]
 fn started_in_the_home_directory_the_agent_looks_and_changes_nothing() {
     let scene = scene(|_| vec![("write_file", json!({"path": "dot.profile", "content": "x"}))], &json!({}));
-    let command = scene.althing.again().args(["chat", "--config", "team.yaml"]);
+    let command = scene.althing.new_command().args(["chat", "--config", "team.yaml"]);
     let home = scene.althing.work_dir();
     command.env("HOME", &home).stdin("Write into my home\n").spawn().wait(LIMIT).expect_code(0);
     assert!(told(&scene)[0].contains("read-only"), "{:?}", told(&scene));
@@ -139,7 +139,7 @@ fn started_in_the_home_directory_the_agent_looks_and_changes_nothing() {
 
 #[test]
 fn the_agent_reads_what_a_run_left_and_nothing_else_of_the_state() {
-    let script = Script::parliament().on(TALKER).always(Action::with(|request: &Recorded| {
+    let script = Script::parliament().on(TALKER).always(Action::with(|request: &RecordedRequest| {
         let results: Vec<&Value> =
             request.messages().iter().filter(|message| message["role"] == "tool").collect();
         let Some(first) = results.first() else {
@@ -229,7 +229,7 @@ fn a_program_that_is_talked_to_works_in_the_project_and_calls_mcp_servers_throug
     std::fs::write(bin.join("claude"), CLAUDE).unwrap();
     std::fs::set_permissions(bin.join("claude"), std::fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    let command = scene.althing.again().env("PATH", path).args(["chat", "--config", "team.yaml"]);
+    let command = scene.althing.new_command().env("PATH", path).args(["chat", "--config", "team.yaml"]);
     let output = command.stdin("What is the weather in Hof?\n").spawn().wait(LIMIT).expect_code(0);
     assert!(output.stdout.contains("It is sunny: Sunny in Hof"), "{}\n{}", output.stdout, output.stderr);
     let written = std::fs::read_to_string(scene.althing.work_dir().join("by-claude.txt"));

@@ -1,11 +1,11 @@
 //! Tool hosts of a place that stand before others.
 
 use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
-use althing_workspace::LocalPlace;
+use althing_workspace::AgentFiles;
 use std::sync::Arc;
 
 /// The file tools of a place, as one of several hosts.
-pub struct Files(pub Arc<LocalPlace>);
+pub struct Files(pub Arc<AgentFiles>);
 
 impl ToolHost for Files {
     fn tools(&self, access: ContextAccess) -> Vec<ToolSpec> {

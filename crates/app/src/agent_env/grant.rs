@@ -4,7 +4,7 @@
 use super::Places;
 use althing_engine::workspace_of;
 use althing_protocol::{
-    CommandsConfig, ContextPath, Grant, GrantRoot, HandsConfig, NetworkGrant, RunSpec, runs_code,
+    CommandsConfig, ContextPath, Grant, GrantRoot, NetworkGrant, RunSpec, ToolsConfig, runs_code,
 };
 use althing_workspace::Workspace;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub(super) enum Grantee<'a> {
 
 impl Places {
     /// What an agent may touch at most. [`Grant::under`] narrows it to what one call may.
-    pub(super) fn grant(&self, agent: &Grantee<'_>, hands: &HandsConfig) -> Grant {
+    pub(super) fn grant(&self, agent: &Grantee<'_>, tools: &ToolsConfig) -> Grant {
         let (workspace, output_dir, start, mut views, context) = match agent {
             Grantee::Member { run_dir, spec, seat } => {
                 let workspace = PathBuf::from(workspace_of(spec, &run_dir.to_string_lossy(), *seat));
@@ -50,7 +50,7 @@ impl Places {
                 .chain(context.iter().map(GrantRoot::from))
                 .collect(),
             planning: matches!(agent, Grantee::Member { spec, .. } if spec.modes.planning),
-            network: hands.commands.as_ref().map(network).unwrap_or_default(),
+            network: tools.commands.as_ref().map(network).unwrap_or_default(),
             state_dir: Some(self.state_dir.clone()),
             output_dir: Some(output_dir),
         }

@@ -9,13 +9,13 @@ use crate::service::{self, LocalSessions, SessionService};
 use crate::session;
 use crate::team::Team;
 use althing_engine::{Consent, launch_run_spec};
-use althing_mcp::{RunFeed, RunFile, RunNews, RunOutcome, RunPlace, RunService, RunView};
+use althing_mcp::{RunDir, RunFeed, RunFile, RunOutcome, RunService, RunSummary, RunUpdate};
 use althing_protocol::{
     BoxFuture, Decision, Event, EventStream, Fact, FeedItem, InteractionId, Interest, LaunchRun, Op, Origin,
     Seq, SessionId, SessionKind, Submission, TaskId, TeamSpec, ToolSpec,
 };
 use althing_view::{ProgressLines, SessionView};
-use althing_workspace::Below;
+use althing_workspace::PathContents;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ impl RunDesk {
         self.sessions.close().await;
     }
 
-    async fn list(&self, most: usize) -> Vec<RunView> {
+    async fn list(&self, most: usize) -> Vec<RunSummary> {
         let sessions = self.sessions.list().await.unwrap_or_default();
         let runs = sessions.into_iter().filter(|session| {
             session.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.kind == SessionKind::Run)
@@ -84,27 +84,27 @@ impl RunDesk {
         views
     }
 
-    async fn file(&self, run: &str, place: RunPlace, path: &str) -> Result<RunFile, String> {
+    async fn file(&self, run: &str, place: RunDir, path: &str) -> Result<RunFile, String> {
         let unknown = || "there is no such run".to_owned();
         let events = self.events(run).await.ok_or_else(unknown)?;
         let (session, task) = split(run).ok_or_else(unknown)?;
         let (lines, _) = fold(&events);
         let known = lines.session().runs.get(&TaskId::from(task)).ok_or_else(unknown)?;
         let root = match place {
-            RunPlace::Log => self.app.task_dir(&SessionId::new(session), &TaskId::from(task)),
-            RunPlace::Workspace => {
+            RunDir::Log => self.app.task_dir(&SessionId::new(session), &TaskId::from(task)),
+            RunDir::Workspace => {
                 let path = known.result.as_ref().and_then(|result| result.workspace_path.clone());
                 PathBuf::from(path.ok_or_else(|| format!("run {run} has no workspace to read"))?)
             }
         };
         let path = path.to_owned();
         let read = service::blocking(move || {
-            let found = althing_workspace::read_below(&root, &path, MOST_FILE_BYTES);
+            let found = althing_workspace::read_confined_path(&root, &path, MOST_FILE_BYTES);
             found.map_err(|error| Failure::usage(format!("`{path}` cannot be read: {error}")))
         });
         Ok(match read.await.map_err(|failure| failure.message)? {
-            Below::Text(text) => RunFile::Text(text),
-            Below::Names(names) => RunFile::Directory(names),
+            PathContents::Text(text) => RunFile::Text(text),
+            PathContents::Names(names) => RunFile::Directory(names),
         })
     }
 }
@@ -118,7 +118,7 @@ fn split(run: &str) -> Option<(&str, &str)> {
 fn fold(events: &[Arc<Event>]) -> (ProgressLines, Option<String>) {
     let (mut lines, mut progress) = (ProgressLines::default(), None);
     for event in events {
-        if let Some((who, what)) = lines.words(&FeedItem::Event(event.clone())) {
+        if let Some((who, what)) = lines.describe(&FeedItem::Event(event.clone())) {
             progress = Some(format!("{who}: {what}"));
         }
     }
@@ -136,11 +136,11 @@ fn outcome(session: &SessionView, task: &TaskId) -> Option<RunOutcome> {
 }
 
 /// A run in brief, from everything that happened.
-fn view(run: &str, events: &[Arc<Event>]) -> Option<RunView> {
+fn view(run: &str, events: &[Arc<Event>]) -> Option<RunSummary> {
     let task = TaskId::from(split(run)?.1);
     let (lines, progress) = fold(events);
     let session = lines.session();
-    Some(RunView {
+    Some(RunSummary {
         run_id: run.to_owned(),
         task: session.runs.get(&task)?.task.clone(),
         status: outcome(session, &task).map(|outcome| outcome.status()),
@@ -158,11 +158,11 @@ impl RunService for RunDesk {
         Box::pin(async move { self.start(launch).await.map_err(|failure| failure.message) })
     }
 
-    fn view<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunView>> {
+    fn view<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunSummary>> {
         Box::pin(async move { view(run, &self.events(run).await?) })
     }
 
-    fn list(&self, most: usize) -> BoxFuture<'_, Vec<RunView>> {
+    fn list(&self, most: usize) -> BoxFuture<'_, Vec<RunSummary>> {
         Box::pin(Self::list(self, most))
     }
 
@@ -218,7 +218,7 @@ impl RunService for RunDesk {
     fn file<'a>(
         &'a self,
         run: &'a str,
-        place: RunPlace,
+        place: RunDir,
         path: &'a str,
     ) -> BoxFuture<'a, Result<RunFile, String>> {
         Box::pin(Self::file(self, run, place, path))
@@ -235,11 +235,11 @@ struct Following {
 }
 
 impl RunFeed for Following {
-    fn next(&mut self) -> BoxFuture<'_, RunNews> {
+    fn next(&mut self) -> BoxFuture<'_, RunUpdate> {
         Box::pin(async move {
             loop {
                 if let Some(outcome) = &self.outcome {
-                    return RunNews::Ended(Box::new(outcome.clone()));
+                    return RunUpdate::Ended(Box::new(outcome.clone()));
                 }
                 let item = match &mut self.live {
                     Some(live) => live.next().await,
@@ -250,7 +250,7 @@ impl RunFeed for Following {
                     self.live = None;
                     continue;
                 };
-                let line = self.lines.words(&item);
+                let line = self.lines.describe(&item);
                 self.outcome = outcome(self.lines.session(), &self.task);
                 if self.outcome.is_some() {
                     continue;
@@ -258,10 +258,10 @@ impl RunFeed for Following {
                 if let FeedItem::Event(event) = &item
                     && let Fact::InteractionOpened(open) = &event.fact
                 {
-                    return RunNews::Asks(Box::new(open.clone()));
+                    return RunUpdate::Question(Box::new(open.clone()));
                 }
                 if let Some((who, what)) = line {
-                    return RunNews::Line(format!("{who}: {what}"));
+                    return RunUpdate::Line(format!("{who}: {what}"));
                 }
             }
         })

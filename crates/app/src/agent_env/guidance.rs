@@ -1,15 +1,15 @@
 //! What an agent is told besides its place, put together from what `workspace` finds.
 
 use althing_disk::DiskError;
-use althing_engine::{NoteBook, Page, SkillEntry};
+use althing_engine::{AgentNotes, FileExcerpt, SkillEntry};
 use althing_workspace::{Document, Memory, Skills};
 
-fn page(document: Document) -> Page {
-    Page { path: document.path, text: document.text, whole: document.whole }
+fn page(document: Document) -> FileExcerpt {
+    FileExcerpt { path: document.path, text: document.text, whole: document.whole }
 }
 
 /// A project's instructions.
-pub fn instructions(documents: Vec<Document>) -> Vec<Page> {
+pub fn instructions(documents: Vec<Document>) -> Vec<FileExcerpt> {
     documents.into_iter().map(page).collect()
 }
 
@@ -24,9 +24,9 @@ pub fn skills(skills: &Skills) -> Vec<SkillEntry> {
 }
 
 /// An agent's notes as they are now.
-pub fn notes(memory: &Memory) -> Result<NoteBook, DiskError> {
+pub fn notes(memory: &Memory) -> Result<AgentNotes, DiskError> {
     let notes = memory.notes()?;
-    Ok(NoteBook {
+    Ok(AgentNotes {
         dir: memory.dir().display().to_string(),
         short_term: notes.short_term.into_iter().map(page).collect(),
         long_term: notes.long_term,

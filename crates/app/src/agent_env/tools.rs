@@ -1,21 +1,21 @@
-//! What a config gives its agents: hands of their own, and what all who have hands share.
+//! What a config gives its agents: tools of their own, and what all who have tools share.
 
-use althing_protocol::{AgentId, Config, HandsConfig, McpServerConfig, PlanningConfig, TaskPlanning};
+use althing_protocol::{AgentId, Config, McpServerConfig, PlanningConfig, TaskPlanning, ToolsConfig};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// Where skills are besides the directory that the config names.
 const USUAL_SKILLS: &str = ".agent/skills";
 
-/// The hands of a team.
+/// The tools of a team.
 #[derive(Clone, Default)]
-pub struct Hands {
-    agents: HashMap<AgentId, HandsConfig>,
+pub struct TeamTools {
+    agents: HashMap<AgentId, ToolsConfig>,
     /// What every agent with tools has besides its own.
     pub extras: Extras,
 }
 
-/// What agents with hands have besides.
+/// What agents with tools have besides.
 #[derive(Clone, Default)]
 pub struct Extras {
     /// Where skills are looked for, as written.
@@ -26,10 +26,10 @@ pub struct Extras {
     pub planning: Option<PlanningConfig>,
 }
 
-impl Hands {
+impl TeamTools {
     /// What a config gives.
     pub fn of(config: &Config) -> Self {
-        let agents = config.agents.iter().map(|agent| (agent.id.clone(), agent.hands.clone())).collect();
+        let agents = config.agents.iter().map(|agent| (agent.id.clone(), agent.tools.clone())).collect();
         let skills = config.skills.as_ref();
         let extras = Extras {
             skills: skills
@@ -43,36 +43,36 @@ impl Hands {
         Self { agents, extras }
     }
 
-    /// Gives one more agent its hands.
-    pub fn insert(&mut self, id: AgentId, hands: HandsConfig) {
-        self.agents.insert(id, hands);
+    /// Gives one more agent its tools.
+    pub fn insert(&mut self, id: AgentId, tools: ToolsConfig) {
+        self.agents.insert(id, tools);
     }
 
     /// What one agent may do; nothing for one that is not known.
-    pub fn agent(&self, id: &AgentId) -> HandsConfig {
+    pub fn agent(&self, id: &AgentId) -> ToolsConfig {
         self.agents.get(id).cloned().unwrap_or_default()
     }
 
-    /// Whether an agent has hands by the config.
+    /// Whether an agent has tools by the config.
     pub fn has(&self, id: &AgentId) -> bool {
         let Extras { skills, memory, tasks, .. } = &self.extras;
-        !skills.is_empty() || *memory || tasks.is_some() || self.agents.get(id).is_some_and(HandsConfig::any)
+        !skills.is_empty() || *memory || tasks.is_some() || self.agents.get(id).is_some_and(ToolsConfig::any)
     }
 
     /// Whether any agent runs commands: then it matters what this machine can confine.
     pub fn runs_commands(&self) -> bool {
-        self.agents.values().any(|hands| hands.commands.is_some())
+        self.agents.values().any(|tools| tools.commands.is_some())
     }
 
     /// Whether any agent has MCP servers that are started here: then, too.
     pub fn starts_servers(&self) -> bool {
-        self.agents.values().flat_map(|hands| &hands.mcp_servers).any(McpServerConfig::is_started)
+        self.agents.values().flat_map(|tools| &tools.mcp_servers).any(McpServerConfig::is_started)
     }
 
     /// Whether any agent runs commands in Docker.
     pub fn needs_docker(&self) -> bool {
         let in_docker =
-            |hands: &HandsConfig| hands.commands.as_ref().is_some_and(|commands| commands.docker.is_some());
+            |tools: &ToolsConfig| tools.commands.as_ref().is_some_and(|commands| commands.docker.is_some());
         self.agents.values().any(in_docker)
     }
 }

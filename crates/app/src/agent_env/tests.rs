@@ -1,12 +1,12 @@
 //! What agents find in their places under each switch of a config: tools, and what they are told.
 
-use super::{Hands, Places, Walls};
+use super::{Places, TeamTools, Walls};
 use crate::context::Notify as Tell;
 use crate::environment::Environment;
 use althing_protocol::{
-    AgentConfig, AgentId, BackendConfig, CommandsConfig, Config, ContextAccess, ContextPath, HandsConfig,
-    McpServerConfig, McpTransport, Member, Modes, PlanningConfig, RunRules, RunSpec, SessionId, SkillsConfig,
-    TaskId, TaskPlanning, ToolCall, ToolOutcome, Workplace, Workplaces,
+    AgentConfig, AgentEnv, AgentEnvs, AgentId, BackendConfig, CommandsConfig, Config, ContextAccess,
+    ContextPath, McpServerConfig, McpTransport, Member, Modes, PlanningConfig, RunRules, RunSpec, SessionId,
+    SkillsConfig, TaskId, TaskPlanning, ToolCall, ToolOutcome, ToolsConfig,
 };
 use althing_runner::{AcceptedByUser, Confinement, Launcher};
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ impl Setting {
             exclude_tools: Vec::new(),
             call_timeout: None,
         };
-        let hands = HandsConfig {
+        let tools = ToolsConfig {
             files: true,
             commands: Some(CommandsConfig::default()),
             mcp_servers: vec![server],
@@ -57,14 +57,14 @@ impl Setting {
             options: althing_protocol::AgentOptions::default(),
         };
         let agent =
-            AgentConfig { id: "a".into(), system_message: None, voting_sensitivity: None, backend, hands };
+            AgentConfig { id: "a".into(), system_message: None, voting_sensitivity: None, backend, tools };
         let member = Member {
             id: AgentId::from("a"),
             backend: "offline".into(),
             model: "m".into(),
             offline: true,
             system_message: None,
-            hands: true,
+            has_tools: true,
             voting_sensitivity: None,
         };
         let path = base.join("project").display().to_string();
@@ -79,7 +79,7 @@ impl Setting {
             subagent_of: None,
             plan: None,
             execution: None,
-            lot: 0,
+            tie_break_seed: 0,
         };
         let config = Config { agents: vec![agent], ..Config::default() };
         Self { _dir: dir, base, config, spec, told: Arc::default() }
@@ -96,7 +96,7 @@ impl Setting {
         Places::new(
             session,
             self.base.join("state"),
-            Hands::of(&self.config),
+            TeamTools::of(&self.config),
             None,
             walls,
             &environment,
@@ -104,25 +104,20 @@ impl Setting {
         )
     }
 
-    async fn place(&self, places: &Places, run: &str) -> Arc<dyn Workplace> {
+    async fn place(&self, places: &Places, run: &str) -> Arc<dyn AgentEnv> {
         let dir = self.base.join("state/sessions/20261115-120000-0001/tasks").join(run);
         std::fs::create_dir_all(&dir).unwrap();
         places.open(&TaskId::from(run), &dir.display().to_string(), &self.spec, 0).await.unwrap()
     }
 }
 
-fn tools(place: &Arc<dyn Workplace>, access: ContextAccess) -> Vec<String> {
-    place.host().tools(access).into_iter().map(|tool| tool.name).collect()
+fn tools(place: &Arc<dyn AgentEnv>, access: ContextAccess) -> Vec<String> {
+    place.tool_host().tools(access).into_iter().map(|tool| tool.name).collect()
 }
 
-async fn call(
-    place: &Arc<dyn Workplace>,
-    tool: &str,
-    arguments: Value,
-    access: ContextAccess,
-) -> ToolOutcome {
+async fn call(place: &Arc<dyn AgentEnv>, tool: &str, arguments: Value, access: ContextAccess) -> ToolOutcome {
     let call = ToolCall { id: "1".into(), name: tool.into(), arguments: arguments.to_string() };
-    place.host().call(&call, access).await
+    place.tool_host().call(&call, access).await
 }
 
 fn write(path: &Path, text: &str) {
@@ -156,7 +151,7 @@ async fn a_planning_run_has_no_tool_that_acts_whatever_the_config_gives() {
 #[tokio::test]
 async fn who_plans_first_only_looks_until_the_presentation_and_then_acts() {
     let mut setting = Setting::new();
-    setting.config.agents[0].hands.mcp_servers.clear();
+    setting.config.agents[0].tools.mcp_servers.clear();
     setting.config.planning = Some(PlanningConfig { instruction: Some("Think before you act.".into()) });
     setting.spec.rules.plan_first = true;
     let places = setting.places();
@@ -181,7 +176,7 @@ async fn who_plans_first_only_looks_until_the_presentation_and_then_acts() {
 #[tokio::test]
 async fn skills_are_listed_and_readable_and_the_projects_instructions_told() {
     let mut setting = Setting::new();
-    setting.config.agents[0].hands.mcp_servers.clear();
+    setting.config.agents[0].tools.mcp_servers.clear();
     setting.config.skills = Some(SkillsConfig { directory: "my-skills".into() });
     setting.config.project_instructions = true;
     let base = setting.base.clone();
@@ -209,7 +204,7 @@ async fn skills_are_listed_and_readable_and_the_projects_instructions_told() {
 #[tokio::test]
 async fn what_an_agent_noted_in_one_run_it_is_told_in_the_next() {
     let mut setting = Setting::new();
-    setting.config.agents[0].hands.mcp_servers.clear();
+    setting.config.agents[0].tools.mcp_servers.clear();
     setting.config.file_memory = true;
     let places = setting.places();
     let first = setting.place(&places, "r1").await;
@@ -222,7 +217,7 @@ async fn what_an_agent_noted_in_one_run_it_is_told_in_the_next() {
         !first.briefing(ContextAccess::ReadOnly).contains("They like tea."),
         "not in the middle of its work"
     );
-    first.keep("agent1.1".parse().unwrap()).await.unwrap();
+    first.snapshot("agent1.1".parse().unwrap()).await.unwrap();
     assert!(first.briefing(ContextAccess::ReadOnly).contains("They like tea."), "but after its answer");
     call(&first, "write_file", note("short_term/late.md", "After the answer."), ContextAccess::ReadOnly)
         .await;
@@ -237,7 +232,7 @@ async fn what_an_agent_noted_in_one_run_it_is_told_in_the_next() {
 async fn a_task_list_is_a_file_of_the_workspace_only_where_the_config_says_so() {
     for as_files in [true, false] {
         let mut setting = Setting::new();
-        setting.config.agents[0].hands.mcp_servers.clear();
+        setting.config.agents[0].tools.mcp_servers.clear();
         setting.config.task_planning = Some(TaskPlanning { max_tasks: 2, as_files });
         let places = setting.places();
         let place = setting.place(&places, "r1").await;

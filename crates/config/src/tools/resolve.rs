@@ -1,10 +1,10 @@
-//! An agent's hands, from its backend section.
+//! An agent's tools, from its backend section.
 //!
 //! It reports nothing: what could be wrong was reported before.
 
 use std::collections::HashSet;
 
-use althing_protocol::{CommandsConfig, DockerConfig, HandsConfig, McpServerConfig, McpTransport, Secret};
+use althing_protocol::{CommandsConfig, DockerConfig, McpServerConfig, McpTransport, Secret, ToolsConfig};
 
 use super::{FILE_TOOLS, ServerAt, Transport, own_tool, own_tools, scalar, servers, texts};
 use crate::backends::{Backends, Reach};
@@ -16,14 +16,14 @@ use crate::tree::Node;
 /// What stays of the file tools for an agent that works with commands.
 const KEPT_WITH_COMMANDS: &[&str] = &["write_file", "edit_file"];
 
-/// The hands of an agent with this backend. Who has context paths can read them.
-pub(crate) fn hands(backend: &Node, has_paths: bool, backends: &Backends) -> HandsConfig {
+/// The tools of an agent with this backend. Who has context paths can read them.
+pub(crate) fn tools(backend: &Node, has_paths: bool, backends: &Backends) -> ToolsConfig {
     let has_workspace = text(backend, "cwd").is_some_and(|cwd| !cwd.trim().is_empty());
     let allowed = allowed_tools(backend, backends);
     let allowed = allowed.as_deref();
     let servers = servers(backend, "").into_iter();
     let mcp_servers = servers.filter_map(|server| self::server(&server, backend, allowed));
-    HandsConfig {
+    ToolsConfig {
         files: has_workspace || has_paths,
         commands: is_on(backend, "enable_mcp_command_line").then(|| commands(backend)),
         mcp_servers: mcp_servers.collect(),

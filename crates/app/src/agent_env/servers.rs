@@ -2,9 +2,12 @@
 //! started outlives Althing, and cannot write what its agent may never write.
 
 use crate::context::Notify as Tell;
-use althing_mcp::{Launch, Launched, McpServers, Options, Process, ServerSpec, ServerTransport, Spawner};
+use althing_mcp::{
+    ClientOptions, McpServers, ServerProcess, ServerSpec, ServerTransport, SpawnRequest, SpawnedProcess,
+    Spawner,
+};
 use althing_protocol::{BoxFuture, Grant, McpServerConfig, McpTransport, Secret};
-use althing_runner::{Confinement, Launcher, PipedProcess, PipedProgram, Protection};
+use althing_runner::{Confinement, Launcher, PipedProcess, PipedProgram, WriteProtection};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,12 +21,12 @@ const GRACE: Duration = Duration::from_secs(5);
 pub async fn start(
     configs: &[McpServerConfig],
     workspace: &str,
-    (launcher, protection): (Launcher, Option<Protection>),
+    (launcher, protection): (Launcher, Option<WriteProtection>),
     environment: Vec<(OsString, OsString)>,
     output_dir: PathBuf,
     tell: Tell,
 ) -> Arc<McpServers> {
-    let mut options = Options::new(environment, Arc::new(GuardedSpawner { launcher, protection }));
+    let mut options = ClientOptions::new(environment, Arc::new(GuardedSpawner { launcher, protection }));
     options.output_dir = Some(output_dir);
     options.masks = Some(crate::secrets::masks());
     options.on_notice = Some(Arc::new(move |notice| {
@@ -39,10 +42,10 @@ pub async fn protection(
     mut grant: Grant,
     confinement: &Confinement,
     home: Option<&Path>,
-) -> Result<Option<Protection>, String> {
+) -> Result<Option<WriteProtection>, String> {
     grant.roots.retain(|root| !home.is_some_and(|home| home.starts_with(&root.path)));
     let confinement = confinement.clone();
-    let looked = tokio::task::spawn_blocking(move || Protection::new(&confinement, &grant)).await;
+    let looked = tokio::task::spawn_blocking(move || WriteProtection::new(&confinement, &grant)).await;
     let looked = looked.map_err(|error| error.to_string())?;
     looked.map_err(|error| format!("{error} ({})", error.hint()))
 }
@@ -50,11 +53,11 @@ pub async fn protection(
 /// Starts servers under a guard.
 struct GuardedSpawner {
     launcher: Launcher,
-    protection: Option<Protection>,
+    protection: Option<WriteProtection>,
 }
 
 impl Spawner for GuardedSpawner {
-    fn spawn<'a>(&'a self, launch: &'a Launch) -> BoxFuture<'a, io::Result<Launched>> {
+    fn spawn<'a>(&'a self, launch: &'a SpawnRequest) -> BoxFuture<'a, io::Result<SpawnedProcess>> {
         Box::pin(async move {
             // The guard works elsewhere, so a relative directory has to be settled here.
             let here = std::env::current_dir()?;
@@ -67,7 +70,7 @@ impl Spawner for GuardedSpawner {
                 protection: self.protection.clone(),
             };
             let piped = self.launcher.start_piped(program).await?;
-            Ok(Launched {
+            Ok(SpawnedProcess {
                 stdin: Box::new(piped.stdin),
                 stdout: Box::new(piped.stdout),
                 stderr: Box::new(piped.stderr),
@@ -80,7 +83,7 @@ impl Spawner for GuardedSpawner {
 /// A server under its guard.
 struct GuardedServer(PipedProcess);
 
-impl Process for GuardedServer {
+impl ServerProcess for GuardedServer {
     fn wait(&mut self) -> BoxFuture<'_, String> {
         Box::pin(async move {
             match self.0.exited().await {

@@ -1,15 +1,15 @@
 //! Files, commands and containers: what an agent may do besides talking.
 
-use althing_protocol::{CommandsConfig, DockerConfig, HandsConfig, Millis};
+use althing_protocol::{CommandsConfig, DockerConfig, Millis, ToolsConfig};
 
 use super::support::{backend, checked, loaded, messages, with};
 
-fn hands(flow: &str) -> HandsConfig {
-    loaded(&backend(flow)).config.agents[0].hands.clone()
+fn tools(flow: &str) -> ToolsConfig {
+    loaded(&backend(flow)).config.agents[0].tools.clone()
 }
 
 fn commands(flow: &str) -> CommandsConfig {
-    hands(&format!("{{type: offline, enable_mcp_command_line: true, {flow}}}")).commands.expect("commands")
+    tools(&format!("{{type: offline, enable_mcp_command_line: true, {flow}}}")).commands.expect("commands")
 }
 
 fn problems(flow: &str) -> Vec<String> {
@@ -18,19 +18,19 @@ fn problems(flow: &str) -> Vec<String> {
 
 #[test]
 fn an_agent_without_such_keys_only_talks() {
-    assert_eq!(hands("{type: offline}"), HandsConfig::default());
+    assert_eq!(tools("{type: offline}"), ToolsConfig::default());
     assert_eq!(
-        hands("{type: offline, enable_mcp_command_line: false, mcp_servers: []}"),
-        HandsConfig::default()
+        tools("{type: offline, enable_mcp_command_line: false, mcp_servers: []}"),
+        ToolsConfig::default()
     );
-    assert!(!hands("{type: offline, cwd: ''}").any());
+    assert!(!tools("{type: offline, cwd: ''}").any());
 }
 
 #[test]
 fn a_working_directory_gives_a_workspace_and_files() {
     assert_eq!(
-        hands("{type: offline, cwd: workspace1}"),
-        HandsConfig { files: true, ..HandsConfig::default() }
+        tools("{type: offline, cwd: workspace1}"),
+        ToolsConfig { files: true, ..ToolsConfig::default() }
     );
 }
 
@@ -38,7 +38,7 @@ fn a_working_directory_gives_a_workspace_and_files() {
 fn context_paths_give_every_agent_files() {
     let text = "agents:\n  - {id: a, backend: {type: offline}}\n  - {id: b, backend: {type: offline}}\norchestrator: {context_paths: [docs]}\n";
     let agents = loaded(text).config.agents;
-    assert!(agents.iter().all(|agent| agent.hands.files));
+    assert!(agents.iter().all(|agent| agent.tools.files));
 }
 
 #[test]
@@ -158,13 +158,13 @@ fn becoming_root_is_not_offered_and_the_other_sandbox_is_ours() {
     let report =
         checked(&backend("{type: offline, enable_mcp_command_line: true, command_line_execution_mode: srt}"));
     assert_eq!(report.warnings[0].suggestion.as_deref(), Some("`local` is used in its place"));
-    let commands = report.config.expect("settings").config.agents[0].hands.commands.clone();
+    let commands = report.config.expect("settings").config.agents[0].tools.commands.clone();
     assert_eq!(commands, Some(CommandsConfig::default()));
 }
 
 #[test]
 fn tools_are_left_out_by_their_own_names_and_by_massgens() {
-    let excluded = |flow: &str| hands(&format!("{{type: offline, cwd: w, {flow}}}")).excluded_tools;
+    let excluded = |flow: &str| tools(&format!("{{type: offline, cwd: w, {flow}}}")).excluded_tools;
     assert_eq!(excluded("exclude_tools: [delete_file, post_search]"), ["delete_file", "post_search"]);
     assert_eq!(
         excluded("exclude_tools: [mcp__command_line__execute_command]"),
@@ -201,9 +201,9 @@ fn the_interactive_agents_own_backend_may_have_mcp_servers_which_are_checked_lik
         ))
     };
     let loaded = loaded(&text("{name: sky, type: stdio, command: python3}"));
-    let hands = loaded.config.interactive.expect("the section").hands;
-    assert_eq!(hands.mcp_servers.first().map(|server| server.name.as_str()), Some("sky"));
-    assert_eq!(hands.excluded_tools, ["glob"]);
+    let tools = loaded.config.interactive.expect("the section").tools;
+    assert_eq!(tools.mcp_servers.first().map(|server| server.name.as_str()), Some("sky"));
+    assert_eq!(tools.excluded_tools, ["glob"]);
     let wrong = messages(&checked(&text("{name: 'a b', type: stdio, command: python3}")));
     assert!(wrong[0].contains("orchestrator.interactive_mode.backend.mcp_servers[0].name"), "{wrong:?}");
 }

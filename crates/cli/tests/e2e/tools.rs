@@ -4,19 +4,19 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-use althing_testkit::{Action, Gate, Parliament, Recorded, Reply, Script};
+use althing_testkit::{Action, Gate, Parliament, RecordedRequest, Reply, Script};
 use serde_json::json;
 
 use super::support::{LIMIT, SKY, Scene, files_below, items, paths_below, texts};
 
 /// Calls a tool in the first turn of a role, then does the usual.
-fn once(request: &Recorded, tool: &str, arguments: &serde_json::Value) -> Action {
+fn once(request: &RecordedRequest, tool: &str, arguments: &serde_json::Value) -> Action {
     let told = request.messages().iter().any(|message| message["role"] == "tool");
     if told { usual(request) } else { Reply::call(tool, arguments).into() }
 }
 
 /// What a member of a parliament does.
-fn usual(request: &Recorded) -> Action {
+fn usual(request: &RecordedRequest) -> Action {
     Parliament::default().reply(request).into()
 }
 
@@ -44,22 +44,22 @@ fn writer(file: &'static str, text: &'static str) -> (Scene, std::path::PathBuf,
 }
 
 /// What the tools said in answer to a request's calls.
-fn told(request: &Recorded) -> String {
+fn told(request: &RecordedRequest) -> String {
     let texts = request.messages().iter().filter(|message| message["role"] == "tool");
     texts.map(|message| message["content"].to_string()).collect::<Vec<_>>().join("\n")
 }
 
-fn is_presenter(request: &Recorded) -> bool {
+fn is_presenter(request: &RecordedRequest) -> bool {
     !request.tool_names().iter().any(|tool| *tool == "new_answer" || *tool == "vote")
 }
 
 /// A command that takes no config.
 fn run(scene: &Scene, args: &[&str]) -> althing_testkit::Output {
-    scene.althing.again().args(args).spawn().wait(LIMIT)
+    scene.althing.new_command().args(args).spawn().wait(LIMIT)
 }
 
 /// The project, as the agent is told of it.
-fn project_of(request: &Recorded) -> std::path::PathBuf {
+fn project_of(request: &RecordedRequest) -> std::path::PathBuf {
     let system = request.system_text();
     let line = system.lines().find_map(|line| line.strip_prefix("- ")).unwrap_or("/nowhere (");
     Path::new(line.split(" (").next().unwrap()).to_owned()
@@ -149,7 +149,8 @@ fn a_run_that_wrote_nothing_says_nothing_of_it_and_one_with_read_only_paths_cann
 #[test]
 fn what_a_run_changed_is_seen_and_undone_on_the_screen() {
     let (scene, project, path) = writer("old.txt", "changed by the run\n");
-    let command = scene.althing.again().args(["--config", "team.yaml", "--quick", "--context-path", &path]);
+    let command =
+        scene.althing.new_command().args(["--config", "team.yaml", "--quick", "--context-path", &path]);
     let mut terminal = command.arg("task").terminal(120, 40);
     let screen = terminal.wait_for("Files written to context paths:", LIMIT);
     assert!(screen.contains("old.txt (modified)"), "{screen}");
@@ -214,7 +215,7 @@ fn agents_shows_what_is_usable_and_what_is_missing() {
     assert!(output.stdout.contains("OPENAI_API_KEY"), "{}", output.stdout);
     let usable = scene
         .althing
-        .again()
+        .new_command()
         .env("OPENAI_API_KEY", "sk-some-key-0123")
         .args(["agents", "--json"])
         .spawn()
@@ -328,7 +329,7 @@ fn a_judge_sees_the_others_kept_work_read_only_and_under_its_own_path() {
 }
 
 /// The agent's workspace, as it is told of it.
-fn workspace_of(request: &Recorded) -> String {
+fn workspace_of(request: &RecordedRequest) -> String {
     let system = request.system_text();
     let rest = system.split("Your workspace is ").nth(1).unwrap_or_default();
     rest.split(';').next().unwrap_or_default().to_owned()

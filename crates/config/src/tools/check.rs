@@ -22,12 +22,12 @@ const DOCKER: &[&str] = &[
 /// Keys that only count for an agent that may run commands.
 const COMMANDS: &[&str] =
     &["command_line_execution_mode", "command_line_network", "command_line_timeout_seconds"];
-/// Keys that give hands which the interactive agent does not have: it works on the project itself.
+/// Keys that give tools which the interactive agent does not have: it works on the project itself.
 const HANDS: &[&str] = &["cwd", "enable_mcp_command_line", "context_paths"];
 /// Longest name of a server.
 const LONGEST_NAME: usize = 64;
 
-/// Checks the hands of every agent.
+/// Checks the tools of every agent.
 pub(crate) fn check(root: &Node, backends: &Backends, sink: &mut Sink<'_>) {
     paths::check(root, sink);
     let mut told = HashSet::new();

@@ -5,7 +5,7 @@ use althing_protocol::{
     Clock, PathGrant, PlanRef, SessionId, SessionKind, SessionSummary, TaskId, Timestamp,
 };
 use althing_text::count;
-use althing_tui::{Outside, ProjectEntry, SessionEntry};
+use althing_tui::{ProjectEntry, SessionEntry, TuiHost};
 use althing_view::labels;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -71,7 +71,7 @@ fn about(context: &str) -> String {
     context.lines().find(says).unwrap_or_default().trim().to_owned()
 }
 
-impl Outside for Machine {
+impl TuiHost for Machine {
     fn now(&self) -> Timestamp {
         SystemClock.now()
     }
@@ -99,7 +99,7 @@ impl Outside for Machine {
         let there = known
             .map_err(|error| error.to_string())?
             .into_iter()
-            .filter(althing_workspace::ProjectEntry::is_there);
+            .filter(althing_workspace::ProjectEntry::exists);
         let entry = |entry: althing_workspace::ProjectEntry| ProjectEntry {
             name: entry.name,
             path: entry.path.display().to_string(),
@@ -111,7 +111,7 @@ impl Outside for Machine {
     }
 
     fn paths(&self, prefix: &str) -> Vec<String> {
-        althing_app::mishap::may_happen("completion");
+        althing_app::failpoint::may_happen("completion");
         let (dir, start) = prefix.rsplit_once('/').map_or(("", prefix), |(dir, start)| (dir, start));
         let rooted = if prefix.starts_with('/') && dir.is_empty() { "/" } else { dir };
         let Ok(entries) = std::fs::read_dir(self.app.environment.cwd.join(rooted)) else { return Vec::new() };
@@ -135,8 +135,8 @@ impl Outside for Machine {
     }
 
     fn edit(&self, text: &str) -> Result<String, String> {
-        althing_app::mishap::may_happen("editor");
-        althing_app::mishap::may_happen_elsewhere("background");
+        althing_app::failpoint::may_happen("editor");
+        althing_app::failpoint::may_happen_elsewhere("background");
         with_file(text, |file| {
             self.at_terminal(&["VISUAL", "EDITOR"], "vi", file)?;
             std::fs::read_to_string(file).map_err(|error| error.to_string())
@@ -159,8 +159,10 @@ impl Outside for Machine {
 
     fn undo(&self, run: Option<&TaskId>) -> Result<String, String> {
         let session = self.app.session_dir(&self.session);
-        let last =
-            || althing_workspace::last_changed(&session).ok_or("nothing in this session changed a file");
+        let last = || {
+            althing_workspace::last_task_with_changes(&session)
+                .ok_or("nothing in this session changed a file")
+        };
         let run = run.cloned().map_or_else(last, Ok)?;
         let report = althing_workspace::undo(&self.run_dir(&run)).map_err(|error| error.to_string())?;
         let files = report.restored.len() + report.removed.len();
@@ -179,13 +181,13 @@ impl Outside for Machine {
         all.into_iter().skip(skip).collect()
     }
 
-    fn reached(&self, place: &str) {
-        althing_app::mishap::may_happen(place);
+    fn failpoint(&self, place: &str) {
+        althing_app::failpoint::may_happen(place);
     }
 
     fn remember(&self, message: &str) {
-        althing_app::mishap::may_happen("screen");
-        althing_app::mishap::may_happen_elsewhere("thread");
+        althing_app::failpoint::may_happen("screen");
+        althing_app::failpoint::may_happen_elsewhere("thread");
         let Some(file) = self.remembered() else { return };
         if let Some(dir) = file.parent() {
             let _ = std::fs::create_dir_all(dir);

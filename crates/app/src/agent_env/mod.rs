@@ -1,42 +1,42 @@
-//! Where agents with hands work: the files of `workspace`, the runner's commands and MCP servers' tools joined into one
+//! Where agents with tools work: the files of `workspace`, the runner's commands and MCP servers' tools joined into one
 //! place per agent, each with exactly the reach that its config gives it.
 
 mod chat;
 mod commands;
 mod grant;
 mod guidance;
-mod hands;
-mod hosts;
 mod servers;
+mod tool_hosts;
+mod tools;
 
 use crate::context::Notify as Tell;
 use crate::environment::Environment;
 use crate::project::Project;
-use althing_engine::{Briefing, Guidance, NoteBook, Planning, Router};
+use althing_engine::{AgentNotes, Guidance, Planning, ToolRouter, WorkspaceBriefing};
 use althing_mcp::McpServers;
 use althing_protocol::{
-    AgentId, AnswerLabel, BoxFuture, ChatSpec, CommandsConfig, ContextAccess, FileWrite, Grant, HandsConfig,
-    McpServerConfig, RunSpec, SessionId, TaskId, ToolHost, Workplace, Workplaces,
+    AgentEnv, AgentEnvs, AgentId, AnswerLabel, BoxFuture, ChatSpec, CommandsConfig, ContextAccess, FileWrite,
+    Grant, McpServerConfig, RunSpec, SessionId, TaskId, ToolHost, ToolsConfig,
 };
-use althing_runner::{CommandHost, Confinement, Container, Containers};
+use althing_runner::{CommandHost, Confinement, Container, DockerClient};
 use althing_workspace::{
-    LocalPlace, Memory, PlaceOptions, Skills, TaskHost, ToolSet, UndoLimits, UndoReach, Workspace, aside,
-    find_skills, is_reading_tool, project_instructions,
+    AgentFiles, AgentFilesOptions, Memory, Skills, TaskHost, ToolSet, UndoLimits, UndoReach, Workspace,
+    find_skills, is_read_only_tool, project_instructions, run_blocking,
 };
 use grant::Grantee;
-use hosts::{Files, PlanFirst};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use tool_hosts::{Files, PlanFirst};
 
 pub use commands::{Walls, docker_socket};
-pub use hands::Hands;
+pub use tools::TeamTools;
 
 /// Makes the places of one session's agents.
 pub struct Places {
     session: SessionId,
     state_dir: PathBuf,
-    hands: Hands,
+    tools: TeamTools,
     skills: Skills,
     /// Where agents' notes are kept between runs.
     notes: PathBuf,
@@ -66,14 +66,14 @@ impl Places {
     pub fn new(
         session: SessionId,
         state_dir: PathBuf,
-        hands: Hands,
+        tools: TeamTools,
         project: Option<Arc<Project>>,
         walls: Walls,
         environment: &Environment,
         tell: Tell,
     ) -> Self {
         let variables = environment.environment();
-        let skills = find_skills(&hands.extras.skill_dirs(&environment.cwd));
+        let skills = find_skills(&tools.extras.skill_dirs(&environment.cwd));
         for notice in &skills.notices {
             tell(notice);
         }
@@ -84,7 +84,7 @@ impl Places {
         Self {
             session,
             state_dir,
-            hands,
+            tools,
             skills,
             notes,
             walls,
@@ -106,7 +106,7 @@ impl Places {
     async fn save_notes(&self) {
         let memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for memory in memories {
-            if let Err(error) = aside(move || memory.save()).await {
+            if let Err(error) = run_blocking(move || memory.save()).await {
                 (self.tell)(&format!("an agent's notes could not be kept: {error}"));
             }
         }
@@ -130,34 +130,34 @@ impl Places {
 
     async fn make(&self, run: &TaskId, run_dir: &str, spec: &RunSpec, seat: usize) -> Result<Place, String> {
         let member = spec.members.get(seat).ok_or("there is no such agent")?;
-        let hands = self.hands.agent(&member.id);
+        let tools = self.tools.agent(&member.id);
         // A program writes with tools of its own.
-        let is_program = member.is_program();
-        let reach = if is_program || hands.commands.is_some() || !hands.mcp_servers.is_empty() {
+        let is_cli_agent = member.is_cli_agent();
+        let reach = if is_cli_agent || tools.commands.is_some() || !tools.mcp_servers.is_empty() {
             UndoReach::Everything
         } else {
             UndoReach::ToolWrites
         };
-        let grant = self.grant(&Grantee::Member { run_dir: Path::new(run_dir), spec, seat }, &hands);
+        let grant = self.grant(&Grantee::Member { run_dir: Path::new(run_dir), spec, seat }, &tools);
         let planning = grant.planning;
         let outputs = grant.output_dir.clone().unwrap_or_default();
         let name = outputs.file_name().unwrap_or_default();
         make_dir(&outputs)?;
-        let options = PlaceOptions {
+        let options = AgentFilesOptions {
             grant: grant.clone(),
-            tools: if planning { ToolSet::Reading } else { ToolSet::All },
+            tools: if planning { ToolSet::ReadOnly } else { ToolSet::All },
             reach,
             limits: UndoLimits::default(),
         };
-        let local = LocalPlace::open(Path::new(run_dir), &options).map_err(|error| error.to_string())?;
+        let local = AgentFiles::open(Path::new(run_dir), &options).map_err(|error| error.to_string())?;
         let local = Arc::new(local);
         let tell = Teller { tell: self.tell.clone(), agent: member.id.clone() };
         tell.notices(&local);
         let plan_first = spec.rules.plan_first;
-        let mut hosts = vec![PlanFirst::over(Arc::new(Files(local.clone())), is_reading_tool, plan_first)];
+        let mut hosts = vec![PlanFirst::over(Arc::new(Files(local.clone())), is_read_only_tool, plan_first)];
         let (mut container, mut has_commands) = (None, false);
         // Planning is held by which tools there are: none that act.
-        if let Some(commands) = hands.commands.as_ref().filter(|_| !planning) {
+        if let Some(commands) = tools.commands.as_ref().filter(|_| !planning) {
             let (host, made) = self.commands(commands, &grant, run, &member.id).await?;
             has_commands = host.refusal().is_none();
             container = made;
@@ -166,16 +166,16 @@ impl Places {
             }
             hosts.push(PlanFirst::over(Arc::new(host), |_| false, plan_first));
         }
-        if !hands.mcp_servers.is_empty() && !planning {
-            let started = self.servers(&hands, local.path(), &grant, &outputs).await;
+        if !tools.mcp_servers.is_empty() && !planning {
+            let started = self.servers(&tools, local.path(), &grant, &outputs).await;
             hosts.push(PlanFirst::over(started, |_| false, plan_first));
         }
-        if let Some(tasks) = self.hands.extras.tasks {
+        if let Some(tasks) = self.tools.extras.tasks {
             let root = if tasks.as_files { Path::new(local.path()) } else { &outputs };
             let host = TaskHost::open(root, tasks.max_tasks).map_err(|error| error.to_string())?;
             hosts.push(Arc::new(host));
         }
-        let briefing = Briefing {
+        let briefing = WorkspaceBriefing {
             workspace: local.path().to_owned(),
             views: Workspace::view_dir_of(Path::new(run_dir), Path::new(local.path())).display().to_string(),
             context: spec.context_paths.clone(),
@@ -188,19 +188,19 @@ impl Places {
         };
         let memory = self.memory(Path::new(local.path()), &self.notes.join(name), &member.id).await;
         let guidance = Mutex::new(self.guidance(&local, spec, self.told_notes(memory.as_ref(), &member.id)));
-        let router = Router::new(hosts, hands.excluded_tools);
+        let router = ToolRouter::new(hosts, tools.excluded_tools);
         Ok(Place { local, grant, plan_first, router, briefing, guidance, memory, container, tell })
     }
 
     /// Starts an agent's MCP servers.
     async fn servers(
         &self,
-        hands: &HandsConfig,
+        tools: &ToolsConfig,
         workspace: &str,
         grant: &Grant,
         outputs: &Path,
     ) -> Arc<McpServers> {
-        let mut configs = hands.mcp_servers.clone();
+        let mut configs = tools.mcp_servers.clone();
         let (local, home) = (&self.walls.local, self.home.as_deref());
         let mut protection = None;
         if configs.iter().any(McpServerConfig::is_started) {
@@ -230,13 +230,13 @@ impl Places {
 
     /// The agent's notes, brought from where they are kept.
     async fn memory(&self, workspace: &Path, store: &Path, agent: &AgentId) -> Option<Memory> {
-        if !self.hands.extras.memory {
+        if !self.tools.extras.memory {
             return None;
         }
         // What it noted in an earlier run of this session.
         self.save_notes().await;
         let (workspace, store) = (workspace.to_owned(), store.to_owned());
-        match aside(move || Memory::open(&workspace, &store)).await {
+        match run_blocking(move || Memory::open(&workspace, &store)).await {
             Ok(memory) => {
                 self.memories.lock().unwrap_or_else(PoisonError::into_inner).push(memory.clone());
                 Some(memory)
@@ -249,7 +249,7 @@ impl Places {
     }
 
     /// The notes that an agent is told when it begins; none, and a notice, where they cannot be read.
-    fn told_notes(&self, memory: Option<&Memory>, agent: &AgentId) -> Option<NoteBook> {
+    fn told_notes(&self, memory: Option<&Memory>, agent: &AgentId) -> Option<AgentNotes> {
         match guidance::notes(memory?) {
             Ok(notes) => Some(notes),
             Err(error) => {
@@ -259,8 +259,8 @@ impl Places {
         }
     }
 
-    fn guidance(&self, local: &LocalPlace, spec: &RunSpec, notes: Option<NoteBook>) -> Guidance {
-        let extras = &self.hands.extras;
+    fn guidance(&self, local: &AgentFiles, spec: &RunSpec, notes: Option<AgentNotes>) -> Guidance {
+        let extras = &self.tools.extras;
         let instructions = if extras.instructions {
             guidance::instructions(project_instructions(local.files(), &spec.context_paths))
         } else {
@@ -302,17 +302,17 @@ impl Places {
     }
 }
 
-impl Workplaces for Places {
+impl AgentEnvs for Places {
     fn open<'a>(
         &'a self,
         run: &'a TaskId,
         run_dir: &'a str,
         spec: &'a RunSpec,
         seat: usize,
-    ) -> BoxFuture<'a, Result<Arc<dyn Workplace>, String>> {
+    ) -> BoxFuture<'a, Result<Arc<dyn AgentEnv>, String>> {
         Box::pin(async move {
             let place = self.make(run, run_dir, spec, seat).await?;
-            Ok(Arc::new(place) as Arc<dyn Workplace>)
+            Ok(Arc::new(place) as Arc<dyn AgentEnv>)
         })
     }
 
@@ -320,23 +320,23 @@ impl Workplaces for Places {
         &'a self,
         dir: &'a str,
         spec: &'a ChatSpec,
-    ) -> BoxFuture<'a, Result<Option<Arc<dyn Workplace>>, String>> {
+    ) -> BoxFuture<'a, Result<Option<Arc<dyn AgentEnv>>, String>> {
         Box::pin(async move {
-            crate::mishap::may_happen("workplace");
+            crate::failpoint::may_happen("workplace");
             let place = self.make_chat(Path::new(dir), spec).await?;
-            Ok(place.map(|place| Arc::new(place) as Arc<dyn Workplace>))
+            Ok(place.map(|place| Arc::new(place) as Arc<dyn AgentEnv>))
         })
     }
 }
 
 /// One agent's place.
 struct Place {
-    local: Arc<LocalPlace>,
+    local: Arc<AgentFiles>,
     grant: Grant,
     /// Whether it only plans while the context paths are closed.
     plan_first: bool,
-    router: Router,
-    briefing: Briefing,
+    router: ToolRouter,
+    briefing: WorkspaceBriefing,
     guidance: Mutex<Guidance>,
     memory: Option<Memory>,
     /// Its container, where its commands run in one.
@@ -351,35 +351,36 @@ struct Teller {
 }
 
 impl Teller {
-    fn notices(&self, local: &LocalPlace) {
+    fn notices(&self, local: &AgentFiles) {
         for notice in local.take_notices() {
             (self.tell)(&format!("{}: {notice}", self.agent));
         }
     }
 }
 
-impl Workplace for Place {
+impl AgentEnv for Place {
     fn path(&self) -> &str {
         self.local.path()
     }
 
-    fn host(&self) -> &dyn ToolHost {
+    fn tool_host(&self) -> &dyn ToolHost {
         &self.router
     }
 
     fn grant(&self, access: ContextAccess) -> Grant {
         let planning = self.grant.planning || (self.plan_first && access == ContextAccess::ReadOnly);
-        Grant { planning, ..self.grant.clone() }.under(access)
+        Grant { planning, ..self.grant.clone() }.with_access(access)
     }
 
     fn briefing(&self, access: ContextAccess) -> String {
         let guidance = self.guidance.lock().unwrap_or_else(PoisonError::into_inner);
         let plans = guidance.planning != Planning::Off && access == ContextAccess::ReadOnly;
-        let briefing = Briefing { commands: self.briefing.commands && !plans, ..self.briefing.clone() };
+        let briefing =
+            WorkspaceBriefing { commands: self.briefing.commands && !plans, ..self.briefing.clone() };
         format!("{}{}", briefing.text(access), guidance.text(access))
     }
 
-    fn keep(&self, label: AnswerLabel) -> BoxFuture<'_, Result<(), String>> {
+    fn snapshot(&self, label: AnswerLabel) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             // Files that are refused do not cost the agent its notes.
             let kept = self.local.keep(label).await;
@@ -388,7 +389,7 @@ impl Workplace for Place {
         })
     }
 
-    fn show(&self, labels: Vec<AnswerLabel>) -> BoxFuture<'_, Result<(), String>> {
+    fn show_snapshots(&self, labels: Vec<AnswerLabel>) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(self.local.show(labels))
     }
 
@@ -396,7 +397,7 @@ impl Workplace for Place {
         self.local.view_of(agent)
     }
 
-    fn take<'a>(&'a self, from: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), String>> {
+    fn import_dir<'a>(&'a self, from: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(self.local.take(from, name))
     }
 
@@ -421,7 +422,7 @@ impl Place {
     /// After an answer: what the agent noted is kept, and is what it is told from now on.
     async fn keep_notes(&self) -> Result<(), String> {
         let Some(memory) = self.memory.clone() else { return Ok(()) };
-        let notes = aside(move || memory.save().and_then(|()| guidance::notes(&memory))).await?;
+        let notes = run_blocking(move || memory.save().and_then(|()| guidance::notes(&memory))).await?;
         self.guidance.lock().unwrap_or_else(PoisonError::into_inner).notes = Some(notes);
         Ok(())
     }
@@ -442,8 +443,8 @@ fn make_dir(dir: &Path) -> Result<(), String> {
 }
 
 /// Docker, if its daemon answers; what an earlier crash left behind is removed first.
-pub async fn docker(tell: &Tell, socket: &Path) -> Option<Containers> {
-    match Containers::connect(socket).await {
+pub async fn docker(tell: &Tell, socket: &Path) -> Option<DockerClient> {
+    match DockerClient::connect(socket).await {
         Ok(containers) => {
             match containers.sweep().await {
                 Ok(removed) if !removed.is_empty() => {

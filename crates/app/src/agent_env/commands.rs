@@ -5,7 +5,7 @@ use althing_protocol::{
 };
 use althing_runner::{
     AcceptedByUser, CommandHost, CommandLists, CommandPolicy, Confinement, Container, ContainerSpec,
-    Containers, Launcher, NetworkMode, PolicyError, Reach,
+    DockerClient, Launcher, NetworkMode, PolicyError, SandboxPaths,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub struct Walls {
     /// For commands on this machine.
     pub local: Confinement,
     /// For commands in containers.
-    pub docker: Option<Containers>,
+    pub docker: Option<DockerClient>,
 }
 
 impl Walls {
@@ -55,7 +55,7 @@ pub fn host(
     config: &CommandsConfig,
     launcher: Launcher,
 ) -> Result<CommandHost, String> {
-    let mut policy = CommandPolicy::new(Reach::from(grant), walls);
+    let mut policy = CommandPolicy::new(SandboxPaths::from(grant), walls);
     policy.masks = Some(crate::secrets::masks());
     policy.network = grant.network == NetworkGrant::Open;
     let failed = |error: PolicyError| format!("{error} ({})", error.hint());
@@ -69,7 +69,7 @@ pub fn host(
 
 /// Starts an agent's container, with the context paths read-only.
 pub async fn container(
-    containers: &Containers,
+    containers: &DockerClient,
     config: &DockerConfig,
     grant: &Grant,
     owner: &Owner<'_>,
@@ -80,7 +80,7 @@ pub async fn container(
         network: NetworkMode::from(config.network_mode.as_str()),
         memory,
         cpus: config.cpu_limit,
-        reach: Reach::from(grant),
+        sandbox_paths: SandboxPaths::from(grant),
         session: owner.session.to_string(),
         run: owner.run.to_string(),
         agent: owner.agent.to_string(),
