@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// What a path is. Links are not followed, so that nobody is led out of the state directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntryKind {
     /// A directory.
     Dir,
     /// A file of so many bytes.
@@ -29,7 +29,7 @@ pub enum OpenMode {
     /// It must be there.
     Existing,
     /// Made if it is not there, emptied if it is.
-    Emptied,
+    Truncate,
 }
 
 /// The outcome of asking for a lock.
@@ -61,7 +61,7 @@ pub trait DiskFile: Send {
 /// A disk. Files are made for their owner only (0600), directories too (0700).
 pub trait Disk: Send + Sync {
     /// What is at a path; None for nothing.
-    fn kind(&self, path: &Path) -> io::Result<Option<Kind>>;
+    fn kind(&self, path: &Path) -> io::Result<Option<EntryKind>>;
     /// The names in a directory, in no order.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
     /// A whole file.
@@ -87,7 +87,7 @@ pub trait Disk: Send + Sync {
 
     /// Whether everything must happen in the caller's thread, so that operations come in one order. A simulated disk
     /// wants that: its crash points are counted in operations.
-    fn one_thread(&self) -> bool {
+    fn single_threaded(&self) -> bool {
         false
     }
 }

@@ -28,7 +28,7 @@ pub enum DiskError {
 
 /// What the system's answer means for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum DiskErrorKind {
     /// The disk is full, or the user's quota is used up.
     Full,
     /// The file system cannot be written to.
@@ -48,14 +48,16 @@ impl DiskError {
     }
 
     /// What kind of trouble the disk is in.
-    pub fn trouble(&self) -> Trouble {
-        let Self::Io { source, .. } = self else { return Trouble::Other };
+    pub fn kind(&self) -> DiskErrorKind {
+        let Self::Io { source, .. } = self else { return DiskErrorKind::Other };
         match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Trouble::Full,
-            io::ErrorKind::ReadOnlyFilesystem => Trouble::ReadOnly,
-            io::ErrorKind::PermissionDenied => Trouble::Denied,
-            _ if source.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => Trouble::Hardware,
-            _ => Trouble::Other,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => DiskErrorKind::Full,
+            io::ErrorKind::ReadOnlyFilesystem => DiskErrorKind::ReadOnly,
+            io::ErrorKind::PermissionDenied => DiskErrorKind::Denied,
+            _ if source.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {
+                DiskErrorKind::Hardware
+            }
+            _ => DiskErrorKind::Other,
         }
     }
 
@@ -65,19 +67,19 @@ impl DiskError {
             Self::NotADirectory { .. } => return Some("name a directory with --state-dir".to_owned()),
             Self::Io { path, .. } => path,
         };
-        Some(match self.trouble() {
-            Trouble::Full => "free some space, then try again".to_owned(),
-            Trouble::ReadOnly => "the file system is read-only; use another --state-dir".to_owned(),
-            Trouble::Denied => {
+        Some(match self.kind() {
+            DiskErrorKind::Full => "free some space, then try again".to_owned(),
+            DiskErrorKind::ReadOnly => "the file system is read-only; use another --state-dir".to_owned(),
+            DiskErrorKind::Denied => {
                 format!("make {} writable for you, or use another --state-dir", path.display())
             }
-            Trouble::Hardware => "the disk reports an error; check it (dmesg), keep a copy".to_owned(),
-            Trouble::Other => return None,
+            DiskErrorKind::Hardware => "the disk reports an error; check it (dmesg), keep a copy".to_owned(),
+            DiskErrorKind::Other => return None,
         })
     }
 
     /// Whether it may go away by itself or by a person's help, so that trying the same again makes sense.
     pub fn retryable(&self) -> bool {
-        self.trouble() != Trouble::Other
+        self.kind() != DiskErrorKind::Other
     }
 }

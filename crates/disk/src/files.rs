@@ -2,7 +2,7 @@
 //!
 //! Must never leave a name on disk that points at unfinished content.
 
-use crate::disk::{Disk, DiskFile, Kind, OpenMode};
+use crate::disk::{Disk, DiskFile, EntryKind, OpenMode};
 use crate::error::DiskError;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub enum Durability {
     /// It must.
     Synced,
     /// The system writes it when it likes.
-    Whenever,
+    Unsynced,
 }
 
 /// Writes a file under another name and puts it in place when it is whole.
@@ -34,16 +34,16 @@ pub fn replace(
     }
     match durability {
         Durability::Synced => sync_dir(disk, dir),
-        Durability::Whenever => Ok(()),
+        Durability::Unsynced => Ok(()),
     }
 }
 
 fn write_new(disk: &dyn Disk, path: &Path, bytes: &[u8], durability: Durability) -> Result<(), DiskError> {
-    let mut file = disk.open(path, OpenMode::Emptied).map_err(DiskError::io("open", path))?;
+    let mut file = disk.open(path, OpenMode::Truncate).map_err(DiskError::io("open", path))?;
     write_all(&mut *file, bytes).map_err(DiskError::io("write", path))?;
     match durability {
         Durability::Synced => file.sync_data().map_err(DiskError::io("make durable", path)),
-        Durability::Whenever => Ok(()),
+        Durability::Unsynced => Ok(()),
     }
 }
 
@@ -67,7 +67,7 @@ pub fn sync_dir(disk: &dyn Disk, dir: &Path) -> Result<(), DiskError> {
 
 /// Makes a directory, and those above it that are missing. One that is there already is fine.
 pub fn create_dirs(disk: &dyn Disk, dir: &Path, durability: Durability) -> Result<(), DiskError> {
-    if disk.kind(dir).map_err(DiskError::io("look at", dir))? == Some(Kind::Dir) {
+    if disk.kind(dir).map_err(DiskError::io("look at", dir))? == Some(EntryKind::Dir) {
         return Ok(());
     }
     let parent = parent(dir);
@@ -94,7 +94,7 @@ pub fn create_dirs(disk: &dyn Disk, dir: &Path, durability: Durability) -> Resul
     }
     match durability {
         Durability::Synced => sync_dir(disk, &parent),
-        Durability::Whenever => Ok(()),
+        Durability::Unsynced => Ok(()),
     }
 }
 
@@ -120,8 +120,8 @@ pub fn remove_tree(disk: &dyn Disk, dir: &Path) -> Result<(), DiskError> {
     for name in names {
         let path = dir.join(name);
         match disk.kind(&path).map_err(DiskError::io("look at", &path))? {
-            Some(Kind::Dir) => remove_tree(disk, &path)?,
-            Some(Kind::File { .. } | Kind::Other) => {
+            Some(EntryKind::Dir) => remove_tree(disk, &path)?,
+            Some(EntryKind::File { .. } | EntryKind::Other) => {
                 gone(disk.remove_file(&path)).map_err(DiskError::io("delete", &path))?;
             }
             None => {}

@@ -13,6 +13,6 @@ mod real;
 #[cfg(feature = "sim")]
 pub mod sim;
 
-pub use disk::{Disk, DiskFile, DiskLock, Kind, Lock, OpenMode};
-pub use error::{DiskError, Trouble};
+pub use disk::{Disk, DiskFile, DiskLock, EntryKind, Lock, OpenMode};
+pub use error::{DiskError, DiskErrorKind};
 pub use real::RealDisk;

@@ -23,7 +23,7 @@ pub fn new_session_id(now: Timestamp, entropy: u64) -> SessionId {
 }
 
 /// One plain name: no separator, not hidden, nothing a shell or a terminal stumbles over.
-pub fn is_plain(name: &str) -> bool {
+pub fn is_plain_name(name: &str) -> bool {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     !name.is_empty() && name.len() <= 128 && !name.starts_with('.') && name.chars().all(fine)
 }

@@ -2,7 +2,7 @@
 //!
 //! Must never follow a link when it writes or locks: a state directory may come with a project that somebody else wrote.
 
-use crate::disk::{Disk, DiskFile, DiskLock, Kind, Lock, OpenMode};
+use crate::disk::{Disk, DiskFile, DiskLock, EntryKind, Lock, OpenMode};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -36,7 +36,7 @@ fn no_follow() -> i32 {
     rustix::fs::OFlags::NOFOLLOW.bits().cast_signed()
 }
 
-fn private() -> OpenOptions {
+fn private_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(0o600).custom_flags(no_follow());
     options
@@ -63,7 +63,7 @@ impl DiskFile for RealFile {
 
 /// Kept work is in directories that are read-only even to us: makes the one above a name writable, if that is why the
 /// name could not be deleted.
-fn open_up(path: &Path, error: io::Error) -> io::Result<()> {
+fn make_parent_writable(path: &Path, error: io::Error) -> io::Result<()> {
     use rustix::fs::{Mode, OFlags, fchmod, open};
     match path.parent() {
         Some(above) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -75,11 +75,11 @@ fn open_up(path: &Path, error: io::Error) -> io::Result<()> {
 }
 
 impl Disk for RealDisk {
-    fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
+    fn kind(&self, path: &Path) -> io::Result<Option<EntryKind>> {
         match fs::symlink_metadata(path) {
-            Ok(meta) if meta.is_dir() => Ok(Some(Kind::Dir)),
-            Ok(meta) if meta.is_file() => Ok(Some(Kind::File { len: meta.len() })),
-            Ok(_) => Ok(Some(Kind::Other)),
+            Ok(meta) if meta.is_dir() => Ok(Some(EntryKind::Dir)),
+            Ok(meta) if meta.is_file() => Ok(Some(EntryKind::File { len: meta.len() })),
+            Ok(_) => Ok(Some(EntryKind::Other)),
             // Below a file there is nothing either.
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
             Err(e) => Err(e),
@@ -108,11 +108,11 @@ impl Disk for RealDisk {
     }
 
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn DiskFile>> {
-        let mut options = private();
+        let mut options = private_options();
         let file = match mode {
             OpenMode::New => options.append(true).create_new(true).open(path)?,
             OpenMode::Existing => options.append(true).open(path)?,
-            OpenMode::Emptied => options.write(true).create(true).truncate(true).open(path)?,
+            OpenMode::Truncate => options.write(true).create(true).truncate(true).open(path)?,
         };
         Ok(Box::new(RealFile(file)))
     }
@@ -127,14 +127,14 @@ impl Disk for RealDisk {
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path).or_else(|e| {
-            open_up(path, e)?;
+            make_parent_writable(path, e)?;
             fs::remove_file(path)
         })
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
         fs::remove_dir(path).or_else(|e| {
-            open_up(path, e)?;
+            make_parent_writable(path, e)?;
             fs::remove_dir(path)
         })
     }
@@ -145,10 +145,11 @@ impl Disk for RealDisk {
 
     fn lock(&self, path: &Path) -> io::Result<Lock> {
         for tried in 1.. {
-            let mut file = private().read(true).write(true).create(true).truncate(false).open(path)?;
+            let mut file =
+                private_options().read(true).write(true).create(true).truncate(false).open(path)?;
             match file.try_lock() {
                 // Somebody may have deleted the session between our open and our lock: then this is the lock of nothing.
-                Ok(()) if !is_at(&file, path)? => {}
+                Ok(()) if !is_same_file(&file, path)? => {}
                 Ok(()) => {
                     // For the message that another process shows; the lock itself does not rest on it, so a full
                     // disk must not stand in the way.
@@ -182,7 +183,7 @@ impl Disk for RealDisk {
     }
 }
 
-fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+fn is_same_file(file: &File, path: &Path) -> io::Result<bool> {
     let ours = file.metadata()?;
     match fs::symlink_metadata(path) {
         Ok(there) => Ok(there.ino() == ours.ino() && there.dev() == ours.dev()),

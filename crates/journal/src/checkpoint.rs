@@ -32,7 +32,7 @@ pub struct CheckpointFold {
     updated: Timestamp,
     tasks: Vec<CheckpointTask>,
     /// Where each task is in `tasks`.
-    places: HashMap<TaskId, usize>,
+    task_indexes: HashMap<TaskId, usize>,
     /// The task whose status is the session's: the workflow, else the newest run.
     head_task: Option<TaskId>,
     /// Of a workflow: its stages' names and tasks.
@@ -42,7 +42,7 @@ pub struct CheckpointFold {
     chat: Option<ChatState>,
     open: BTreeSet<InteractionId>,
     /// Runs that agents asked for: part of others, and no news of their own.
-    errands: BTreeSet<TaskId>,
+    subagent_runs: BTreeSet<TaskId>,
     history: Vec<Item>,
     closed: bool,
 }
@@ -75,7 +75,7 @@ impl CheckpointFold {
             Fact::OpAccepted { op: Op::SendMessage { text, .. }, .. } => {
                 self.history.push(Item::PromptSent { text: text.clone(), error: None });
             }
-            Fact::ItemAdded { item, .. } => self.said(event.task.as_ref(), item),
+            Fact::ItemAdded { item, .. } => self.add_message(event.task.as_ref(), item),
             Fact::InteractionOpened(interaction) => {
                 self.open.insert(interaction.id.clone());
             }
@@ -83,7 +83,7 @@ impl CheckpointFold {
                 self.open.remove(id);
             }
             Fact::Decided(Verdict::Finished { result, .. }) => {
-                if event.task.as_ref().is_none_or(|task| !self.errands.contains(task)) {
+                if event.task.as_ref().is_none_or(|task| !self.subagent_runs.contains(task)) {
                     self.finished(result);
                 }
             }
@@ -134,12 +134,12 @@ impl CheckpointFold {
             }
             // A workflow's runs are among its tasks; a conversation has a state of its own.
             TaskSpec::Run(spec) if spec.subagent_of.is_some() => {
-                self.errands.insert(id.clone());
+                self.subagent_runs.insert(id.clone());
             }
             TaskSpec::Run(_) if self.stages.is_empty() => self.head_task = Some(id.clone()),
             TaskSpec::Run(_) | TaskSpec::Program(_) | TaskSpec::Chat(_) | TaskSpec::Work { .. } => {}
         }
-        self.places.insert(id.clone(), self.tasks.len());
+        self.task_indexes.insert(id.clone(), self.tasks.len());
         self.tasks.push(pending(id));
     }
 
@@ -151,7 +151,7 @@ impl CheckpointFold {
         let workflow = self.head_task.as_ref().map(|id| format!("{id}.")).unwrap_or_default();
         let task = |id: &TaskId| {
             let name = TaskId::from(id.as_str().strip_prefix(&workflow).unwrap_or(id.as_str()));
-            let known = self.places.get(id).and_then(|at| self.tasks.get(*at)).cloned();
+            let known = self.task_indexes.get(id).and_then(|at| self.tasks.get(*at)).cloned();
             CheckpointTask { id: name, ..known.unwrap_or_else(|| pending(id)) }
         };
         let stage = |(name, tasks): &(String, Vec<TaskId>)| CheckpointStage {
@@ -162,7 +162,7 @@ impl CheckpointFold {
     }
 
     /// Keeps what was said to and by programs and the interactive agent.
-    fn said(&mut self, task: Option<&TaskId>, item: &Item) {
+    fn add_message(&mut self, task: Option<&TaskId>, item: &Item) {
         let conversing = self.chat.is_some() && task == Some(&TaskId::chat());
         match item {
             Item::PromptSent { .. } | Item::Said { .. } => self.history.push(item.clone()),
@@ -174,8 +174,8 @@ impl CheckpointFold {
     }
 
     fn task(&mut self, id: Option<&TaskId>) -> Option<&mut CheckpointTask> {
-        let place = *self.places.get(id?)?;
-        self.tasks.get_mut(place)
+        let index = *self.task_indexes.get(id?)?;
+        self.tasks.get_mut(index)
     }
 
     fn status(&mut self, id: Option<&TaskId>, status: TaskStatus, why: Option<&str>) {
@@ -213,8 +213,11 @@ impl CheckpointFold {
             };
         }
         let waits = self.tasks.iter().any(|task| task.status == TaskStatus::WaitingForUser);
-        let run =
-            self.head_task.as_ref().and_then(|id| self.places.get(id)).and_then(|at| self.tasks.get(*at));
+        let run = self
+            .head_task
+            .as_ref()
+            .and_then(|id| self.task_indexes.get(id))
+            .and_then(|at| self.tasks.get(*at));
         match run.map(|task| task.status) {
             None if self.closed => SessionState::Done,
             None => SessionState::Idle,

@@ -3,7 +3,7 @@
 //! Every error says whether waiting can help; none may lose the reason the disk gave.
 
 use crate::scan::{Damage, DamageKind};
-use althing_disk::{DiskError, Trouble};
+use althing_disk::{DiskError, DiskErrorKind};
 use althing_protocol::{JournalError, JournalErrorKind, LOG_SCHEMA, Seq};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -164,10 +164,10 @@ impl SessionError {
 impl From<SessionError> for JournalError {
     fn from(error: SessionError) -> Self {
         let hint = match &error {
-            SessionError::Disk(error) if error.trouble() == Trouble::Full => {
+            SessionError::Disk(error) if error.kind() == DiskErrorKind::Full => {
                 Some("free some space; Althing goes on by itself".to_owned())
             }
-            SessionError::Disk(error) if error.trouble() == Trouble::ReadOnly => {
+            SessionError::Disk(error) if error.kind() == DiskErrorKind::ReadOnly => {
                 Some("make the file system writable again; Althing goes on by itself".to_owned())
             }
             _ => error.hint(),

@@ -10,12 +10,12 @@ use serde::Deserialize;
 
 /// Reads an event from a JSON object; fields that an event does not have (the checksum) are passed over.
 pub(crate) fn read_event(line: &str) -> Result<Event, serde_json::Error> {
-    as_we_write_it(line).map_or_else(|| serde_json::from_str(line), Ok)
+    parse_canonical(line).map_or_else(|| serde_json::from_str(line), Ok)
 }
 
 /// Reads a line whose fields stand in the order in which they are written. Anything unusual gives None and goes the general
 /// way.
-pub(crate) fn as_we_write_it(line: &str) -> Option<Event> {
+pub(crate) fn parse_canonical(line: &str) -> Option<Event> {
     let (seq, rest) = number(line.strip_prefix("{\"seq\":")?)?;
     let (at, rest) = rest.strip_prefix(",\"at\":\"")?.split_once('"')?;
     let rest = rest.strip_prefix(",\"task\":")?;
@@ -47,7 +47,7 @@ fn number(text: &str) -> Option<(Seq, &str)> {
 }
 
 /// Reads the value that a text begins with; gives the rest of the text too.
-fn take<'a, T: Deserialize<'a>>(text: &'a str) -> Result<(T, &'a str), serde_json::Error> {
+fn parse_prefix<'a, T: Deserialize<'a>>(text: &'a str) -> Result<(T, &'a str), serde_json::Error> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter();
     let value = values.next().unwrap_or_else(|| Err(serde::de::Error::custom("no data")))?;
     Ok((value, text.get(values.byte_offset()..).unwrap_or_default()))
@@ -56,11 +56,11 @@ fn take<'a, T: Deserialize<'a>>(text: &'a str) -> Result<(T, &'a str), serde_jso
 /// The payload of each type, read as what it is: serde's own way through an adjacently tagged enum would buffer it.
 fn fact_from<'a>(kind: &str, text: &'a str) -> Result<(Fact, &'a str), serde_json::Error> {
     macro_rules! fact {
-        ($variant:ident) => { take(text).map(|(data, rest)| (Fact::$variant(data), rest)) };
+        ($variant:ident) => { parse_prefix(text).map(|(data, rest)| (Fact::$variant(data), rest)) };
         ($variant:ident { $($(#[$attr:meta])* $field:ident: $type:ty),* }) => {{
             #[derive(Deserialize)]
             struct Data { $($(#[$attr])* $field: $type),* }
-            take(text).map(|(Data { $($field),* }, rest)| (Fact::$variant { $($field),* }, rest))
+            parse_prefix(text).map(|(Data { $($field),* }, rest)| (Fact::$variant { $($field),* }, rest))
         }};
     }
     match kind {

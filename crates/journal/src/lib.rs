@@ -8,20 +8,20 @@
 #![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests look at the files and start processes"))]
 
 mod checkpoint;
+mod checkpointing;
 mod encodings;
 mod error;
 mod event_json;
-mod keeper;
 mod line;
 mod log;
 mod mask;
 mod mask_stream;
 mod names;
 mod reader;
-mod root;
 mod saver;
 mod scan;
 mod sessions;
+mod state_dir_mapping;
 mod store;
 mod summary;
 mod writer;

@@ -4,7 +4,7 @@
 //! changed here is a log that an older Althing cannot read.
 
 use crate::event_json::read_event;
-use crate::root::Root;
+use crate::state_dir_mapping::StateDirMapping;
 use althing_protocol::{Event, Seq};
 
 /// `,"crc":"` + 8 digits + `"}`.
@@ -25,7 +25,7 @@ pub(crate) enum BadLine {
 
 /// What a line says about its place, without its event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct LinePosition {
     pub(crate) seq: Seq,
     /// The first event of the append it was written with. Everything before that event was durable by then.
     pub(crate) batch: Seq,
@@ -35,11 +35,11 @@ pub(crate) struct Place {
 pub(crate) fn encode(
     event: &Event,
     batch: Seq,
-    root: &Root,
+    mapping: &StateDirMapping,
     out: &mut Vec<u8>,
 ) -> Result<(), serde_json::Error> {
     let json = serde_json::to_string(event)?;
-    let json = root.recorded(&json);
+    let json = mapping.to_recorded(&json);
     let open = json.strip_suffix('}').unwrap_or(&json);
     let start = out.len();
     out.extend_from_slice(open.as_bytes());
@@ -79,15 +79,15 @@ fn parse_hex(digits: &[u8]) -> Option<u32> {
 }
 
 /// The event of a line (given without its line end).
-pub(crate) fn decode(line: &[u8], root: &Root) -> Result<Event, BadLine> {
+pub(crate) fn decode(line: &[u8], mapping: &StateDirMapping) -> Result<Event, BadLine> {
     check(line)?;
     let text = std::str::from_utf8(line).map_err(|e| BadLine::NotUnderstood(e.to_string()))?;
-    read_event(&root.current(text))
+    read_event(&mapping.to_current(text))
         .map_err(|e| BadLine::NotUnderstood(format!("not an event of this log: {e}")))
 }
 
 /// The place of a line whose checksum is good; None for any other.
-pub(crate) fn place(line: &[u8]) -> Option<Place> {
+pub(crate) fn position(line: &[u8]) -> Option<LinePosition> {
     let head = check(line).ok()?;
     let digits = head.strip_prefix(b"{\"seq\":")?;
     let seq = Seq(number(digits.split(|b| !b.is_ascii_digit()).next()?)?);
@@ -95,7 +95,7 @@ pub(crate) fn place(line: &[u8]) -> Option<Place> {
         let (before, digits) = head.split_at_checked(last + 1)?;
         if before.ends_with(BATCH_FIELD) { number(digits) } else { None }
     });
-    Some(Place { seq, batch: written.map_or(seq, Seq) })
+    Some(LinePosition { seq, batch: written.map_or(seq, Seq) })
 }
 
 fn number(digits: &[u8]) -> Option<u64> {

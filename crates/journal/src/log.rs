@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Buffers above this are given back after use; one huge reply should not cost its memory for ever.
-const KEEP_BUFFER: usize = 1 << 20;
+const MAX_IDLE_BUFFER: usize = 1 << 20;
 
 pub(crate) struct Log {
     file: Box<dyn DiskFile>,
@@ -28,7 +28,7 @@ pub(crate) struct Log {
     disk: Arc<dyn Disk>,
     /// Directories that lead to the log and may not be durable yet: they are synced with the first append, whose own
     /// sync most file systems let them share.
-    names: Vec<PathBuf>,
+    unsynced_dirs: Vec<PathBuf>,
 }
 
 impl Log {
@@ -37,7 +37,7 @@ impl Log {
         disk: &Arc<dyn Disk>,
         mode: OpenMode,
         index: Arc<LogIndex>,
-        names: Vec<PathBuf>,
+        unsynced_dirs: Vec<PathBuf>,
     ) -> Result<Self, SessionError> {
         let path = index.path().to_owned();
         let file = disk.open(&path, mode).map_err(SessionError::io("open", &path))?;
@@ -51,7 +51,7 @@ impl Log {
             buffer: Vec::new(),
             index,
             disk: Arc::clone(disk),
-            names,
+            unsynced_dirs,
         })
     }
 
@@ -63,17 +63,17 @@ impl Log {
     pub(crate) fn append(&mut self, events: &[Arc<Event>]) -> Result<(), SessionError> {
         let Some(first) = events.first().map(|e| e.seq) else { return Ok(()) };
         self.check(events)?;
-        self.settle()?;
+        self.restore_length()?;
         let marks = self.encode(events, first)?;
         if let Err(e) = self.write_durably() {
-            // At once if the disk lets us; otherwise `settle` does it before the next append.
+            // At once if the disk lets us; otherwise `restore_length` does it before the next append.
             let _ = self.cut_debris();
             return Err(e);
         }
         self.good += self.buffer.len() as u64;
         self.last = events.last().map_or(self.last, |e| e.seq);
-        self.index.grow(&marks, self.good, self.last);
-        if self.buffer.capacity() > KEEP_BUFFER {
+        self.index.record_append(&marks, self.good, self.last);
+        if self.buffer.capacity() > MAX_IDLE_BUFFER {
             self.buffer = Vec::new();
         }
         Ok(())
@@ -100,7 +100,7 @@ impl Log {
     }
 
     /// Makes sure that the file is as we left it, without what a failed append left behind.
-    fn settle(&mut self) -> Result<(), SessionError> {
+    fn restore_length(&mut self) -> Result<(), SessionError> {
         let len = self.file.size().map_err(SessionError::io("look at", &self.path))?;
         let changed = |what| SessionError::Changed { path: self.path.clone(), what };
         match len {
@@ -128,7 +128,7 @@ impl Log {
             if event.seq.0 % crate::scan::STRIDE == 1 {
                 marks.push(self.good + self.buffer.len() as u64);
             }
-            if let Err(error) = line::encode(event, first, self.index.root(), &mut self.buffer) {
+            if let Err(error) = line::encode(event, first, self.index.mapping(), &mut self.buffer) {
                 return Err(self.not_writable(event.seq, format!("it has no JSON form: {error}")));
             }
         }
@@ -142,10 +142,10 @@ impl Log {
         self.debris = self.buffer.len() as u64;
         write_all(&mut *self.file, &self.buffer).map_err(SessionError::io("write to", &self.path))?;
         self.file.sync_data().map_err(SessionError::io("make durable", &self.path))?;
-        for dir in &self.names {
+        for dir in &self.unsynced_dirs {
             sync_dir(&*self.disk, dir)?;
         }
-        self.names.clear();
+        self.unsynced_dirs.clear();
         self.debris = 0;
         Ok(())
     }

@@ -21,7 +21,7 @@ const NAME_MASK: &str = "secret";
 
 /// Fields whose values Althing makes itself, wherever they stand in the part of an event that is ours: tags, statuses and
 /// the ids of agents, tasks, sessions and interactions. A fact in which one of them is masked would mean something else.
-const OUR_FIELDS: &[&str] = &[
+const OWN_FIELDS: &[&str] = &[
     "type",
     "at",
     "kind",
@@ -62,7 +62,7 @@ const OUR_FIELDS: &[&str] = &[
 ];
 
 /// Fields that are ours only directly below these: elsewhere models, programs and users name things with them.
-const OUR_FIELDS_BELOW: &[(&str, &[&str])] = &[
+const OWN_FIELDS_BELOW: &[(&str, &[&str])] = &[
     ("id", &["data", "members", "member", "agents", "plan", "stages"]),
     ("backend", &["members", "member"]),
     ("model", &["members", "member"]),
@@ -70,11 +70,11 @@ const OUR_FIELDS_BELOW: &[(&str, &[&str])] = &[
 ];
 
 /// Below these fields everything was made by a model, a program or a user.
-const OTHERS: &[&str] =
+const FOREIGN_FIELDS: &[&str] =
     &["tool_calls", "launch", "edited", "options", "tasks", "coordination_overrides", "agent_system_prompts"];
 
 /// Objects whose keys were made by others, too.
-const OTHERS_KEYS: &[&str] = &["coordination_overrides", "agent_system_prompts", "env"];
+const FOREIGN_KEY_OBJECTS: &[&str] = &["coordination_overrides", "agent_system_prompts", "env"];
 
 /// A search for secret values.
 #[derive(Clone, Default)]
@@ -126,7 +126,7 @@ pub struct Masker {
     /// The values themselves in all their forms: what a stream may break off in the middle of.
     forms: Vec<String>,
     /// The bytes that forms begin with, so that most ends of a stream need no closer look.
-    firsts: BTreeSet<u8>,
+    first_bytes: BTreeSet<u8>,
 }
 
 impl fmt::Debug for Masker {
@@ -160,8 +160,13 @@ impl Masker {
         }
         let text: BTreeSet<String> = plain.iter().flat_map(|value| forms(value)).collect();
         let json: BTreeSet<String> = text.iter().map(|form| escaped(form)).collect();
-        let firsts = text.iter().filter_map(|form| form.bytes().next()).collect();
-        Self { in_text: search(&text), in_json: search(&json), forms: text.into_iter().collect(), firsts }
+        let first_bytes = text.iter().filter_map(|form| form.bytes().next()).collect();
+        Self {
+            in_text: search(&text),
+            in_json: search(&json),
+            forms: text.into_iter().collect(),
+            first_bytes,
+        }
     }
 
     /// The text without secrets; borrowed if there were none.
@@ -212,7 +217,7 @@ impl Masker {
         let from = bytes.len().saturating_sub(longest.saturating_sub(1));
         let begins = |at: &usize| {
             let end = bytes.get(*at..).unwrap_or_default();
-            end.first().is_some_and(|first| self.firsts.contains(first))
+            end.first().is_some_and(|first| self.first_bytes.contains(first))
                 && self.forms.iter().any(|form| form.len() > end.len() && form.as_bytes().starts_with(end))
         };
         (from..bytes.len()).find(begins).map_or(0, |at| bytes.len() - at)
@@ -230,9 +235,9 @@ impl Masker {
         }
         let Ok(value) = serde_json::from_str::<Value>(&json) else { return event };
         // A value that is also a word of the log's own vocabulary protects nothing, and masked it cannot be read back.
-        for keep_words in [false, true] {
+        for keep_format_words in [false, true] {
             let mut value = value.clone();
-            self.mask_value(&mut value, Place { keep_words, ..Place::default() });
+            self.mask_value(&mut value, FieldPosition { keep_format_words, ..FieldPosition::default() });
             if let Ok(masked) = serde_json::from_value::<Event>(value) {
                 return masked;
             }
@@ -240,30 +245,30 @@ impl Masker {
         event
     }
 
-    fn mask_value(&self, value: &mut Value, place: Place<'_>) {
+    fn mask_value(&self, value: &mut Value, position: FieldPosition<'_>) {
         match value {
             Value::String(text) => {
                 if let Cow::Owned(masked) = self.mask_text(text)
-                    && !place.is_ours(text)
+                    && !position.is_own_value(text)
                 {
-                    *text = if place.is_tool_name() { masked.replace(MASK, NAME_MASK) } else { masked };
+                    *text = if position.is_tool_name() { masked.replace(MASK, NAME_MASK) } else { masked };
                 }
             }
             Value::Array(values) => {
                 for value in values.iter_mut() {
-                    self.mask_value(value, place);
+                    self.mask_value(value, position);
                 }
-                if place.field == "tool_calls" {
-                    tell_apart(values);
+                if position.field == "tool_calls" {
+                    make_ids_unique(values);
                 }
             }
             Value::Object(fields) => {
-                if OTHERS_KEYS.contains(&place.field) {
+                if FOREIGN_KEY_OBJECTS.contains(&position.field) {
                     let masked = std::mem::take(fields).into_iter();
                     *fields = masked.map(|(key, value)| (self.mask_text(&key).into_owned(), value)).collect();
                 }
                 for (name, value) in fields.iter_mut() {
-                    self.mask_value(value, place.enter(name));
+                    self.mask_value(value, position.enter(name));
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -273,37 +278,37 @@ impl Masker {
 
 /// Where in an event a value stands.
 #[derive(Clone, Copy, Default)]
-struct Place<'a> {
+struct FieldPosition<'a> {
     /// The field above the one that holds the value.
     parent: &'a str,
     field: &'a str,
     /// Whether others made everything here.
-    others: bool,
+    is_foreign: bool,
     /// Whether words that may be part of the log's vocabulary stay.
-    keep_words: bool,
+    keep_format_words: bool,
 }
 
-impl<'a> Place<'a> {
+impl<'a> FieldPosition<'a> {
     fn enter(self, field: &'a str) -> Self {
         // The tasks of a workflow's stages have ids that are part of tasks' ids; those of a plan have not.
         let parent = if self.field == "tasks" && self.parent == "stages" { "stages" } else { self.field };
         let of_stage = field == "tasks" && self.field == "stages";
-        let others = self.others || (OTHERS.contains(&field) && !of_stage);
-        Self { parent, field, others, keep_words: self.keep_words }
+        let is_foreign = self.is_foreign || (FOREIGN_FIELDS.contains(&field) && !of_stage);
+        Self { parent, field, is_foreign, keep_format_words: self.keep_format_words }
     }
 
-    fn is_ours(self, text: &str) -> bool {
+    fn is_own_value(self, text: &str) -> bool {
         let is_word = || text.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_');
-        if self.others {
-            return self.keep_words && !self.is_tool_name() && is_word();
+        if self.is_foreign {
+            return self.keep_format_words && !self.is_tool_name() && is_word();
         }
-        let below = OUR_FIELDS_BELOW
+        let below = OWN_FIELDS_BELOW
             .iter()
             .any(|(field, parents)| *field == self.field && parents.contains(&self.parent));
         below
-            || OUR_FIELDS.contains(&self.field)
+            || OWN_FIELDS.contains(&self.field)
             || (self.field == "label" && text.parse::<AnswerLabel>().is_ok())
-            || (self.keep_words && is_word())
+            || (self.keep_format_words && is_word())
     }
 
     fn is_tool_name(self) -> bool {
@@ -312,7 +317,7 @@ impl<'a> Place<'a> {
 }
 
 /// Gives calls whose masked ids are the same different ones: each result must find its call.
-fn tell_apart(calls: &mut [Value]) {
+fn make_ids_unique(calls: &mut [Value]) {
     let mut seen = BTreeSet::new();
     for call in calls {
         let Some(Value::String(id)) = call.get_mut("id") else { continue };

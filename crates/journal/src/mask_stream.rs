@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub struct MaskedStream {
     masker: Arc<Masker>,
     /// Says quickly that there is nothing; without it every piece is searched in full.
-    any: Option<AhoCorasick>,
+    quick_search: Option<AhoCorasick>,
     /// What came and was not given out yet.
     held: Vec<u8>,
     /// How much of that belongs to a secret whose mask was given out already.
@@ -31,8 +31,8 @@ impl MaskedStream {
     pub fn new(masker: Arc<Masker>) -> Self {
         // Leftmost matches can be searched for with vector instructions; overlapping ones, which masking needs, cannot.
         let built = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(masker.forms());
-        let any = built.map_or(None, |search| masker.is_searchable().then_some(search));
-        Self { masker, any, held: Vec::new(), covered: 0, out: Vec::new() }
+        let quick_search = built.map_or(None, |search| masker.is_searchable().then_some(search));
+        Self { masker, quick_search, held: Vec::new(), covered: 0, out: Vec::new() }
     }
 
     /// Puts into `out` what is held up to `end`; what lies behind stays held.
@@ -61,7 +61,9 @@ impl MaskStream for MaskedStream {
         if self.masker.forms().is_empty() {
             return bytes;
         }
-        if self.held.is_empty() && self.any.as_ref().is_some_and(|any| !any.is_match(bytes)) {
+        if self.held.is_empty()
+            && self.quick_search.as_ref().is_some_and(|quick_search| !quick_search.is_match(bytes))
+        {
             let (free, held) = bytes.split_at(bytes.len() - self.masker.unfinished_bytes(bytes));
             self.held.extend_from_slice(held);
             return free;

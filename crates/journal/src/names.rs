@@ -3,12 +3,12 @@
 //! Ids and names can come from a command line, a model or another program: none may lead out of its directory.
 
 use crate::error::SessionError;
-use althing_disk::names::{is_plain, task_dir};
+use althing_disk::names::{is_plain_name, task_dir};
 use althing_protocol::{SessionId, TaskId, Timestamp};
 use std::path::{Path, PathBuf};
 
 /// When a session of this id was made, if it is one of our own ids.
-pub(crate) fn made_at(id: &SessionId) -> Option<Timestamp> {
+pub(crate) fn creation_time(id: &SessionId) -> Option<Timestamp> {
     let digits: String = id.as_str().chars().take(15).filter(char::is_ascii_digit).collect();
     let part = |from: usize, to: usize| digits.get(from..to);
     let text = format!(
@@ -24,7 +24,7 @@ pub(crate) fn made_at(id: &SessionId) -> Option<Timestamp> {
 }
 
 pub(crate) fn check_id(id: &SessionId) -> Result<(), SessionError> {
-    if is_plain(id.as_str()) { Ok(()) } else { Err(SessionError::InvalidId { id: id.to_string() }) }
+    if is_plain_name(id.as_str()) { Ok(()) } else { Err(SessionError::InvalidId { id: id.to_string() }) }
 }
 
 /// Where a file of a task goes, split into its directory and its name. The name may carry one subdirectory.
@@ -34,7 +34,7 @@ pub(crate) fn task_file(dir: &Path, task: &TaskId, name: &str) -> Result<(PathBu
         Some((below, file)) => (Some(below), file),
         None => (None, name),
     };
-    if !is_plain(task.as_str()) || !is_plain(file) || !below.is_none_or(is_plain) {
+    if !is_plain_name(task.as_str()) || !is_plain_name(file) || !below.is_none_or(is_plain_name) {
         return Err(invalid());
     }
     let mut dir = task_dir(dir, task);

@@ -4,8 +4,8 @@
 
 use crate::error::SessionError;
 use crate::line;
-use crate::root::Root;
 use crate::scan::{Damage, DamageKind, STRIDE};
+use crate::state_dir_mapping::StateDirMapping;
 use althing_disk::Disk;
 use althing_protocol::{BoxFuture, Event, JournalError, JournalErrorKind, JournalReader, Seq};
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) struct LogIndex {
     disk: Arc<dyn Disk>,
     path: PathBuf,
-    root: Root,
-    known: Mutex<Known>,
+    mapping: StateDirMapping,
+    state: Mutex<IndexState>,
 }
 
-struct Known {
+struct IndexState {
     marks: Vec<u64>,
     good: u64,
     last: Seq,
@@ -29,12 +29,12 @@ impl LogIndex {
     pub(crate) fn new(
         disk: Arc<dyn Disk>,
         path: PathBuf,
-        root: Root,
+        mapping: StateDirMapping,
         marks: Vec<u64>,
         good: u64,
         last: Seq,
     ) -> Arc<Self> {
-        Arc::new(Self { disk, path, root, known: Mutex::new(Known { marks, good, last }) })
+        Arc::new(Self { disk, path, mapping, state: Mutex::new(IndexState { marks, good, last }) })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -42,54 +42,54 @@ impl LogIndex {
     }
 
     /// The state directory that the log names, and the one that it is in.
-    pub(crate) fn root(&self) -> &Root {
-        &self.root
+    pub(crate) fn mapping(&self) -> &StateDirMapping {
+        &self.mapping
     }
 
     /// The good length and the last event.
     pub(crate) fn end(&self) -> (u64, Seq) {
-        let known = self.known();
-        (known.good, known.last)
+        let state = self.state();
+        (state.good, state.last)
     }
 
     /// Takes note of an append, once it is durable.
-    pub(crate) fn grow(&self, marks: &[u64], good: u64, last: Seq) {
-        let mut known = self.known();
-        known.marks.extend_from_slice(marks);
-        known.good = good;
-        known.last = last;
+    pub(crate) fn record_append(&self, marks: &[u64], good: u64, last: Seq) {
+        let mut state = self.state();
+        state.marks.extend_from_slice(marks);
+        state.good = good;
+        state.last = last;
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, IndexState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The bytes that hold the events after `after` up to `last`, and how many lines to pass over first.
     fn range(&self, after: Seq, up_to: Seq) -> Option<(u64, u64, Seq)> {
-        let known = self.known();
-        let up_to = up_to.min(known.last);
+        let state = self.state();
+        let up_to = up_to.min(state.last);
         if up_to <= after {
             return None;
         }
-        let mark = |n: u64| usize::try_from(n).ok().and_then(|n| known.marks.get(n)).copied();
+        let mark = |n: u64| usize::try_from(n).ok().and_then(|n| state.marks.get(n)).copied();
         let from = mark(after.0 / STRIDE)?;
-        let to = mark((up_to.0 - 1) / STRIDE + 1).unwrap_or(known.good);
+        let to = mark((up_to.0 - 1) / STRIDE + 1).unwrap_or(state.good);
         Some((from, to, up_to))
     }
 }
 
 /// A part of a log that is to be read: everything needed, so that any thread can read it.
-struct Part {
+struct LogRange {
     disk: Arc<dyn Disk>,
     path: PathBuf,
-    root: Root,
+    mapping: StateDirMapping,
     after: Seq,
     up_to: Seq,
     from: u64,
     to: u64,
 }
 
-impl Part {
+impl LogRange {
     fn read(&self) -> Result<Vec<Arc<Event>>, SessionError> {
         let bytes = self
             .disk
@@ -101,7 +101,7 @@ impl Part {
         let mut offset = self.from;
         for (n, text) in (0..).zip(bytes.split(|b| *b == b'\n')) {
             if n >= skip && wanted <= self.up_to {
-                let event = line::decode(text, &self.root).ok().filter(|event| event.seq == wanted);
+                let event = line::decode(text, &self.mapping).ok().filter(|event| event.seq == wanted);
                 events.push(Arc::new(event.ok_or_else(|| self.damaged(wanted, offset))?));
                 wanted = wanted.next();
             }
@@ -122,12 +122,12 @@ impl JournalReader for LogIndex {
     fn read(&self, after: Seq, up_to: Seq) -> BoxFuture<'_, Result<Vec<Arc<Event>>, JournalError>> {
         Box::pin(async move {
             let Some((from, to, up_to)) = self.range(after, up_to) else { return Ok(Vec::new()) };
-            let (disk, path, root) = (Arc::clone(&self.disk), self.path.clone(), self.root.clone());
-            let part = Part { disk, path, root, after, up_to, from, to };
+            let (disk, path, mapping) = (Arc::clone(&self.disk), self.path.clone(), self.mapping.clone());
+            let range = LogRange { disk, path, mapping, after, up_to, from, to };
             // The disk may be slow: inside an async runtime another thread waits for it.
             let read = match tokio::runtime::Handle::try_current() {
-                Ok(runtime) => runtime.spawn_blocking(move || part.read()).await,
-                Err(_) => Ok(part.read()),
+                Ok(runtime) => runtime.spawn_blocking(move || range.read()).await,
+                Err(_) => Ok(range.read()),
             };
             match read {
                 Ok(events) => events.map_err(JournalError::from),

@@ -16,34 +16,34 @@ pub(crate) const NAME: &str = "session.json";
 
 /// How long a change waits for others before a checkpoint is written. Each costs two syncs that the log's own would have
 /// to wait behind.
-const PAUSE: Duration = Duration::from_millis(100);
+const DEBOUNCE: Duration = Duration::from_millis(100);
 
 struct Shared {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    state: Mutex<State>,
-    news: Condvar,
+    state: Mutex<SaverState>,
+    wakeup: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct SaverState {
     /// Boxed: it is passed from hand to hand while the lock is held.
     waiting: Option<Box<Checkpoint>>,
     closing: bool,
 }
 
-pub(crate) struct Saver {
+pub(crate) struct CheckpointSaver {
     shared: Arc<Shared>,
     /// None where everything happens in the caller's thread.
     worker: Option<JoinHandle<()>>,
 }
 
-impl Saver {
+impl CheckpointSaver {
     pub(crate) fn new(disk: Arc<dyn Disk>, dir: PathBuf) -> Self {
-        let one_thread = disk.one_thread();
-        let shared = Arc::new(Shared { disk, dir, state: Mutex::default(), news: Condvar::new() });
+        let single_threaded = disk.single_threaded();
+        let shared = Arc::new(Shared { disk, dir, state: Mutex::default(), wakeup: Condvar::new() });
         // Without a thread (the system has too many) checkpoints are written by the caller: slower, not wrong.
-        let worker = if one_thread {
+        let worker = if single_threaded {
             None
         } else {
             let shared = Arc::clone(&shared);
@@ -56,7 +56,7 @@ impl Saver {
     pub(crate) fn save(&self, checkpoint: Checkpoint) {
         self.shared.state().waiting = Some(Box::new(checkpoint));
         if self.worker.is_some() {
-            self.shared.news.notify_one();
+            self.shared.wakeup.notify_one();
         } else {
             let _ = self.shared.write_waiting();
         }
@@ -65,7 +65,7 @@ impl Saver {
     /// Writes what still waits; says if that failed.
     pub(crate) fn close(&mut self) -> Result<(), SessionError> {
         self.shared.state().closing = true;
-        self.shared.news.notify_one();
+        self.shared.wakeup.notify_one();
         if let Some(worker) = self.worker.take() {
             // A worker that panicked has left its checkpoint waiting or lost it; the log has it all either way.
             let _ = worker.join();
@@ -74,14 +74,14 @@ impl Saver {
     }
 }
 
-impl Drop for Saver {
+impl Drop for CheckpointSaver {
     fn drop(&mut self) {
         let _ = self.close();
     }
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SaverState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -92,14 +92,14 @@ impl Shared {
             // After a failure the same checkpoint waits on: only news (a newer one, or the end) is worth another try.
             while !state.closing && (state.waiting.is_none() || failed) {
                 failed = false;
-                state = self.news.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.wakeup.wait(state).unwrap_or_else(PoisonError::into_inner);
             }
             if state.closing {
                 return;
             }
             // First the pause, then the write: a burst of changes costs one checkpoint, and a short session only its last.
-            let pause = self.news.wait_timeout_while(state, PAUSE, |state| !state.closing);
-            drop(pause.unwrap_or_else(PoisonError::into_inner));
+            let debounce = self.wakeup.wait_timeout_while(state, DEBOUNCE, |state| !state.closing);
+            drop(debounce.unwrap_or_else(PoisonError::into_inner));
             failed = self.write_waiting().is_err();
         }
     }

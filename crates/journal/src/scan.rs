@@ -6,7 +6,7 @@
 //! durable. Must never change the file, and never give an event after a bad line.
 
 use crate::line::{self, BadLine};
-use crate::root::Root;
+use crate::state_dir_mapping::StateDirMapping;
 use althing_protocol::{Event, Fact, LOG_SCHEMA, Seq};
 use serde::Deserialize;
 use std::fmt;
@@ -54,7 +54,7 @@ impl fmt::Display for Damage {
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
     /// The state directory that the log names, and the one that it is in.
-    pub(crate) root: Root,
+    pub(crate) mapping: StateDirMapping,
     pub(crate) events: Vec<Arc<Event>>,
     /// How many bytes are good.
     pub(crate) good: u64,
@@ -70,7 +70,7 @@ pub(crate) enum NoSession {
     Newer(u32),
 }
 
-struct Bad {
+struct FirstBadLine {
     offset: usize,
     what: String,
     understood: bool,
@@ -78,27 +78,31 @@ struct Bad {
 
 /// What one thread made of its part.
 #[derive(Default)]
-struct Part {
+struct ScannedPart {
     events: Vec<Arc<Event>>,
     marks: Vec<u64>,
     /// Where the first event of the part begins: a wrong number there is only seen when parts are joined.
     start: usize,
     end: usize,
-    bad: Option<Bad>,
+    bad: Option<FirstBadLine>,
 }
 
 /// Reads a log. `acknowledged` is the last event known to have been durable from elsewhere (the checkpoint).
 pub(crate) fn scan(bytes: &[u8], acknowledged: Seq, state: &Path) -> Result<Scan, NoSession> {
-    let recorded = head(bytes)?;
-    let root = Root::new(recorded.as_deref(), state);
+    let recorded = read_header(bytes)?;
+    let mapping = StateDirMapping::new(recorded.as_deref(), state);
     let mut scan = Scan::default();
     let mut bad = None;
-    for part in parts(bytes, &root) {
+    for part in parts(bytes, &mapping) {
         let expected = scan.events.len() as u64 + 1;
         if let Some(first) = part.events.first()
             && first.seq != Seq(expected)
         {
-            bad = Some(Bad { offset: part.start, what: wrong_number(first.seq, expected), understood: true });
+            bad = Some(FirstBadLine {
+                offset: part.start,
+                what: wrong_number(first.seq, expected),
+                understood: true,
+            });
             break;
         }
         scan.events.extend(part.events);
@@ -118,7 +122,7 @@ pub(crate) fn scan(bytes: &[u8], acknowledged: Seq, state: &Path) -> Result<Scan
         };
         Damage { kind, line, offset: bad.offset as u64, what: bad.what }
     });
-    scan.root = root;
+    scan.mapping = mapping;
     match scan.events.first().map(|e| &e.fact) {
         Some(Fact::SessionOpened(_)) => Ok(scan),
         _ => Err(NoSession::Blank(match scan.damage {
@@ -130,13 +134,13 @@ pub(crate) fn scan(bytes: &[u8], acknowledged: Seq, state: &Path) -> Result<Scan
 
 /// Looks at the first line alone: a log of a newer schema must be refused before its lines are taken for damage.
 /// Gives the state directory that it names.
-fn head(bytes: &[u8]) -> Result<Option<String>, NoSession> {
+fn read_header(bytes: &[u8]) -> Result<Option<String>, NoSession> {
     #[derive(Deserialize)]
-    struct Head {
-        data: Schema,
+    struct Header {
+        data: HeaderData,
     }
     #[derive(Deserialize)]
-    struct Schema {
+    struct HeaderData {
         schema: u32,
         #[serde(default)]
         state_dir: Option<String>,
@@ -145,7 +149,7 @@ fn head(bytes: &[u8]) -> Result<Option<String>, NoSession> {
         return Err(NoSession::Blank("it is empty".to_owned()));
     }
     let first = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
-    match (line::place(first), serde_json::from_slice::<Head>(first)) {
+    match (line::position(first), serde_json::from_slice::<Header>(first)) {
         (Some(_), Ok(head)) if head.data.schema > LOG_SCHEMA => Err(NoSession::Newer(head.data.schema)),
         (Some(_), Ok(head)) => Ok(head.data.state_dir),
         _ => Ok(None),
@@ -153,7 +157,7 @@ fn head(bytes: &[u8]) -> Result<Option<String>, NoSession> {
 }
 
 /// Reads the parts of a log, several at a time where that pays.
-fn parts(bytes: &[u8], root: &Root) -> Vec<Part> {
+fn parts(bytes: &[u8], mapping: &StateDirMapping) -> Vec<ScannedPart> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     let chunk = (bytes.len() / threads + 1).max(MIN_CHUNK);
     let mut rest = 0..0;
@@ -170,35 +174,35 @@ fn parts(bytes: &[u8], root: &Root) -> Vec<Part> {
         ranges.push(rest.clone());
     }
     if let [only] = ranges.as_slice() {
-        return vec![read_part(bytes, only.clone(), root)];
+        return vec![read_part(bytes, only.clone(), mapping)];
     }
     std::thread::scope(|scope| {
         let workers: Vec<_> =
-            ranges.into_iter().map(|r| scope.spawn(move || read_part(bytes, r, root))).collect();
+            ranges.into_iter().map(|r| scope.spawn(move || read_part(bytes, r, mapping))).collect();
         // Nothing in a worker panics; if it did, the rest of the log counts as unread rather than as empty.
         workers.into_iter().map(|w| w.join().unwrap_or_else(|_| unread())).collect()
     })
 }
 
-fn unread() -> Part {
-    let bad = Bad { offset: 0, what: "it could not be read".to_owned(), understood: false };
-    Part { bad: Some(bad), ..Part::default() }
+fn unread() -> ScannedPart {
+    let bad = FirstBadLine { offset: 0, what: "it could not be read".to_owned(), understood: false };
+    ScannedPart { bad: Some(bad), ..ScannedPart::default() }
 }
 
-fn read_part(bytes: &[u8], range: std::ops::Range<usize>, root: &Root) -> Part {
-    let mut part = Part { start: range.start, end: range.start, ..Part::default() };
+fn read_part(bytes: &[u8], range: std::ops::Range<usize>, mapping: &StateDirMapping) -> ScannedPart {
+    let mut part = ScannedPart { start: range.start, end: range.start, ..ScannedPart::default() };
     while part.end < range.end {
         let here = part.end;
         let rest = bytes.get(here..range.end).unwrap_or_default();
         let expected = part.events.last().map(|e: &Arc<Event>| e.seq.next().0);
         let found = match memchr::memchr(b'\n', rest).and_then(|n| rest.get(..n)) {
-            Some(text) => line::decode(text, root).map(|event| (event, text.len() + 1)),
+            Some(text) => line::decode(text, mapping).map(|event| (event, text.len() + 1)),
             None => Err(BadLine::Torn),
         };
         match (found, expected) {
             (Ok((event, _)), Some(expected)) if event.seq.0 != expected => {
                 let what = wrong_number(event.seq, expected);
-                part.bad = Some(Bad { offset: here, what, understood: true });
+                part.bad = Some(FirstBadLine { offset: here, what, understood: true });
                 return part;
             }
             (Ok((event, len)), _) => {
@@ -209,7 +213,7 @@ fn read_part(bytes: &[u8], range: std::ops::Range<usize>, root: &Root) -> Part {
                 part.end += len;
             }
             (Err(bad), _) => {
-                part.bad = Some(Bad {
+                part.bad = Some(FirstBadLine {
                     offset: here,
                     understood: !matches!(bad, BadLine::NotUnderstood(_)),
                     what: match bad {
@@ -236,9 +240,9 @@ fn classify(bytes: &[u8], bad: usize, expected: u64, acknowledged: Seq) -> Damag
     let rest = bytes.get(bad..).unwrap_or_default();
     let whole = memchr::memrchr(b'\n', rest).and_then(|last| rest.get(..last)).unwrap_or_default();
     let proof = whole.split(|b| *b == b'\n').enumerate().any(|(n, text)| {
-        line::place(text).is_some_and(|place| {
-            let behind = n > 0 && (place.seq == place.batch || acknowledged.0 >= expected);
-            behind || place.batch.0 > expected
+        line::position(text).is_some_and(|position| {
+            let behind = n > 0 && (position.seq == position.batch || acknowledged.0 >= expected);
+            behind || position.batch.0 > expected
         })
     });
     if proof { DamageKind::Middle } else { DamageKind::Tail }

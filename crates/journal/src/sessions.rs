@@ -8,13 +8,13 @@ use crate::error::SessionError;
 use crate::log::Log;
 use crate::names::check_id;
 use crate::reader::LogIndex;
-use crate::root::Root;
 use crate::saver;
 use crate::scan::{Damage, DamageKind, NoSession, Scan, scan};
+use crate::state_dir_mapping::StateDirMapping;
 use crate::writer::SessionWriter;
 use althing_disk::files::{Durability, create_dirs, parent, remove_tree, replace, sync_dir};
 use althing_disk::names::{SESSIONS, session_dir};
-use althing_disk::{Disk, DiskError, DiskLock, Kind, Lock, OpenMode, RealDisk};
+use althing_disk::{Disk, DiskError, DiskLock, EntryKind, Lock, OpenMode, RealDisk};
 use althing_protocol::{Checkpoint, Event, Notice, NoticeLevel, Seq, SessionId};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -76,13 +76,13 @@ impl SessionManager {
         let ignore = dir.join(".gitignore");
         match disk.kind(&ignore).map_err(SessionError::io("look at", &ignore))? {
             // Empty: a crash caught it being written.
-            None | Some(Kind::File { len: 0 }) => {
-                replace(&*disk, dir, ".gitignore", b"*\n", Durability::Whenever)?;
+            None | Some(EntryKind::File { len: 0 }) => {
+                replace(&*disk, dir, ".gitignore", b"*\n", Durability::Unsynced)?;
             }
             Some(_) => {}
         }
         let sessions = Self { disk, state: dir.to_owned() };
-        create_dirs(&*sessions.disk, &sessions.root(), Durability::Whenever)?;
+        create_dirs(&*sessions.disk, &sessions.sessions_dir(), Durability::Unsynced)?;
         Ok(sessions)
     }
 
@@ -96,7 +96,7 @@ impl SessionManager {
         session_dir(&self.state, id)
     }
 
-    pub(crate) fn root(&self) -> PathBuf {
+    pub(crate) fn sessions_dir(&self) -> PathBuf {
         self.state.join(SESSIONS)
     }
 
@@ -104,41 +104,46 @@ impl SessionManager {
     pub fn create(&self, id: &SessionId) -> Result<SessionWriter, SessionError> {
         check_id(id)?;
         let dir = self.session_dir(id);
-        create_dirs(&*self.disk, &dir, Durability::Whenever)?;
+        create_dirs(&*self.disk, &dir, Durability::Unsynced)?;
         let lock = self.lock(id, &dir)?;
         let path = dir.join(LOG);
         let mode = match self.disk.kind(&path).map_err(SessionError::io("look at", &path))? {
             None => OpenMode::New,
             // An earlier try got this far and recorded nothing.
-            Some(Kind::File { len: 0 }) => OpenMode::Existing,
+            Some(EntryKind::File { len: 0 }) => OpenMode::Existing,
             Some(_) => return Err(SessionError::Exists { id: id.to_string() }),
         };
-        let index = LogIndex::new(Arc::clone(&self.disk), path, Root::default(), Vec::new(), 0, Seq(0));
+        let index =
+            LogIndex::new(Arc::clone(&self.disk), path, StateDirMapping::default(), Vec::new(), 0, Seq(0));
         // All the way up, though most of it was there before: whoever made it may have died, or failed, before its
         // sync, and a log is only as safe as the names that lead to it.
-        let names = vec![dir.clone(), self.root(), self.state.clone(), parent(&self.state)];
+        let names = vec![dir.clone(), self.sessions_dir(), self.state.clone(), parent(&self.state)];
         let log = Log::open(&self.disk, mode, Arc::clone(&index), names)?;
         Ok(SessionWriter::new(Arc::clone(&self.disk), dir, log, index, lock))
     }
 
     /// Opens a session to go on with: takes its lock, reads its log, repairs a bad tail.
     pub fn open(&self, id: &SessionId) -> Result<OpenedSession, SessionError> {
-        self.open_cutting(id, &[DamageKind::Tail])
+        self.open_and_repair(id, &[DamageKind::Tail])
     }
 
     /// Opens a session whose log is damaged in its middle: everything before the damage stays, everything from there
     /// on is kept aside. For a person who has decided that this is better than nothing.
     pub fn repair(&self, id: &SessionId) -> Result<OpenedSession, SessionError> {
-        self.open_cutting(id, &[DamageKind::Tail, DamageKind::Middle])
+        self.open_and_repair(id, &[DamageKind::Tail, DamageKind::Middle])
     }
 
-    fn open_cutting(&self, id: &SessionId, cuts: &[DamageKind]) -> Result<OpenedSession, SessionError> {
+    fn open_and_repair(
+        &self,
+        id: &SessionId,
+        repairable: &[DamageKind],
+    ) -> Result<OpenedSession, SessionError> {
         let dir = self.existing(id)?;
         let lock = self.lock(id, &dir)?;
         let checkpoint = self.checkpoint(id);
         let (path, bytes, found) = self.scan(id, checkpoint.as_ref())?;
         let repairs = match found.damage {
-            Some(damage) if !cuts.contains(&damage.kind) => {
+            Some(damage) if !repairable.contains(&damage.kind) => {
                 return Err(SessionError::Damaged { path, damage });
             }
             damage => damage,
@@ -147,7 +152,7 @@ impl SessionManager {
         let index = LogIndex::new(
             Arc::clone(&self.disk),
             path.clone(),
-            found.root.clone(),
+            found.mapping.clone(),
             found.marks,
             found.good,
             last,
@@ -180,17 +185,17 @@ impl SessionManager {
         let _lock = self.lock(id, &dir)?;
         self.sweep();
         // One rename takes it out of everybody's sight; what a crash leaves behind is deleted another time.
-        let going = self.root().join(format!("{REMOVING}{id}"));
-        self.disk.rename(&dir, &going).map_err(SessionError::io("delete", &dir))?;
-        remove_tree(&*self.disk, &going)?;
-        Ok(sync_dir(&*self.disk, &self.root())?)
+        let renamed = self.sessions_dir().join(format!("{REMOVING}{id}"));
+        self.disk.rename(&dir, &renamed).map_err(SessionError::io("delete", &dir))?;
+        remove_tree(&*self.disk, &renamed)?;
+        Ok(sync_dir(&*self.disk, &self.sessions_dir())?)
     }
 
     /// Deletes what an interrupted `remove` left behind.
     pub(crate) fn sweep(&self) {
-        for name in self.disk.list(&self.root()).unwrap_or_default() {
+        for name in self.disk.list(&self.sessions_dir()).unwrap_or_default() {
             if name.starts_with(REMOVING) {
-                let _ = remove_tree(&*self.disk, &self.root().join(name));
+                let _ = remove_tree(&*self.disk, &self.sessions_dir().join(name));
             }
         }
     }
@@ -200,8 +205,8 @@ impl SessionManager {
         check_id(id)?;
         let dir = self.session_dir(id);
         match self.disk.kind(&dir).map_err(SessionError::io("look at", &dir))? {
-            Some(Kind::Dir) => Ok(dir),
-            None | Some(Kind::File { .. } | Kind::Other) => Err(self.not_found(id)),
+            Some(EntryKind::Dir) => Ok(dir),
+            None | Some(EntryKind::File { .. } | EntryKind::Other) => Err(self.not_found(id)),
         }
     }
 

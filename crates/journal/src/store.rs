@@ -1,7 +1,7 @@
 //! A state directory as the port that everyone else sees of it.
 
+use crate::checkpointing::CheckpointingJournal;
 use crate::error::SessionError;
-use crate::keeper::Keeper;
 use crate::sessions::{OpenedSession, SessionManager};
 use crate::writer::SessionWriter;
 use althing_protocol::{
@@ -50,5 +50,11 @@ impl SessionStore for SessionManager {
 fn owned(writer: SessionWriter, events: Vec<Arc<Event>>, notices: Vec<Notice>) -> OwnedSession {
     let epoch = Epoch(events.last().map_or(Seq(0), |event| event.seq).next().0);
     let reader = writer.reader();
-    OwnedSession { epoch, reader, journal: Box::new(Keeper::new(writer, &events)), events, notices }
+    OwnedSession {
+        epoch,
+        reader,
+        journal: Box::new(CheckpointingJournal::new(writer, &events)),
+        events,
+        notices,
+    }
 }

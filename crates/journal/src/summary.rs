@@ -5,10 +5,10 @@
 
 use crate::checkpoint::rebuild_checkpoint;
 use crate::error::SessionError;
-use crate::line::{self, Place};
-use crate::names::{check_id, made_at};
+use crate::line::{self, LinePosition};
+use crate::names::{check_id, creation_time};
 use crate::sessions::{LOCK, LOG, SessionManager};
-use althing_disk::Kind;
+use althing_disk::EntryKind;
 use althing_protocol::{SessionId, SessionSummary, Timestamp};
 use std::path::Path;
 
@@ -27,11 +27,11 @@ pub struct Pruned {
 impl SessionManager {
     /// All sessions, newest first.
     pub fn list(&self) -> Result<Vec<SessionSummary>, SessionError> {
-        let root = self.root();
-        let names = match self.disk.list(&root) {
+        let dir = self.sessions_dir();
+        let names = match self.disk.list(&dir) {
             Ok(names) => names,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            Err(e) => return Err(SessionError::io("list", &root)(e)),
+            Err(e) => return Err(SessionError::io("list", &dir)(e)),
         };
         let mut list: Vec<_> = names
             .into_iter()
@@ -54,7 +54,7 @@ impl SessionManager {
         let mut pruned = Pruned::default();
         for summary in self.list()? {
             // A session whose age nobody knows is not old.
-            let known = summary.checkpoint.is_some() || made_at(&summary.id).is_some();
+            let known = summary.checkpoint.is_some() || creation_time(&summary.id).is_some();
             if !known || summary.updated_at >= before || summary.is_owned {
                 continue;
             }
@@ -77,7 +77,7 @@ impl SessionManager {
         let dir = self.session_dir(&id);
         let log = dir.join(LOG);
         let size = match self.disk.kind(&log) {
-            Ok(Some(Kind::File { len })) => len,
+            Ok(Some(EntryKind::File { len })) => len,
             _ => 0,
         };
         let is_owned = self.is_owned(&id);
@@ -96,22 +96,22 @@ impl SessionManager {
             },
         };
         let known = checkpoint.as_ref().map(|c| c.updated_at);
-        let updated_at = known.or_else(|| made_at(&id)).unwrap_or_default();
+        let updated_at = known.or_else(|| creation_time(&id)).unwrap_or_default();
         SessionSummary { id, checkpoint, size, is_owned, damage, updated_at }
     }
 
     /// The place of a log's last line, if that is a good one.
-    fn last_line(&self, log: &Path, size: u64) -> Option<Place> {
+    fn last_line(&self, log: &Path, size: u64) -> Option<LinePosition> {
         let mut want = TAIL;
         loop {
             let from = size.saturating_sub(want);
             let bytes = self.disk.read_range(log, from, size - from).ok()?;
             let lines = bytes.strip_suffix(b"\n")?;
             if let Some(before) = memchr::memrchr(b'\n', lines) {
-                return line::place(lines.get(before + 1..)?);
+                return line::position(lines.get(before + 1..)?);
             }
             if from == 0 {
-                return line::place(lines);
+                return line::position(lines);
             }
             want = want.saturating_mul(8);
         }

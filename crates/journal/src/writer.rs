@@ -6,7 +6,7 @@ use crate::error::SessionError;
 use crate::log::Log;
 use crate::names::task_file;
 use crate::reader::LogIndex;
-use crate::saver::Saver;
+use crate::saver::CheckpointSaver;
 use althing_disk::files::{Durability, create_dirs, replace};
 use althing_disk::names::task_dir;
 use althing_disk::{Disk, DiskLock};
@@ -21,7 +21,7 @@ pub struct SessionWriter {
     log: Log,
     index: Arc<LogIndex>,
     // The order matters: fields are dropped from the top, so the last checkpoint is written under the lock.
-    saver: Saver,
+    saver: CheckpointSaver,
     _lock: Box<dyn DiskLock>,
 }
 
@@ -33,7 +33,7 @@ impl SessionWriter {
         index: Arc<LogIndex>,
         lock: Box<dyn DiskLock>,
     ) -> Self {
-        let saver = Saver::new(Arc::clone(&disk), dir.clone());
+        let saver = CheckpointSaver::new(Arc::clone(&disk), dir.clone());
         Self { disk, dir, log, index, saver, _lock: lock }
     }
 
@@ -66,10 +66,10 @@ impl SessionWriter {
         }
     }
 
-    fn keep_file(&self, task: &TaskId, name: &str, text: &str) -> Result<(), SessionError> {
+    fn store_file(&self, task: &TaskId, name: &str, text: &str) -> Result<(), SessionError> {
         let (dir, file) = task_file(&self.dir, task, name)?;
-        create_dirs(&*self.disk, &dir, Durability::Whenever)?;
-        Ok(replace(&*self.disk, &dir, &file, text.as_bytes(), Durability::Whenever)?)
+        create_dirs(&*self.disk, &dir, Durability::Unsynced)?;
+        Ok(replace(&*self.disk, &dir, &file, text.as_bytes(), Durability::Unsynced)?)
     }
 }
 
@@ -79,6 +79,6 @@ impl Journal for SessionWriter {
     }
 
     fn write_file(&mut self, task: &TaskId, name: &str, text: &str) -> Result<(), JournalError> {
-        self.keep_file(task, name, text).map_err(JournalError::from)
+        self.store_file(task, name, text).map_err(JournalError::from)
     }
 }

@@ -12,7 +12,7 @@ const TRACES: &str = "/v1/traces";
 pub enum EndpointError {
     /// It is no address.
     #[error("`{given}` is no address of a collector: {reason}")]
-    NoAddress {
+    InvalidAddress {
         /// What was given, without passwords.
         given: String,
         /// What is wrong with it.
@@ -20,13 +20,13 @@ pub enum EndpointError {
     },
     /// It is not a list such as `name=value,name=value`.
     #[error("`{part}` is not `name=value`")]
-    NoPair {
+    InvalidPair {
         /// What it is instead: only its name, for the value may be a secret.
         part: String,
     },
     /// No header can be called so, or hold that.
     #[error("`{name}` cannot be a header of HTTP, or its value cannot")]
-    NoHeader {
+    InvalidHeader {
         /// Its name.
         name: String,
     },
@@ -41,7 +41,7 @@ pub struct Endpoint {
 impl Endpoint {
     /// Reads an address: of a collector, such as `http://localhost:4318`, or the whole of one that ends in `/v1/traces`.
     pub fn parse(given: &str) -> Result<Self, EndpointError> {
-        let no = |reason: String| EndpointError::NoAddress { given: without_password(given), reason };
+        let no = |reason: String| EndpointError::InvalidAddress { given: redacted(given), reason };
         let mut url = Url::parse(given.trim()).map_err(|error| no(error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) {
             return Err(no("it must begin with http:// or https:// and name a host".to_owned()));
@@ -91,7 +91,7 @@ impl fmt::Debug for Endpoint {
 }
 
 /// What stands before an `@` may be a password.
-fn without_password(given: &str) -> String {
+fn redacted(given: &str) -> String {
     let shown = given.rsplit_once('@').map_or(given, |(_, after)| after);
     shown.chars().take(120).collect()
 }
@@ -99,20 +99,20 @@ fn without_password(given: &str) -> String {
 /// Reads `name=value,name=value`, values being percent-encoded where they need it: the form that the standard variables
 /// `OTEL_EXPORTER_OTLP_HEADERS` and `OTEL_RESOURCE_ATTRIBUTES` have.
 pub fn parse_pairs(text: &str) -> Result<Vec<(String, String)>, EndpointError> {
-    let mut parse_pairs = Vec::new();
+    let mut pairs = Vec::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
         let pair = part.split_once('=').map(|(name, value)| (name.trim(), value.trim()));
         let Some((name, value)) = pair.filter(|(name, _)| !name.is_empty()) else {
             let part = part.split('=').next().unwrap_or_default().chars().take(40).collect();
-            return Err(EndpointError::NoPair { part });
+            return Err(EndpointError::InvalidPair { part });
         };
-        parse_pairs.push((name.to_owned(), decoded(value)));
+        pairs.push((name.to_owned(), percent_decode(value)));
     }
-    Ok(parse_pairs)
+    Ok(pairs)
 }
 
 /// A text whose `%41` are letters again; what is no such thing stays as it is.
-fn decoded(text: &str) -> String {
+fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
@@ -127,10 +127,10 @@ fn decoded(text: &str) -> String {
 }
 
 /// Headers as HTTP has them.
-pub(crate) fn headers(parse_pairs: &[(String, String)]) -> Result<HeaderMap, EndpointError> {
+pub(crate) fn headers(pairs: &[(String, String)]) -> Result<HeaderMap, EndpointError> {
     let mut headers = HeaderMap::new();
-    for (name, value) in parse_pairs {
-        let no = || EndpointError::NoHeader { name: name.chars().take(40).collect() };
+    for (name, value) in pairs {
+        let no = || EndpointError::InvalidHeader { name: name.chars().take(40).collect() };
         let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| no())?;
         let mut value = HeaderValue::from_str(value).map_err(|_| no())?;
         value.set_sensitive(true);
@@ -171,7 +171,7 @@ mod tests {
         let expected = [("api-key", "a b,c=="), ("x", "%zz"), ("y", "")];
         assert_eq!(read, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let error = parse_pairs("api-key").unwrap_err();
-        assert_eq!(error, EndpointError::NoPair { part: "api-key".into() });
+        assert_eq!(error, EndpointError::InvalidPair { part: "api-key".into() });
         assert!(headers(&[("a b".into(), "c".into())]).is_err());
         assert!(headers(&[("a".into(), "c\nd".into())]).is_err());
     }

@@ -5,9 +5,9 @@
 //! told once.
 
 use crate::endpoint::{Endpoint, EndpointError, headers};
-use crate::fold::{ContentCapture, Spans};
+use crate::fold::{ContentCapture, SpanFold};
 use crate::otlp::Resource;
-use crate::send::{Again, Sender, Unsent};
+use crate::send::{Retry, SendError, Sender};
 use crate::span::Span;
 use althing_protocol::{EventStream, FeedItem, Seq};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,15 +18,15 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 /// The most spans in one request: fewer where they carry words, so that no collector finds it too large.
-const BATCH: usize = 512;
-const BATCH_WITH_WORDS: usize = 64;
+const MAX_SPANS: usize = 512;
+const MAX_SPANS_WITH_CONTENT: usize = 64;
 /// So many requests' worth of spans may wait to be sent.
-const WAITING: usize = 8;
+const MAX_QUEUED_REQUESTS: usize = 8;
 /// How long spans are gathered before they are sent.
-const GATHER: Duration = Duration::from_secs(1);
+const BATCH_WINDOW: Duration = Duration::from_secs(1);
 /// The first wait before a request is made again, which doubles, and the longest.
-const FIRST_WAIT: Duration = Duration::from_secs(1);
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const FIRST_DELAY: Duration = Duration::from_secs(1);
+const MAX_DELAY: Duration = Duration::from_secs(30);
 
 /// Where spans go, and what they say.
 pub struct ExporterSettings {
@@ -44,7 +44,7 @@ pub struct ExporterSettings {
 
 /// What became of the spans.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct ExportReport {
     /// Those the collector took.
     pub sent: u64,
     /// Those it did not, or may not have.
@@ -75,7 +75,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn blame(&self, why: String) {
+    fn record_failure(&self, why: String) {
         *self.why.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
     }
 }
@@ -93,13 +93,13 @@ impl Exporter {
         &self.sender.endpoint
     }
 
-    /// Tells of a session, from its feed's first fact on. What happened up to the fact `told` is known to the collector, or was
+    /// Tells of a session, from its feed's first fact on. What happened up to the fact `already_exported` is known to the collector, or was
     /// never meant for it: it gives ids and beginnings to what follows, and is not sent.
-    pub fn follow(&self, session: Box<dyn EventStream>, told: Seq) {
+    pub fn follow(&self, session: Box<dyn EventStream>, already_exported: Seq) {
         let running = self.running.get_or_init(|| self.start());
         match running {
-            Ok(running) => drop(running.sessions.send((session, told))),
-            Err(error) => self.counts.blame(format!("the exporter could not be started: {error}")),
+            Ok(running) => drop(running.sessions.send((session, already_exported))),
+            Err(error) => self.counts.record_failure(format!("the exporter could not be started: {error}")),
         }
     }
 
@@ -107,7 +107,7 @@ impl Exporter {
         let (sessions, inbox) = mpsc::unbounded_channel();
         let (finish, finishing) = watch::channel(false);
         let (done, finished) = std::sync::mpsc::channel();
-        let work = Work {
+        let worker = Worker {
             sender: self.sender.clone(),
             content: self.content,
             counts: self.counts.clone(),
@@ -117,7 +117,7 @@ impl Exporter {
         let runtime = runtime.map_err(|error| error.to_string())?;
         let thread = std::thread::Builder::new().name("telemetry".to_owned());
         let spawned = thread.spawn(move || {
-            runtime.block_on(work.run(inbox));
+            runtime.block_on(worker.run(inbox));
             // Whoever waits for us need not wait for a name that is being looked up.
             let _ = done.send(());
             runtime.shutdown_background();
@@ -128,7 +128,7 @@ impl Exporter {
 
     /// Sends what is there, and reads sessions that are ending to their end, but takes no longer than `limit`. None where no
     /// session was told of.
-    pub fn finish(&self, limit: Duration) -> Option<Report> {
+    pub fn finish(&self, limit: Duration) -> Option<ExportReport> {
         let running = self.running.get()?;
         if let Ok(running) = running {
             let _ = running.finish.send(true);
@@ -141,29 +141,30 @@ impl Exporter {
         let sent = self.counts.sent.load(Ordering::SeqCst);
         let lost = self.counts.made.load(Ordering::SeqCst).saturating_sub(sent);
         let why = self.counts.why.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Some(Report { sent, lost, why: why.filter(|_| lost > 0) })
+        Some(ExportReport { sent, lost, why: why.filter(|_| lost > 0) })
     }
 }
 
 /// What the thread does.
-struct Work {
+#[derive(Clone)]
+struct Worker {
     sender: Arc<Sender>,
     content: ContentCapture,
     counts: Arc<Counts>,
     finishing: watch::Receiver<bool>,
 }
 
-impl Work {
+impl Worker {
     async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<(Box<dyn EventStream>, Seq)>) {
-        let (queue, waiting) = mpsc::channel(WAITING * self.most());
-        let sending = Sending { work: self.again(), waiting, batch: Vec::new() };
-        let sending = tokio::spawn(sending.run());
+        let (queue, waiting) = mpsc::channel(MAX_QUEUED_REQUESTS * self.max_spans());
+        let sender_task = BatchSender { worker: self.clone(), waiting, batch: Vec::new() };
+        let sender_task = tokio::spawn(sender_task.run());
         let mut readers = JoinSet::new();
         loop {
             tokio::select! {
                 biased;
-                Some((session, told)) = inbox.recv() => {
-                    readers.spawn(self.again().read(session, told, queue.clone()));
+                Some((session, already_exported)) = inbox.recv() => {
+                    readers.spawn(self.clone().read(session, already_exported, queue.clone()));
                 }
                 Some(_) = readers.join_next() => {}
                 _ = self.finishing.changed() => break,
@@ -171,23 +172,14 @@ impl Work {
         }
         while readers.join_next().await.is_some() {}
         drop(queue);
-        let _ = sending.await;
-    }
-
-    fn again(&self) -> Self {
-        Self {
-            sender: self.sender.clone(),
-            content: self.content,
-            counts: self.counts.clone(),
-            finishing: self.finishing.clone(),
-        }
+        let _ = sender_task.await;
     }
 
     /// The most spans in one request.
-    fn most(&self) -> usize {
+    fn max_spans(&self) -> usize {
         match self.content {
-            ContentCapture::Omit => BATCH,
-            ContentCapture::Include => BATCH_WITH_WORDS,
+            ContentCapture::Omit => MAX_SPANS,
+            ContentCapture::Include => MAX_SPANS_WITH_CONTENT,
         }
     }
 
@@ -198,13 +190,13 @@ impl Work {
     }
 
     /// Reads one session to its end.
-    async fn read(self, mut session: Box<dyn EventStream>, told: Seq, queue: mpsc::Sender<Span>) {
-        let mut spans = Spans::new(self.content);
+    async fn read(self, mut session: Box<dyn EventStream>, already_exported: Seq, queue: mpsc::Sender<Span>) {
+        let mut spans = SpanFold::new(self.content);
         // A log that cannot be read any more ends it: who shows the session says why.
         while let Some(Ok(item)) = session.next().await {
             let FeedItem::Event(event) = item else { continue };
             let ended = spans.apply(&event);
-            if event.seq <= told {
+            if event.seq <= already_exported {
                 continue;
             }
             for span in ended {
@@ -217,41 +209,44 @@ impl Work {
 }
 
 /// What sends.
-struct Sending {
-    work: Work,
+struct BatchSender {
+    worker: Worker,
     waiting: mpsc::Receiver<Span>,
     batch: Vec<Span>,
 }
 
-impl Sending {
+impl BatchSender {
     async fn run(mut self) {
-        let mut wait = FIRST_WAIT;
+        let mut delay = FIRST_DELAY;
         loop {
-            if self.batch.is_empty() && !self.gather().await {
+            if self.batch.is_empty() && !self.collect_batch().await {
                 return;
             }
-            match self.work.sender.send(&self.batch).await {
-                Ok(taken) => {
+            match self.worker.sender.send(&self.batch).await {
+                Ok(accepted) => {
                     let count = self.batch.len() as u64;
-                    tracing::debug!(spans = count, refused = taken.refused, "spans sent");
-                    self.work.counts.sent.fetch_add(count.saturating_sub(taken.refused), Ordering::SeqCst);
-                    if taken.refused > 0 {
-                        self.work.counts.blame(format!("it refused some: {}", taken.why));
+                    tracing::debug!(spans = count, rejected = accepted.rejected, "spans sent");
+                    self.worker
+                        .counts
+                        .sent
+                        .fetch_add(count.saturating_sub(accepted.rejected), Ordering::SeqCst);
+                    if accepted.rejected > 0 {
+                        self.worker.counts.record_failure(format!("it refused some: {}", accepted.why));
                     }
                     self.batch.clear();
-                    wait = FIRST_WAIT;
+                    delay = FIRST_DELAY;
                 }
-                Err(Unsent { why, again }) => {
+                Err(SendError { why, retry }) => {
                     tracing::warn!(spans = self.batch.len(), why, "spans not sent");
-                    self.work.counts.blame(why);
-                    match again {
-                        Again::Never => self.batch.clear(),
+                    self.worker.counts.record_failure(why);
+                    match retry {
+                        Retry::Never => self.batch.clear(),
                         // No time to wait for better times.
-                        Again::Later(_) if *self.work.finishing.borrow() => return,
-                        Again::Later(after) => {
-                            let pause = after.unwrap_or(wait).min(LONGEST_WAIT);
-                            wait = (wait * 2).min(LONGEST_WAIT);
-                            let _ = timeout(pause, self.work.finishing()).await;
+                        Retry::Later(_) if *self.worker.finishing.borrow() => return,
+                        Retry::Later(after) => {
+                            let pause = after.unwrap_or(delay).min(MAX_DELAY);
+                            delay = (delay * 2).min(MAX_DELAY);
+                            let _ = timeout(pause, self.worker.finishing()).await;
                         }
                     }
                 }
@@ -260,18 +255,19 @@ impl Sending {
     }
 
     /// Gathers a batch, for a moment. False when there is nothing left to send.
-    async fn gather(&mut self) -> bool {
-        let most = self.work.most();
-        if self.waiting.recv_many(&mut self.batch, most).await == 0 {
+    async fn collect_batch(&mut self) -> bool {
+        let max_spans = self.worker.max_spans();
+        if self.waiting.recv_many(&mut self.batch, max_spans).await == 0 {
             return false;
         }
         let (waiting, batch) = (&mut self.waiting, &mut self.batch);
-        let more =
-            async { while batch.len() < most && waiting.recv_many(batch, most - batch.len()).await > 0 {} };
+        let more = async {
+            while batch.len() < max_spans && waiting.recv_many(batch, max_spans - batch.len()).await > 0 {}
+        };
         tokio::select! {
             () = more => {}
-            () = sleep(GATHER) => {}
-            () = self.work.finishing() => {}
+            () = sleep(BATCH_WINDOW) => {}
+            () = self.worker.finishing() => {}
         }
         true
     }

@@ -11,7 +11,7 @@ mod send;
 mod span;
 
 pub use endpoint::{Endpoint, EndpointError, parse_pairs};
-pub use exporter::{Exporter, ExporterSettings, Report};
-pub use fold::{ContentCapture, Spans};
+pub use exporter::{ExportReport, Exporter, ExporterSettings};
+pub use fold::{ContentCapture, SpanFold};
 pub use otlp::{Resource, request};
-pub use span::{Note, Span, SpanId, SpanKind, TraceId, Value};
+pub use span::{Span, SpanEvent, SpanId, SpanKind, TraceId, Value};

@@ -1,7 +1,7 @@
 //! Spans as OTLP's JSON: the protobuf messages of `opentelemetry/proto` by the mapping that OTLP prescribes, in which ids are
 //! hex, 64-bit numbers are text, and enums are numbers.
 
-use crate::span::{Attributes, Note, Span, SpanKind, Value};
+use crate::span::{Attributes, Span, SpanEvent, SpanKind, Value};
 use serde_json::{Map, Value as Json, json};
 
 /// The conventions that names and attributes follow.
@@ -52,11 +52,11 @@ fn span(span: &Span) -> Json {
     json.insert("startTimeUnixNano".into(), nanos(span.start.0));
     json.insert("endTimeUnixNano".into(), nanos(span.end.0));
     json.insert("attributes".into(), attributes(&span.attributes));
-    if !span.notes.is_empty() {
-        json.insert("events".into(), span.notes.iter().map(note).collect());
+    if !span.events.is_empty() {
+        json.insert("events".into(), span.events.iter().map(event).collect());
     }
-    if span.left_out > 0 {
-        json.insert("droppedEventsCount".into(), span.left_out.into());
+    if span.dropped_events > 0 {
+        json.insert("droppedEventsCount".into(), span.dropped_events.into());
     }
     if span.failed {
         let mut status = Map::from_iter([("code".to_owned(), 2.into())]);
@@ -66,11 +66,11 @@ fn span(span: &Span) -> Json {
     json.into()
 }
 
-fn note(note: &Note) -> Json {
+fn event(event: &SpanEvent) -> Json {
     json!({
-        "timeUnixNano": nanos(note.at.0),
-        "name": note.name,
-        "attributes": attributes(&note.attributes),
+        "timeUnixNano": nanos(event.at.0),
+        "name": event.name,
+        "attributes": attributes(&event.attributes),
     })
 }
 

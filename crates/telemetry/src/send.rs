@@ -10,9 +10,9 @@ use std::error::Error;
 use std::time::Duration;
 
 /// How long a collector may take for one request.
-const REQUEST: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest answer that is read.
-const MOST_BYTES: usize = 64 * 1024;
+const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
 /// What sends.
 pub(crate) struct Sender {
@@ -23,39 +23,39 @@ pub(crate) struct Sender {
 }
 
 /// Why spans did not arrive.
-pub(crate) struct Unsent {
+pub(crate) struct SendError {
     /// For people.
     pub(crate) why: String,
     /// Whether to try again, and after how long if the collector says so.
-    pub(crate) again: Again,
+    pub(crate) retry: Retry,
 }
 
-pub(crate) enum Again {
+pub(crate) enum Retry {
     Never,
     Later(Option<Duration>),
 }
 
 /// What a collector took.
-pub(crate) struct Taken {
+pub(crate) struct Accepted {
     /// How many it refused all the same, and why.
-    pub(crate) refused: u64,
+    pub(crate) rejected: u64,
     pub(crate) why: String,
 }
 
 impl Sender {
-    pub(crate) async fn send(&self, spans: &[Span]) -> Result<Taken, Unsent> {
+    pub(crate) async fn send(&self, spans: &[Span]) -> Result<Accepted, SendError> {
         let body = otlp::request(&self.resource, spans).to_string();
         let request = self
             .client
             .post(self.endpoint.url().clone())
             .headers(self.headers.clone())
             .header(CONTENT_TYPE, HeaderValue::from_static("application/json"))
-            .timeout(REQUEST)
+            .timeout(REQUEST_TIMEOUT)
             .body(body);
-        let response = request.send().await.map_err(|error| unreachable(&error))?;
+        let response = request.send().await.map_err(|error| connection_error(&error))?;
         let status = response.status();
         if status.is_success() {
-            return Ok(taken(&read(response).await));
+            return Ok(accepted(&read(response).await));
         }
         let after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let after = after.and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
@@ -65,15 +65,15 @@ impl Sender {
             StatusCode::UNSUPPORTED_MEDIA_TYPE => ": it does not take OTLP as JSON",
             _ => "",
         };
-        let again = match status.as_u16() {
-            429 | 502 | 503 | 504 => Again::Later(after),
-            _ => Again::Never,
+        let retry = match status.as_u16() {
+            429 | 502 | 503 | 504 => Retry::Later(after),
+            _ => Retry::Never,
         };
-        Err(Unsent { why: format!("it answered {status}{hint}"), again })
+        Err(SendError { why: format!("it answered {status}{hint}"), retry })
     }
 }
 
-fn unreachable(error: &reqwest::Error) -> Unsent {
+fn connection_error(error: &reqwest::Error) -> SendError {
     let mut cause: &dyn Error = error;
     while let Some(next) = cause.source() {
         cause = next;
@@ -85,7 +85,7 @@ fn unreachable(error: &reqwest::Error) -> Unsent {
         None => cause.to_string(),
     };
     let hint = if error.is_connect() { ": is a collector listening there for OTLP over HTTP?" } else { "" };
-    Unsent { why: format!("{why}{hint}"), again: Again::Later(None) }
+    SendError { why: format!("{why}{hint}"), retry: Retry::Later(None) }
 }
 
 /// The beginning of an answer; one that breaks off was an answer all the same.
@@ -93,7 +93,7 @@ async fn read(mut response: Response) -> Vec<u8> {
     let mut body = Vec::new();
     while let Ok(Some(bytes)) = response.chunk().await {
         body.extend_from_slice(&bytes);
-        if body.len() > MOST_BYTES {
+        if body.len() > MAX_RESPONSE_BYTES {
             break;
         }
     }
@@ -101,14 +101,14 @@ async fn read(mut response: Response) -> Vec<u8> {
 }
 
 /// A collector may take some and refuse others.
-fn taken(body: &[u8]) -> Taken {
+fn accepted(body: &[u8]) -> Accepted {
     let answer: Json = serde_json::from_slice(body).unwrap_or_default();
     let partial = answer.get("partialSuccess");
-    let refused = partial.and_then(|partial| partial.get("rejectedSpans"));
-    let refused = refused.and_then(|count| count.as_u64().or_else(|| count.as_str()?.parse().ok()));
+    let rejected = partial.and_then(|partial| partial.get("rejectedSpans"));
+    let rejected = rejected.and_then(|count| count.as_u64().or_else(|| count.as_str()?.parse().ok()));
     let why = partial.and_then(|partial| partial.get("errorMessage")).and_then(Json::as_str);
     let why: String = why.unwrap_or("it gave no reason").chars().take(200).collect();
-    Taken { refused: refused.unwrap_or_default(), why }
+    Accepted { rejected: rejected.unwrap_or_default(), why }
 }
 
 #[cfg(test)]
@@ -123,8 +123,8 @@ mod tests {
             (b"{}", 0),
             (b"not JSON", 0),
         ];
-        for (body, refused) in cases {
-            assert_eq!(taken(body).refused, refused);
+        for (body, rejected) in cases {
+            assert_eq!(accepted(body).rejected, rejected);
         }
     }
 }

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use std::fmt;
 
 /// The most notes that a span carries, as the SDKs of OpenTelemetry have it; those after them are only counted.
-const MOST_NOTES: usize = 128;
+const MAX_EVENTS: usize = 128;
 
 /// What an attribute holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -142,7 +142,7 @@ pub enum SpanKind {
 
 /// Something that happened within a span, at one moment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Note {
+pub struct SpanEvent {
     /// When.
     pub at: Timestamp,
     /// What.
@@ -171,9 +171,9 @@ pub struct Span {
     /// What is known about it.
     pub attributes: Attributes,
     /// What happened meanwhile.
-    pub notes: Vec<Note>,
+    pub events: Vec<SpanEvent>,
     /// How many more notes there were.
-    pub left_out: u32,
+    pub dropped_events: u32,
     /// Whether it failed.
     pub failed: bool,
     /// Why, where that may be told.
@@ -190,11 +190,11 @@ impl Span {
         self.attributes.push((key, value.into()));
     }
 
-    pub(crate) fn note(&mut self, note: Note) {
-        if self.notes.len() < MOST_NOTES {
-            self.notes.push(note);
+    pub(crate) fn add_event(&mut self, event: SpanEvent) {
+        if self.events.len() < MAX_EVENTS {
+            self.events.push(event);
         } else {
-            self.left_out += 1;
+            self.dropped_events += 1;
         }
     }
 

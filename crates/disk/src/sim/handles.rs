@@ -3,7 +3,7 @@
 //! Must never work after a crash: a handle belongs to the power cycle it was made in.
 
 use super::tree::NodeId;
-use super::{Effect, Fate, Inner, SimDisk, power_cut};
+use super::{Access, Inner, Outcome, SimDisk, power_cut};
 use crate::disk::{DiskFile, DiskLock};
 use std::io;
 use std::path::PathBuf;
@@ -27,9 +27,9 @@ impl DiskFile for SimFile {
         let mut inner = self.alive()?;
         let some = inner.rng.usize(..=bytes.len());
         let part = bytes.get(..some).unwrap_or_default();
-        match inner.fate(Effect::Changes)? {
-            Fate::Done => inner.tree.append(self.node, bytes).map(|()| bytes.len()),
-            Fate::Fails(kind) => match inner.rng.u8(..3) {
+        match inner.next_outcome(Access::Write)? {
+            Outcome::Done => inner.tree.append(self.node, bytes).map(|()| bytes.len()),
+            Outcome::Fails(kind) => match inner.rng.u8(..3) {
                 0 => Err(kind.error()),
                 1 => {
                     inner.tree.append(self.node, part)?;
@@ -39,7 +39,7 @@ impl DiskFile for SimFile {
                 _ if some > 0 => inner.tree.append(self.node, part).map(|()| some),
                 _ => Err(kind.error()),
             },
-            Fate::Crash => {
+            Outcome::Crash => {
                 inner.tree.append(self.node, part)?;
                 inner.cut_power();
                 Err(power_cut())
@@ -49,16 +49,16 @@ impl DiskFile for SimFile {
 
     fn sync_data(&mut self) -> io::Result<()> {
         let mut inner = self.alive()?;
-        match inner.fate(Effect::Changes)? {
-            Fate::Done => inner.tree.sync_file(self.node),
-            Fate::Fails(kind) => {
+        match inner.next_outcome(Access::Write)? {
+            Outcome::Done => inner.tree.sync_file(self.node),
+            Outcome::Fails(kind) => {
                 let Inner { tree, rng, .. } = &mut *inner;
                 if rng.bool() {
                     tree.lose_pages(self.node, rng)?;
                 }
                 Err(kind.error())
             }
-            Fate::Crash => {
+            Outcome::Crash => {
                 if inner.rng.bool() {
                     inner.tree.sync_file(self.node)?;
                 }
@@ -71,12 +71,12 @@ impl DiskFile for SimFile {
     fn truncate(&mut self, len: u64) -> io::Result<()> {
         drop(self.alive()?);
         let node = self.node;
-        self.disk.operate(Effect::Changes, |tree| tree.cut(node, len))
+        self.disk.operate(Access::Write, |tree| tree.cut(node, len))
     }
 
     fn size(&self) -> io::Result<Option<u64>> {
         drop(self.alive()?);
-        self.disk.operate(Effect::Looks, |tree| tree.size(self.node))
+        self.disk.operate(Access::Read, |tree| tree.size(self.node))
     }
 }
 

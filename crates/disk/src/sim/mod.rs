@@ -8,7 +8,7 @@
 mod handles;
 mod tree;
 
-use crate::disk::{Disk, DiskFile, Kind, Lock, OpenMode};
+use crate::disk::{Disk, DiskFile, EntryKind, Lock, OpenMode};
 use handles::{SimFile, SimLock};
 use std::collections::BTreeSet;
 use std::io;
@@ -41,7 +41,7 @@ impl FaultKind {
 
 /// How long a fault lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lasts {
+pub enum FaultDuration {
     /// One operation fails.
     Once,
     /// Every operation that changes something fails from then on, until [`SimDisk::heal`].
@@ -59,7 +59,7 @@ struct Inner {
     operations: u64,
     changes: u64,
     crash_at: Option<u64>,
-    fault: Option<(u64, FaultKind, Lasts)>,
+    fault: Option<(u64, FaultKind, FaultDuration)>,
     fired: bool,
     crashed: bool,
     /// Handles of before a crash are dead.
@@ -68,7 +68,7 @@ struct Inner {
 }
 
 /// What becomes of an operation.
-enum Fate {
+enum Outcome {
     Done,
     /// It fails, perhaps after some of it happened.
     Fails(FaultKind),
@@ -78,9 +78,9 @@ enum Fate {
 
 /// Whether an operation changes the disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Effect {
-    Looks,
-    Changes,
+enum Access {
+    Read,
+    Write,
 }
 
 fn power_cut() -> io::Error {
@@ -110,9 +110,9 @@ impl SimDisk {
     }
 
     /// Lets the `n`th operation fail, counted from 1 from now on.
-    pub fn fail_at(&self, n: u64, kind: FaultKind, lasts: Lasts) {
+    pub fn fail_at(&self, n: u64, kind: FaultKind, duration: FaultDuration) {
         let mut inner = self.inner();
-        inner.fault = Some((inner.operations + n, kind, lasts));
+        inner.fault = Some((inner.operations + n, kind, duration));
         inner.fired = false;
     }
 
@@ -159,12 +159,12 @@ impl SimDisk {
     }
 
     /// One operation: looked at for crash and fault, then done.
-    fn operate<T>(&self, effect: Effect, act: impl FnOnce(&mut Tree) -> io::Result<T>) -> io::Result<T> {
+    fn operate<T>(&self, access: Access, act: impl FnOnce(&mut Tree) -> io::Result<T>) -> io::Result<T> {
         let mut inner = self.inner();
-        match inner.fate(effect)? {
-            Fate::Done => act(&mut inner.tree),
-            Fate::Fails(kind) => Err(kind.error()),
-            Fate::Crash => {
+        match inner.next_outcome(access)? {
+            Outcome::Done => act(&mut inner.tree),
+            Outcome::Fails(kind) => Err(kind.error()),
+            Outcome::Crash => {
                 if inner.rng.bool() {
                     let _ = act(&mut inner.tree);
                 }
@@ -176,26 +176,28 @@ impl SimDisk {
 }
 
 impl Inner {
-    fn fate(&mut self, effect: Effect) -> io::Result<Fate> {
+    fn next_outcome(&mut self, access: Access) -> io::Result<Outcome> {
         if self.crashed {
             return Err(power_cut());
         }
         self.operations += 1;
-        if effect == Effect::Changes {
+        if access == Access::Write {
             self.changes += 1;
             if self.crash_at == Some(self.changes) {
-                return Ok(Fate::Crash);
+                return Ok(Outcome::Crash);
             }
         }
         Ok(match self.fault {
             Some((at, kind, _)) if self.operations == at => {
                 self.fired = true;
-                Fate::Fails(kind)
+                Outcome::Fails(kind)
             }
-            Some((at, kind, Lasts::UntilHealed)) if self.operations > at && effect == Effect::Changes => {
-                Fate::Fails(kind)
+            Some((at, kind, FaultDuration::UntilHealed))
+                if self.operations > at && access == Access::Write =>
+            {
+                Outcome::Fails(kind)
             }
-            _ => Fate::Done,
+            _ => Outcome::Done,
         })
     }
 
@@ -208,54 +210,54 @@ impl Inner {
 }
 
 impl Disk for SimDisk {
-    fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
-        self.operate(Effect::Looks, |tree| tree.kind(path))
+    fn kind(&self, path: &Path) -> io::Result<Option<EntryKind>> {
+        self.operate(Access::Read, |tree| tree.kind(path))
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
-        self.operate(Effect::Looks, |tree| tree.list(path))
+        self.operate(Access::Read, |tree| tree.list(path))
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.operate(Effect::Looks, |tree| tree.read(path).map(<[u8]>::to_vec))
+        self.operate(Access::Read, |tree| tree.read(path).map(<[u8]>::to_vec))
     }
 
     fn read_range(&self, path: &Path, from: u64, len: u64) -> io::Result<Vec<u8>> {
-        self.operate(Effect::Looks, |tree| {
+        self.operate(Access::Read, |tree| {
             let bytes = tree.read(path)?.iter().skip(from as usize).take(len as usize);
             Ok(bytes.copied().collect())
         })
     }
 
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn DiskFile>> {
-        let effect = if mode == OpenMode::Existing { Effect::Looks } else { Effect::Changes };
-        let node = self.operate(effect, |tree| tree.open(path, mode))?;
+        let access = if mode == OpenMode::Existing { Access::Read } else { Access::Write };
+        let node = self.operate(access, |tree| tree.open(path, mode))?;
         let generation = self.inner().generation;
         Ok(Box::new(SimFile { disk: self.clone(), node, generation }))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.operate(Effect::Changes, |tree| tree.create_dir(path))
+        self.operate(Access::Write, |tree| tree.create_dir(path))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.operate(Effect::Changes, |tree| tree.rename(from, to))
+        self.operate(Access::Write, |tree| tree.rename(from, to))
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
-        self.operate(Effect::Changes, |tree| tree.remove(path))
+        self.operate(Access::Write, |tree| tree.remove(path))
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        self.operate(Effect::Changes, |tree| tree.remove(path))
+        self.operate(Access::Write, |tree| tree.remove(path))
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.operate(Effect::Changes, |tree| tree.sync_dir(path))
+        self.operate(Access::Write, |tree| tree.sync_dir(path))
     }
 
     fn lock(&self, path: &Path) -> io::Result<Lock> {
-        self.operate(Effect::Changes, |tree| match tree.open(path, OpenMode::New) {
+        self.operate(Access::Write, |tree| match tree.open(path, OpenMode::New) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => Err(e),
             _ => Ok(()),
         })?;
@@ -271,7 +273,7 @@ impl Disk for SimDisk {
         Ok(self.inner().locks.contains(path))
     }
 
-    fn one_thread(&self) -> bool {
+    fn single_threaded(&self) -> bool {
         true
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Knows nothing of faults; it only decides what a crash leaves behind.
 
-use crate::disk::{Kind, OpenMode};
+use crate::disk::{EntryKind, OpenMode};
 use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -15,8 +15,8 @@ type Names = BTreeMap<String, NodeId>;
 const ROOT: NodeId = 0;
 
 enum Node {
-    File { seen: Vec<u8>, durable: Vec<u8>, pending: Vec<Change>, linked: bool },
-    Dir { seen: Names, durable: Names, pending: Vec<NameChange> },
+    File { visible: Vec<u8>, durable: Vec<u8>, pending: Vec<Change>, linked: bool },
+    Dir { visible: Names, durable: Names, pending: Vec<NameChange> },
 }
 
 #[derive(Clone)]
@@ -28,19 +28,19 @@ enum Change {
 /// A rename is one change: it happens or it does not.
 #[derive(Clone)]
 struct NameChange {
-    gone: Option<String>,
-    here: Option<(String, NodeId)>,
+    removed: Option<String>,
+    added: Option<(String, NodeId)>,
 }
 
 pub(super) struct Tree {
     nodes: Vec<Node>,
 }
 
-fn missing() -> io::Error {
+fn not_found() -> io::Error {
     io::ErrorKind::NotFound.into()
 }
 
-fn wrong_kind() -> io::Error {
+fn not_a_directory() -> io::Error {
     io::ErrorKind::NotADirectory.into()
 }
 
@@ -51,31 +51,31 @@ impl Tree {
 
     fn names(&self, id: NodeId) -> io::Result<&Names> {
         match self.nodes.get(id) {
-            Some(Node::Dir { seen, .. }) => Ok(seen),
-            _ => Err(wrong_kind()),
+            Some(Node::Dir { visible, .. }) => Ok(visible),
+            _ => Err(not_a_directory()),
         }
     }
 
     fn find(&self, path: &Path) -> io::Result<NodeId> {
         path.components().try_fold(ROOT, |at, part| match part {
-            Component::Normal(name) => self.names(at)?.get(&text(name)).copied().ok_or_else(missing),
+            Component::Normal(name) => self.names(at)?.get(&text(name)).copied().ok_or_else(not_found),
             _ => Ok(at),
         })
     }
 
     fn parent(&self, path: &Path) -> io::Result<(NodeId, String)> {
-        let parent = self.find(path.parent().ok_or_else(missing)?)?;
-        Ok((parent, text(path.file_name().ok_or_else(missing)?)))
+        let parent = self.find(path.parent().ok_or_else(not_found)?)?;
+        Ok((parent, text(path.file_name().ok_or_else(not_found)?)))
     }
 
     fn change_names(&mut self, id: NodeId, change: NameChange) -> io::Result<()> {
         match self.nodes.get_mut(id) {
-            Some(Node::Dir { seen, pending, .. }) => {
-                change.apply(seen);
+            Some(Node::Dir { visible, pending, .. }) => {
+                change.apply(visible);
                 pending.push(change);
                 Ok(())
             }
-            _ => Err(wrong_kind()),
+            _ => Err(not_a_directory()),
         }
     }
 
@@ -86,16 +86,16 @@ impl Tree {
         }
         let id = self.nodes.len();
         self.nodes.push(node);
-        self.change_names(parent, NameChange { gone: None, here: Some((name, id)) })?;
+        self.change_names(parent, NameChange { removed: None, added: Some((name, id)) })?;
         Ok(id)
     }
 
-    pub(super) fn kind(&self, path: &Path) -> io::Result<Option<Kind>> {
+    pub(super) fn kind(&self, path: &Path) -> io::Result<Option<EntryKind>> {
         Ok(match self.find(path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
             found => match self.nodes.get(found?) {
-                Some(Node::File { seen, .. }) => Some(Kind::File { len: seen.len() as u64 }),
-                Some(Node::Dir { .. }) => Some(Kind::Dir),
+                Some(Node::File { visible, .. }) => Some(EntryKind::File { len: visible.len() as u64 }),
+                Some(Node::Dir { .. }) => Some(EntryKind::Dir),
                 None => None,
             },
         })
@@ -107,7 +107,7 @@ impl Tree {
 
     pub(super) fn read(&self, path: &Path) -> io::Result<&[u8]> {
         match self.nodes.get(self.find(path)?) {
-            Some(Node::File { seen, .. }) => Ok(seen),
+            Some(Node::File { visible, .. }) => Ok(visible),
             _ => Err(io::ErrorKind::IsADirectory.into()),
         }
     }
@@ -115,9 +115,9 @@ impl Tree {
     pub(super) fn open(&mut self, path: &Path, mode: OpenMode) -> io::Result<NodeId> {
         match (self.find(path), mode) {
             (Ok(_), OpenMode::New) => Err(io::ErrorKind::AlreadyExists.into()),
-            (Ok(id), OpenMode::Emptied) => self.cut(id, 0).map(|()| id),
+            (Ok(id), OpenMode::Truncate) => self.cut(id, 0).map(|()| id),
             (Ok(id), OpenMode::Existing) => Ok(id),
-            (Err(e), OpenMode::New | OpenMode::Emptied) if e.kind() == io::ErrorKind::NotFound => {
+            (Err(e), OpenMode::New | OpenMode::Truncate) if e.kind() == io::ErrorKind::NotFound => {
                 self.add(path, file(Vec::new()))
             }
             (Err(e), _) => Err(e),
@@ -133,7 +133,7 @@ impl Tree {
         if let Ok(replaced) = self.find(to) {
             self.unlink(replaced);
         }
-        self.change_names(parent, NameChange { gone: Some(old), here: Some((new, id)) })
+        self.change_names(parent, NameChange { removed: Some(old), added: Some((new, id)) })
     }
 
     pub(super) fn remove(&mut self, path: &Path) -> io::Result<()> {
@@ -142,7 +142,7 @@ impl Tree {
             return Err(io::ErrorKind::DirectoryNotEmpty.into());
         }
         self.unlink(id);
-        self.change_names(parent, NameChange { gone: Some(name), here: None })
+        self.change_names(parent, NameChange { removed: Some(name), added: None })
     }
 
     fn unlink(&mut self, id: NodeId) {
@@ -153,9 +153,9 @@ impl Tree {
 
     fn change_file(&mut self, id: NodeId, make: impl FnOnce(&[u8]) -> Change) -> io::Result<()> {
         match self.nodes.get_mut(id) {
-            Some(Node::File { seen, pending, .. }) => {
-                let change = make(seen);
-                change.apply(seen, 0);
+            Some(Node::File { visible, pending, .. }) => {
+                let change = make(visible);
+                change.apply(visible, 0);
                 pending.push(change);
                 Ok(())
             }
@@ -164,7 +164,7 @@ impl Tree {
     }
 
     pub(super) fn append(&mut self, id: NodeId, bytes: &[u8]) -> io::Result<()> {
-        self.change_file(id, |seen| Change::Write { at: seen.len(), bytes: bytes.to_vec() })
+        self.change_file(id, |visible| Change::Write { at: visible.len(), bytes: bytes.to_vec() })
     }
 
     pub(super) fn cut(&mut self, id: NodeId, len: u64) -> io::Result<()> {
@@ -173,16 +173,16 @@ impl Tree {
 
     pub(super) fn size(&self, id: NodeId) -> io::Result<Option<u64>> {
         match self.nodes.get(id) {
-            Some(Node::File { seen, linked, .. }) => Ok(linked.then_some(seen.len() as u64)),
+            Some(Node::File { visible, linked, .. }) => Ok(linked.then_some(visible.len() as u64)),
             _ => Err(io::ErrorKind::IsADirectory.into()),
         }
     }
 
     pub(super) fn put(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let id = self.open(path, OpenMode::Emptied)?;
+        let id = self.open(path, OpenMode::Truncate)?;
         self.append(id, bytes)?;
         self.sync_file(id)?;
-        self.sync_dir(path.parent().ok_or_else(missing)?)
+        self.sync_dir(path.parent().ok_or_else(not_found)?)
     }
 
     /// Brings the changes since the last sync to the disk.
@@ -200,12 +200,12 @@ impl Tree {
 
     pub(super) fn sync_dir(&mut self, path: &Path) -> io::Result<()> {
         match self.find(path).map(|id| self.nodes.get_mut(id))? {
-            Some(Node::Dir { seen, durable, pending }) => {
-                durable.clone_from(seen);
+            Some(Node::Dir { visible, durable, pending }) => {
+                durable.clone_from(visible);
                 pending.clear();
                 Ok(())
             }
-            _ => Err(wrong_kind()),
+            _ => Err(not_a_directory()),
         }
     }
 
@@ -213,7 +213,7 @@ impl Tree {
     pub(super) fn lose_pages(&mut self, id: NodeId, rng: &mut Rng) -> io::Result<()> {
         match self.nodes.get_mut(id) {
             Some(Node::File { durable, pending, .. }) => {
-                keep_some(durable, std::mem::take(pending), rng);
+                apply_some(durable, std::mem::take(pending), rng);
                 Ok(())
             }
             _ => Err(io::ErrorKind::IsADirectory.into()),
@@ -223,19 +223,19 @@ impl Tree {
     pub(super) fn crash(&mut self, rng: &mut Rng) {
         for node in &mut self.nodes {
             match node {
-                Node::File { seen, durable, pending, linked } => {
-                    keep_some(durable, std::mem::take(pending), rng);
+                Node::File { visible, durable, pending, linked } => {
+                    apply_some(durable, std::mem::take(pending), rng);
                     *linked = true;
-                    seen.clone_from(durable);
+                    visible.clone_from(durable);
                 }
-                Node::Dir { seen, durable, pending } => {
+                Node::Dir { visible, durable, pending } => {
                     let all = std::mem::take(pending);
                     // A journal keeps the order; not every file system has one.
                     let (whole, upto) = (rng.bool(), rng.usize(..=all.len()));
                     let kept =
                         all.iter().enumerate().filter(|(n, _)| if whole { *n < upto } else { rng.bool() });
                     kept.for_each(|(_, change)| change.apply(durable));
-                    seen.clone_from(durable);
+                    visible.clone_from(durable);
                 }
             }
         }
@@ -244,7 +244,7 @@ impl Tree {
 
 /// What of a file's unsynced changes reaches the disk: nothing, all, a beginning torn at any byte, or any mixture of
 /// pages.
-fn keep_some(durable: &mut Vec<u8>, pending: Vec<Change>, rng: &mut Rng) {
+fn apply_some(durable: &mut Vec<u8>, pending: Vec<Change>, rng: &mut Rng) {
     let fill = if rng.bool() { 0 } else { rng.u8(..) };
     let mut pages: Vec<Change> = Vec::new();
     let size = 1 << rng.u32(6..=12);
@@ -296,10 +296,10 @@ impl Change {
 
 impl NameChange {
     fn apply(&self, names: &mut Names) {
-        if let Some(gone) = &self.gone {
-            names.remove(gone);
+        if let Some(removed) = &self.removed {
+            names.remove(removed);
         }
-        if let Some((name, id)) = &self.here {
+        if let Some((name, id)) = &self.added {
             names.insert(name.clone(), *id);
         }
     }
@@ -310,9 +310,9 @@ fn text(name: &OsStr) -> String {
 }
 
 fn file(bytes: Vec<u8>) -> Node {
-    Node::File { seen: bytes.clone(), durable: bytes, pending: Vec::new(), linked: true }
+    Node::File { visible: bytes.clone(), durable: bytes, pending: Vec::new(), linked: true }
 }
 
 fn dir() -> Node {
-    Node::Dir { seen: Names::new(), durable: Names::new(), pending: Vec::new() }
+    Node::Dir { visible: Names::new(), durable: Names::new(), pending: Vec::new() }
 }

@@ -3,7 +3,7 @@
 use super::{batches, event, id, log_path, manager, opened, run_spec, session, stored};
 use crate::{SessionError, rebuild_checkpoint};
 use althing_disk::Disk;
-use althing_disk::sim::{FaultKind, Lasts, SimDisk};
+use althing_disk::sim::{FaultDuration, FaultKind, SimDisk};
 use althing_protocol::{
     AgentId, AttemptOutcome, Event, Fact, Interaction, InteractionKind, Journal, Purpose, SessionId,
     SessionOpened, SessionState, TaskSpec, TaskStatus, Timestamp, Usage,
@@ -110,7 +110,7 @@ fn a_checkpoint_that_cannot_be_written_waits_and_never_stops_the_session() {
     let disk = SimDisk::new(0);
     let mut writer = manager(&disk).create(&id()).unwrap();
     writer.append(&events[..3]).unwrap();
-    disk.fail_at(1, FaultKind::Full, Lasts::UntilHealed);
+    disk.fail_at(1, FaultKind::Full, FaultDuration::UntilHealed);
     writer.checkpoint(rebuild_checkpoint(&events[..3]).unwrap());
     disk.heal();
     assert_eq!(manager(&disk).checkpoint(&id()), None);

@@ -10,38 +10,38 @@ use std::sync::Arc;
 
 /// What happened until the power went.
 #[derive(Default)]
-struct Story {
+struct Progress {
     /// Events that were acknowledged.
     acknowledged: usize,
     /// Events that were ever handed over.
-    tried: usize,
+    submitted: usize,
 }
 
 /// Lives a session until it ends or the disk does.
-fn live(disk: &SimDisk, events: &[Arc<Event>]) -> Story {
-    let mut story = Story::default();
+fn run_session(disk: &SimDisk, events: &[Arc<Event>]) -> Progress {
+    let mut progress = Progress::default();
     let made = SessionManager::on_disk(Arc::new(disk.clone()), Path::new(STATE));
-    let Ok(mut writer) = made.and_then(|manager| manager.create(&id())) else { return story };
+    let Ok(mut writer) = made.and_then(|manager| manager.create(&id())) else { return progress };
     let mut fold = CheckpointFold::default();
     for batch in batches(events) {
-        story.tried += batch.len();
+        progress.submitted += batch.len();
         if writer.append(batch).is_err() {
-            return story;
+            return progress;
         }
-        story.acknowledged = story.tried;
+        progress.acknowledged = progress.submitted;
         for event in batch {
             fold.apply(event);
         }
         writer.checkpoint(fold.checkpoint().unwrap());
-        if story.acknowledged % 5 == 0 {
+        if progress.acknowledged % 5 == 0 {
             let _ = writer.write_file(&"r1".into(), "answers/agent1.1.md", "an answer");
         }
     }
-    story
+    progress
 }
 
 /// Looks at what a crash left, and goes on to the session's end.
-fn check(disk: &SimDisk, events: &[Arc<Event>], story: &Story, case: &str) {
+fn check(disk: &SimDisk, events: &[Arc<Event>], progress: &Progress, case: &str) {
     disk.reboot();
     let sessions = manager(disk);
     let stored = sessions.checkpoint(&id());
@@ -49,7 +49,7 @@ fn check(disk: &SimDisk, events: &[Arc<Event>], story: &Story, case: &str) {
     assert_eq!(visible, stored.is_some(), "{case}: half a checkpoint");
     let opened = match sessions.open(&id()) {
         Ok(opened) => opened,
-        Err(SessionError::Blank { .. } | SessionError::NotFound { .. }) if story.acknowledged == 0 => {
+        Err(SessionError::Blank { .. } | SessionError::NotFound { .. }) if progress.acknowledged == 0 => {
             sessions.create(&id()).map_or_else(
                 // Remains of an append that was never acknowledged: kept, and not taken for a new session.
                 |e| assert!(matches!(e, SessionError::Exists { .. }), "{case}: {e}"),
@@ -60,7 +60,11 @@ fn check(disk: &SimDisk, events: &[Arc<Event>], story: &Story, case: &str) {
         Err(e) => panic!("{case}: {e}"),
     };
     let found = opened.events.len();
-    assert!((story.acknowledged..=story.tried).contains(&found), "{case}: {found} of {}", story.acknowledged);
+    assert!(
+        (progress.acknowledged..=progress.submitted).contains(&found),
+        "{case}: {found} of {}",
+        progress.acknowledged
+    );
     assert_eq!(opened.events, events[..found], "{case}");
     if let Some(stored) = stored {
         assert!(stored.seq <= Seq(found as u64), "{case}: checkpoint ahead of the log");
@@ -80,15 +84,15 @@ fn check(disk: &SimDisk, events: &[Arc<Event>], story: &Story, case: &str) {
 fn a_crash_at_any_disk_step_loses_no_acknowledged_fact_and_repeats_none() {
     let events = session(200);
     let whole = SimDisk::new(0);
-    assert_eq!(live(&whole, &events).acknowledged, 200);
+    assert_eq!(run_session(&whole, &events).acknowledged, 200);
     let steps = whole.changes();
     let seeds = scale(1_000, 100_000).div_ceil(steps);
     let crash = |step: u64, seed: u64| {
         let disk = SimDisk::new(step * 1_000_003 + seed);
         disk.crash_at(step);
-        let story = live(&disk, &events);
+        let progress = run_session(&disk, &events);
         assert!(disk.crashed(), "step {step} was never reached");
-        check(&disk, &events, &story, &format!("crash at step {step}, seed {seed}"));
+        check(&disk, &events, &progress, &format!("crash at step {step}, seed {seed}"));
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
@@ -106,7 +110,7 @@ fn a_crash_during_repair_is_repaired_as_well() {
     for seed in 0..scale(150, 5_000) {
         let disk = SimDisk::new(seed);
         let (_, bytes) = super::stored(&events, &batches(&events));
-        assert_eq!(live(&disk, &events).acknowledged, 40);
+        assert_eq!(run_session(&disk, &events).acknowledged, 40);
         // The last line is torn; then the power goes at each step of putting that right.
         disk.put(&super::log_path(), &bytes[..bytes.len() - 9]).unwrap();
         disk.crash_at(disk.changes() + 1 + seed % 9);

@@ -48,7 +48,7 @@ fn disk_with(log: &[u8]) -> SimDisk {
     disk
 }
 
-fn aside(disk: &SimDisk) -> Option<Vec<u8>> {
+fn damaged_bytes(disk: &SimDisk) -> Option<Vec<u8>> {
     disk.read(&log_path().with_file_name("events.jsonl.damaged-1")).ok()
 }
 
@@ -66,7 +66,7 @@ fn expect_tail(good: &Good, log: &[u8], kept: usize, case: &str) {
     assert_eq!(opened.events, good.events[..kept], "{case}");
     assert_eq!(opened.notices.len(), 1, "{case}");
     assert_eq!(opened.notices[0].level, NoticeLevel::Warning);
-    assert_eq!(aside(&disk).unwrap(), log[end..], "{case}: damaged bytes are not kept");
+    assert_eq!(damaged_bytes(&disk).unwrap(), log[end..], "{case}: damaged bytes are not kept");
     opened.writer.append(&good.events[kept..]).unwrap();
     drop(opened);
     let read = manager(&disk).read(&id()).unwrap();
@@ -89,7 +89,7 @@ fn expect_refused(good: &Good, disk: &SimDisk, log: &[u8], kept: usize, case: &s
         other => panic!("{case}: {other}"),
     }
     assert_eq!(disk.read(&log_path()).unwrap(), log, "{case}: the log was changed");
-    assert_eq!(aside(disk), None, "{case}");
+    assert_eq!(damaged_bytes(disk), None, "{case}");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn a_checkpoint_that_knows_a_bad_line_to_have_been_safe_makes_it_a_middle() {
     expect_refused(&good, &disk, &log, 5, "with a checkpoint");
     let mut repaired = manager(&disk).repair(&id()).unwrap();
     assert_eq!((repaired.events.as_slice(), repaired.notices.len()), (&good.events[..5], 1));
-    assert_eq!(aside(&disk).unwrap(), log[good.starts[5]..]);
+    assert_eq!(damaged_bytes(&disk).unwrap(), log[good.starts[5]..]);
     repaired.writer.append(&good.events[5..]).unwrap();
 }
 
@@ -226,8 +226,8 @@ fn a_log_of_a_newer_schema_is_refused_and_left_unchanged() {
     let (disk, bytes) = {
         let events = [event(1, None, head)];
         let mut log = Vec::new();
-        let root = crate::root::Root::default();
-        crate::line::encode(&events[0], events[0].seq, &root, &mut log).unwrap();
+        let mapping = crate::state_dir_mapping::StateDirMapping::default();
+        crate::line::encode(&events[0], events[0].seq, &mapping, &mut log).unwrap();
         // A newer Althing knows facts that we do not.
         log.extend_from_slice(b"{\"seq\":2,\"type\":\"news\"}\n");
         (disk_with(&log), log)

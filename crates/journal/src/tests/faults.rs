@@ -4,72 +4,72 @@
 use super::{STATE, batches, event, id, log_path, manager, opened, session};
 use crate::{CheckpointFold, SessionError, SessionManager, SessionWriter, open_state, rebuild_checkpoint};
 use althing_disk::Disk;
+use althing_disk::sim::FaultDuration::{Once, UntilHealed};
 use althing_disk::sim::FaultKind::{Full, Io, ReadOnly};
-use althing_disk::sim::Lasts::{Once, UntilHealed};
-use althing_disk::sim::{FaultKind, Lasts, SimDisk};
+use althing_disk::sim::{FaultDuration, FaultKind, SimDisk};
 use althing_protocol::{Event, Fact, Journal, JournalError, JournalErrorKind, Notice, NoticeLevel};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-const KEPT: &str = "An answer that people may read at any time.\n";
+const TASK_FILE: &str = "An answer that people may read at any time.\n";
 
 fn start(disk: &SimDisk) -> Result<SessionWriter, SessionError> {
     SessionManager::on_disk(Arc::new(disk.clone()), Path::new(STATE))?.create(&id())
 }
 
 /// The directory that the state directory is made in was there long before.
-fn make_home(disk: &SimDisk) {
+fn create_home(disk: &SimDisk) {
     disk.create_dir(Path::new("/home")).unwrap();
     disk.sync_dir(Path::new("/")).unwrap();
 }
 
 /// Tries until it works: a fault that lasts must show again, and be gone once it is healed.
-fn insist<T, E: std::fmt::Display>(
+fn retry<T, E: std::fmt::Display>(
     disk: &SimDisk,
-    met: &mut bool,
-    lasts: Lasts,
+    triggered: &mut bool,
+    duration: FaultDuration,
     case: &str,
     mut act: impl FnMut() -> Result<T, E>,
 ) -> T {
     if let Ok(done) = act() {
         return done;
     }
-    if lasts == UntilHealed {
+    if duration == UntilHealed {
         assert!(act().is_err(), "{case}: it worked although the disk does not");
-        *met |= disk.heal();
+        *triggered |= disk.heal();
     }
     act().unwrap_or_else(|e| panic!("{case}: still failing when the fault is gone: {e}"))
 }
 
 /// Lives a whole session with one fault in it; says whether the fault was met.
-fn live_through(events: &[Arc<Event>], n: u64, kind: FaultKind, lasts: Lasts) -> bool {
-    let case = format!("operation {n} fails, {kind:?}, {lasts:?}");
+fn run_with_fault(events: &[Arc<Event>], n: u64, kind: FaultKind, duration: FaultDuration) -> bool {
+    let case = format!("operation {n} fails, {kind:?}, {duration:?}");
     let disk = SimDisk::new(n);
-    make_home(&disk);
-    disk.fail_at(n, kind, lasts);
-    let mut met = false;
-    let mut writer = insist(&disk, &mut met, lasts, &case, || start(&disk));
+    create_home(&disk);
+    disk.fail_at(n, kind, duration);
+    let mut triggered = false;
+    let mut writer = retry(&disk, &mut triggered, duration, &case, || start(&disk));
     let mut fold = CheckpointFold::default();
     for batch in batches(events) {
-        insist(&disk, &mut met, lasts, &case, || writer.append(batch));
+        retry(&disk, &mut triggered, duration, &case, || writer.append(batch));
         for event in batch {
             fold.apply(event);
         }
         writer.checkpoint(fold.checkpoint().unwrap());
-        insist(&disk, &mut met, lasts, &case, || {
-            writer.write_file(&"r1".into(), "answers/agent1.1.md", KEPT)
+        retry(&disk, &mut triggered, duration, &case, || {
+            writer.write_file(&"r1".into(), "answers/agent1.1.md", TASK_FILE)
         });
         whole_files_only(&disk, &case);
     }
-    met |= disk.heal();
+    triggered |= disk.heal();
     writer.close().unwrap();
     disk.reboot();
     let sessions = manager(&disk);
     let read = sessions.read(&id()).unwrap();
     assert_eq!((read.events.as_slice(), read.damage), (events, None), "{case}");
     assert_eq!(sessions.checkpoint(&id()), rebuild_checkpoint(events), "{case}");
-    met
+    triggered
 }
 
 /// Whatever has a name that people see is whole.
@@ -80,7 +80,7 @@ fn whole_files_only(disk: &SimDisk, case: &str) {
         assert!(serde_json::from_slice::<serde_json::Value>(&bytes).is_ok(), "{case}: half a checkpoint");
     }
     if let Ok(bytes) = disk.peek(&dir.join("tasks/r1/answers/agent1.1.md")) {
-        assert_eq!(bytes, KEPT.as_bytes(), "{case}: half a file");
+        assert_eq!(bytes, TASK_FILE.as_bytes(), "{case}: half a file");
     }
 }
 
@@ -88,9 +88,9 @@ fn whole_files_only(disk: &SimDisk, case: &str) {
 fn whichever_operation_fails_the_session_goes_on_when_the_fault_is_gone() {
     let events = session(24);
     for kind in [Full, Io, ReadOnly] {
-        for lasts in [Once, UntilHealed] {
-            let met = (1..10_000).take_while(|n| live_through(&events, *n, kind, lasts)).count();
-            assert!(met > 50, "only {met} operations were ever failed");
+        for duration in [Once, UntilHealed] {
+            let triggered = (1..10_000).take_while(|n| run_with_fault(&events, *n, kind, duration)).count();
+            assert!(triggered > 50, "only {triggered} operations were ever failed");
         }
     }
 }
@@ -98,12 +98,12 @@ fn whichever_operation_fails_the_session_goes_on_when_the_fault_is_gone() {
 #[test]
 fn what_was_acknowledged_before_or_during_a_fault_survives_a_power_cut_in_it() {
     let events = session(24);
-    for (kind, lasts) in [(Full, Once), (Io, Once), (Full, UntilHealed), (Io, UntilHealed)] {
+    for (kind, duration) in [(Full, Once), (Io, Once), (Full, UntilHealed), (Io, UntilHealed)] {
         for n in 1..200 {
-            let case = format!("operation {n} fails, {kind:?}, {lasts:?}, then the power goes");
+            let case = format!("operation {n} fails, {kind:?}, {duration:?}, then the power goes");
             let disk = SimDisk::new(n);
-            make_home(&disk);
-            disk.fail_at(n, kind, lasts);
+            create_home(&disk);
+            disk.fail_at(n, kind, duration);
             let Ok(mut writer) = start(&disk).or_else(|_| start(&disk)) else { continue };
             let (mut acknowledged, mut tried) = (0, 0);
             for batch in batches(&events) {

@@ -1,10 +1,10 @@
 //! The log's form is a promise: these bytes were written by the first Althing and must be readable by every later one.
 
 use super::{event, id, manager, opened, read, session, stored};
-use crate::event_json::{as_we_write_it, read_event};
-use crate::line::{self, BadLine, Place};
+use crate::event_json::{parse_canonical, read_event};
+use crate::line::{self, BadLine, LinePosition};
 use crate::new_session_id;
-use crate::root::Root;
+use crate::state_dir_mapping::StateDirMapping;
 use althing_disk::sim::SimDisk;
 use althing_protocol::{Event, Fact, Journal, Phase, Seq, Timestamp};
 
@@ -33,17 +33,17 @@ fn a_log_of_the_first_release_reads_as_it_was_written() {
 fn a_line_is_the_events_json_with_a_checksum_of_everything_before_it() {
     let event = event(7, Some("r1"), Fact::SessionClosed {});
     let mut line = Vec::new();
-    line::encode(&event, Seq(7), &Root::default(), &mut line).unwrap();
+    line::encode(&event, Seq(7), &StateDirMapping::default(), &mut line).unwrap();
     let (text, json) = (String::from_utf8(line).unwrap(), serde_json::to_string(&event).unwrap());
     let (head, tail) = text.split_at(text.find(",\"crc\":").unwrap());
     assert_eq!(format!("{head}}}"), json);
     assert_eq!(tail, format!(",\"crc\":\"{:08x}\"}}\n", crc32c::crc32c(head.as_bytes())));
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(value.as_object().unwrap().keys().next_back().unwrap(), "crc");
-    assert_eq!(line::decode(text.trim_end().as_bytes(), &Root::default()).unwrap(), *event);
-    assert_eq!(line::decode(json.as_bytes(), &Root::default()), Err(BadLine::Torn));
+    assert_eq!(line::decode(text.trim_end().as_bytes(), &StateDirMapping::default()).unwrap(), *event);
+    assert_eq!(line::decode(json.as_bytes(), &StateDirMapping::default()), Err(BadLine::Torn));
     assert_eq!(
-        line::decode(text.trim_end().replace("r1", "r2").as_bytes(), &Root::default()),
+        line::decode(text.trim_end().replace("r1", "r2").as_bytes(), &StateDirMapping::default()),
         Err(BadLine::Checksum)
     );
 }
@@ -52,7 +52,7 @@ fn a_line_is_the_events_json_with_a_checksum_of_everything_before_it() {
 fn the_fast_reader_and_serde_read_the_same_event() {
     for event in session(40) {
         let line = serde_json::to_string(&event).unwrap();
-        assert_eq!(as_we_write_it(&line).as_ref(), Some(&*event), "{line}");
+        assert_eq!(parse_canonical(&line).as_ref(), Some(&*event), "{line}");
         let by_serde: Event = serde_json::from_str(&line).unwrap();
         assert_eq!(by_serde, *event, "{line}");
         // Fields in another order are left to serde.
@@ -60,7 +60,7 @@ fn the_fast_reader_and_serde_read_the_same_event() {
         let seq = fields.shift_remove("seq").unwrap();
         fields.insert("seq".to_owned(), seq);
         let moved = serde_json::Value::from(fields).to_string();
-        assert_eq!((as_we_write_it(&moved), read_event(&moved).unwrap()), (None, (*event).clone()));
+        assert_eq!((parse_canonical(&moved), read_event(&moved).unwrap()), (None, (*event).clone()));
     }
 }
 
@@ -68,11 +68,14 @@ fn the_fast_reader_and_serde_read_the_same_event() {
 fn lines_behind_the_first_of_an_append_name_it() {
     let event = event(12, None, Fact::SessionClosed {});
     let mut line = Vec::new();
-    line::encode(&event, Seq(9), &Root::default(), &mut line).unwrap();
+    line::encode(&event, Seq(9), &StateDirMapping::default(), &mut line).unwrap();
     let text = String::from_utf8(line).unwrap();
     assert!(text.contains("\"data\":{},\"batch\":9,\"crc\":\""), "{text}");
-    assert_eq!(line::decode(text.trim_end().as_bytes(), &Root::default()).unwrap(), *event);
-    assert_eq!(line::place(text.trim_end().as_bytes()), Some(Place { seq: Seq(12), batch: Seq(9) }));
+    assert_eq!(line::decode(text.trim_end().as_bytes(), &StateDirMapping::default()).unwrap(), *event);
+    assert_eq!(
+        line::position(text.trim_end().as_bytes()),
+        Some(LinePosition { seq: Seq(12), batch: Seq(9) })
+    );
 }
 
 #[test]
@@ -82,7 +85,7 @@ fn ids_are_short_and_sort_by_time() {
     assert_eq!(id.as_str(), "20261115-095612-7f3a");
     assert!(id < new_session_id(Timestamp(at.0 + 1000), 0));
     assert_ne!(id, new_session_id(at, 0x7f3a << 17), "every bit counts");
-    assert_eq!(crate::names::made_at(&id), Some(Timestamp(at.0 / 1000 * 1000)));
+    assert_eq!(crate::names::creation_time(&id), Some(Timestamp(at.0 / 1000 * 1000)));
 }
 
 #[test]

@@ -15,7 +15,7 @@ const CHILD: &str = "ALTHING_STORAGE_CHILD";
 
 /// What a child says on its standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Word {
+enum ChildMessage {
     /// It has the session, whose last event is this one.
     Holds(u64),
     /// Another one has it.
@@ -26,7 +26,7 @@ enum Word {
 
 /// Not a test of its own: the life of a child process, which never ends by itself.
 #[test]
-fn a_child_fights_for_the_session_until_it_is_killed() {
+fn a_child_competes_for_the_session_until_it_is_killed() {
     let Ok(state) = std::env::var(CHILD) else { return };
     let sessions = open_state(Path::new(&state)).unwrap();
     let mut opened = loop {
@@ -49,8 +49,8 @@ fn a_child_fights_for_the_session_until_it_is_killed() {
     }
 }
 
-fn spawn(number: usize, state: &Path, words: &Sender<(usize, Word)>) -> Child {
-    let name = "tests::processes::a_child_fights_for_the_session_until_it_is_killed";
+fn spawn(number: usize, state: &Path, messages: &Sender<(usize, ChildMessage)>) -> Child {
+    let name = "tests::processes::a_child_competes_for_the_session_until_it_is_killed";
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture"])
         .env(CHILD, state)
@@ -58,34 +58,35 @@ fn spawn(number: usize, state: &Path, words: &Sender<(usize, Word)>) -> Child {
         .spawn()
         .unwrap();
     let out = BufReader::new(child.stdout.take().unwrap());
-    let words = words.clone();
+    let messages = messages.clone();
     std::thread::spawn(move || {
         for line in out.lines().map_while(Result::ok) {
             // A killed child may leave half a line.
-            let Some((word, seq)) = line.split_once("@@").and_then(|(_, said)| said.split_once(' ')) else {
+            let Some((message, seq)) = line.split_once("@@").and_then(|(_, said)| said.split_once(' '))
+            else {
                 continue;
             };
             let seq = seq.parse().unwrap_or(0);
-            let word = match word {
-                "holds" => Word::Holds(seq),
-                "locked" => Word::Locked,
-                _ => Word::Wrote(seq),
+            let message = match message {
+                "holds" => ChildMessage::Holds(seq),
+                "locked" => ChildMessage::Locked,
+                _ => ChildMessage::Wrote(seq),
             };
-            let _ = words.send((number, word));
+            let _ = messages.send((number, message));
         }
     });
     child
 }
 
-struct Fighters {
+struct Competition {
     children: Vec<Child>,
-    heard: Receiver<(usize, Word)>,
+    messages: Receiver<(usize, ChildMessage)>,
     /// Children that were killed: what they still say was said before.
-    dead: Vec<bool>,
+    killed: Vec<bool>,
     last_acknowledged: u64,
 }
 
-impl Drop for Fighters {
+impl Drop for Competition {
     fn drop(&mut self) {
         for child in &mut self.children {
             let _ = child.kill();
@@ -94,37 +95,38 @@ impl Drop for Fighters {
     }
 }
 
-impl Fighters {
-    fn hear(&mut self) -> (usize, Word) {
-        let (who, word) = self.heard.recv_timeout(Duration::from_secs(20)).expect("the fighters are silent");
-        if let Word::Wrote(seq) = word {
+impl Competition {
+    fn next_message(&mut self) -> (usize, ChildMessage) {
+        let (child, message) =
+            self.messages.recv_timeout(Duration::from_secs(20)).expect("the fighters are silent");
+        if let ChildMessage::Wrote(seq) = message {
             self.last_acknowledged = self.last_acknowledged.max(seq);
         }
-        (who, word)
+        (child, message)
     }
 
     /// Waits for the next holder; whoever says so while another holds is a second writer.
-    fn next_holder(&mut self) -> (usize, u64) {
+    fn next_owner(&mut self) -> (usize, u64) {
         loop {
-            match self.hear() {
-                (who, Word::Holds(seq)) if !self.dead[who] => return (who, seq),
+            match self.next_message() {
+                (child, ChildMessage::Holds(seq)) if !self.killed[child] => return (child, seq),
                 _ => {}
             }
         }
     }
 
     /// Until the holder has written and somebody else has been turned away, nobody else may hold or write.
-    fn watch(&mut self, holder: usize, round: usize) {
+    fn watch(&mut self, owner: usize, round: usize) {
         let (mut wrote, mut refused) = (0, 0);
         while wrote < 3 || refused < 1 {
-            match self.hear() {
-                (who, Word::Holds(_)) => panic!("round {round}: {who} holds beside {holder}"),
-                (who, Word::Wrote(_)) if who == holder => wrote += 1,
-                (who, Word::Wrote(_)) if !self.dead[who] => {
-                    panic!("round {round}: {who} writes beside {holder}")
+            match self.next_message() {
+                (child, ChildMessage::Holds(_)) => panic!("round {round}: {child} holds beside {owner}"),
+                (child, ChildMessage::Wrote(_)) if child == owner => wrote += 1,
+                (child, ChildMessage::Wrote(_)) if !self.killed[child] => {
+                    panic!("round {round}: {child} writes beside {owner}")
                 }
-                (_, Word::Locked) => refused += 1,
-                (_, Word::Wrote(_)) => {}
+                (_, ChildMessage::Locked) => refused += 1,
+                (_, ChildMessage::Wrote(_)) => {}
             }
         }
     }
@@ -134,40 +136,41 @@ impl Fighters {
 fn one_process_writes_at_a_time_and_a_killed_ones_lock_is_free_at_once() {
     // In sets, each with a session of its own: a log that grew over a thousand rounds takes long to read.
     let sets = [(2, 10), (4, 20), (16, 10)];
-    for (fighters, rounds) in sets.into_iter().cycle().take(sets.len() * scale(1, 25) as usize) {
-        fight(fighters, rounds);
+    for (competition, rounds) in sets.into_iter().cycle().take(sets.len() * scale(1, 25) as usize) {
+        compete(competition, rounds);
     }
 }
 
-fn fight(number_of_fighters: usize, rounds: usize) {
+fn compete(count: usize, rounds: usize) {
     let home = tempfile::tempdir().unwrap();
     let sessions = open_state(home.path()).unwrap();
     sessions.create(&id()).unwrap().append(&[event(1, None, opened())]).unwrap();
-    let (say, heard) = channel();
-    let mut fighters = Fighters { children: Vec::new(), heard, dead: Vec::new(), last_acknowledged: 0 };
-    for number in 0..number_of_fighters {
-        fighters.children.push(spawn(number, home.path(), &say));
-        fighters.dead.push(false);
+    let (sender, messages) = channel();
+    let mut competition =
+        Competition { children: Vec::new(), messages, killed: Vec::new(), last_acknowledged: 0 };
+    for number in 0..count {
+        competition.children.push(spawn(number, home.path(), &sender));
+        competition.killed.push(false);
     }
     let mut slowest = Duration::ZERO;
-    let (mut holder, _) = fighters.next_holder();
+    let (mut owner, _) = competition.next_owner();
     for round in 0..rounds {
-        fighters.watch(holder, round);
+        competition.watch(owner, round);
         // SIGKILL, while it writes.
-        fighters.children[holder].kill().unwrap();
-        fighters.dead[holder] = true;
-        fighters.children[holder].wait().unwrap();
+        competition.children[owner].kill().unwrap();
+        competition.killed[owner] = true;
+        competition.children[owner].wait().unwrap();
         // Only the lock is timed: starting whoever fights in the dead one's place takes its own time.
-        let dead = Instant::now();
-        holder = fighters.next_holder().0;
-        slowest = slowest.max(dead.elapsed());
-        let number = fighters.children.len();
-        fighters.children.push(spawn(number, home.path(), &say));
-        fighters.dead.push(false);
+        let killed = Instant::now();
+        owner = competition.next_owner().0;
+        slowest = slowest.max(killed.elapsed());
+        let number = competition.children.len();
+        competition.children.push(spawn(number, home.path(), &sender));
+        competition.killed.push(false);
     }
     assert!(slowest < Duration::from_secs(1), "a dead owner's lock took {slowest:?}");
-    let acknowledged = fighters.last_acknowledged;
-    drop(fighters);
+    let acknowledged = competition.last_acknowledged;
+    drop(competition);
     let events = sessions.open(&id()).unwrap().events;
     assert!(events.len() as u64 >= acknowledged, "{} events, {acknowledged} acknowledged", events.len());
     let numbers: Vec<_> = events.iter().map(|e| e.seq).collect();

@@ -4,10 +4,10 @@
 //! A run and a workflow are an `invoke_workflow`, an agent's attempt is an `invoke_agent`, a reply is a `chat`, a tool's
 //! result an `execute_tool`. A trace is a run or a workflow with everything below it, or one turn of a conversation.
 
+mod attributes;
 mod names;
-mod tell;
 
-use crate::span::{Attributes, Note, Seed, Span, SpanId, SpanKind, TraceId};
+use crate::span::{Attributes, Seed, Span, SpanEvent, SpanId, SpanKind, TraceId};
 use althing_protocol::{
     AttemptOutcome, Event, Fact, Item, Member, ProgramSpec, Purpose, Reply, Seq, SessionOpened, SubagentOf,
     TaskId, TaskSpec, TaskStatus, Timestamp, ToolCall, Usage, Verdict,
@@ -26,10 +26,10 @@ pub enum ContentCapture {
 
 /// The fold of one session.
 #[derive(Debug)]
-pub struct Spans {
+pub struct SpanFold {
     content: ContentCapture,
     session: Option<Session>,
-    tasks: HashMap<TaskId, Task>,
+    tasks: HashMap<TaskId, TaskState>,
     /// What ended with the fact that is being taken in.
     finished: Vec<Span>,
 }
@@ -41,19 +41,19 @@ struct Session {
 }
 
 #[derive(Debug, Default)]
-struct Task {
+struct TaskState {
     parent: Option<TaskId>,
-    role: Role,
+    role: TaskRole,
     /// The span of a run or a workflow.
     span: Option<Span>,
     /// The attempts that are under way.
-    attempts: BTreeMap<u32, Attempt>,
+    attempts: BTreeMap<u32, OpenAttempt>,
     /// For attempts that carry on others: the first of them.
     firsts: HashMap<u32, u32>,
 }
 
 #[derive(Debug, Default)]
-enum Role {
+enum TaskRole {
     #[default]
     Workflow,
     Run(Vec<Member>),
@@ -64,9 +64,9 @@ enum Role {
 }
 
 #[derive(Debug)]
-struct Attempt {
+struct OpenAttempt {
     span: Span,
-    who: Option<Member>,
+    member: Option<Member>,
     /// When the model call that is under way can have begun: the last thing that it was made from.
     since: Timestamp,
     /// Tools that were called and have not given their results, by the model's id for the call.
@@ -75,12 +75,12 @@ struct Attempt {
 
 /// Where a new span belongs.
 #[derive(Clone, Copy)]
-struct Place {
+struct ParentContext {
     trace: TraceId,
     parent: Option<SpanId>,
 }
 
-impl Spans {
+impl SpanFold {
     /// Nothing happened yet.
     pub fn new(content: ContentCapture) -> Self {
         Self { content, session: None, tasks: HashMap::new(), finished: Vec::new() }
@@ -104,7 +104,7 @@ impl Spans {
             }
             (Fact::Decided(Verdict::Finished { end, result }), Some(task)) => {
                 if let Some(mut span) = self.tasks.get_mut(task).and_then(|task| task.span.take()) {
-                    tell::result(&mut span, *end, result, self.content);
+                    attributes::result(&mut span, *end, result, self.content);
                     self.finished.push(span.ended(event.at));
                 }
             }
@@ -118,8 +118,8 @@ impl Spans {
                 }
             }
             (fact, Some(task)) => {
-                if let Some((name, attributes)) = tell::noteworthy(fact, self.content) {
-                    self.note(task, Note { at: event.at, name, attributes });
+                if let Some((name, attributes)) = attributes::fact_event(fact, self.content) {
+                    self.add_event(task, SpanEvent { at: event.at, name, attributes });
                 }
             }
             (_, None) => {}
@@ -135,40 +135,41 @@ impl Spans {
     }
 
     fn create(&mut self, id: &TaskId, parent: Option<&TaskId>, spec: &TaskSpec, at: Timestamp) {
-        let place = match spec {
-            TaskSpec::Run(spec) => spec.subagent_of.as_ref().and_then(|of| self.errand_of(of)),
+        let parent_context = match spec {
+            TaskSpec::Run(spec) => spec.subagent_of.as_ref().and_then(|of| self.subagent_parent(of)),
             _ => None,
         };
-        let place = place.or_else(|| self.inside(parent?)).or_else(|| self.root(id.as_str()));
+        let parent_context =
+            parent_context.or_else(|| self.parent_for(parent?)).or_else(|| self.new_trace(id.as_str()));
         let member = |agent: &_| match parent.and_then(|parent| self.tasks.get(parent)).map(|task| &task.role)
         {
-            Some(Role::Run(members)) => members.iter().find(|member| member.id == *agent).cloned(),
+            Some(TaskRole::Run(members)) => members.iter().find(|member| member.id == *agent).cloned(),
             _ => None,
         };
         let role = match spec {
-            TaskSpec::Run(spec) => Role::Run(spec.members.clone()),
-            TaskSpec::Workflow(_) => Role::Workflow,
-            TaskSpec::Program(spec) => Role::Program((**spec).clone()),
-            TaskSpec::Chat(spec) => Role::Chat(spec.agent.as_ref().map(|agent| agent.member.clone())),
-            TaskSpec::Work { agent } => Role::Work(member(agent)),
+            TaskSpec::Run(spec) => TaskRole::Run(spec.members.clone()),
+            TaskSpec::Workflow(_) => TaskRole::Workflow,
+            TaskSpec::Program(spec) => TaskRole::Program((**spec).clone()),
+            TaskSpec::Chat(spec) => TaskRole::Chat(spec.agent.as_ref().map(|agent| agent.member.clone())),
+            TaskSpec::Work { agent } => TaskRole::Work(member(agent)),
         };
         let name = match spec {
             TaskSpec::Run(_) => Some("run"),
             TaskSpec::Workflow(spec) => Some(spec.name.as_str()),
             TaskSpec::Program(_) | TaskSpec::Chat(_) | TaskSpec::Work { .. } => None,
         };
-        let span = name.zip(place).and_then(|(name, place)| {
+        let span = name.zip(parent_context).and_then(|(name, parent_context)| {
             let what = format!("invoke_workflow {name}");
-            let mut span = self.span(what, place, &["task", id.as_str()], at)?;
+            let mut span = self.span(what, parent_context, &["task", id.as_str()], at)?;
             span.set("gen_ai.operation.name", "invoke_workflow");
             span.set("gen_ai.workflow.name", name);
             span.set("althing.task", id.as_str());
             if let TaskSpec::Run(spec) = spec {
-                tell::run(&mut span, spec, self.content);
+                attributes::run(&mut span, spec, self.content);
             }
             Some(span)
         });
-        let task = Task { parent: parent.cloned(), role, span, ..Task::default() };
+        let task = TaskState { parent: parent.cloned(), role, span, ..TaskState::default() };
         self.tasks.insert(id.clone(), task);
     }
 
@@ -180,23 +181,27 @@ impl Spans {
         }
         let first = task.firsts.get(&attempt).copied().unwrap_or(attempt);
         let parent = task.parent.clone();
-        let (name, who, program) = match &task.role {
-            Role::Program(spec) => (names::program(id, spec), None, Some(spec.clone())),
-            Role::Work(Some(who)) | Role::Chat(Some(who)) => {
-                (format!("invoke_agent {}", who.id), Some(who.clone()), None)
+        let (name, member, program) = match &task.role {
+            TaskRole::Program(spec) => (names::program(id, spec), None, Some(spec.clone())),
+            TaskRole::Work(Some(member)) | TaskRole::Chat(Some(member)) => {
+                (format!("invoke_agent {}", member.id), Some(member.clone()), None)
             }
-            Role::Workflow | Role::Run(_) | Role::Chat(None) | Role::Work(None) => {
+            TaskRole::Workflow | TaskRole::Run(_) | TaskRole::Chat(None) | TaskRole::Work(None) => {
                 ("invoke_agent".to_owned(), None, None)
             }
         };
-        let place = parent.and_then(|parent| self.inside(&parent));
+        let parent_context = parent.and_then(|parent| self.parent_for(&parent));
         // A turn of a conversation is a trace of its own; what carries it on is part of it.
-        let place = place.or_else(|| self.root(&format!("{id}#{first}")));
+        let parent_context = parent_context.or_else(|| self.new_trace(&format!("{id}#{first}")));
         let key = ["attempt", id.as_str(), &attempt.to_string()];
-        let Some(mut span) = place.and_then(|place| self.span(name, place, &key, at)) else { return };
+        let Some(mut span) =
+            parent_context.and_then(|parent_context| self.span(name, parent_context, &key, at))
+        else {
+            return;
+        };
         match &program {
-            Some(spec) => tell::program(&mut span, id, spec),
-            None => tell::agent(&mut span, who.as_ref()),
+            Some(spec) => attributes::program(&mut span, id, spec),
+            None => attributes::agent(&mut span, member.as_ref()),
         }
         span.set("althing.task", id.as_str());
         span.set("althing.attempt", attempt);
@@ -204,7 +209,7 @@ impl Spans {
         if let Some(continued) = continues {
             span.set("althing.continues", continued);
         }
-        let attempt_of = Attempt { span, who, since: at, calls: HashMap::new() };
+        let attempt_of = OpenAttempt { span, member, since: at, calls: HashMap::new() };
         if let Some(task) = self.tasks.get_mut(id) {
             task.attempts.insert(attempt, attempt_of);
         }
@@ -216,15 +221,16 @@ impl Spans {
             Item::ToolResult { call, content, is_error } => {
                 let known = self.attempt(id, attempt).and_then(|attempt| attempt.calls.remove(call));
                 if let Some(mut span) = known {
-                    tell::tool_result(&mut span, content, *is_error, self.content);
+                    attributes::tool_result(&mut span, content, *is_error, self.content);
                     self.finished.push(span.ended(at));
                 }
             }
             Item::Did { tool, is_error, .. } => {
                 // A program tells of its own tools when they are done; how long they took it keeps to itself.
-                let place = self.attempt(id, attempt).map(|attempt| attempt.place());
+                let parent_context = self.attempt(id, attempt).map(|attempt| attempt.parent_context());
                 let key = ["did", &seq.to_string()];
-                let span = place.and_then(|place| self.tool(tool, place, &key, at));
+                let span =
+                    parent_context.and_then(|parent_context| self.tool(tool, parent_context, &key, at));
                 if let Some(mut span) = span {
                     if *is_error {
                         span.fail("tool_error");
@@ -233,9 +239,9 @@ impl Spans {
                 }
             }
             _ => {
-                let noteworthy = tell::item(item, self.content);
-                if let Some((attempt, (name, attributes))) = self.attempt(id, attempt).zip(noteworthy) {
-                    attempt.span.note(Note { at, name, attributes });
+                let span_event = attributes::item_event(item, self.content);
+                if let Some((attempt, (name, attributes))) = self.attempt(id, attempt).zip(span_event) {
+                    attempt.span.add_event(SpanEvent { at, name, attributes });
                 }
             }
         }
@@ -247,16 +253,17 @@ impl Spans {
     fn reply(&mut self, id: &TaskId, n: u32, reply: &Reply, seq: Seq, at: Timestamp) {
         let content = self.content;
         let Some(mut call) = self.call(id, n, seq) else { return };
-        tell::reply(&mut call, reply, content);
+        attributes::reply(&mut call, reply, content);
         self.finished.push(call.ended(at));
         let tools: Vec<Option<Span>> = reply
             .tool_calls
             .iter()
             .map(|ToolCall { id: call, name, arguments }| {
-                let place = self.attempt(id, n)?.place();
+                let parent_context = self.attempt(id, n)?.parent_context();
                 let key = ["tool", id.as_str(), &n.to_string(), &seq.to_string(), call];
-                let mut span = self.tool(name, place, &key, at)?.with("gen_ai.tool.call.id", call.as_str());
-                tell::tool_call(&mut span, arguments, content);
+                let mut span =
+                    self.tool(name, parent_context, &key, at)?.with("gen_ai.tool.call.id", call.as_str());
+                attributes::tool_call(&mut span, arguments, content);
                 Some(span)
             })
             .collect();
@@ -273,15 +280,15 @@ impl Spans {
             && let Some(mut call) = self.call(id, n, event.seq)
         {
             call.fail(names::failure(*kind));
-            call.message = tell::words(error, content);
-            tell::usage(&mut call, usage);
+            call.message = attributes::captured_text(error, content);
+            attributes::usage(&mut call, usage);
             self.finished.push(call.ended(event.at));
         }
         let known = self.tasks.get_mut(id).and_then(|task| task.attempts.remove(&n));
-        if let Some(Attempt { mut span, who, .. }) = known {
-            tell::outcome(&mut span, outcome, content);
-            if who.is_none() && usage.calls > 0 {
-                tell::usage(&mut span, usage);
+        if let Some(OpenAttempt { mut span, member, .. }) = known {
+            attributes::outcome(&mut span, outcome, content);
+            if member.is_none() && usage.calls > 0 {
+                attributes::usage(&mut span, usage);
             }
             self.finished.push(span.ended(event.at));
         }
@@ -290,36 +297,43 @@ impl Spans {
     /// The model call that a fact ended, begun when the last thing before it was there.
     fn call(&mut self, id: &TaskId, n: u32, seq: Seq) -> Option<Span> {
         let attempt = self.attempt(id, n)?;
-        let (place, since, who) = (attempt.place(), attempt.since, attempt.who.clone());
-        let model = who.as_ref().map(|who| who.model.as_str()).filter(|model| !model.is_empty());
+        let (parent_context, since, member) =
+            (attempt.parent_context(), attempt.since, attempt.member.clone());
+        let model = member.as_ref().map(|member| member.model.as_str()).filter(|model| !model.is_empty());
         let name = model.map_or_else(|| "chat".to_owned(), |model| format!("chat {model}"));
-        let mut span = self.span(name, place, &["call", &seq.to_string()], since)?;
+        let mut span = self.span(name, parent_context, &["call", &seq.to_string()], since)?;
         span.kind = SpanKind::Client;
         span.set("gen_ai.operation.name", "chat");
-        tell::model(&mut span, who.as_ref());
+        attributes::model(&mut span, member.as_ref());
         Some(span)
     }
 
-    fn tool(&self, name: &str, place: Place, key: &[&str], at: Timestamp) -> Option<Span> {
+    fn tool(&self, name: &str, parent_context: ParentContext, key: &[&str], at: Timestamp) -> Option<Span> {
         let name = names::tool(name);
-        let span = self.span(format!("execute_tool {name}"), place, key, at)?;
+        let span = self.span(format!("execute_tool {name}"), parent_context, key, at)?;
         let span = span.with("gen_ai.operation.name", "execute_tool");
         Some(span.with("gen_ai.tool.name", name).with("gen_ai.tool.type", "function"))
     }
 
-    fn span(&self, name: String, place: Place, key: &[&str], start: Timestamp) -> Option<Span> {
+    fn span(
+        &self,
+        name: String,
+        parent_context: ParentContext,
+        key: &[&str],
+        start: Timestamp,
+    ) -> Option<Span> {
         let session = self.session.as_ref()?;
         let span = Span {
-            trace: place.trace,
+            trace: parent_context.trace,
             id: session.seed.span(key),
-            parent: place.parent,
+            parent: parent_context.parent,
             name,
             kind: SpanKind::Internal,
             start,
             end: start,
             attributes: Attributes::new(),
-            notes: Vec::new(),
-            left_out: 0,
+            events: Vec::new(),
+            dropped_events: 0,
             failed: false,
             message: None,
         };
@@ -327,57 +341,57 @@ impl Spans {
     }
 
     /// The beginning of a trace.
-    fn root(&self, key: &str) -> Option<Place> {
+    fn new_trace(&self, key: &str) -> Option<ParentContext> {
         let trace = self.session.as_ref()?.seed.trace(&[key]);
-        Some(Place { trace, parent: None })
+        Some(ParentContext { trace, parent: None })
     }
 
     /// Where what a task brings about belongs: below its span, or below what its agent is at.
-    fn inside(&self, id: &TaskId) -> Option<Place> {
+    fn parent_for(&self, id: &TaskId) -> Option<ParentContext> {
         let task = self.tasks.get(id)?;
         if let Some(span) = &task.span {
-            return Some(Place { trace: span.trace, parent: Some(span.id) });
+            return Some(ParentContext { trace: span.trace, parent: Some(span.id) });
         }
         match task.attempts.values().next_back() {
             Some(attempt) => {
                 let launching = attempt.calls.values().find(|call| call.name.ends_with(" launch_run"));
-                Some(launching.map_or_else(|| attempt.place(), place_in))
+                Some(launching.map_or_else(|| attempt.parent_context(), context_below))
             }
-            None => self.inside(task.parent.as_ref()?),
+            None => self.parent_for(task.parent.as_ref()?),
         }
     }
 
     /// Where a run belongs that an agent asked for: below the call with which it did.
-    fn errand_of(&self, of: &SubagentOf) -> Option<Place> {
+    fn subagent_parent(&self, of: &SubagentOf) -> Option<ParentContext> {
         let attempts = self.tasks.get(&of.work)?.attempts.values();
-        attempts.rev().find_map(|attempt| attempt.calls.get(&of.call).map(place_in))
+        attempts.rev().find_map(|attempt| attempt.calls.get(&of.call).map(context_below))
     }
 
-    fn attempt(&mut self, id: &TaskId, attempt: u32) -> Option<&mut Attempt> {
+    fn attempt(&mut self, id: &TaskId, attempt: u32) -> Option<&mut OpenAttempt> {
         self.tasks.get_mut(id)?.attempts.get_mut(&attempt)
     }
 
     /// Puts a note on the nearest span that is open: the task's own, its agent's, or that of what it is part of.
-    fn note(&mut self, id: &TaskId, note: Note) {
+    fn add_event(&mut self, id: &TaskId, event: SpanEvent) {
         let Some(task) = self.tasks.get_mut(id) else { return };
         let attempt = task.attempts.values_mut().next_back().map(|attempt| &mut attempt.span);
         match task.span.as_mut().or(attempt) {
-            Some(span) => span.note(note),
+            Some(span) => span.add_event(event),
             None => {
                 if let Some(parent) = task.parent.clone() {
-                    self.note(&parent, note);
+                    self.add_event(&parent, event);
                 }
             }
         }
     }
 }
 
-impl Attempt {
-    fn place(&self) -> Place {
-        place_in(&self.span)
+impl OpenAttempt {
+    fn parent_context(&self) -> ParentContext {
+        context_below(&self.span)
     }
 }
 
-fn place_in(span: &Span) -> Place {
-    Place { trace: span.trace, parent: Some(span.id) }
+fn context_below(span: &Span) -> ParentContext {
+    ParentContext { trace: span.trace, parent: Some(span.id) }
 }

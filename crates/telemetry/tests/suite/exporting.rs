@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use althing_protocol::Seq;
-use althing_telemetry::{ContentCapture, Endpoint, Exporter, ExporterSettings, Report, Resource};
+use althing_telemetry::{ContentCapture, Endpoint, ExportReport, Exporter, ExporterSettings, Resource};
 use althing_testkit::collector::{Collector, CollectorReply};
 use althing_testkit::refused_base_url;
 
-use super::support::{RUN, played, recorded};
+use super::support::{RUN, recorded, replayed};
 
 /// Longer than anything takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -28,9 +28,9 @@ fn exporter(url: &str) -> Exporter {
 }
 
 /// Tells of the recorded run, whole, and finishes.
-fn tell(url: &str, limit: Duration) -> Report {
+fn export_run(url: &str, limit: Duration) -> ExportReport {
     let exporter = exporter(url);
-    let (_, feed) = played(&recorded(RUN));
+    let (_, feed) = replayed(&recorded(RUN));
     exporter.follow(feed, Seq(0));
     exporter.finish(limit).unwrap()
 }
@@ -38,8 +38,8 @@ fn tell(url: &str, limit: Duration) -> Report {
 #[test]
 fn everything_that_ended_arrives_with_the_headers_and_who_tells() {
     let collector = Collector::start(CollectorReply::Take);
-    let report = tell(&collector.url(), LIMIT);
-    assert_eq!(report, Report { sent: SPANS, lost: 0, why: None });
+    let report = export_run(&collector.url(), LIMIT);
+    assert_eq!(report, ExportReport { sent: SPANS, lost: 0, why: None });
     let spans = collector.spans();
     assert_eq!(spans.len() as u64, SPANS);
     assert_eq!(spans[0].resource["service.name"], "althing");
@@ -52,24 +52,24 @@ fn what_a_collector_was_told_before_is_not_told_again() {
     let collector = Collector::start(CollectorReply::Take);
     let exporter = exporter(&collector.url());
     let (before, after) = events.split_at(40);
-    let (_, feed) = played(before);
+    let (_, feed) = replayed(before);
     exporter.follow(feed, Seq(0));
     // The session is opened again, and goes on.
-    let (_, feed) = played(&events);
+    let (_, feed) = replayed(&events);
     exporter.follow(feed, before.last().unwrap().seq);
     let report = exporter.finish(LIMIT).unwrap();
     assert_eq!(report.sent, SPANS);
-    let told = collector.spans();
-    let ids: std::collections::BTreeSet<&str> = told.iter().map(|span| span.id.as_str()).collect();
-    assert_eq!((ids.len() as u64, told.len() as u64), (SPANS, SPANS), "each once");
-    assert!(told.iter().all(|span| span.trace == told[0].trace));
+    let collected = collector.spans();
+    let ids: std::collections::BTreeSet<&str> = collected.iter().map(|span| span.id.as_str()).collect();
+    assert_eq!((ids.len() as u64, collected.len() as u64), (SPANS, SPANS), "each once");
+    assert!(collected.iter().all(|span| span.trace == collected[0].trace));
     assert!(!after.is_empty());
 }
 
 #[test]
 fn a_collector_that_is_not_there_costs_a_line_and_no_time() {
     let began = Instant::now();
-    let report = tell(&refused_base_url(), LIMIT);
+    let report = export_run(&refused_base_url(), LIMIT);
     assert_eq!((report.sent, report.lost), (0, SPANS));
     assert!(report.why.unwrap().contains("listening"), "it says what to look at");
     assert!(began.elapsed() < LIMIT / 2);
@@ -79,7 +79,7 @@ fn a_collector_that_is_not_there_costs_a_line_and_no_time() {
 fn a_collector_that_never_answers_is_not_waited_for() {
     let collector = Collector::start(CollectorReply::Never);
     let began = Instant::now();
-    let report = tell(&collector.url(), Duration::from_millis(300));
+    let report = export_run(&collector.url(), Duration::from_millis(300));
     assert_eq!((report.sent, report.lost), (0, SPANS));
     assert_eq!(report.why.as_deref(), Some("there was no time left to wait for it"));
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
@@ -93,7 +93,7 @@ fn what_a_collector_refuses_for_good_is_counted_and_not_sent_again() {
         (CollectorReply::TakeAllBut(2), SPANS - 2),
     ] {
         let collector = Collector::start(answer.clone());
-        let report = tell(&collector.url(), LIMIT);
+        let report = export_run(&collector.url(), LIMIT);
         assert_eq!((report.sent, report.lost), (sent, SPANS - sent), "{answer:?}");
         assert!(report.why.is_some());
         assert_eq!(collector.requests().len(), 1, "{answer:?}");
@@ -104,7 +104,7 @@ fn what_a_collector_refuses_for_good_is_counted_and_not_sent_again() {
 fn a_collector_that_comes_back_gets_what_it_missed() {
     let collector = Collector::start(CollectorReply::Status(503));
     let exporter = exporter(&collector.url());
-    let (more, feed) = played(&recorded(RUN)[..52]);
+    let (more, feed) = replayed(&recorded(RUN)[..52]);
     exporter.follow(feed, Seq(0));
     collector.wait_for_requests(1, LIMIT);
     collector.answer(CollectorReply::Take);
@@ -119,7 +119,7 @@ fn a_collector_that_comes_back_gets_what_it_missed() {
 fn a_session_that_is_still_going_on_does_not_hold_up_the_end() {
     let collector = Collector::start(CollectorReply::Take);
     let exporter = exporter(&collector.url());
-    let (_more, feed) = played(&recorded(RUN)[..30]);
+    let (_more, feed) = replayed(&recorded(RUN)[..30]);
     exporter.follow(feed, Seq(0));
     let began = Instant::now();
     exporter.finish(Duration::from_millis(500)).unwrap();

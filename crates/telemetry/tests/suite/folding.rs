@@ -10,28 +10,28 @@ use althing_telemetry::ContentCapture;
 use althing_testkit::collector::CollectedSpan;
 use serde_json::json;
 
-use super::support::{CHAT, RUN, WORKFLOW, named, recorded, spans, told};
+use super::support::{CHAT, RUN, WORKFLOW, collected, named, recorded, spans};
 
 /// How often each name occurs.
-fn count(told: &[CollectedSpan]) -> BTreeMap<&str, usize> {
+fn count(collected: &[CollectedSpan]) -> BTreeMap<&str, usize> {
     let mut count = BTreeMap::new();
-    for span in told {
+    for span in collected {
         *count.entry(span.name.as_str()).or_default() += 1;
     }
     count
 }
 
-fn children<'a>(told: &'a [CollectedSpan], parent: &CollectedSpan) -> Vec<&'a CollectedSpan> {
-    told.iter().filter(|span| span.parent.as_ref() == Some(&parent.id)).collect()
+fn children<'a>(collected: &'a [CollectedSpan], parent: &CollectedSpan) -> Vec<&'a CollectedSpan> {
+    collected.iter().filter(|span| span.parent.as_ref() == Some(&parent.id)).collect()
 }
 
 #[test]
 fn a_run_is_one_trace_of_agents_calls_and_tools() {
-    let told = told(&recorded(RUN), ContentCapture::Omit);
-    let traces: BTreeSet<&str> = told.iter().map(|span| span.trace.as_str()).collect();
+    let collected = collected(&recorded(RUN), ContentCapture::Omit);
+    let traces: BTreeSet<&str> = collected.iter().map(|span| span.trace.as_str()).collect();
     assert_eq!(traces.len(), 1);
-    let ids: BTreeSet<&str> = told.iter().map(|span| span.id.as_str()).collect();
-    assert_eq!(ids.len(), told.len(), "every span has an id of its own");
+    let ids: BTreeSet<&str> = collected.iter().map(|span| span.id.as_str()).collect();
+    assert_eq!(ids.len(), collected.len(), "every span has an id of its own");
     let expected = [
         ("invoke_workflow run", 1),
         ("invoke_agent one", 4),
@@ -42,9 +42,9 @@ fn a_run_is_one_trace_of_agents_calls_and_tools() {
         ("chat offline-c", 3),
         ("execute_tool vote", 2),
     ];
-    assert_eq!(count(&told), BTreeMap::from(expected));
+    assert_eq!(count(&collected), BTreeMap::from(expected));
 
-    let run = named(&told, "invoke_workflow run");
+    let run = named(&collected, "invoke_workflow run");
     assert_eq!((run.parent.as_ref(), run.kind, run.failed), (None, 1, false));
     assert_eq!(run.text("gen_ai.operation.name"), "invoke_workflow");
     assert_eq!(run.text("gen_ai.conversation.id"), RUN);
@@ -53,17 +53,17 @@ fn a_run_is_one_trace_of_agents_calls_and_tools() {
     let winner = run.events.iter().find(|(name, _)| name == "althing.winner").expect("the vote is told");
     assert_eq!(winner.1["althing.votes"], json!(["one=3"]));
 
-    let agents = children(&told, run);
+    let agents = children(&collected, run);
     assert_eq!(agents.len(), 8, "the agents' attempts are what a run is made of");
     for agent in agents {
         assert_eq!(agent.text("gen_ai.operation.name"), "invoke_agent");
         assert_eq!(agent.name, format!("invoke_agent {}", agent.text("gen_ai.agent.name")));
         assert!(agent.time.0 >= run.time.0 && agent.time.1 <= run.time.1);
-        for below in children(&told, agent) {
+        for below in children(&collected, agent) {
             assert!(below.time.0 >= agent.time.0 && below.time.1 <= agent.time.1, "{below:?}");
         }
     }
-    let voted = told.iter().filter(|span| span.text("althing.outcome") == "voted");
+    let voted = collected.iter().filter(|span| span.text("althing.outcome") == "voted");
     for span in voted {
         let (_, vote) = span.events.iter().find(|(name, _)| name == "althing.vote").expect("its vote");
         assert_eq!(vote["althing.target"], "one");
@@ -73,8 +73,8 @@ fn a_run_is_one_trace_of_agents_calls_and_tools() {
 #[test]
 fn a_model_call_says_whose_model_was_called_and_what_it_took() {
     let events = recorded(RUN);
-    let told = told(&events, ContentCapture::Omit);
-    let calls: Vec<&CollectedSpan> = told.iter().filter(|span| span.name == "chat offline-b").collect();
+    let collected = collected(&events, ContentCapture::Omit);
+    let calls: Vec<&CollectedSpan> = collected.iter().filter(|span| span.name == "chat offline-b").collect();
     let first = calls[0];
     assert_eq!(first.kind, 3, "a call of ours to somebody else");
     assert_eq!(first.text("gen_ai.operation.name"), "chat");
@@ -97,8 +97,8 @@ fn a_model_call_says_whose_model_was_called_and_what_it_took() {
 
 #[test]
 fn a_turn_of_a_conversation_is_a_trace_and_its_run_is_below_the_call_that_launched_it() {
-    let told = told(&recorded(CHAT), ContentCapture::Omit);
-    let turns: Vec<&CollectedSpan> = told.iter().filter(|span| span.parent.is_none()).collect();
+    let collected = collected(&recorded(CHAT), ContentCapture::Omit);
+    let turns: Vec<&CollectedSpan> = collected.iter().filter(|span| span.parent.is_none()).collect();
     assert_eq!(turns.len(), 2);
     assert_ne!(turns[0].trace, turns[1].trace);
     for turn in &turns {
@@ -108,9 +108,9 @@ fn a_turn_of_a_conversation_is_a_trace_and_its_run_is_below_the_call_that_launch
         );
         assert_eq!(turn.text("gen_ai.conversation.id"), CHAT);
     }
-    let launch = named(&told, "execute_tool launch_run");
+    let launch = named(&collected, "execute_tool launch_run");
     assert_eq!(launch.parent.as_ref(), Some(&turns[1].id));
-    let run = named(&told, "invoke_workflow run");
+    let run = named(&collected, "invoke_workflow run");
     assert_eq!((run.parent.as_ref(), &run.trace), (Some(&launch.id), &turns[1].trace));
     let asked: Vec<&str> = turns[1].events.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(asked, ["althing.asked", "althing.decided"]);
@@ -118,13 +118,13 @@ fn a_turn_of_a_conversation_is_a_trace_and_its_run_is_below_the_call_that_launch
 
 #[test]
 fn a_workflows_tasks_are_below_it_and_a_command_is_no_agent() {
-    let told = told(&recorded(WORKFLOW), ContentCapture::Omit);
-    let one = named(&told, "execute_task one");
+    let collected = collected(&recorded(WORKFLOW), ContentCapture::Omit);
+    let one = named(&collected, "execute_task one");
     assert_eq!(one.text("althing.outcome"), "exited");
     assert_eq!(one.attributes["process.exit.code"], 0);
     assert_eq!(one.text("gen_ai.operation.name"), "");
     assert!(one.parent.is_some(), "the workflow is still under way, and known already");
-    assert_eq!(told.len(), 1, "nothing else has ended");
+    assert_eq!(collected.len(), 1, "nothing else has ended");
 }
 
 #[test]
@@ -138,7 +138,8 @@ fn whoever_reads_a_log_and_however_often_gets_the_same_spans() {
     if let Fact::SessionOpened(opened) = &mut elsewhere[0].fact {
         opened.cwd = "/somewhere/else".to_owned();
     }
-    let (here, there) = (told(&recorded(RUN), ContentCapture::Omit), told(&elsewhere, ContentCapture::Omit));
+    let (here, there) =
+        (collected(&recorded(RUN), ContentCapture::Omit), collected(&elsewhere, ContentCapture::Omit));
     assert_ne!(here[0].trace, there[0].trace);
 }
 
@@ -152,15 +153,15 @@ fn nothing_that_anybody_wrote_is_told_unless_it_is_asked_for() {
             assert!(!without.contains(words), "{words} is told: {without}");
         }
     }
-    let told = told(&recorded(RUN), ContentCapture::Include);
-    let run = named(&told, "invoke_workflow run");
+    let collected = collected(&recorded(RUN), ContentCapture::Include);
+    let run = named(&collected, "invoke_workflow run");
     assert!(run.text("gen_ai.input.messages").contains("Compare two ways to sort"));
-    let call = told.iter().find(|span| span.name == "chat offline-a").unwrap();
+    let call = collected.iter().find(|span| span.name == "chat offline-a").unwrap();
     let said: serde_json::Value = serde_json::from_str(call.text("gen_ai.output.messages")).unwrap();
     assert_eq!((&said[0]["role"], &said[0]["finish_reason"]), (&json!("assistant"), &json!("tool_call")));
     assert_eq!(said[0]["parts"][0], json!({"type": "text", "content": "Here is my answer."}));
     assert_eq!(said[0]["parts"][1]["name"], "new_answer");
-    let tool = told.iter().find(|span| span.name == "execute_tool vote").unwrap();
+    let tool = collected.iter().find(|span| span.name == "execute_tool vote").unwrap();
     assert!(tool.text("gen_ai.tool.call.arguments").contains("agent1"));
     assert!(tool.text("gen_ai.tool.call.result").contains("Not counted"));
 }
@@ -174,7 +175,7 @@ fn then(facts: Vec<Fact>) -> Vec<CollectedSpan> {
         at.0 += n * 1000;
         events.push(Event { seq: Seq(12 + n), at, task: Some(TaskId::from("r1.a1")), cause: None, fact });
     }
-    told(&events, ContentCapture::Omit)
+    collected(&events, ContentCapture::Omit)
 }
 
 fn ended(outcome: AttemptOutcome) -> Fact {
@@ -188,13 +189,13 @@ fn a_model_call_that_failed_is_told_with_the_kind_of_failure_and_not_in_the_prov
         hint: None,
         kind: Some(BackendErrorKind::Auth),
     };
-    let told = then(vec![ended(outcome)]);
-    let (call, agent) = (named(&told, "chat offline-a"), named(&told, "invoke_agent one"));
+    let collected = then(vec![ended(outcome)]);
+    let (call, agent) = (named(&collected, "chat offline-a"), named(&collected, "invoke_agent one"));
     assert_eq!((call.failed, call.text("error.type")), (true, "auth"));
     assert_eq!((agent.failed, agent.text("error.type")), (true, "auth"));
     assert_eq!(call.attributes["althing.calls"], 3);
     assert_eq!(call.parent.as_ref(), Some(&agent.id));
-    assert!(!format!("{told:?}").contains("sk-1"));
+    assert!(!format!("{collected:?}").contains("sk-1"));
 }
 
 #[test]
@@ -213,7 +214,7 @@ fn a_tools_time_is_from_its_call_to_its_result_and_the_next_model_call_begins_th
         Fact::ItemAdded { attempt: 1, item }
     };
     let cut = Reply { text: "And so".into(), cut: true, ..Reply::default() };
-    let told = then(vec![
+    let collected = then(vec![
         reply(&[("t1", "read_file"), ("t2", "no such tool\n"), ("t3", "never_run")]),
         result("t1", false),
         result("t2", true),
@@ -221,16 +222,16 @@ fn a_tools_time_is_from_its_call_to_its_result_and_the_next_model_call_begins_th
         ended(AttemptOutcome::TimedOut),
     ]);
     let second = 1_000_000_000;
-    let read = named(&told, "execute_tool read_file");
+    let read = named(&collected, "execute_tool read_file");
     assert_eq!((read.time.1 - read.time.0, read.failed), (second, false));
     assert_eq!((read.text("gen_ai.tool.name"), read.text("gen_ai.tool.call.id")), ("read_file", "t1"));
-    let bad = named(&told, "execute_tool unknown");
+    let bad = named(&collected, "execute_tool unknown");
     assert_eq!((bad.time.1 - bad.time.0, bad.text("error.type")), (2 * second, "tool_error"));
-    let calls: Vec<&CollectedSpan> = told.iter().filter(|span| span.name == "chat offline-a").collect();
+    let calls: Vec<&CollectedSpan> = collected.iter().filter(|span| span.name == "chat offline-a").collect();
     assert_eq!(calls[1].time.0, bad.time.1);
     assert_eq!(calls[1].attributes["gen_ai.response.finish_reasons"], json!(["length"]));
-    assert_eq!(named(&told, "invoke_agent one").text("error.type"), "timeout");
-    assert!(!told.iter().any(|span| span.name.contains("never_run")), "what gave no result is not told");
+    assert_eq!(named(&collected, "invoke_agent one").text("error.type"), "timeout");
+    assert!(!collected.iter().any(|span| span.name.contains("never_run")), "what gave no result is not told");
 }
 
 #[test]
@@ -249,10 +250,10 @@ fn a_turn_that_was_cut_off_goes_on_in_the_same_trace() {
     for (n, fact) in (1..).zip(facts) {
         events.push(Event { seq: Seq(seq.0 + n), at, task: Some(TaskId::chat()), cause: None, fact });
     }
-    let told = told(&events, ContentCapture::Omit);
-    let traces: Vec<&str> = told.iter().map(|span| span.trace.as_str()).collect();
+    let collected = collected(&events, ContentCapture::Omit);
+    let traces: Vec<&str> = collected.iter().map(|span| span.trace.as_str()).collect();
     assert!(traces[0] == traces[1] && traces[1] == traces[2] && traces[2] != traces[3], "{traces:?}");
-    assert_eq!((told[0].failed, told[2].failed), (true, false));
+    assert_eq!((collected[0].failed, collected[2].failed), (true, false));
 }
 
 #[test]
@@ -292,8 +293,9 @@ fn a_run_that_an_agent_asked_for_is_below_the_call_with_which_it_did() {
     for (n, (task, fact)) in (1..).zip(facts) {
         events.push(Event { seq: Seq(seq.0 + n), at, task: Some(task), cause: None, fact });
     }
-    let told = told(&events, ContentCapture::Omit);
-    let (call, run) = (named(&told, "execute_tool spawn_subagents"), named(&told, "invoke_workflow run"));
+    let collected = collected(&events, ContentCapture::Omit);
+    let (call, run) =
+        (named(&collected, "execute_tool spawn_subagents"), named(&collected, "invoke_workflow run"));
     assert_eq!((run.parent.as_ref(), &run.trace), (Some(&call.id), &call.trace));
-    assert_eq!(call.parent.as_ref(), Some(&named(&told, "invoke_agent one").id));
+    assert_eq!(call.parent.as_ref(), Some(&named(&collected, "invoke_agent one").id));
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use althing_protocol::{BoxFuture, Event, EventStream, FeedItem, JournalError};
-use althing_telemetry::{ContentCapture, Resource, Span, Spans, request};
+use althing_telemetry::{ContentCapture, Resource, Span, SpanFold, request};
 use althing_testkit::collector::{CollectedSpan, read_spans};
 use tokio::sync::mpsc;
 
@@ -21,38 +21,38 @@ pub fn recorded(session: &str) -> Vec<Event> {
 
 /// What comes of facts.
 pub fn spans(events: &[Event], content: ContentCapture) -> Vec<Span> {
-    let mut fold = Spans::new(content);
+    let mut fold = SpanFold::new(content);
     events.iter().flat_map(|event| fold.apply(event)).collect()
 }
 
 /// The same as a collector reads it.
-pub fn told(events: &[Event], content: ContentCapture) -> Vec<CollectedSpan> {
+pub fn collected(events: &[Event], content: ContentCapture) -> Vec<CollectedSpan> {
     read_spans(&request(&Resource::default(), &spans(events, content)))
 }
 
 /// The one span of this name.
 #[track_caller]
-pub fn named<'a>(told: &'a [CollectedSpan], name: &str) -> &'a CollectedSpan {
-    let found: Vec<&CollectedSpan> = told.iter().filter(|span| span.name == name).collect();
-    let names: Vec<&str> = told.iter().map(|span| span.name.as_str()).collect();
+pub fn named<'a>(collected: &'a [CollectedSpan], name: &str) -> &'a CollectedSpan {
+    let found: Vec<&CollectedSpan> = collected.iter().filter(|span| span.name == name).collect();
+    let names: Vec<&str> = collected.iter().map(|span| span.name.as_str()).collect();
     assert_eq!(found.len(), 1, "one {name} among {names:?}");
     found[0]
 }
 
 /// A feed that ends when its sender is dropped.
-pub struct Played(pub mpsc::UnboundedReceiver<Arc<Event>>);
+pub struct Replayed(pub mpsc::UnboundedReceiver<Arc<Event>>);
 
-impl EventStream for Played {
+impl EventStream for Replayed {
     fn next(&mut self) -> BoxFuture<'_, Option<Result<FeedItem, JournalError>>> {
         Box::pin(async { self.0.recv().await.map(|event| Ok(FeedItem::Event(event))) })
     }
 }
 
 /// A feed with these facts in it, and the end by which more are added.
-pub fn played(events: &[Event]) -> (mpsc::UnboundedSender<Arc<Event>>, Box<dyn EventStream>) {
+pub fn replayed(events: &[Event]) -> (mpsc::UnboundedSender<Arc<Event>>, Box<dyn EventStream>) {
     let (sender, receiver) = mpsc::unbounded_channel();
     for event in events {
         sender.send(Arc::new(event.clone())).unwrap();
     }
-    (sender, Box::new(Played(receiver)))
+    (sender, Box::new(Replayed(receiver)))
 }

@@ -59,6 +59,6 @@ pub fn write_change_list(writes: &[FileWrite], log_dir: &Path) -> Result<Option<
             let _ = writeln!(text, "- {write}");
         }
     }
-    replace(&RealDisk as &dyn Disk, log_dir, WRITES_FILE, text.as_bytes(), Durability::Whenever)?;
+    replace(&RealDisk as &dyn Disk, log_dir, WRITES_FILE, text.as_bytes(), Durability::Unsynced)?;
     Ok(Some(log_dir.join(WRITES_FILE)))
 }

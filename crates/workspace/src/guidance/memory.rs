@@ -80,7 +80,7 @@ impl Memory {
             let below = Path::new(MEMORY).join(kind);
             let from = ConfinedDir::open(&self.workspace).and_then(|root| root.enter(&below));
             let path = self.store.join(kind);
-            create_dirs(&RealDisk as &dyn Disk, &path, Durability::Whenever)?;
+            create_dirs(&RealDisk as &dyn Disk, &path, Durability::Unsynced)?;
             let to = ConfinedDir::open(&path).map_err(failed)?;
             let kept = match from {
                 Ok(from) => copy(&from, &to).map_err(failed)?,

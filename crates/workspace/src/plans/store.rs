@@ -6,7 +6,7 @@
 use super::plan::{self, Stand, TaskProgress};
 use super::{PlanError, show};
 use althing_disk::files::{Durability, create_dirs, replace};
-use althing_disk::names::{is_plain, new_session_id};
+use althing_disk::names::{is_plain_name, new_session_id};
 use althing_disk::{Disk, DiskError, DiskLock, Lock, RealDisk};
 use althing_plan::{Plan, plan_from_json};
 use althing_protocol::{PlanRef, PlanStatus, PlanTask, Timestamp};
@@ -114,7 +114,7 @@ impl PlanStore {
             return StoredPlan::read(&self.dir.join(newest));
         }
         let named = self.dir.join(which);
-        let dir = if is_plain(which) && named.is_dir() { named } else { PathBuf::from(which) };
+        let dir = if is_plain_name(which) && named.is_dir() { named } else { PathBuf::from(which) };
         if !dir.join("plan.json").is_file() {
             return Err(missing());
         }
@@ -127,7 +127,7 @@ impl PlanStore {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
             names => names.map_err(DiskError::io("list", &self.dir))?,
         };
-        ids.retain(|id| is_plain(id) && self.dir.join(id).join("plan.json").is_file());
+        ids.retain(|id| is_plain_name(id) && self.dir.join(id).join("plan.json").is_file());
         ids.sort();
         Ok(ids)
     }

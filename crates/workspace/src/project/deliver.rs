@@ -7,7 +7,7 @@ use super::{DELIVERABLES, ProjectError, ProjectWorkspace};
 use crate::confine::{ConfinedDir, Found, Kind};
 use crate::sparse::{Budget, Holes, digest};
 use althing_disk::DiskError;
-use althing_disk::names::is_plain;
+use althing_disk::names::is_plain_name;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -42,7 +42,7 @@ struct Delivery<'a> {
 impl ProjectWorkspace {
     /// Brings the `deliverables/` of a workspace, if it has any. `run` names the run in what is put beside.
     pub fn deliver(&self, workspace: &Path, run: &str) -> Result<DeliveryReport, ProjectError> {
-        if !is_plain(run) {
+        if !is_plain_name(run) {
             return Err(ProjectError::Refused(format!("`{}` is no run's id", run.escape_debug())));
         }
         let from = ConfinedDir::open(workspace).and_then(|dir| dir.descend(OsStr::new(DELIVERABLES)));

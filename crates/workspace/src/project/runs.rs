@@ -5,7 +5,7 @@ use super::{ProjectError, ProjectWorkspace, RUNS, put};
 use crate::confine::ConfinedDir;
 use crate::guidance::beginning;
 use althing_disk::DiskError;
-use althing_disk::names::is_plain;
+use althing_disk::names::is_plain_name;
 use althing_protocol::{Modes, RunResult, Timestamp};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
@@ -61,7 +61,7 @@ impl ProjectWorkspace {
     /// What is known of a run; None if nothing is.
     pub fn description(&self, id: &str) -> Result<Option<Value>, ProjectError> {
         let path = self.dir().join(RUNS).join(id).join(FILE);
-        if !is_plain(id) {
+        if !is_plain_name(id) {
             return Ok(None);
         }
         let opened =
@@ -97,7 +97,7 @@ impl ProjectWorkspace {
     }
 
     fn write_run(&self, id: &str, description: &Value) -> Result<(), ProjectError> {
-        if !is_plain(id) {
+        if !is_plain_name(id) {
             return Err(ProjectError::Refused(format!("`{}` is no run's id", id.escape_debug())));
         }
         let path = self.dir().join(RUNS).join(id).join(FILE);

@@ -30,7 +30,7 @@ pub struct Workspace {
 pub(crate) const UNFINISHED: &str = ".tmp-";
 
 fn make(dir: &Path) -> Result<(), DiskError> {
-    create_dirs(&RealDisk as &dyn Disk, dir, Durability::Whenever)
+    create_dirs(&RealDisk as &dyn Disk, dir, Durability::Unsynced)
 }
 
 impl Workspace {

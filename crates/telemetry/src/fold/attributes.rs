@@ -10,45 +10,45 @@ use althing_protocol::{
 use serde_json::json;
 
 /// The longest text of somebody's that is told.
-const MOST_BYTES: usize = 16 * 1024;
+const MAX_TEXT_BYTES: usize = 16 * 1024;
 
 /// A note: its name, and more about it.
-type Noteworthy = (&'static str, Attributes);
+type EventData = (&'static str, Attributes);
 
 /// Somebody's words, where they may be told; cut short where they are long.
-pub(super) fn words(text: &str, content: ContentCapture) -> Option<String> {
+pub(super) fn captured_text(text: &str, content: ContentCapture) -> Option<String> {
     match content {
         ContentCapture::Omit => None,
-        ContentCapture::Include if text.len() <= MOST_BYTES => Some(text.to_owned()),
+        ContentCapture::Include if text.len() <= MAX_TEXT_BYTES => Some(text.to_owned()),
         ContentCapture::Include => {
-            let end = (0..=MOST_BYTES).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+            let end = (0..=MAX_TEXT_BYTES).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
             Some(format!("{}…", text.get(..end).unwrap_or_default()))
         }
     }
 }
 
-fn set_words(span: &mut Span, key: &'static str, text: &str, content: ContentCapture) {
-    if let Some(text) = words(text, content) {
+fn set_captured(span: &mut Span, key: &'static str, text: &str, content: ContentCapture) {
+    if let Some(text) = captured_text(text, content) {
         span.set(key, text);
     }
 }
 
 /// An agent that is invoked.
-pub(super) fn agent(span: &mut Span, who: Option<&Member>) {
+pub(super) fn agent(span: &mut Span, member: Option<&Member>) {
     span.set("gen_ai.operation.name", "invoke_agent");
-    model(span, who);
+    model(span, member);
 }
 
 /// Whose model is called.
-pub(super) fn model(span: &mut Span, who: Option<&Member>) {
-    let Some(who) = who else { return };
-    span.set("gen_ai.provider.name", names::provider(&who.backend));
-    if !who.model.is_empty() {
-        span.set("gen_ai.request.model", who.model.as_str());
+pub(super) fn model(span: &mut Span, member: Option<&Member>) {
+    let Some(member) = member else { return };
+    span.set("gen_ai.provider.name", names::provider(&member.backend));
+    if !member.model.is_empty() {
+        span.set("gen_ai.request.model", member.model.as_str());
     }
-    span.set("gen_ai.agent.id", who.id.as_str());
-    span.set("gen_ai.agent.name", who.id.as_str());
-    if who.offline {
+    span.set("gen_ai.agent.id", member.id.as_str());
+    span.set("gen_ai.agent.name", member.id.as_str());
+    if member.offline {
         // Nobody must take its numbers for a model's.
         span.set("althing.offline", true);
     }
@@ -79,7 +79,7 @@ pub(super) fn run(span: &mut Span, spec: &RunSpec, content: ContentCapture) {
     span.set("althing.planning", spec.modes.planning);
     let agents = spec.members.iter().map(|member| member.id.to_string()).collect();
     span.set("althing.agents", Value::Texts(agents));
-    if let Some(task) = words(&spec.task, content) {
+    if let Some(task) = captured_text(&spec.task, content) {
         let messages = json!([{"role": "user", "parts": [{"type": "text", "content": task}]}]);
         span.set("gen_ai.input.messages", messages.to_string());
     }
@@ -105,7 +105,7 @@ pub(super) fn result(span: &mut Span, end: RunEnd, result: &RunResult, content: 
         RunEnd::NoAnswer => span.fail("no_answer"),
         RunEnd::Limit => span.fail("limit"),
     }
-    span.message = result.error.as_ref().and_then(|error| words(error, content));
+    span.message = result.error.as_ref().and_then(|error| captured_text(error, content));
 }
 
 /// What a model call cost.
@@ -135,11 +135,11 @@ pub(super) fn reply(span: &mut Span, reply: &Reply, content: ContentCapture) {
         return;
     }
     let text = |kind: &str, said: &str| {
-        let said = words(said, content).filter(|said| !said.is_empty());
+        let said = captured_text(said, content).filter(|said| !said.is_empty());
         said.map(|said| json!({"type": kind, "content": said}))
     };
     let calls = reply.tool_calls.iter().map(|call| {
-        let arguments = words(&call.arguments, content).unwrap_or_default();
+        let arguments = captured_text(&call.arguments, content).unwrap_or_default();
         json!({"type": "tool_call", "id": call.id, "name": call.name, "arguments": arguments})
     });
     let said = [text("reasoning", &reply.reasoning), text("text", &reply.text)];
@@ -150,12 +150,12 @@ pub(super) fn reply(span: &mut Span, reply: &Reply, content: ContentCapture) {
 
 /// A tool that is called.
 pub(super) fn tool_call(span: &mut Span, arguments: &str, content: ContentCapture) {
-    set_words(span, "gen_ai.tool.call.arguments", arguments, content);
+    set_captured(span, "gen_ai.tool.call.arguments", arguments, content);
 }
 
 /// What it gave.
 pub(super) fn tool_result(span: &mut Span, result: &str, is_error: bool, content: ContentCapture) {
-    set_words(span, "gen_ai.tool.call.result", result, content);
+    set_captured(span, "gen_ai.tool.call.result", result, content);
     if is_error {
         span.fail("tool_error");
     }
@@ -163,7 +163,7 @@ pub(super) fn tool_result(span: &mut Span, result: &str, is_error: bool, content
 
 /// How an attempt ended.
 pub(super) fn outcome(span: &mut Span, outcome: &AttemptOutcome, content: ContentCapture) {
-    let told = match outcome {
+    let name = match outcome {
         AttemptOutcome::Answered => "answered",
         AttemptOutcome::Voted => "voted",
         AttemptOutcome::Presented { .. } => "presented",
@@ -176,7 +176,7 @@ pub(super) fn outcome(span: &mut Span, outcome: &AttemptOutcome, content: Conten
         AttemptOutcome::Cancelled => "cancelled",
         AttemptOutcome::Interrupted => "interrupted",
     };
-    span.set("althing.outcome", told);
+    span.set("althing.outcome", name);
     match outcome {
         AttemptOutcome::Exited { ok, exit_code, signal, error, .. } => {
             if let Some(code) = exit_code {
@@ -187,16 +187,16 @@ pub(super) fn outcome(span: &mut Span, outcome: &AttemptOutcome, content: Conten
             }
             if !ok {
                 span.fail("exited");
-                span.message = error.as_ref().and_then(|error| words(error, content));
+                span.message = error.as_ref().and_then(|error| captured_text(error, content));
             }
         }
         AttemptOutcome::GaveUp { reason } => {
             span.fail("gave_up");
-            span.message = words(reason, content);
+            span.message = captured_text(reason, content);
         }
         AttemptOutcome::Failed { error, kind, .. } => {
             span.fail(kind.map_or("_OTHER", names::failure));
-            span.message = words(error, content);
+            span.message = captured_text(error, content);
         }
         AttemptOutcome::TimedOut => span.fail("timeout"),
         AttemptOutcome::Interrupted => span.fail("interrupted"),
@@ -210,14 +210,15 @@ pub(super) fn outcome(span: &mut Span, outcome: &AttemptOutcome, content: Conten
 }
 
 /// A piece of an attempt that is no span of its own.
-pub(super) fn item(item: &Item, content: ContentCapture) -> Option<Noteworthy> {
+pub(super) fn item_event(item: &Item, content: ContentCapture) -> Option<EventData> {
     let ballot = |ballot: &althing_protocol::Ballot| {
-        let mut told: Attributes = vec![
+        let mut attributes: Attributes = vec![
             ("althing.voter", ballot.voter.as_str().into()),
             ("althing.target", ballot.target.as_str().into()),
         ];
-        told.extend(words(&ballot.reason, content).map(|reason| ("althing.reason", reason.into())));
-        told
+        attributes
+            .extend(captured_text(&ballot.reason, content).map(|reason| ("althing.reason", reason.into())));
+        attributes
     };
     Some(match item {
         Item::Answer(answer) => ("althing.answer", vec![("althing.answer", answer.label.to_string().into())]),
@@ -245,7 +246,7 @@ pub(super) fn item(item: &Item, content: ContentCapture) -> Option<Noteworthy> {
 }
 
 /// A fact that is worth a note on the span in which it happened.
-pub(super) fn noteworthy(fact: &Fact, content: ContentCapture) -> Option<Noteworthy> {
+pub(super) fn fact_event(fact: &Fact, content: ContentCapture) -> Option<EventData> {
     Some(match fact {
         Fact::PhaseChanged { phase } => {
             ("althing.phase", vec![("althing.phase", names::phase(*phase)?.into())])
@@ -263,24 +264,24 @@ pub(super) fn noteworthy(fact: &Fact, content: ContentCapture) -> Option<Notewor
             ("althing.asked", vec![("althing.interaction", kind.into())])
         }
         Fact::InteractionClosed { decision, .. } => {
-            ("althing.decided", vec![("althing.decision", decided(decision).into())])
+            ("althing.decided", vec![("althing.decision", decision_name(decision).into())])
         }
-        Fact::Decided(verdict) => verdict_told(verdict, content)?,
+        Fact::Decided(verdict) => verdict_event(verdict, content)?,
         Fact::Notice(notice) => {
             let level = match notice.level {
                 NoticeLevel::Info => return None,
                 NoticeLevel::Warning => "warning",
                 NoticeLevel::Error => "error",
             };
-            let mut told: Attributes = vec![("althing.level", level.into())];
-            told.extend(words(&notice.text, content).map(|text| ("althing.text", text.into())));
-            ("althing.notice", told)
+            let mut attributes: Attributes = vec![("althing.level", level.into())];
+            attributes.extend(captured_text(&notice.text, content).map(|text| ("althing.text", text.into())));
+            ("althing.notice", attributes)
         }
         _ => return None,
     })
 }
 
-fn decided(decision: &Decision) -> &'static str {
+fn decision_name(decision: &Decision) -> &'static str {
     match decision {
         Decision::Continue => "continue",
         Decision::Presenter { .. } => "presenter",
@@ -292,24 +293,24 @@ fn decided(decision: &Decision) -> &'static str {
     }
 }
 
-fn verdict_told(verdict: &Verdict, content: ContentCapture) -> Option<Noteworthy> {
+fn verdict_event(verdict: &Verdict, content: ContentCapture) -> Option<EventData> {
     Some(match verdict {
         Verdict::Winner { winner, votes, tie_break, .. } => {
             let votes = votes.iter().map(|(agent, votes)| format!("{agent}={votes}")).collect();
-            let told: Attributes = vec![
+            let attributes: Attributes = vec![
                 ("althing.winner", winner.as_str().into()),
                 ("althing.votes", Value::Texts(votes)),
                 ("althing.tie", tie_break.is_some().into()),
             ];
-            ("althing.winner", told)
+            ("althing.winner", attributes)
         }
         Verdict::Override { presenter } => {
             ("althing.override", vec![("althing.presenter", presenter.as_str().into())])
         }
         Verdict::Restarted { reason, nth, .. } => {
-            let mut told: Attributes = vec![("althing.restart", Value::from(*nth))];
-            told.extend(words(reason, content).map(|reason| ("althing.reason", reason.into())));
-            ("althing.restarted", told)
+            let mut attributes: Attributes = vec![("althing.restart", Value::from(*nth))];
+            attributes.extend(captured_text(reason, content).map(|reason| ("althing.reason", reason.into())));
+            ("althing.restarted", attributes)
         }
         Verdict::Compacted { tokens: (before, after), .. } => (
             "althing.compacted",

@@ -6,12 +6,12 @@ use althing_protocol::{Event, Fact, Journal, JournalError, TaskId};
 use std::sync::Arc;
 
 /// The journal of a session: its log, and a checkpoint that follows it.
-pub struct Keeper {
+pub struct CheckpointingJournal {
     writer: SessionWriter,
     fold: CheckpointFold,
 }
 
-impl Keeper {
+impl CheckpointingJournal {
     /// Goes on behind the events that the log holds already.
     pub fn new(writer: SessionWriter, events: &[Arc<Event>]) -> Self {
         let mut fold = CheckpointFold::default();
@@ -22,7 +22,7 @@ impl Keeper {
     }
 }
 
-impl Journal for Keeper {
+impl Journal for CheckpointingJournal {
     fn append(&mut self, events: &[Arc<Event>]) -> Result<(), JournalError> {
         self.writer.append(events)?;
         for event in events {

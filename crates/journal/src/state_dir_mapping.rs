@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 /// Translates between the state directory that a log names and the one that it is in. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Root {
+pub(crate) struct StateDirMapping {
     /// The recorded one and the one of now, as they stand inside a JSON string; None where they are the same.
     moved: Option<Arc<(String, String)>>,
 }
 
-impl Root {
+impl StateDirMapping {
     /// For a log that names this state directory and is in that one.
     pub(crate) fn new(recorded: Option<&str>, now: &Path) -> Self {
         let is_usable = |path: &Path| path.is_absolute() && path.as_os_str().len() > 1;
@@ -27,7 +27,7 @@ impl Root {
     }
 
     /// An event's JSON as it is written to the log.
-    pub(crate) fn recorded<'a>(&self, json: &'a str) -> Cow<'a, str> {
+    pub(crate) fn to_recorded<'a>(&self, json: &'a str) -> Cow<'a, str> {
         match self.moved.as_deref() {
             Some((recorded, now)) => replace(json, now, recorded),
             None => Cow::Borrowed(json),
@@ -35,7 +35,7 @@ impl Root {
     }
 
     /// A line of the log as it is to be read here.
-    pub(crate) fn current<'a>(&self, line: &'a str) -> Cow<'a, str> {
+    pub(crate) fn to_current<'a>(&self, line: &'a str) -> Cow<'a, str> {
         match self.moved.as_deref() {
             Some((recorded, now)) => replace(line, recorded, now),
             None => Cow::Borrowed(line),
@@ -84,31 +84,31 @@ mod tests {
 
     #[test]
     fn a_moved_log_names_the_directory_it_is_in_and_is_continued_in_the_terms_of_the_first() {
-        let root = Root::new(Some("/home/me/.althing"), Path::new("/srv/state \"new\""));
+        let mapping = StateDirMapping::new(Some("/home/me/.althing"), Path::new("/srv/state \"new\""));
         for (stored, read) in [
             (r#"{"a":"/home/me/.althing/plans/p1"}"#, r#"{"a":"/srv/state \"new\"/plans/p1"}"#),
             (r#"{"a":"see /home/me/.althing, then"}"#, r#"{"a":"see /srv/state \"new\", then"}"#),
             (r#"{"a":"/home/me","b":"/home/me/.althing"}"#, r#"{"a":"/home/me","b":"/srv/state \"new\""}"#),
         ] {
-            assert_eq!(root.current(stored), read);
-            assert_eq!(root.recorded(read), stored);
+            assert_eq!(mapping.to_current(stored), read);
+            assert_eq!(mapping.to_recorded(read), stored);
         }
     }
 
     #[test]
     fn other_paths_and_logs_that_were_not_moved_stay_as_they_are() {
-        let root = Root::new(Some("/home/me/.althing"), Path::new("/srv/state"));
+        let mapping = StateDirMapping::new(Some("/home/me/.althing"), Path::new("/srv/state"));
         for same in [r#"{"a":"/home/me/.althing-old/x"}"#, r#"{"a":"/mnt/home/me/.althing/x"}"#, "{}"] {
-            assert_eq!(root.current(same), same);
+            assert_eq!(mapping.to_current(same), same);
         }
         let line = r#"{"a":"/home/me/.althing/x"}"#;
         for still in [
-            Root::new(Some("/home/me/.althing"), Path::new("/home/me/.althing")),
-            Root::new(None, Path::new("/srv/state")),
-            Root::new(Some("/"), Path::new("/srv/state")),
-            Root::new(Some("state"), Path::new("/srv/state")),
+            StateDirMapping::new(Some("/home/me/.althing"), Path::new("/home/me/.althing")),
+            StateDirMapping::new(None, Path::new("/srv/state")),
+            StateDirMapping::new(Some("/"), Path::new("/srv/state")),
+            StateDirMapping::new(Some("state"), Path::new("/srv/state")),
         ] {
-            assert_eq!((still.current(line), still.recorded(line)), (line.into(), line.into()));
+            assert_eq!((still.to_current(line), still.to_recorded(line)), (line.into(), line.into()));
         }
     }
 }
