@@ -57,7 +57,7 @@ impl Claim {
 }
 
 /// Runs `work` on a blocking thread while no other operation works on the path.
-pub(crate) async fn alone<T: Send + 'static>(
+pub(crate) async fn run_exclusively<T: Send + 'static>(
     path: &Path,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, JoinError> {
@@ -74,12 +74,12 @@ pub(crate) mod hold {
 
     #[derive(Default)]
     pub(crate) struct Gate {
-        state: Mutex<State>,
+        state: Mutex<GateState>,
         changed: Condvar,
     }
 
     #[derive(Default)]
-    struct State {
+    struct GateState {
         open: bool,
         began: usize,
         inside: usize,
@@ -87,9 +87,9 @@ pub(crate) mod hold {
     }
 
     /// Opens the gate when it is dropped, so that a test that fails does not hang.
-    pub(crate) struct Keeper(Arc<Gate>);
+    pub(crate) struct GateGuard(Arc<Gate>);
 
-    impl std::ops::Deref for Keeper {
+    impl std::ops::Deref for GateGuard {
         type Target = Gate;
 
         fn deref(&self) -> &Gate {
@@ -97,21 +97,21 @@ pub(crate) mod hold {
         }
     }
 
-    impl Drop for Keeper {
+    impl Drop for GateGuard {
         fn drop(&mut self) {
             self.0.open();
         }
     }
 
     /// An operation that has passed the gate; dropped when the operation ends.
-    pub(crate) struct Inside(Arc<Gate>);
+    pub(crate) struct GatePass(Arc<Gate>);
 
     impl Gate {
         /// Every operation on the path waits at this gate until it is opened.
-        pub(crate) fn close(path: &Path) -> Keeper {
+        pub(crate) fn close(path: &Path) -> GateGuard {
             let gate = Arc::new(Self::default());
             GATES.lock().unwrap().insert(path.to_owned(), gate.clone());
-            Keeper(gate)
+            GateGuard(gate)
         }
 
         pub(crate) fn open(&self) {
@@ -129,17 +129,17 @@ pub(crate) mod hold {
             self.state.lock().unwrap().most
         }
 
-        pub(super) fn pass(self: Arc<Self>) -> Inside {
+        pub(super) fn pass(self: Arc<Self>) -> GatePass {
             let mut state = self.state.lock().unwrap();
             state.began += 1;
             state.inside += 1;
             state.most = state.most.max(state.inside);
             drop(self.changed.wait_while(state, |state| !state.open).unwrap());
-            Inside(self)
+            GatePass(self)
         }
     }
 
-    impl Drop for Inside {
+    impl Drop for GatePass {
         fn drop(&mut self) {
             self.0.state.lock().unwrap().inside -= 1;
         }
@@ -150,7 +150,7 @@ pub(crate) mod hold {
     }
 
     /// How many operations hold the path's lock or wait for it.
-    pub(crate) fn interested(path: &Path) -> usize {
+    pub(crate) fn holders_and_waiters(path: &Path) -> usize {
         LOCKS.lock().unwrap().get(path).map_or(0, Weak::strong_count)
     }
 }

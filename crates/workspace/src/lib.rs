@@ -5,12 +5,12 @@
 #![expect(clippy::disallowed_methods, reason = "agents' files are read and written here")]
 
 mod access;
+mod agent_files;
 mod confine;
 mod context;
 mod exclusive;
 mod guidance;
 mod manifest;
-mod place;
 mod plans;
 mod project;
 mod sparse;
@@ -22,13 +22,13 @@ mod workspace;
 mod tests;
 
 pub use access::{FilePolicy, ReadOnlyReason, Refusal};
+pub use agent_files::{AgentFiles, AgentFilesOptions, run_blocking};
 pub use confine::{ConfinedDir, PathContents, read_confined_path};
 pub use context::{
     ChangedFile, ContextSnapshot, FileContent, UndoError, UndoLimits, UndoReach, UndoReport, WRITES_FILE,
     footer, last_task_with_changes, review, undo, write_change_list,
 };
 pub use guidance::{Document, Memory, Notes, Skill, Skills, find_skills, project_instructions};
-pub use place::{AgentFiles, AgentFilesOptions, run_blocking};
 pub use plans::{PlanError, PlanLock, PlanStore, StoredPlan, TaskProgress};
 pub use project::{
     DeliveryReport, DescribedPath, PathKind, ProjectEntry, ProjectError, ProjectHost, ProjectLock,
@@ -36,4 +36,4 @@ pub use project::{
 };
 pub use tasks::TaskHost;
 pub use tools::{FileHost, ToolSet, is_read_only_tool};
-pub use workspace::{Kept, LeftOut, Workspace};
+pub use workspace::{SnapshotIssue, Workspace, WorkspaceSnapshot};

@@ -2,7 +2,7 @@
 //!
 //! Whole or nothing: a list whose checksum does not fit is no list, and whoever needed it does without.
 
-use crate::confine::{Kind, Leaf, Stamp};
+use crate::confine::{FileKind, Stamp, TreeNode};
 use althing_text::hex;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 /// One name in a tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Row", into = "Row")]
-pub(crate) struct Entry {
+#[serde(from = "ManifestRow", into = "ManifestRow")]
+pub(crate) struct ManifestEntry {
     /// Below the root.
     pub path: PathBuf,
-    pub kind: Kind,
+    pub kind: FileKind,
     pub stamp: Stamp,
     pub mode: u32,
     /// Whether it was changed so shortly before that a further change might look the same.
@@ -24,46 +24,46 @@ pub(crate) struct Entry {
 
 /// The same as a short JSON array.
 #[derive(Serialize, Deserialize)]
-struct Row(String, Kind, Stamp, u32, bool);
+struct ManifestRow(String, FileKind, Stamp, u32, bool);
 
-impl Entry {
-    pub(crate) fn of(leaf: &Leaf, fresh: bool) -> Self {
+impl ManifestEntry {
+    pub(crate) fn of(node: &TreeNode, fresh: bool) -> Self {
         Self {
-            path: leaf.path.clone(),
-            kind: leaf.found.kind,
-            stamp: leaf.found.stamp,
-            mode: leaf.found.mode,
+            path: node.path.clone(),
+            kind: node.found.kind,
+            stamp: node.found.stamp,
+            mode: node.found.mode,
             fresh,
         }
     }
 
     /// Whether something looks just as it is listed here.
-    pub(crate) fn is_like(&self, leaf: &Leaf) -> bool {
-        (self.kind, self.mode, self.stamp) == (leaf.found.kind, leaf.found.mode, leaf.found.stamp)
+    pub(crate) fn is_like(&self, node: &TreeNode) -> bool {
+        (self.kind, self.mode, self.stamp) == (node.found.kind, node.found.mode, node.found.stamp)
     }
 }
 
 /// A path as text. One that is not UTF-8 becomes NUL and hexadecimal digits: no path has a NUL.
-pub(crate) fn path_text(path: &Path) -> String {
+pub(crate) fn path_to_text(path: &Path) -> String {
     path.to_str().map_or_else(|| format!("\0{}", hex(path.as_os_str().as_bytes())), str::to_owned)
 }
 
-pub(crate) fn text_path(text: &str) -> PathBuf {
+pub(crate) fn path_from_text(text: &str) -> PathBuf {
     let Some(digits) = text.strip_prefix('\0') else { return PathBuf::from(text) };
     let pair =
         |pair: &[u8]| std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok());
     PathBuf::from(OsString::from_vec(digits.as_bytes().chunks(2).filter_map(pair).collect()))
 }
 
-impl From<Row> for Entry {
-    fn from(Row(path, kind, stamp, mode, fresh): Row) -> Self {
-        Self { path: text_path(&path), kind, stamp, mode, fresh }
+impl From<ManifestRow> for ManifestEntry {
+    fn from(ManifestRow(path, kind, stamp, mode, fresh): ManifestRow) -> Self {
+        Self { path: path_from_text(&path), kind, stamp, mode, fresh }
     }
 }
 
-impl From<Entry> for Row {
-    fn from(entry: Entry) -> Self {
-        Self(path_text(&entry.path), entry.kind, entry.stamp, entry.mode, entry.fresh)
+impl From<ManifestEntry> for ManifestRow {
+    fn from(entry: ManifestEntry) -> Self {
+        Self(path_to_text(&entry.path), entry.kind, entry.stamp, entry.mode, entry.fresh)
     }
 }
 

@@ -3,7 +3,7 @@
 //! A file of 4 TiB that holds nothing costs its agent nothing. It must cost us nothing either: no disk space, no memory,
 //! no time.
 
-use crate::confine::Found;
+use crate::confine::FileStat;
 use althing_text::hex;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
@@ -38,7 +38,7 @@ const BLOCK: u64 = 64 << 10;
 /// How long a hole is made to see whether holes take space in a file system.
 const PROBE: u64 = 1 << 20;
 
-fn too_much(what: String) -> io::Error {
+fn limit_error(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, what)
 }
 
@@ -57,11 +57,13 @@ impl CopyLimits {
     /// Refuses what is too much by the sizes of its files.
     pub(crate) fn check(&self, entries: usize, size: u64) -> io::Result<()> {
         if entries > self.entries {
-            return Err(too_much(format!("there are more than {} files and directories", self.entries)));
+            return Err(limit_error(format!("there are more than {} files and directories", self.entries)));
         }
         if size > self.size {
-            let (is, most) = (size_text(size), size_text(self.size));
-            return Err(too_much(format!("the files have {is} in all, of which at most {most} are copied")));
+            let (is, limit) = (size_text(size), size_text(self.size));
+            return Err(limit_error(format!(
+                "the files have {is} in all, of which at most {limit} are copied"
+            )));
         }
         Ok(())
     }
@@ -69,25 +71,26 @@ impl CopyLimits {
 
 /// How much data a copy may still read and write. Shared by the threads that copy one directory.
 #[derive(Debug)]
-pub(crate) struct Budget {
-    left: AtomicU64,
-    most: u64,
+pub(crate) struct CopyBudget {
+    remaining: AtomicU64,
+    limit: u64,
 }
 
-impl Budget {
+impl CopyBudget {
     pub(crate) fn new(limits: CopyLimits) -> Self {
-        Self { left: AtomicU64::new(limits.data), most: limits.data }
+        Self { remaining: AtomicU64::new(limits.data), limit: limits.data }
     }
 
     fn spend(&self, bytes: u64) -> io::Result<()> {
-        let spent =
-            self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
-        let refused = |_| too_much(format!("the files hold more than {} of data", size_text(self.most)));
+        let spent = self
+            .remaining
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |remaining| remaining.checked_sub(bytes));
+        let refused = |_| limit_error(format!("the files hold more than {} of data", size_text(self.limit)));
         spent.map(drop).map_err(refused)
     }
 }
 
-impl Default for Budget {
+impl Default for CopyBudget {
     fn default() -> Self {
         Self::new(CopyLimits::default())
     }
@@ -95,16 +98,16 @@ impl Default for Budget {
 
 /// How the holes of a file are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Holes {
+pub(crate) enum HoleDetection {
     /// The file system is asked.
     #[default]
-    Asked,
+    Seek,
     /// As on a file system that does not know: everything counts as data.
     #[cfg(test)]
-    Unknown,
+    Unsupported,
 }
 
-impl Holes {
+impl HoleDetection {
     /// The next part of a file that holds data, from `at` on, as (start, end); None if only a hole follows.
     fn next_data(self, file: &File, at: u64, size: u64) -> io::Result<Option<(u64, u64)>> {
         if at >= size {
@@ -125,9 +128,9 @@ impl Holes {
 
     fn seek(self, file: &File, to: SeekFrom) -> rustix::io::Result<u64> {
         match self {
-            Self::Asked => rustix::fs::seek(file, to),
+            Self::Seek => rustix::fs::seek(file, to),
             #[cfg(test)]
-            Self::Unknown => Err(Errno::INVAL),
+            Self::Unsupported => Err(Errno::INVAL),
         }
     }
 
@@ -138,7 +141,7 @@ impl Holes {
         to: &mut File,
         size: u64,
         buffer: &mut Vec<u8>,
-        budget: &Budget,
+        budget: &CopyBudget,
     ) -> io::Result<()> {
         if size <= SMALL {
             return copy_small(from, to, size, buffer, budget);
@@ -173,7 +176,7 @@ fn copy_small(
     to: &mut File,
     size: u64,
     buffer: &mut Vec<u8>,
-    budget: &Budget,
+    budget: &CopyBudget,
 ) -> io::Result<()> {
     buffer.resize(SMALL as usize, 0);
     let mut copied = 0;
@@ -215,10 +218,10 @@ pub(crate) fn digest(file: &mut File) -> io::Result<String> {
     }
     hash.update(size.to_le_bytes());
     let (mut at, mut data) = (0, 0);
-    while let Some((start, end)) = Holes::Asked.next_data(file, at, size)? {
+    while let Some((start, end)) = HoleDetection::Seek.next_data(file, at, size)? {
         data += end - start;
         if data > CopyLimits::default().data {
-            let stamp = Found::from_stat(&stat).stamp;
+            let stamp = FileStat::from_stat(&stat).stamp;
             return Ok(format!("stamp-{}-{}-{}-{}", stamp.size, stamp.mtime, stamp.ctime, stamp.ino));
         }
         // Whole blocks at fixed places, however the holes lie.

@@ -5,6 +5,6 @@ mod refusal;
 mod resolve;
 
 pub use policy::FilePolicy;
-pub(crate) use policy::{Grants, Ground};
+pub(crate) use policy::{RootRole, RootSet};
 pub use refusal::{ReadOnlyReason, Refusal};
-pub(crate) use resolve::{LastLink, Spot};
+pub(crate) use resolve::{LastLink, ResolvedPath};

@@ -42,7 +42,7 @@ impl From<&Grant> for FilePolicy {
 
 /// What kind of root a path belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ground {
+pub(crate) enum RootRole {
     Workspace,
     View,
     /// The number of the context path.
@@ -52,19 +52,19 @@ pub(crate) enum Ground {
 /// A root, opened.
 #[derive(Debug)]
 pub(crate) struct Root {
-    pub ground: Ground,
+    pub role: RootRole,
     /// As the agent is told.
     pub shown: PathBuf,
     /// Where it is, links resolved.
     pub real: PathBuf,
     pub dir: ConfinedDir,
     /// For a context path that is one file: its name. `dir` is the directory above, of which nothing else is given.
-    pub only: Option<OsString>,
+    pub single_file: Option<OsString>,
 }
 
 /// The policy with its roots opened.
 #[derive(Debug)]
-pub(crate) struct Grants {
+pub(crate) struct RootSet {
     pub roots: Vec<Root>,
     /// Where relative paths start.
     pub start: PathBuf,
@@ -77,7 +77,7 @@ pub(crate) struct Grants {
 }
 
 /// A path without `.` and `..`, by its text alone.
-pub(crate) fn lexical(path: &Path) -> PathBuf {
+pub(crate) fn normalize_lexically(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {
@@ -92,8 +92,8 @@ pub(crate) fn lexical(path: &Path) -> PathBuf {
 }
 
 /// Both names of a place: as configured, and with links resolved where it exists.
-fn both(path: &Path) -> Vec<PathBuf> {
-    let mut names = vec![lexical(path)];
+fn both_forms(path: &Path) -> Vec<PathBuf> {
+    let mut names = vec![normalize_lexically(path)];
     if let Ok(real) = std::fs::canonicalize(path)
         && !names.contains(&real)
     {
@@ -102,29 +102,29 @@ fn both(path: &Path) -> Vec<PathBuf> {
     names
 }
 
-impl Grants {
+impl RootSet {
     /// Opens everything that the policy names. A context path that is not there is left out and told; a workspace or a
     /// view that cannot be opened is an error.
     pub(crate) fn open(policy: &FilePolicy) -> Result<Self, DiskError> {
-        let mut roots = vec![directory(Ground::Workspace, &policy.workspace)?];
+        let mut roots = vec![open_dir_root(RootRole::Workspace, &policy.workspace)?];
         for view in &policy.views {
-            roots.push(directory(Ground::View, view)?);
+            roots.push(open_dir_root(RootRole::View, view)?);
         }
         let (mut protected, mut missing) = (Vec::new(), Vec::new());
         for (n, context) in policy.context.iter().enumerate() {
             let path = Path::new(&context.path);
-            match context_root(n, path) {
+            match open_context_root(n, path) {
                 Ok(root) => roots.push(root),
                 Err(_) => missing.push(context.path.clone()),
             }
             // Relative ones are meant below the context path; below its directory if it is a file.
             let base = if path.is_file() { path.parent().unwrap_or(path) } else { path };
             for part in &context.protected {
-                protected.extend(both(&base.join(part)));
+                protected.extend(both_forms(&base.join(part)));
             }
         }
-        let state = policy.state_dir.as_deref().map(both).unwrap_or_default();
-        let start = lexical(policy.start.as_deref().unwrap_or(&policy.workspace));
+        let state = policy.state_dir.as_deref().map(both_forms).unwrap_or_default();
+        let start = normalize_lexically(policy.start.as_deref().unwrap_or(&policy.workspace));
         Ok(Self {
             roots,
             start,
@@ -138,25 +138,26 @@ impl Grants {
 
     /// The roots as the agent is told of them.
     pub(crate) fn allowed(&self) -> String {
-        let name = |root: &Root| match root.ground {
-            Ground::Workspace => format!("{} (your workspace, read and write)", root.shown.display()),
-            Ground::View => format!("{} (read)", root.shown.display()),
-            Ground::Context(_) => format!("{} (context path)", root.shown.display()),
+        let name = |root: &Root| match root.role {
+            RootRole::Workspace => format!("{} (your workspace, read and write)", root.shown.display()),
+            RootRole::View => format!("{} (read)", root.shown.display()),
+            RootRole::Context(_) => format!("{} (context path)", root.shown.display()),
         };
         self.roots.iter().map(name).collect::<Vec<_>>().join(", ")
     }
 
     /// The root that decides about a real path: a single file before directories, a deeper directory before a higher one.
-    pub(crate) fn decider(&self, real: &Path) -> Option<&Root> {
-        let holds =
-            |root: &&Root| if root.only.is_some() { root.real == real } else { real.starts_with(&root.real) };
-        let rank = |root: &&Root| (root.only.is_some(), root.real.components().count());
+    pub(crate) fn deciding_root(&self, real: &Path) -> Option<&Root> {
+        let holds = |root: &&Root| {
+            if root.single_file.is_some() { root.real == real } else { real.starts_with(&root.real) }
+        };
+        let rank = |root: &&Root| (root.single_file.is_some(), root.real.components().count());
         self.roots.iter().filter(holds).max_by_key(rank)
     }
 
     /// Whether a real path is closed to the agent because it is Althing's own.
     pub(crate) fn is_state(&self, real: &Path) -> bool {
-        let own = self.decider(real).is_some_and(|root| !matches!(root.ground, Ground::Context(_)));
+        let own = self.deciding_root(real).is_some_and(|root| !matches!(root.role, RootRole::Context(_)));
         !own && self.state.iter().any(|state| real.starts_with(state))
     }
 
@@ -172,10 +173,10 @@ impl Grants {
         if self.planning {
             return read_only(ReadOnlyReason::Planning);
         }
-        let context = match root.ground {
-            Ground::Workspace => return Ok(()),
-            Ground::View => return read_only(ReadOnlyReason::View),
-            Ground::Context(n) => self.context.get(n),
+        let context = match root.role {
+            RootRole::Workspace => return Ok(()),
+            RootRole::View => return read_only(ReadOnlyReason::View),
+            RootRole::Context(n) => self.context.get(n),
         };
         let below = real.strip_prefix(&root.real).unwrap_or(real);
         let names = root.real.file_name().into_iter().chain(below.components().map(Component::as_os_str));
@@ -201,19 +202,19 @@ pub(crate) fn excluded(name: &OsStr) -> Option<&'static str> {
     EXCLUDED_NAMES.iter().copied().find(|excluded| name.eq_ignore_ascii_case(excluded))
 }
 
-fn directory(ground: Ground, path: &Path) -> Result<Root, DiskError> {
+fn open_dir_root(role: RootRole, path: &Path) -> Result<Root, DiskError> {
     let dir = ConfinedDir::open(path).map_err(DiskError::io("open the directory", path))?;
     let real = std::fs::canonicalize(path).map_err(DiskError::io("look at", path))?;
-    Ok(Root { ground, shown: lexical(path), real, dir, only: None })
+    Ok(Root { role, shown: normalize_lexically(path), real, dir, single_file: None })
 }
 
-fn context_root(n: usize, path: &Path) -> Result<Root, DiskError> {
-    let ground = Ground::Context(n);
+fn open_context_root(n: usize, path: &Path) -> Result<Root, DiskError> {
+    let role = RootRole::Context(n);
     let real = std::fs::canonicalize(path).map_err(DiskError::io("look at", path))?;
     if real.is_dir() {
-        return directory(ground, path);
+        return open_dir_root(role, path);
     }
     let (above, name) = (real.parent().unwrap_or(&real), real.file_name().unwrap_or_default().to_owned());
     let dir = ConfinedDir::open(above).map_err(DiskError::io("open the directory", above))?;
-    Ok(Root { ground, shown: lexical(path), real, dir, only: Some(name) })
+    Ok(Root { role, shown: normalize_lexically(path), real, dir, single_file: Some(name) })
 }

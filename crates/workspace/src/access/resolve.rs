@@ -3,9 +3,9 @@
 //! The kernel follows nothing here. The answer names a directory handle and one plain name in it, so that what was
 //! judged is what is used, whoever swaps what meanwhile.
 
-use super::policy::{Grants, Root, lexical};
+use super::policy::{Root, RootSet, normalize_lexically};
 use super::refusal::Refusal;
-use crate::confine::{ConfinedDir, Found, Kind};
+use crate::confine::{ConfinedDir, FileKind, FileStat};
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
@@ -20,12 +20,12 @@ const PATH_MAX: usize = 4096;
 pub(crate) enum LastLink {
     Follow,
     /// The link itself is meant: it is to be deleted.
-    Keep,
+    NoFollow,
 }
 
 /// A file or directory that an agent means.
 #[derive(Debug)]
-pub(crate) struct Spot<'a> {
+pub(crate) struct ResolvedPath<'a> {
     /// The root that decides what may be done.
     pub root: &'a Root,
     /// The directory it is in, as far as that exists.
@@ -35,17 +35,17 @@ pub(crate) struct Spot<'a> {
     /// Its name; None for a root itself, which `dir` is then.
     pub name: Option<OsString>,
     /// What is there now.
-    pub found: Option<Found>,
+    pub found: Option<FileStat>,
     /// Where it is, links resolved.
     pub real: PathBuf,
     /// The same as the agent calls it.
     pub shown: String,
 }
 
-enum Step<'a> {
-    There(Box<Spot<'a>>),
+enum WalkResult<'a> {
+    Resolved(Box<ResolvedPath<'a>>),
     /// A link or `..` led out of the root: begin again with this path.
-    Elsewhere(PathBuf),
+    Restart(PathBuf),
 }
 
 /// A text from a model, fit for a message.
@@ -54,9 +54,9 @@ fn quoted(text: &str) -> String {
     short.escape_debug().to_string()
 }
 
-impl Grants {
+impl RootSet {
     /// Finds what the agent means. Only what the agent was given comes back.
-    pub(crate) fn resolve(&self, input: &str, last: LastLink) -> Result<Spot<'_>, Refusal> {
+    pub(crate) fn resolve(&self, input: &str, last: LastLink) -> Result<ResolvedPath<'_>, Refusal> {
         let bad = |why| Err(Refusal::BadPath { path: quoted(input), why });
         if input.is_empty() {
             return bad("it is empty");
@@ -70,22 +70,22 @@ impl Grants {
         let outside = || Refusal::Outside { path: quoted(input), allowed: self.allowed() };
         let mut path = self.start.join(input);
         for _ in 0..MAX_LINKS {
-            let (root, rest) = self.route(&path).ok_or_else(outside)?;
+            let (root, rest) = self.find_start(&path).ok_or_else(outside)?;
             match walk(root, rest, last, input)? {
-                Step::Elsewhere(next) => path = next,
-                Step::There(mut spot) => {
-                    if self.is_state(&spot.real) {
+                WalkResult::Restart(next) => path = next,
+                WalkResult::Resolved(mut resolved) => {
+                    if self.is_state(&resolved.real) {
                         return Err(Refusal::State { path: quoted(input) });
                     }
-                    spot.root = self.decider(&spot.real).ok_or_else(outside)?;
-                    let below = spot.real.strip_prefix(&spot.root.real).unwrap_or(&spot.real);
+                    resolved.root = self.deciding_root(&resolved.real).ok_or_else(outside)?;
+                    let below = resolved.real.strip_prefix(&resolved.root.real).unwrap_or(&resolved.real);
                     let shown = if below.as_os_str().is_empty() {
-                        spot.root.shown.clone()
+                        resolved.root.shown.clone()
                     } else {
-                        spot.root.shown.join(below)
+                        resolved.root.shown.join(below)
                     };
-                    spot.shown = shown.to_string_lossy().into_owned();
-                    return Ok(*spot);
+                    resolved.shown = shown.to_string_lossy().into_owned();
+                    return Ok(*resolved);
                 }
             }
         }
@@ -93,7 +93,7 @@ impl Grants {
     }
 
     /// The root where the walk begins, and the way from there.
-    fn route(&self, path: &Path) -> Option<(&Root, VecDeque<OsString>)> {
+    fn find_start(&self, path: &Path) -> Option<(&Root, VecDeque<OsString>)> {
         let by_name = |path: &Path| {
             let under = |root: &'_ Root| {
                 let rest = path
@@ -105,20 +105,20 @@ impl Grants {
             };
             let fits =
                 self.roots.iter().filter_map(|root| under(root).map(|(depth, rest)| (depth, root, rest)));
-            fits.max_by_key(|(depth, root, _)| (root.only.is_some(), *depth))
+            fits.max_by_key(|(depth, root, _)| (root.single_file.is_some(), *depth))
                 .map(|(_, root, rest)| (root, rest))
         };
-        let (root, rest) = by_name(path).or_else(|| by_name(&lexical(path)))?;
-        let mut steps: VecDeque<OsString> = parts(&rest).collect();
-        if let Some(only) = &root.only {
-            steps.push_front(only.clone());
+        let (root, rest) = by_name(path).or_else(|| by_name(&normalize_lexically(path)))?;
+        let mut steps: VecDeque<OsString> = components(&rest).collect();
+        if let Some(single_file) = &root.single_file {
+            steps.push_front(single_file.clone());
         }
         Some((root, steps))
     }
 }
 
 /// A walk from a root, step by step.
-struct Trail<'a, 'i> {
+struct PathWalk<'a, 'i> {
     root: &'a Root,
     /// The real directory of `root.dir`: for a single file, the one above it.
     base: &'a Path,
@@ -135,49 +135,54 @@ fn walk<'a>(
     steps: VecDeque<OsString>,
     last: LastLink,
     input: &str,
-) -> Result<Step<'a>, Refusal> {
-    let base = if root.only.is_some() { root.real.parent().unwrap_or(&root.real) } else { &root.real };
-    Trail { root, base, steps, dirs: Vec::new(), links: 0, last, input }.run()
+) -> Result<WalkResult<'a>, Refusal> {
+    let base = if root.single_file.is_some() { root.real.parent().unwrap_or(&root.real) } else { &root.real };
+    PathWalk { root, base, steps, dirs: Vec::new(), links: 0, last, input }.run()
 }
 
-impl<'a> Trail<'a, '_> {
-    fn run(mut self) -> Result<Step<'a>, Refusal> {
+impl<'a> PathWalk<'a, '_> {
+    fn run(mut self) -> Result<WalkResult<'a>, Refusal> {
         while let Some(step) = self.steps.pop_front() {
             if step == "." {
                 continue;
             }
             if step == ".." {
                 if self.dirs.pop().is_none() {
-                    return Ok(Step::Elsewhere(beyond(self.base.parent().unwrap_or(self.base), &self.steps)));
+                    return Ok(WalkResult::Restart(join_rest(
+                        self.base.parent().unwrap_or(self.base),
+                        &self.steps,
+                    )));
                 }
                 continue;
             }
-            if let Some(end) = self.go(step)? {
+            if let Some(end) = self.step_into(step)? {
                 return Ok(end);
             }
         }
-        let real = self.at();
+        let real = self.current_path();
         // A directory is its own handle; its name only says that it is not a root.
         let (name, dir) = match self.dirs.pop() {
-            None => (None, self.root.dir.again().map_err(|e| self.failed(&e))?),
+            None => (None, self.root.dir.try_clone().map_err(|e| self.failed(&e))?),
             Some((name, dir)) => (Some(name), dir),
         };
-        let found = Some(dir.itself().map_err(|e| self.failed(&e))?);
-        Ok(self.there(dir, name, found, real))
+        let found = Some(dir.stat_self().map_err(|e| self.failed(&e))?);
+        Ok(self.finish(dir, name, found, real))
     }
 
     /// One name further; an end if there is nowhere to go from there.
-    fn go(&mut self, step: OsString) -> Result<Option<Step<'a>>, Refusal> {
+    fn step_into(&mut self, step: OsString) -> Result<Option<WalkResult<'a>>, Refusal> {
         // Of the directory above a single file, nothing else is given.
-        if self.dirs.is_empty() && self.root.only.as_ref().is_some_and(|only| *only != step) {
-            return Ok(Some(Step::Elsewhere(beyond(&self.base.join(&step), &self.steps))));
+        if self.dirs.is_empty()
+            && self.root.single_file.as_ref().is_some_and(|single_file| *single_file != step)
+        {
+            return Ok(Some(WalkResult::Restart(join_rest(&self.base.join(&step), &self.steps))));
         }
-        let found = self.here().look(&step).map_err(|e| self.failed(&e))?;
+        let found = self.current_dir().stat(&step).map_err(|e| self.failed(&e))?;
         let is_last = self.steps.iter().all(|step| step == ".");
         match found.map(|found| found.kind) {
-            Some(Kind::Link) if !(is_last && self.last == LastLink::Keep) => self.follow(&step),
-            Some(Kind::Dir) => {
-                let below = self.here().descend(&step).map_err(|e| self.failed(&e))?;
+            Some(FileKind::Link) if !(is_last && self.last == LastLink::NoFollow) => self.follow(&step),
+            Some(FileKind::Dir) => {
+                let below = self.current_dir().open_dir(&step).map_err(|e| self.failed(&e))?;
                 self.dirs.push((step, below));
                 Ok(None)
             }
@@ -185,48 +190,56 @@ impl<'a> Trail<'a, '_> {
                 let what = "below something that is no directory";
                 Err(Refusal::WrongKind { path: quoted(self.input), what })
             }
-            Some(Kind::File | Kind::Link | Kind::Special) => {
-                let real = self.at().join(&step);
-                let dir = self.here().again().map_err(|e| self.failed(&e))?;
-                Ok(Some(self.there(dir, Some(step), found, real)))
+            Some(FileKind::File | FileKind::Link | FileKind::Special) => {
+                let real = self.current_path().join(&step);
+                let dir = self.current_dir().try_clone().map_err(|e| self.failed(&e))?;
+                Ok(Some(self.finish(dir, Some(step), found, real)))
             }
-            None => absent(self.root, self.here(), &self.at(), step, &self.steps, self.input).map(Some),
+            None => resolve_missing(
+                self.root,
+                self.current_dir(),
+                &self.current_path(),
+                step,
+                &self.steps,
+                self.input,
+            )
+            .map(Some),
         }
     }
 
     /// Goes on where a link leads, by its text.
-    fn follow(&mut self, step: &OsStr) -> Result<Option<Step<'a>>, Refusal> {
+    fn follow(&mut self, step: &OsStr) -> Result<Option<WalkResult<'a>>, Refusal> {
         self.links += 1;
         if self.links > MAX_LINKS {
             return Err(Refusal::BadPath { path: quoted(self.input), why: "too many links" });
         }
-        let text = PathBuf::from(self.here().link_text(step).map_err(|e| self.failed(&e))?);
+        let text = PathBuf::from(self.current_dir().read_link(step).map_err(|e| self.failed(&e))?);
         if text.is_absolute() {
-            return Ok(Some(Step::Elsewhere(beyond(&text, &self.steps))));
+            return Ok(Some(WalkResult::Restart(join_rest(&text, &self.steps))));
         }
-        for part in parts(&text).collect::<Vec<_>>().into_iter().rev() {
+        for part in components(&text).collect::<Vec<_>>().into_iter().rev() {
             self.steps.push_front(part);
         }
         Ok(None)
     }
 
-    fn here(&self) -> &ConfinedDir {
+    fn current_dir(&self) -> &ConfinedDir {
         self.dirs.last().map_or(&self.root.dir, |(_, dir)| dir)
     }
 
-    fn at(&self) -> PathBuf {
+    fn current_path(&self) -> PathBuf {
         self.dirs.iter().fold(self.base.to_owned(), |path, (name, _)| path.join(name))
     }
 
-    fn there(
+    fn finish(
         &self,
         dir: ConfinedDir,
         name: Option<OsString>,
-        found: Option<Found>,
+        found: Option<FileStat>,
         real: PathBuf,
-    ) -> Step<'a> {
+    ) -> WalkResult<'a> {
         let (root, missing, shown) = (self.root, Vec::new(), String::new());
-        Step::There(Box::new(Spot { root, dir, missing, name, found, real, shown }))
+        WalkResult::Resolved(Box::new(ResolvedPath { root, dir, missing, name, found, real, shown }))
     }
 
     fn failed(&self, error: &std::io::Error) -> Refusal {
@@ -235,14 +248,14 @@ impl<'a> Trail<'a, '_> {
 }
 
 /// A path whose end is not there: the last name is what is meant, those before it are missing directories.
-fn absent<'a>(
+fn resolve_missing<'a>(
     root: &'a Root,
     dir: &ConfinedDir,
     at: &Path,
     step: OsString,
     steps: &VecDeque<OsString>,
     input: &str,
-) -> Result<Step<'a>, Refusal> {
+) -> Result<WalkResult<'a>, Refusal> {
     let mut missing = vec![step];
     for step in steps {
         match step.to_str() {
@@ -258,11 +271,19 @@ fn absent<'a>(
     }
     let real = missing.iter().fold(at.to_owned(), |path, name| path.join(name));
     let name = missing.pop();
-    let dir = dir.again().map_err(Refusal::io("reach", &quoted(input)))?;
-    Ok(Step::There(Box::new(Spot { root, dir, missing, name, found: None, real, shown: String::new() })))
+    let dir = dir.try_clone().map_err(Refusal::io("reach", &quoted(input)))?;
+    Ok(WalkResult::Resolved(Box::new(ResolvedPath {
+        root,
+        dir,
+        missing,
+        name,
+        found: None,
+        real,
+        shown: String::new(),
+    })))
 }
 
-fn parts(path: &Path) -> impl Iterator<Item = OsString> + '_ {
+fn components(path: &Path) -> impl Iterator<Item = OsString> + '_ {
     path.components().map(|part| match part {
         Component::ParentDir => OsStr::new("..").to_owned(),
         Component::CurDir => OsStr::new(".").to_owned(),
@@ -272,6 +293,6 @@ fn parts(path: &Path) -> impl Iterator<Item = OsString> + '_ {
     })
 }
 
-fn beyond(start: &Path, steps: &VecDeque<OsString>) -> PathBuf {
+fn join_rest(start: &Path, steps: &VecDeque<OsString>) -> PathBuf {
     steps.iter().fold(start.to_owned(), |path, step| path.join(step))
 }

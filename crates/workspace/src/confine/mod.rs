@@ -4,14 +4,14 @@
 //! link may be followed, its text is read and judged like any other path (see `access`). A directory that is swapped for
 //! a link between two steps therefore ends in an error, never somewhere else.
 
-mod below;
-mod found;
+mod file_stat;
+mod read_path;
 mod tree;
 
-pub use below::{PathContents, read_confined_path};
+pub use read_path::{PathContents, read_confined_path};
 
-pub(crate) use found::{Found, Kind, Stamp, TICK};
-pub(crate) use tree::{Leaf, TreeWalk, by_bytes, is_change, workers};
+pub(crate) use file_stat::{CLOCK_TICK, FileKind, FileStat, Stamp};
+pub(crate) use tree::{TreeNode, TreeWalk, by_bytes, is_concurrent_change, worker_count};
 
 use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt};
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
@@ -37,7 +37,7 @@ pub struct ConfinedDir {
 }
 
 /// Refuses what is more than one plain name.
-fn plain(name: &OsStr) -> io::Result<&Path> {
+fn plain_name(name: &OsStr) -> io::Result<&Path> {
     let path = Path::new(name);
     let bytes = name.as_bytes();
     let mut parts = path.components();
@@ -55,8 +55,8 @@ fn permissions(mode: u32) -> Mode {
 }
 
 /// The umask may have taken bits away that the file had; most often it has not.
-fn make_mode(file: &File, mode: u32) -> io::Result<()> {
-    if Found::from_stat(&rustix::fs::fstat(file)?).mode == mode {
+fn ensure_mode(file: &File, mode: u32) -> io::Result<()> {
+    if FileStat::from_stat(&rustix::fs::fstat(file)?).mode == mode {
         return Ok(());
     }
     Ok(rustix::fs::fchmod(file, permissions(mode))?)
@@ -74,49 +74,49 @@ impl ConfinedDir {
     }
 
     /// The directory of that name in this one.
-    pub fn descend(&self, name: &OsStr) -> io::Result<Self> {
-        let dir = self.dir.open_dir_nofollow(plain(name)?)?;
+    pub fn open_dir(&self, name: &OsStr) -> io::Result<Self> {
+        let dir = self.dir.open_dir_nofollow(plain_name(name)?)?;
         Ok(Self { dir })
     }
 
     /// The directory below this one whose path consists of plain names only.
-    pub fn enter(&self, below: &Path) -> io::Result<Self> {
-        let mut at = self.again()?;
+    pub fn open_dir_path(&self, below: &Path) -> io::Result<Self> {
+        let mut at = self.try_clone()?;
         for part in below.components() {
-            at = at.descend(part.as_os_str())?;
+            at = at.open_dir(part.as_os_str())?;
         }
         Ok(at)
     }
 
     /// A second handle of the same directory.
-    pub fn again(&self) -> io::Result<Self> {
+    pub fn try_clone(&self) -> io::Result<Self> {
         self.dir.try_clone().map(|dir| Self { dir })
     }
 
     /// What is there under that name, links not followed; None for nothing.
-    pub(crate) fn look(&self, name: &OsStr) -> io::Result<Option<Found>> {
-        match rustix::fs::statat(&self.dir, plain(name)?, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(Some(Found::from_stat(&stat))),
+    pub(crate) fn stat(&self, name: &OsStr) -> io::Result<Option<FileStat>> {
+        match rustix::fs::statat(&self.dir, plain_name(name)?, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(FileStat::from_stat(&stat))),
             Err(rustix::io::Errno::NOENT) => Ok(None),
             Err(e) => Err(e.into()),
         }
     }
 
     /// What this directory itself is.
-    pub(crate) fn itself(&self) -> io::Result<Found> {
-        Ok(Found::from_stat(&rustix::fs::fstat(&self.dir)?))
+    pub(crate) fn stat_self(&self) -> io::Result<FileStat> {
+        Ok(FileStat::from_stat(&rustix::fs::fstat(&self.dir)?))
     }
 
     /// The text of a link.
-    pub(crate) fn link_text(&self, name: &OsStr) -> io::Result<OsString> {
-        let text = rustix::fs::readlinkat(&self.dir, plain(name)?, Vec::new())?;
+    pub(crate) fn read_link(&self, name: &OsStr) -> io::Result<OsString> {
+        let text = rustix::fs::readlinkat(&self.dir, plain_name(name)?, Vec::new())?;
         Ok(OsStr::from_bytes(text.as_bytes()).to_owned())
     }
 
     /// The names in it, in no order.
     pub(crate) fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
-        for entry in rustix::fs::Dir::new(self.readable()?)? {
+        for entry in rustix::fs::Dir::new(self.reopen_readable()?)? {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
             if name != b"." && name != b".." {
@@ -127,49 +127,49 @@ impl ConfinedDir {
     }
 
     /// Opens a regular file for reading. Never waits, as opening a pipe would.
-    pub(crate) fn open_file(&self, name: &OsStr) -> io::Result<(File, Found)> {
+    pub(crate) fn open_file(&self, name: &OsStr) -> io::Result<(File, FileStat)> {
         self.open_regular(name, OpenOptions::new().read(true))
     }
 
     /// Opens a regular file for writing in place.
-    pub(crate) fn open_in_place(&self, name: &OsStr) -> io::Result<(File, Found)> {
+    pub(crate) fn open_in_place(&self, name: &OsStr) -> io::Result<(File, FileStat)> {
         self.open_regular(name, OpenOptions::new().read(true).write(true))
     }
 
     /// Opens a file that a walk has just seen, without looking a second time.
-    pub(crate) fn open_walked(&self, name: &OsStr) -> io::Result<(File, Found)> {
-        self.open_seen(name, OpenOptions::new().read(true))
+    pub(crate) fn open_listed(&self, name: &OsStr) -> io::Result<(File, FileStat)> {
+        self.open_checked(name, OpenOptions::new().read(true))
     }
 
-    fn open_regular(&self, name: &OsStr, options: &mut OpenOptions) -> io::Result<(File, Found)> {
+    fn open_regular(&self, name: &OsStr, options: &mut OpenOptions) -> io::Result<(File, FileStat)> {
         // Opening a device can already do something, so we look first; and look again at what was opened.
-        match self.look(name)? {
-            Some(found) if found.kind == Kind::File => {}
+        match self.stat(name)? {
+            Some(found) if found.kind == FileKind::File => {}
             Some(_) => return Err(not_a_file()),
             None => return Err(io::ErrorKind::NotFound.into()),
         }
-        self.open_seen(name, options)
+        self.open_checked(name, options)
     }
 
     /// Opens what was a regular file a moment ago; it must be one still.
-    fn open_seen(&self, name: &OsStr, options: &mut OpenOptions) -> io::Result<(File, Found)> {
+    fn open_checked(&self, name: &OsStr, options: &mut OpenOptions) -> io::Result<(File, FileStat)> {
         let nonblock = OFlags::NONBLOCK.bits().cast_signed();
         let options = options.follow(FollowSymlinks::No).custom_flags(nonblock);
-        let file = self.dir.open_with(plain(name)?, options)?.into_std();
-        let found = Found::from_stat(&rustix::fs::fstat(&file)?);
-        if found.kind == Kind::File { Ok((file, found)) } else { Err(not_a_file()) }
+        let file = self.dir.open_with(plain_name(name)?, options)?.into_std();
+        let found = FileStat::from_stat(&rustix::fs::fstat(&file)?);
+        if found.kind == FileKind::File { Ok((file, found)) } else { Err(not_a_file()) }
     }
 
     /// Makes a file that must not be there yet.
     pub(crate) fn create(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).follow(FollowSymlinks::No).mode(mode);
-        self.dir.open_with(plain(name)?, &options).map(cap_std::fs::File::into_std)
+        self.dir.open_with(plain_name(name)?, &options).map(cap_std::fs::File::into_std)
     }
 
     /// Puts a file in place, whole or not at all. `mode` is kept exactly where given; else the user's umask decides.
     pub(crate) fn replace(&self, name: &OsStr, bytes: &[u8], mode: Option<u32>) -> io::Result<()> {
-        plain(name)?;
+        plain_name(name)?;
         let temporary = self.stage(bytes, mode)?;
         let placed = self.rename(&temporary, name);
         if placed.is_err() {
@@ -198,7 +198,7 @@ impl ConfinedDir {
         });
         let written = made.and_then(|mut file| {
             write(&mut file)?;
-            mode.map_or(Ok(()), |mode| make_mode(&file, mode & 0o7777))
+            mode.map_or(Ok(()), |mode| ensure_mode(&file, mode & 0o7777))
         });
         match written {
             Ok(()) => Ok(temporary),
@@ -211,35 +211,35 @@ impl ConfinedDir {
 
     /// Gives a file another name in this directory; what had that name is replaced.
     pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
-        Ok(rustix::fs::renameat(&self.dir, plain(from)?, &self.dir, plain(to)?)?)
+        Ok(rustix::fs::renameat(&self.dir, plain_name(from)?, &self.dir, plain_name(to)?)?)
     }
 
     /// Deletes a file, or a link itself.
     pub(crate) fn remove_file(&self, name: &OsStr) -> io::Result<()> {
-        Ok(rustix::fs::unlinkat(&self.dir, plain(name)?, AtFlags::empty())?)
+        Ok(rustix::fs::unlinkat(&self.dir, plain_name(name)?, AtFlags::empty())?)
     }
 
     /// Deletes an empty directory.
     pub(crate) fn remove_dir(&self, name: &OsStr) -> io::Result<()> {
-        Ok(rustix::fs::unlinkat(&self.dir, plain(name)?, AtFlags::REMOVEDIR)?)
+        Ok(rustix::fs::unlinkat(&self.dir, plain_name(name)?, AtFlags::REMOVEDIR)?)
     }
 
     /// Makes a directory; one that is there already is fine.
     pub(crate) fn make_dir(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
-        match rustix::fs::mkdirat(&self.dir, plain(name)?, permissions(mode)) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => self.descend(name),
+        match rustix::fs::mkdirat(&self.dir, plain_name(name)?, permissions(mode)) {
+            Ok(()) | Err(rustix::io::Errno::EXIST) => self.open_dir(name),
             Err(e) => Err(e.into()),
         }
     }
 
     /// Makes a link with that text.
-    pub(crate) fn make_link(&self, text: &OsStr, name: &OsStr) -> io::Result<()> {
-        Ok(rustix::fs::symlinkat(text, &self.dir, plain(name)?)?)
+    pub(crate) fn symlink(&self, text: &OsStr, name: &OsStr) -> io::Result<()> {
+        Ok(rustix::fs::symlinkat(text, &self.dir, plain_name(name)?)?)
     }
 
     /// A second name, in `to`, for a file here. For files that nobody writes to any more.
     pub(crate) fn hard_link(&self, name: &OsStr, to: &Self, new: &OsStr) -> io::Result<()> {
-        Ok(rustix::fs::linkat(&self.dir, plain(name)?, &to.dir, plain(new)?, AtFlags::empty())?)
+        Ok(rustix::fs::linkat(&self.dir, plain_name(name)?, &to.dir, plain_name(new)?, AtFlags::empty())?)
     }
 
     /// Sets a directory's own mode.
@@ -249,17 +249,17 @@ impl ConfinedDir {
     }
 
     /// A handle that can be read and synced.
-    pub(crate) fn readable(&self) -> io::Result<OwnedFd> {
+    pub(crate) fn reopen_readable(&self) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&self.dir, ".", flags, Mode::empty())?)
     }
 
     /// Deletes a directory here with everything in it; links are deleted, not followed. What is gone already is fine.
     pub(crate) fn remove_tree(&self, name: &OsStr) -> io::Result<()> {
-        match self.look(name)? {
+        match self.stat(name)? {
             None => Ok(()),
-            Some(found) if found.kind == Kind::Dir => {
-                let dir = self.descend(name)?;
+            Some(found) if found.kind == FileKind::Dir => {
+                let dir = self.open_dir(name)?;
                 // Kept work is read-only even to us.
                 dir.set_mode(0o700)?;
                 for name in dir.names()? {

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 /// The file with the whole list, in the run's directory.
 pub const WRITES_FILE: &str = "context_path_writes.txt";
 /// Up to so many files are named one by one.
-const FEW: usize = 5;
+const MAX_LISTED: usize = 5;
 
-fn split(writes: &[FileWrite]) -> (Vec<&FileWrite>, Vec<&FileWrite>) {
+fn split_deleted(writes: &[FileWrite]) -> (Vec<&FileWrite>, Vec<&FileWrite>) {
     writes.iter().partition(|write| write.change != FileChange::Deleted)
 }
 
@@ -21,19 +21,19 @@ fn lines<'a>(head: &str, writes: impl IntoIterator<Item = &'a FileWrite>) -> Str
 
 /// The footer; None if nothing was written or deleted. Deleted files are named apart and do not count as written.
 pub fn footer(writes: &[FileWrite], log_dir: &Path) -> Option<String> {
-    let (written, deleted) = split(writes);
+    let (written, deleted) = split_deleted(writes);
     let list = log_dir.join(WRITES_FILE);
     let mut parts = Vec::new();
-    if written.len() > FEW {
+    if written.len() > MAX_LISTED {
         let count = written.len();
         let head = format!("{count} files written to context paths\n  Details: {}", list.display());
         // What runs code later is named even where the rest is only counted.
-        let noted = written.into_iter().filter(|write| write.note.is_some()).take(FEW);
+        let noted = written.into_iter().filter(|write| write.note.is_some()).take(MAX_LISTED);
         parts.push(lines(&head, noted));
     } else if !written.is_empty() {
         parts.push(lines("Files written to context paths:", written));
     }
-    if deleted.len() > FEW {
+    if deleted.len() > MAX_LISTED {
         let count = deleted.len();
         parts.push(format!("{count} files deleted from context paths\n  Details: {}", list.display()));
     } else if !deleted.is_empty() {
@@ -44,8 +44,8 @@ pub fn footer(writes: &[FileWrite], log_dir: &Path) -> Option<String> {
 
 /// Keeps the whole list where [`footer`] points at it; None if it points nowhere.
 pub fn write_change_list(writes: &[FileWrite], log_dir: &Path) -> Result<Option<PathBuf>, DiskError> {
-    let (written, deleted) = split(writes);
-    if written.len() <= FEW && deleted.len() <= FEW {
+    let (written, deleted) = split_deleted(writes);
+    if written.len() <= MAX_LISTED && deleted.len() <= MAX_LISTED {
         return Ok(None);
     }
     let mut text = format!("{} files written to context paths\n", written.len());

@@ -1,20 +1,20 @@
 //! The run's context paths: what was there, what a run changed, and how to put it back.
 
-mod diary;
+mod edit_journal;
 mod footer;
-mod ledger;
+mod path_lock;
 mod preimages;
 mod review;
 mod snapshot;
 mod state;
-mod turn;
 mod undo;
+mod write_tracker;
 
-pub(crate) use diary::Diary;
+pub(crate) use edit_journal::EditJournal;
 pub use footer::{WRITES_FILE, footer, write_change_list};
-pub(crate) use ledger::Ledger;
+pub(crate) use path_lock::PathLock;
 pub use preimages::{UndoLimits, UndoReach};
 pub use review::{ChangedFile, FileContent, review};
 pub use snapshot::ContextSnapshot;
-pub(crate) use turn::Turn;
 pub use undo::{UndoError, UndoReport, last_task_with_changes, undo};
+pub(crate) use write_tracker::WriteTracker;

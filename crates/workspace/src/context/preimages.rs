@@ -13,9 +13,9 @@
 //! A pre-image is durable before the file is changed. One that cannot be had means that the file is not changed.
 
 use super::snapshot::ContextSnapshot;
-use crate::confine::{ConfinedDir, Kind, Leaf};
+use crate::confine::{ConfinedDir, FileKind, TreeNode};
 use crate::manifest::{seal, unseal};
-use crate::workspace::{Copier, fill, split};
+use crate::workspace::{Copier, fill_dir, split_path};
 use althing_disk::files::{Durability, create_dirs, replace};
 use althing_disk::{DiskError, RealDisk};
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,7 @@ impl Default for UndoLimits {
 /// What the pre-images cover.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Cover {
+pub(crate) enum Coverage {
     Everything,
     ToolWrites,
     /// Everything was wanted, and was too much.
@@ -99,7 +99,7 @@ impl Preimages {
         take: impl FnOnce() -> Result<ContextSnapshot, DiskError>,
         reach: UndoReach,
         limits: UndoLimits,
-    ) -> Result<(ContextSnapshot, Cover), DiskError> {
+    ) -> Result<(ContextSnapshot, Coverage), DiskError> {
         create_dirs(&RealDisk, &self.dir, Durability::Synced)?;
         let before = if let Some(before) = self.read::<ContextSnapshot>("before")? {
             before
@@ -108,7 +108,7 @@ impl Preimages {
             self.write("before", &before)?;
             before
         };
-        if let Some(cover) = self.read::<Cover>("cover")? {
+        if let Some(cover) = self.read::<Coverage>("cover")? {
             return Ok((before, cover));
         }
         // Nobody could write yet: what is in the tree is the beginning of an interrupted copy.
@@ -116,7 +116,7 @@ impl Preimages {
         here.remove_tree(OsStr::new("tree")).map_err(self.io("clear"))?;
         let tree = here.make_dir(OsStr::new("tree"), 0o700).map_err(self.io("make a directory in"))?;
         let cover = match reach {
-            UndoReach::ToolWrites => Cover::ToolWrites,
+            UndoReach::ToolWrites => Coverage::ToolWrites,
             UndoReach::Everything => {
                 let copied = copy_all(&tree, &before, limits);
                 if copied.is_err() {
@@ -131,39 +131,39 @@ impl Preimages {
     }
 
     pub(crate) fn tree(&self, root: usize) -> io::Result<ConfinedDir> {
-        let tree = ConfinedDir::open(&self.dir)?.descend(OsStr::new("tree"))?;
+        let tree = ConfinedDir::open(&self.dir)?.open_dir(OsStr::new("tree"))?;
         tree.make_dir(OsStr::new(&root.to_string()), 0o700)
     }
 
     /// The directory and name of a pre-image, if there is one.
-    pub(crate) fn find(&self, root: usize, path: &Path) -> Option<(ConfinedDir, Kind)> {
-        let (above, name) = split(path);
-        let dir = self.tree(root).ok()?.enter(above).ok()?;
-        let kind = dir.look(name).ok()??.kind;
+    pub(crate) fn find(&self, root: usize, path: &Path) -> Option<(ConfinedDir, FileKind)> {
+        let (above, name) = split_path(path);
+        let dir = self.tree(root).ok()?.open_dir_path(above).ok()?;
+        let kind = dir.stat(name).ok()??.kind;
         Some((dir, kind))
     }
 
     /// Forgets the pre-image of one file, if there is one.
     pub(crate) fn forget(&self, root: usize, path: &Path) -> io::Result<()> {
         match self.find(root, path) {
-            Some((dir, _)) => dir.remove_tree(split(path).1),
+            Some((dir, _)) => dir.remove_tree(split_path(path).1),
             None => Ok(()),
         }
     }
 
     /// Keeps the pre-image of one file, durably, unless there is one.
-    pub(crate) fn keep_one(&self, root: usize, path: &Path, from: &ConfinedDir) -> io::Result<()> {
+    pub(crate) fn store_one(&self, root: usize, path: &Path, from: &ConfinedDir) -> io::Result<()> {
         if self.find(root, path).is_some() {
             return Ok(());
         }
-        let (above, name) = split(path);
+        let (above, name) = split_path(path);
         let mut dir = self.tree(root)?;
         for part in above.components() {
             dir = dir.make_dir(part.as_os_str(), 0o700)?;
         }
-        match from.look(name)?.map(|found| found.kind) {
-            Some(Kind::Link) => dir.make_link(&from.link_text(name)?, name)?,
-            Some(Kind::File) => {
+        match from.stat(name)?.map(|found| found.kind) {
+            Some(FileKind::Link) => dir.symlink(&from.read_link(name)?, name)?,
+            Some(FileKind::File) => {
                 // Under its own name only when it is whole.
                 let aside = ConfinedDir::open(&self.dir)?.make_dir(OsStr::new("aside"), 0o700)?;
                 aside.remove_tree(name)?;
@@ -172,36 +172,41 @@ impl Preimages {
                 aside.open_file(name)?.0.sync_data()?;
                 rustix::fs::renameat(&aside, name, &dir, name)?;
             }
-            Some(Kind::Dir | Kind::Special) => return Err(io::Error::other("no file")),
+            Some(FileKind::Dir | FileKind::Special) => return Err(io::Error::other("no file")),
             None => return Ok(()),
         }
-        Ok(rustix::fs::fsync(dir.readable()?)?)
+        Ok(rustix::fs::fsync(dir.reopen_readable()?)?)
     }
 }
 
-fn copy_all(tree: &ConfinedDir, before: &ContextSnapshot, limits: UndoLimits) -> io::Result<Cover> {
+fn copy_all(tree: &ConfinedDir, before: &ContextSnapshot, limits: UndoLimits) -> io::Result<Coverage> {
     let files =
-        || before.roots.iter().flat_map(|root| &root.entries).filter(|entry| entry.kind == Kind::File);
+        || before.roots.iter().flat_map(|root| &root.entries).filter(|entry| entry.kind == FileKind::File);
     let (count, bytes) = (files().count() as u64, files().map(|entry| entry.stamp.size).sum());
     if count > limits.files || bytes > limits.bytes {
-        return Ok(Cover::TooLarge { bytes, files: count });
+        return Ok(Coverage::TooLarge { bytes, files: count });
     }
     let copier = Copier::default();
     for (n, root) in before.roots.iter().enumerate() {
         let target = tree.make_dir(OsStr::new(&n.to_string()), 0o700)?;
-        let leaf = |entry: &crate::manifest::Entry| Leaf {
+        let node = |entry: &crate::manifest::ManifestEntry| TreeNode {
             path: entry.path.clone(),
-            found: crate::confine::Found { kind: entry.kind, stamp: entry.stamp, mode: entry.mode, links: 1 },
+            found: crate::confine::FileStat {
+                kind: entry.kind,
+                stamp: entry.stamp,
+                mode: entry.mode,
+                links: 1,
+            },
         };
-        let leaves: Vec<Leaf> = root.entries.iter().map(leaf).collect();
-        fill(&root.open()?, &target, &leaves, &|leaf, name, from, to, buffer| match leaf.found.kind {
-            Kind::Link => from.link_text(name).and_then(|text| to.make_link(&text, name)),
-            Kind::File => copier.copy(from, name, to, buffer).map(drop),
-            Kind::Dir | Kind::Special => Ok(()),
+        let nodes: Vec<TreeNode> = root.entries.iter().map(node).collect();
+        fill_dir(&root.open()?, &target, &nodes, &|node, name, from, to, buffer| match node.found.kind {
+            FileKind::Link => from.read_link(name).and_then(|text| to.symlink(&text, name)),
+            FileKind::File => copier.copy(from, name, to, buffer).map(drop),
+            FileKind::Dir | FileKind::Special => Ok(()),
         })?;
     }
     // One call for all of them.
     #[cfg(target_os = "linux")]
-    rustix::fs::syncfs(tree.readable()?)?;
-    Ok(Cover::Everything)
+    rustix::fs::syncfs(tree.reopen_readable()?)?;
+    Ok(Coverage::Everything)
 }

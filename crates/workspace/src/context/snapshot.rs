@@ -3,8 +3,8 @@
 //! Names, sizes and times only, no content. `.git` directories are left out: what is in them is git's bookkeeping, and
 //! nobody may write there. So is Althing's own state.
 
-use crate::confine::{ConfinedDir, Kind, Leaf, TICK, TreeWalk, by_bytes};
-use crate::manifest::{Entry, path_text, text_path};
+use crate::confine::{CLOCK_TICK, ConfinedDir, FileKind, TreeNode, TreeWalk, by_bytes};
+use crate::manifest::{ManifestEntry, path_from_text, path_to_text};
 use althing_disk::DiskError;
 use althing_protocol::{ContextPath, FileChange, FileWrite};
 use serde::{Deserialize, Serialize};
@@ -16,13 +16,13 @@ use std::time::Duration;
 /// The writable context paths at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextSnapshot {
-    pub(crate) roots: Vec<Tracked>,
+    pub(crate) roots: Vec<TrackedPath>,
     state: Option<String>,
 }
 
 /// One context path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Tracked {
+pub(crate) struct TrackedPath {
     /// As configured.
     shown: String,
     /// Links resolved.
@@ -32,12 +32,12 @@ pub(crate) struct Tracked {
     /// Whether the path is one file: then `real` is the directory above, and this its name.
     only: Option<String>,
     /// Sorted by the bytes of their paths.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ManifestEntry>,
 }
 
 /// A file that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Changed {
+pub(crate) struct PathChange {
     /// Which of the tracked paths.
     pub root: usize,
     /// Below it.
@@ -45,30 +45,30 @@ pub(crate) struct Changed {
     pub change: FileChange,
 }
 
-impl Tracked {
+impl TrackedPath {
     pub(crate) fn dir(&self) -> PathBuf {
-        text_path(&self.real)
+        path_from_text(&self.real)
     }
 
     pub(crate) fn open(&self) -> io::Result<ConfinedDir> {
         ConfinedDir::open(&self.dir())
     }
 
-    pub(crate) fn entry(&self, path: &Path) -> Option<&Entry> {
+    pub(crate) fn entry(&self, path: &Path) -> Option<&ManifestEntry> {
         let at = self.entries.binary_search_by(|entry| by_bytes(&entry.path, path)).ok()?;
         self.entries.get(at)
     }
 
     /// Takes one more entry in, in its place; one that is there already stays.
-    pub(crate) fn note(&mut self, entry: Entry) {
+    pub(crate) fn insert_entry(&mut self, entry: ManifestEntry) {
         if let Err(at) = self.entries.binary_search_by(|known| by_bytes(&known.path, &entry.path)) {
             self.entries.insert(at, entry);
         }
     }
 
     /// A path as it is told.
-    pub(crate) fn tell(&self, path: &Path) -> String {
-        let shown = text_path(&self.shown);
+    pub(crate) fn display_path(&self, path: &Path) -> String {
+        let shown = path_from_text(&self.shown);
         let whole = if self.only.is_some() { shown } else { shown.join(path) };
         whole.to_string_lossy().into_owned()
     }
@@ -77,39 +77,39 @@ impl Tracked {
         let only = (!real.is_dir()).then(|| real.file_name().unwrap_or_default());
         let dir = if only.is_some() { real.parent().unwrap_or(real) } else { real };
         Self {
-            shown: path_text(shown),
-            real: path_text(dir),
+            shown: path_to_text(shown),
+            real: path_to_text(dir),
             number,
-            only: only.map(|name| path_text(Path::new(name))),
+            only: only.map(|name| path_to_text(Path::new(name))),
             entries: Vec::new(),
         }
     }
 
-    fn look(&self, skip: &(dyn Fn(&Path) -> bool + Sync)) -> io::Result<Vec<Entry>> {
+    fn scan(&self, skip: &(dyn Fn(&Path) -> bool + Sync)) -> io::Result<Vec<ManifestEntry>> {
         let (dir, base) = (self.open()?, self.dir());
         if let Some(only) = &self.only {
-            let name: OsString = text_path(only).into();
-            let found = dir.look(&name)?;
-            let leaf = found.map(|found| Leaf { path: PathBuf::from(name), found });
-            return Ok(leaf.map(|leaf| Entry::of(&leaf, false)).into_iter().collect());
+            let name: OsString = path_from_text(only).into();
+            let found = dir.stat(&name)?;
+            let node = found.map(|found| TreeNode { path: PathBuf::from(name), found });
+            return Ok(node.map(|node| ManifestEntry::of(&node, false)).into_iter().collect());
         }
-        let unwanted = |at: &Path, name: &OsStr, found: &crate::confine::Found| {
-            found.kind == Kind::Special
-                || (found.kind == Kind::Dir && (name == ".git" || skip(&base.join(at).join(name))))
+        let unwanted = |at: &Path, name: &OsStr, found: &crate::confine::FileStat| {
+            found.kind == FileKind::Special
+                || (found.kind == FileKind::Dir && (name == ".git" || skip(&base.join(at).join(name))))
         };
-        let leaves = TreeWalk { skip: &unwanted, stop: &|| false }.run(&dir)?;
-        Ok(leaves.iter().map(|leaf| Entry::of(leaf, false)).collect())
+        let nodes = TreeWalk { skip: &unwanted, stop: &|| false }.run(&dir)?;
+        Ok(nodes.iter().map(|node| ManifestEntry::of(node, false)).collect())
     }
 }
 
 impl ContextSnapshot {
     /// The writable ones of the context paths, with nothing in them. Paths that are not there are left out.
-    pub(crate) fn unlooked(paths: &[ContextPath]) -> Self {
+    pub(crate) fn without_entries(paths: &[ContextPath]) -> Self {
         let mut roots = Vec::new();
         for (number, path) in paths.iter().enumerate().filter(|(_, path)| path.writable) {
             let shown = Path::new(&path.path);
             if let Ok(real) = std::fs::canonicalize(shown) {
-                roots.push(Tracked::empty(number, shown, &real));
+                roots.push(TrackedPath::empty(number, shown, &real));
             }
         }
         Self { roots, state: None }
@@ -117,47 +117,50 @@ impl ContextSnapshot {
 
     /// Looks at every file in those of the context paths that are writable. Paths that are not there are left out.
     pub fn take(paths: &[ContextPath], state_dir: Option<&Path>) -> Result<Self, DiskError> {
-        let state = state_dir.and_then(|dir| std::fs::canonicalize(dir).ok()).map(|dir| path_text(&dir));
-        let mut snapshot = Self { state, ..Self::unlooked(paths) };
-        let entries = snapshot.look()?;
+        let state = state_dir.and_then(|dir| std::fs::canonicalize(dir).ok()).map(|dir| path_to_text(&dir));
+        let mut snapshot = Self { state, ..Self::without_entries(paths) };
+        let entries = snapshot.scan_all()?;
         for (root, entries) in snapshot.roots.iter_mut().zip(entries) {
             root.entries = entries;
         }
-        snapshot.settle();
+        snapshot.wait_for_clock_tick();
         Ok(snapshot)
     }
 
-    fn look(&self) -> Result<Vec<Vec<Entry>>, DiskError> {
-        let state = self.state.as_deref().map(text_path);
+    fn scan_all(&self) -> Result<Vec<Vec<ManifestEntry>>, DiskError> {
+        let state = self.state.as_deref().map(path_from_text);
         let inner: Vec<PathBuf> =
-            self.roots.iter().filter(|root| root.only.is_none()).map(Tracked::dir).collect();
+            self.roots.iter().filter(|root| root.only.is_none()).map(TrackedPath::dir).collect();
         // A context path within another one is looked at once.
         let skip = |path: &Path| state.as_deref() == Some(path) || inner.iter().any(|root| root == path);
-        let look = |root: &Tracked| root.look(&skip).map_err(DiskError::io("look at", &root.dir()));
-        self.roots.iter().map(look).collect()
+        let scan = |root: &TrackedPath| root.scan(&skip).map_err(DiskError::io("look at", &root.dir()));
+        self.roots.iter().map(scan).collect()
     }
 
     /// Lets the file system's clock go on, if something was changed just now: a further change at the same tick would
     /// look the same.
-    fn settle(&self) {
+    fn wait_for_clock_tick(&self) {
         let newest = self.roots.iter().flat_map(|root| &root.entries).map(|entry| entry.stamp.ctime).max();
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
-        if newest.is_some_and(|newest| newest.saturating_add(TICK) >= now) {
-            std::thread::sleep(Duration::from_nanos(TICK.unsigned_abs()));
+        if newest.is_some_and(|newest| newest.saturating_add(CLOCK_TICK) >= now) {
+            std::thread::sleep(Duration::from_nanos(CLOCK_TICK.unsigned_abs()));
         }
     }
 
     /// What is different now, file by file, sorted.
     pub fn compare(&self) -> Result<Vec<FileWrite>, DiskError> {
-        let tell = |changed: &Changed| self.roots.get(changed.root).map(|root| root.tell(&changed.path));
-        let write = |changed: Changed| Some(FileWrite::new(tell(&changed)?, changed.change, &changed.path));
+        let display_path =
+            |changed: &PathChange| self.roots.get(changed.root).map(|root| root.display_path(&changed.path));
+        let write = |changed: PathChange| {
+            Some(FileWrite::new(display_path(&changed)?, changed.change, &changed.path))
+        };
         Ok(self.changes()?.into_iter().filter_map(write).collect())
     }
 
-    pub(crate) fn changes(&self) -> Result<Vec<Changed>, DiskError> {
+    pub(crate) fn changes(&self) -> Result<Vec<PathChange>, DiskError> {
         let mut changes = Vec::new();
-        for (n, (root, now)) in self.roots.iter().zip(self.look()?).enumerate() {
+        for (n, (root, now)) in self.roots.iter().zip(self.scan_all()?).enumerate() {
             diff(n, &root.entries, &now, &mut changes);
         }
         Ok(changes)
@@ -165,10 +168,10 @@ impl ContextSnapshot {
 }
 
 /// Goes through both lists side by side; directories themselves are no files.
-fn diff(root: usize, before: &[Entry], now: &[Entry], changes: &mut Vec<Changed>) {
-    let is_file = |entry: &&Entry| entry.kind != Kind::Dir;
+fn diff(root: usize, before: &[ManifestEntry], now: &[ManifestEntry], changes: &mut Vec<PathChange>) {
+    let is_file = |entry: &&ManifestEntry| entry.kind != FileKind::Dir;
     let mut old = before.iter().filter(is_file).peekable();
-    let mut add = |path: &Path, change| changes.push(Changed { root, path: path.to_owned(), change });
+    let mut add = |path: &Path, change| changes.push(PathChange { root, path: path.to_owned(), change });
     for entry in now.iter().filter(is_file) {
         while let Some(gone) = old.next_if(|old| by_bytes(&old.path, &entry.path).is_lt()) {
             add(&gone.path, FileChange::Deleted);

@@ -1,9 +1,9 @@
 //! What a path in a context path holds, exactly: by this an undo knows whether somebody else has changed it.
 
-use crate::confine::{ConfinedDir, Kind, is_change};
-use crate::manifest::{path_text, text_path};
+use crate::confine::{ConfinedDir, FileKind, is_concurrent_change};
+use crate::manifest::{path_from_text, path_to_text};
 use crate::sparse::digest;
-use crate::workspace::split;
+use crate::workspace::split_path;
 use althing_protocol::FileChange;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// What is at a path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum State {
+pub(crate) enum PathState {
     Absent,
     File { sha256: String, mode: u32 },
     Link { text: String },
@@ -22,42 +22,42 @@ pub(crate) enum State {
 
 /// What a changed file was when the context paths were closed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct After {
+pub(crate) struct RecordedChange {
     /// Which of the tracked context paths.
     pub root: usize,
     #[serde(with = "as_text")]
     pub path: PathBuf,
     pub change: FileChange,
-    pub state: State,
+    pub state: PathState,
 }
 
 mod as_text {
-    use super::{Path, PathBuf, path_text, text_path};
+    use super::{Path, PathBuf, path_from_text, path_to_text};
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     pub(super) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
-        path_text(path).serialize(to)
+        path_to_text(path).serialize(to)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
-        String::deserialize(from).map(|text| text_path(&text))
+        String::deserialize(from).map(|text| path_from_text(&text))
     }
 }
 
-impl State {
+impl PathState {
     /// What is there now; links are not followed, also not on the way.
     pub(crate) fn of(root: &ConfinedDir, path: &Path) -> io::Result<Self> {
-        let (above, name) = split(path);
-        let dir = match root.enter(above) {
-            Err(e) if is_change(&e) => return Ok(Self::Absent),
+        let (above, name) = split_path(path);
+        let dir = match root.open_dir_path(above) {
+            Err(e) if is_concurrent_change(&e) => return Ok(Self::Absent),
             dir => dir?,
         };
-        Ok(match dir.look(name)?.map(|found| found.kind) {
+        Ok(match dir.stat(name)?.map(|found| found.kind) {
             None => Self::Absent,
-            Some(Kind::Dir) => Self::Dir,
-            Some(Kind::Special) => Self::Special,
-            Some(Kind::Link) => Self::Link { text: path_text(Path::new(&dir.link_text(name)?)) },
-            Some(Kind::File) => {
+            Some(FileKind::Dir) => Self::Dir,
+            Some(FileKind::Special) => Self::Special,
+            Some(FileKind::Link) => Self::Link { text: path_to_text(Path::new(&dir.read_link(name)?)) },
+            Some(FileKind::File) => {
                 let (mut file, found) = dir.open_file(name)?;
                 Self::File { sha256: digest(&mut file)?, mode: found.mode }
             }

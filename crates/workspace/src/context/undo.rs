@@ -5,12 +5,12 @@
 //! finished by undoing again.
 
 use super::preimages::Preimages;
-use super::snapshot::{ContextSnapshot, Tracked};
-use super::state::{After, State};
-use crate::confine::{ConfinedDir, Kind, is_change};
-use crate::manifest::{path_text, text_path};
-use crate::sparse::{Budget, Holes, digest};
-use crate::workspace::{keep_time, split};
+use super::snapshot::{ContextSnapshot, TrackedPath};
+use super::state::{PathState, RecordedChange};
+use crate::confine::{ConfinedDir, FileKind, is_concurrent_change};
+use crate::manifest::{path_from_text, path_to_text};
+use crate::sparse::{CopyBudget, HoleDetection, digest};
+use crate::workspace::{set_mtime, split_path};
 use althing_disk::DiskError;
 use althing_disk::names::TASKS;
 use althing_protocol::{FileChange, TaskId};
@@ -63,15 +63,15 @@ pub enum UndoError {
     Disk(#[from] DiskError),
 }
 
-struct Step<'a> {
-    root: &'a Tracked,
-    after: &'a After,
-    wanted: State,
+struct UndoStep<'a> {
+    root: &'a TrackedPath,
+    after: &'a RecordedChange,
+    wanted: PathState,
 }
 
-impl Step<'_> {
+impl UndoStep<'_> {
     fn path(&self) -> String {
-        self.root.tell(&self.after.path)
+        self.root.display_path(&self.after.path)
     }
 
     fn io(&self, doing: &'static str) -> impl FnOnce(io::Error) -> DiskError {
@@ -80,20 +80,20 @@ impl Step<'_> {
     }
 
     /// Whether nothing is to be done, perhaps because an interrupted undo did it.
-    fn is_done(&self, now: &State) -> bool {
+    fn is_done(&self, now: &PathState) -> bool {
         // Where the run put a file in place of a directory, the directory comes back with what is in it.
-        let was_dir = || self.root.entry(&self.after.path).is_some_and(|entry| entry.kind == Kind::Dir);
-        *now == self.wanted || (self.after.change == FileChange::New && *now == State::Dir && was_dir())
+        let was_dir = || self.root.entry(&self.after.path).is_some_and(|entry| entry.kind == FileKind::Dir);
+        *now == self.wanted || (self.after.change == FileChange::New && *now == PathState::Dir && was_dir())
     }
 
     /// Whether what is there is the run's, and nobody loses anything if it goes.
-    fn is_left_by_run(&self, now: &State) -> bool {
+    fn is_left_by_run(&self, now: &PathState) -> bool {
         // A directory in place of a file is gone once an interrupted undo has emptied it.
-        *now == self.after.state || (self.after.state == State::Dir && *now == State::Absent)
+        *now == self.after.state || (self.after.state == PathState::Dir && *now == PathState::Absent)
     }
 
-    fn now(&self) -> Result<State, DiskError> {
-        self.root.open().and_then(|dir| State::of(&dir, &self.after.path)).map_err(self.io("look at"))
+    fn now(&self) -> Result<PathState, DiskError> {
+        self.root.open().and_then(|dir| PathState::of(&dir, &self.after.path)).map_err(self.io("look at"))
     }
 }
 
@@ -107,7 +107,7 @@ pub fn undo(run_dir: &Path) -> Result<UndoReport, UndoError> {
     if preimages.read::<bool>("undone")?.is_some() {
         return Err(UndoError::Done { run_dir: here() });
     }
-    let Some(after) = preimages.read::<Vec<After>>("after")? else {
+    let Some(after) = preimages.read::<Vec<RecordedChange>>("after")? else {
         return Err(UndoError::NotClosed { run_dir: here() });
     };
     if after.is_empty() {
@@ -117,27 +117,28 @@ pub fn undo(run_dir: &Path) -> Result<UndoReport, UndoError> {
         UndoReport { resumed: preimages.read::<bool>("undo")?.is_some(), ..UndoReport::default() };
     let steps = plan(&preimages, &before, &after, &mut report)?;
     preimages.write("undo", &true)?;
-    take_away(&steps, &mut report)?;
+    remove_created(&steps, &mut report)?;
     for step in steps.iter().filter(|step| step.after.change != FileChange::New) {
-        put_back(&preimages, step)?;
+        restore(&preimages, step)?;
         report.restored.push(step.path());
     }
-    settle(&steps)?;
+    sync_dirs(&steps)?;
     preimages.write("undone", &true)?;
     Ok(report)
 }
 
 /// Makes what was put back durable: only then it is done.
-fn settle(steps: &[Step<'_>]) -> Result<(), DiskError> {
+fn sync_dirs(steps: &[UndoStep<'_>]) -> Result<(), DiskError> {
     let mut dirs = BTreeSet::new();
-    for step in steps.iter().filter(|step| dirs.insert((step.after.root, split(&step.after.path).0))) {
-        let dir = step.root.open().and_then(|root| root.enter(split(&step.after.path).0));
+    for step in steps.iter().filter(|step| dirs.insert((step.after.root, split_path(&step.after.path).0))) {
+        let dir = step.root.open().and_then(|root| root.open_dir_path(split_path(&step.after.path).0));
         match dir {
-            Ok(dir) => {
-                dir.readable().and_then(|dir| Ok(rustix::fs::fsync(dir)?)).map_err(step.io("make durable"))?
-            }
+            Ok(dir) => dir
+                .reopen_readable()
+                .and_then(|dir| Ok(rustix::fs::fsync(dir)?))
+                .map_err(step.io("make durable"))?,
             // It was the run's, and went with its last file.
-            Err(error) if is_change(&error) => {}
+            Err(error) if is_concurrent_change(&error) => {}
             Err(error) => return Err(step.io("reach")(error)),
         }
     }
@@ -149,7 +150,7 @@ pub fn last_task_with_changes(session_dir: &Path) -> Option<TaskId> {
     let tasks = std::fs::read_dir(session_dir.join(TASKS)).ok()?;
     let changed = tasks.filter_map(Result::ok).filter_map(|task| {
         let preimages = Preimages::of(&task.path());
-        let after = preimages.read::<Vec<After>>("after").ok()??;
+        let after = preimages.read::<Vec<RecordedChange>>("after").ok()??;
         let at = std::fs::metadata(preimages.dir.join("after")).and_then(|data| data.modified()).ok()?;
         let undone = preimages.read::<bool>("undone").ok()?.is_some();
         let name = task.file_name().into_string().ok()?;
@@ -162,21 +163,21 @@ pub fn last_task_with_changes(session_dir: &Path) -> Option<TaskId> {
 fn plan<'a>(
     preimages: &Preimages,
     before: &'a ContextSnapshot,
-    after: &'a [After],
+    after: &'a [RecordedChange],
     report: &mut UndoReport,
-) -> Result<Vec<Step<'a>>, UndoError> {
+) -> Result<Vec<UndoStep<'a>>, UndoError> {
     let (mut steps, mut foreign) = (Vec::new(), Vec::new());
     for after in after {
         let Some(root) = before.roots.get(after.root) else { continue };
         let wanted = match after.change {
-            FileChange::New => Some(State::Absent),
+            FileChange::New => Some(PathState::Absent),
             FileChange::Modified | FileChange::Deleted => pre_image(preimages, root, after)?,
         };
         let Some(wanted) = wanted else {
-            report.not_covered.push(root.tell(&after.path));
+            report.not_covered.push(root.display_path(&after.path));
             continue;
         };
-        let step = Step { root, after, wanted };
+        let step = UndoStep { root, after, wanted };
         let now = step.now()?;
         if step.is_done(&now) {
             continue;
@@ -190,71 +191,86 @@ fn plan<'a>(
 }
 
 /// The state that the kept file stands for.
-fn pre_image(preimages: &Preimages, root: &Tracked, after: &After) -> Result<Option<State>, DiskError> {
+fn pre_image(
+    preimages: &Preimages,
+    root: &TrackedPath,
+    after: &RecordedChange,
+) -> Result<Option<PathState>, DiskError> {
     let Some((dir, kind)) = preimages.find(after.root, &after.path) else { return Ok(None) };
-    let name = split(&after.path).1;
+    let name = split_path(&after.path).1;
     let mode = root.entry(&after.path).map_or(0o644, |entry| entry.mode);
     let state = match kind {
-        Kind::File => dir.open_file(name).and_then(|(mut file, _)| digest(&mut file)),
-        Kind::Link => dir.link_text(name).map(|text| path_text(Path::new(&text))),
-        Kind::Dir | Kind::Special => return Ok(None),
+        FileKind::File => dir.open_file(name).and_then(|(mut file, _)| digest(&mut file)),
+        FileKind::Link => dir.read_link(name).map(|text| path_to_text(Path::new(&text))),
+        FileKind::Dir | FileKind::Special => return Ok(None),
     };
     let text = state.map_err(DiskError::io("read the pre-image of", &after.path))?;
-    Ok(Some(if kind == Kind::File { State::File { sha256: text, mode } } else { State::Link { text } }))
+    Ok(Some(if kind == FileKind::File {
+        PathState::File { sha256: text, mode }
+    } else {
+        PathState::Link { text }
+    }))
 }
 
 /// Removes the files that the run made, then the directories that it made for them and that are empty now.
-fn take_away(steps: &[Step<'_>], report: &mut UndoReport) -> Result<(), DiskError> {
+fn remove_created(steps: &[UndoStep<'_>], report: &mut UndoReport) -> Result<(), DiskError> {
     for step in steps.iter().filter(|step| step.after.change == FileChange::New).rev() {
-        let (above, name) = split(&step.after.path);
-        let dir = step.root.open().and_then(|root| root.enter(above)).map_err(step.io("reach"))?;
+        let (above, name) = split_path(&step.after.path);
+        let dir = step.root.open().and_then(|root| root.open_dir_path(above)).map_err(step.io("reach"))?;
         dir.remove_file(name).map_err(step.io("remove"))?;
         report.removed.push(step.path());
     }
     let mut made = BTreeSet::new();
     for step in steps {
-        let above = step.after.path.ancestors().skip(usize::from(step.after.state != State::Dir));
+        let above = step.after.path.ancestors().skip(usize::from(step.after.state != PathState::Dir));
         for dir in above.filter(|dir| !dir.as_os_str().is_empty()) {
-            if step.root.entry(dir).is_none_or(|entry| entry.kind != Kind::Dir) {
+            if step.root.entry(dir).is_none_or(|entry| entry.kind != FileKind::Dir) {
                 made.insert((step.after.root, dir.to_owned()));
             }
         }
     }
     for (n, path) in made.iter().rev() {
         let Some(step) = steps.iter().find(|step| step.after.root == *n) else { continue };
-        let (above, name) = split(path);
+        let (above, name) = split_path(path);
         // Somebody has put something in it: then it stays.
-        let _ = step.root.open().and_then(|root| root.enter(above)).and_then(|dir| dir.remove_dir(name));
+        let _ =
+            step.root.open().and_then(|root| root.open_dir_path(above)).and_then(|dir| dir.remove_dir(name));
     }
     Ok(())
 }
 
-fn put_back(preimages: &Preimages, step: &Step<'_>) -> Result<(), DiskError> {
-    let (above, name) = split(&step.after.path);
-    let dir = make_above(step.root, above).map_err(step.io("reach"))?;
+fn restore(preimages: &Preimages, step: &UndoStep<'_>) -> Result<(), DiskError> {
+    let (above, name) = split_path(&step.after.path);
+    let dir = recreate_parent(step.root, above).map_err(step.io("reach"))?;
     let gone = || io::Error::new(io::ErrorKind::NotFound, "its pre-image is gone");
-    let (kept, _) =
+    let (stored, _) =
         preimages.find(step.after.root, &step.after.path).ok_or_else(gone).map_err(step.io("restore"))?;
     let staged = match &step.wanted {
-        State::File { mode, .. } => dir.stage_with(Some(*mode), |file| {
-            let (mut source, found) = kept.open_file(name)?;
+        PathState::File { mode, .. } => dir.stage_with(Some(*mode), |file| {
+            let (mut source, found) = stored.open_file(name)?;
             let size = found.stamp.size;
-            Holes::default().copy(&mut source, file, size, &mut Vec::new(), &Budget::default())?;
-            keep_time(file, found.stamp.mtime)?;
+            HoleDetection::default().copy(
+                &mut source,
+                file,
+                size,
+                &mut Vec::new(),
+                &CopyBudget::default(),
+            )?;
+            set_mtime(file, found.stamp.mtime)?;
             file.sync_data()
         }),
-        State::Link { text } => dir.stage(&[], None).and_then(|temporary| {
+        PathState::Link { text } => dir.stage(&[], None).and_then(|temporary| {
             dir.remove_file(&temporary)?;
-            dir.make_link(text_path(text).as_os_str(), &temporary)?;
+            dir.symlink(path_from_text(text).as_os_str(), &temporary)?;
             Ok(temporary)
         }),
-        State::Absent | State::Dir | State::Special => return Ok(()),
+        PathState::Absent | PathState::Dir | PathState::Special => return Ok(()),
     };
     staged.and_then(|temporary| dir.rename(&temporary, name)).map_err(step.io("restore"))
 }
 
 /// The directory of a file, made again where the run had removed it.
-fn make_above(root: &Tracked, above: &Path) -> io::Result<ConfinedDir> {
+fn recreate_parent(root: &TrackedPath, above: &Path) -> io::Result<ConfinedDir> {
     let (mut dir, mut at) = (root.open()?, PathBuf::new());
     for part in above.components() {
         at.push(part);

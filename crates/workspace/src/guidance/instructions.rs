@@ -8,8 +8,8 @@ use std::path::Path;
 /// The files, the one that all agents read first.
 const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 /// How much of one file is told, and of all together.
-const MOST_OF_ONE: usize = 16 * 1024;
-const MOST: usize = 32 * 1024;
+const MAX_PER_FILE: usize = 16 * 1024;
+const MAX_TOTAL: usize = 32 * 1024;
 
 /// The instructions in the directories of these paths: the deepest directory first, since what is nearest to the work
 /// counts most. They are read as the agent itself would read them, so what it was not given is not told.
@@ -17,9 +17,9 @@ pub fn project_instructions(files: &FileHost, context: &[ContextPath]) -> Vec<Do
     let mut dirs: Vec<&Path> = context.iter().map(|path| Path::new(&path.path)).collect();
     dirs.sort_by_key(|dir| std::cmp::Reverse(dir.components().count()));
     let mut found: Vec<Document> = Vec::new();
-    let mut left = MOST;
+    let mut left = MAX_TOTAL;
     for path in dirs.into_iter().flat_map(|dir| NAMES.map(|name| dir.join(name))) {
-        let Some(document) = files.text(&path.to_string_lossy(), MOST_OF_ONE.min(left)) else { continue };
+        let Some(document) = files.text(&path.to_string_lossy(), MAX_PER_FILE.min(left)) else { continue };
         // Many projects keep both names for one text.
         let is_new = !found.iter().any(|known| known.text == document.text);
         if is_new && !document.text.trim().is_empty() {

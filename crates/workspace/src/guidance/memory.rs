@@ -4,8 +4,8 @@
 //! begins and taken back after each answer and at the end. Only plain files of limited size travel: no links, nothing
 //! nested, so that a store can never become a way out.
 
-use super::{Document, beginning, front, names_in};
-use crate::confine::{ConfinedDir, Kind, is_change};
+use super::{Document, front_matter, names_in, read_prefix};
+use crate::confine::{ConfinedDir, FileKind, is_concurrent_change};
 use althing_disk::files::{Durability, create_dirs};
 use althing_disk::{Disk, DiskError, RealDisk};
 use std::ffi::OsStr;
@@ -17,12 +17,12 @@ const MEMORY: &str = "memory";
 const SHORT: &str = "short_term";
 const LONG: &str = "long_term";
 /// The most files of a kind, and how long one may be.
-const MOST_FILES: usize = 64;
-const MOST_BYTES: usize = 64 * 1024;
+const MAX_FILES: usize = 64;
+const MAX_BYTES: usize = 64 * 1024;
 /// How much of short-term notes is told in all.
-const TOLD: usize = 16 * 1024;
+const MAX_SHORT_TERM: usize = 16 * 1024;
 /// How much is told of what a long-term note is about.
-const ABOUT: usize = 200;
+const MAX_SUMMARY: usize = 200;
 
 /// Notes are saved one at a time: of two that delete what the other has just copied, neither would be right.
 static SAVING: Mutex<()> = Mutex::new(());
@@ -49,19 +49,19 @@ impl Memory {
         let memory = Self { workspace: workspace.to_owned(), store: store.to_owned() };
         let failed = |e| DiskError::io("prepare", &memory.dir())(e);
         let root = ConfinedDir::open(workspace).map_err(failed)?;
-        let is_new = root.look(OsStr::new(MEMORY)).map_err(failed)?.is_none();
+        let is_new = root.stat(OsStr::new(MEMORY)).map_err(failed)?.is_none();
         let notes = root.make_dir(OsStr::new(MEMORY), 0o777).map_err(failed)?;
         for kind in [SHORT, LONG] {
             let to = notes.make_dir(OsStr::new(kind), 0o777).map_err(failed)?;
             if !is_new {
                 continue;
             }
-            let kept = memory.store.join(kind);
-            match ConfinedDir::open(&kept) {
+            let stored = memory.store.join(kind);
+            match ConfinedDir::open(&stored) {
                 Ok(from) => copy(&from, &to).map_err(failed)?,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 // Without the kept notes the agent would seem to have deleted them.
-                Err(error) => return Err(DiskError::io("read the notes in", &kept)(error)),
+                Err(error) => return Err(DiskError::io("read the notes in", &stored)(error)),
             };
         }
         Ok(memory)
@@ -78,18 +78,18 @@ impl Memory {
         let _one = SAVING.lock().unwrap_or_else(PoisonError::into_inner);
         for kind in [SHORT, LONG] {
             let below = Path::new(MEMORY).join(kind);
-            let from = ConfinedDir::open(&self.workspace).and_then(|root| root.enter(&below));
+            let from = ConfinedDir::open(&self.workspace).and_then(|root| root.open_dir_path(&below));
             let path = self.store.join(kind);
             create_dirs(&RealDisk as &dyn Disk, &path, Durability::Unsynced)?;
             let to = ConfinedDir::open(&path).map_err(failed)?;
-            let kept = match from {
+            let stored = match from {
                 Ok(from) => copy(&from, &to).map_err(failed)?,
                 // An agent may delete all its notes, and be without.
-                Err(error) if is_change(&error) => Vec::new(),
+                Err(error) if is_concurrent_change(&error) => Vec::new(),
                 Err(error) => return Err(failed(error)),
             };
             for name in names_in(&to).map_err(failed)? {
-                if !kept.contains(&name) {
+                if !stored.contains(&name) {
                     to.remove_tree(OsStr::new(&name)).map_err(failed)?;
                 }
             }
@@ -100,8 +100,8 @@ impl Memory {
     /// What is noted now.
     pub fn notes(&self) -> Result<Notes, DiskError> {
         let mut notes = Notes::default();
-        let mut left = TOLD;
-        for (name, text, whole) in self.read(SHORT, TOLD)? {
+        let mut left = MAX_SHORT_TERM;
+        for (name, text, whole) in self.read(SHORT, MAX_SHORT_TERM)? {
             let room = text.len().min(left);
             let cut = (0..=room).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
             left -= cut;
@@ -110,7 +110,7 @@ impl Memory {
             notes.short_term.push(Document { path: self.path(SHORT, &name), text, whole });
         }
         for (name, text, _) in self.read(LONG, 4096)? {
-            notes.long_term.push((self.path(LONG, &name), about(&text)));
+            notes.long_term.push((self.path(LONG, &name), summary_of(&text)));
         }
         Ok(notes)
     }
@@ -122,21 +122,21 @@ impl Memory {
     fn read(&self, kind: &str, most: usize) -> Result<Vec<(String, String, bool)>, DiskError> {
         let below = Path::new(MEMORY).join(kind);
         let failed = |error| DiskError::io("read the notes in", &self.workspace.join(&below))(error);
-        let dir = match ConfinedDir::open(&self.workspace).and_then(|root| root.enter(&below)) {
+        let dir = match ConfinedDir::open(&self.workspace).and_then(|root| root.open_dir_path(&below)) {
             Ok(dir) => dir,
             // An agent may delete all its notes, and be without.
-            Err(error) if is_change(&error) => return Ok(Vec::new()),
+            Err(error) if is_concurrent_change(&error) => return Ok(Vec::new()),
             Err(error) => return Err(failed(error)),
         };
         let mut found = Vec::new();
-        for name in names_in(&dir).map_err(failed)?.into_iter().take(MOST_FILES) {
+        for name in names_in(&dir).map_err(failed)?.into_iter().take(MAX_FILES) {
             let own = OsStr::new(&name);
-            if dir.look(own).map_err(failed)?.is_none_or(|found| found.kind != Kind::File) {
+            if dir.stat(own).map_err(failed)?.is_none_or(|found| found.kind != FileKind::File) {
                 continue;
             }
-            match dir.open_file(own).and_then(|(file, _)| beginning(file, most)) {
+            match dir.open_file(own).and_then(|(file, _)| read_prefix(file, most)) {
                 Ok(read) => found.extend(read.map(|(text, whole)| (name, text, whole))),
-                Err(error) if is_change(&error) => {}
+                Err(error) if is_concurrent_change(&error) => {}
                 Err(error) => return Err(failed(error)),
             }
         }
@@ -145,11 +145,11 @@ impl Memory {
 }
 
 /// What a note is about: its description, or its first line.
-fn about(text: &str) -> String {
-    let (fields, rest) = front::read(text).unwrap_or_default();
+fn summary_of(text: &str) -> String {
+    let (fields, rest) = front_matter::parse(text).unwrap_or_default();
     let first = || rest.lines().map(|line| line.trim_start_matches('#').trim()).find(|line| !line.is_empty());
-    let about = fields.get("description").map(String::as_str).or_else(first).unwrap_or_default();
-    about.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(ABOUT).collect()
+    let summary_of = fields.get("description").map(String::as_str).or_else(first).unwrap_or_default();
+    summary_of.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_SUMMARY).collect()
 }
 
 /// Copies the plain files of a directory that are small enough; gives their names.
@@ -157,13 +157,13 @@ fn copy(from: &ConfinedDir, to: &ConfinedDir) -> io::Result<Vec<String>> {
     let mut copied = Vec::new();
     for name in names_in(from)? {
         let own = OsStr::new(&name);
-        let found = from.look(own)?.filter(|found| found.kind == Kind::File);
-        if found.is_none_or(|found| found.stamp.size > MOST_BYTES as u64) || copied.len() >= MOST_FILES {
+        let found = from.stat(own)?.filter(|found| found.kind == FileKind::File);
+        if found.is_none_or(|found| found.stamp.size > MAX_BYTES as u64) || copied.len() >= MAX_FILES {
             continue;
         }
         let (file, _) = from.open_file(own)?;
         let mut bytes = Vec::new();
-        file.take(MOST_BYTES as u64).read_to_end(&mut bytes)?;
+        file.take(MAX_BYTES as u64).read_to_end(&mut bytes)?;
         to.replace(own, &bytes, None)?;
         copied.push(name);
     }

@@ -3,7 +3,7 @@
 //! Everything is read through confined handles and cut to fixed sizes: it is sent with every model call. Nothing here
 //! says how an agent is told; that is the prompt's matter.
 
-mod front;
+mod front_matter;
 mod instructions;
 mod memory;
 mod skills;
@@ -29,7 +29,7 @@ pub struct Document {
 }
 
 /// The beginning of a file, if it is text.
-pub(crate) fn beginning(file: File, most: usize) -> io::Result<Option<(String, bool)>> {
+pub(crate) fn read_prefix(file: File, most: usize) -> io::Result<Option<(String, bool)>> {
     let mut bytes = Vec::new();
     file.take(most as u64 + 1).read_to_end(&mut bytes)?;
     let whole = bytes.len() <= most;
@@ -51,7 +51,7 @@ pub(crate) fn beginning(file: File, most: usize) -> io::Result<Option<(String, b
 /// The beginning of a text file in a directory; None if there is none.
 fn text_in(dir: &ConfinedDir, name: &str, most: usize) -> io::Result<Option<(String, bool)>> {
     match dir.open_file(OsStr::new(name)) {
-        Ok((file, _)) => beginning(file, most),
+        Ok((file, _)) => read_prefix(file, most),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(e),
     }

@@ -1,16 +1,16 @@
 //! Skills: folders with a `SKILL.md` whose front matter says what they are for.
 
-use super::{front, names_in, text_in};
+use super::{front_matter, names_in, text_in};
 use crate::confine::ConfinedDir;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// The most skills that are told of, and the longest description.
-const MOST: usize = 100;
-const LONGEST: usize = 1024;
+const MAX_SKILLS: usize = 100;
+const MAX_DESCRIPTION: usize = 1024;
 /// How much of a `SKILL.md` is read for its front matter.
-const READ: usize = 64 * 1024;
+const MAX_READ: usize = 64 * 1024;
 
 /// A skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,24 +42,26 @@ pub fn find_skills(dirs: &[PathBuf]) -> Skills {
         if skills.dirs.contains(&real) {
             continue;
         }
-        match look(&real, &mut skills) {
+        match scan_dir(&real, &mut skills) {
             Ok(()) => skills.dirs.push(real),
             Err(e) => skills.notices.push(format!("the skills in {} cannot be read: {e}", real.display())),
         }
     }
     skills.found.sort_by(|a, b| a.name.cmp(&b.name));
-    if skills.found.len() > MOST {
-        skills.notices.push(format!("there are {} skills; agents are told of {MOST}", skills.found.len()));
-        skills.found.truncate(MOST);
+    if skills.found.len() > MAX_SKILLS {
+        skills
+            .notices
+            .push(format!("there are {} skills; agents are told of {MAX_SKILLS}", skills.found.len()));
+        skills.found.truncate(MAX_SKILLS);
     }
     skills
 }
 
-fn look(path: &Path, skills: &mut Skills) -> io::Result<()> {
+fn scan_dir(path: &Path, skills: &mut Skills) -> io::Result<()> {
     let dir = ConfinedDir::open(path)?;
     for folder in names_in(&dir)? {
-        let Ok(inside) = dir.descend(OsStr::new(&folder)) else { continue };
-        let Some((text, _)) = text_in(&inside, "SKILL.md", READ)? else { continue };
+        let Ok(inside) = dir.open_dir(OsStr::new(&folder)) else { continue };
+        let Some((text, _)) = text_in(&inside, "SKILL.md", MAX_READ)? else { continue };
         let at = path.join(&folder).join("SKILL.md");
         match skill(&text, &folder, &at) {
             Ok(skill) if skills.found.iter().any(|known| known.name == skill.name) => {
@@ -73,13 +75,15 @@ fn look(path: &Path, skills: &mut Skills) -> io::Result<()> {
 }
 
 fn skill(text: &str, folder: &str, at: &Path) -> Result<Skill, &'static str> {
-    let (fields, _) = front::read(text).ok_or("its front matter is not YAML")?;
+    let (fields, _) = front_matter::parse(text).ok_or("its front matter is not YAML")?;
     let field = |name: &str| {
         let text = fields.get(name).map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
         text.filter(|text| !text.is_empty())
     };
     let description = field("description").ok_or("its front matter has no `description`")?;
     let name = field("name").unwrap_or_else(|| folder.to_owned());
-    let cut = |text: String| if text.len() > LONGEST { text.chars().take(LONGEST).collect() } else { text };
+    let cut = |text: String| {
+        if text.len() > MAX_DESCRIPTION { text.chars().take(MAX_DESCRIPTION).collect() } else { text }
+    };
     Ok(Skill { name: cut(name), description: cut(description), path: at.display().to_string() })
 }

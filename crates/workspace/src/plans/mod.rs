@@ -3,13 +3,13 @@
 //! A plan comes from an agent's answer, is checked whole, and is kept under `<state>/plans/<id>/`: `plan.json` for
 //! programs, `plan.md` for people, `progress.json` for how far it is. What is missing or wrong is said, never guessed at.
 
-mod plan;
-mod show;
+mod markdown;
+mod progress;
 mod store;
 
-pub use plan::TaskProgress;
-pub(crate) use plan::ready;
-pub(crate) use show::list as show_list;
+pub(crate) use markdown::render_tasks;
+pub use progress::TaskProgress;
+pub(crate) use progress::ready;
 pub use store::{PlanLock, PlanStore, StoredPlan};
 
 use althing_disk::DiskError;

@@ -3,8 +3,8 @@
 //! Every file is replaced whole. `plan.json` may be edited by hand between planning and execution: it is checked again
 //! whenever it is read.
 
-use super::plan::{self, Stand, TaskProgress};
-use super::{PlanError, show};
+use super::progress::{self, ProgressByTask, TaskProgress};
+use super::{PlanError, markdown};
 use althing_disk::files::{Durability, create_dirs, replace};
 use althing_disk::names::{is_plain_name, new_session_id};
 use althing_disk::{Disk, DiskError, DiskLock, Lock, RealDisk};
@@ -28,14 +28,14 @@ pub struct PlanStore {
 pub struct StoredPlan {
     id: String,
     dir: PathBuf,
-    head: Head,
+    header: PlanHeader,
     plan: Plan,
-    stand: Stand,
+    progress_by_task: ProgressByTask,
 }
 
 /// Everything in `plan.json` but the tasks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Head {
+struct PlanHeader {
     /// What the plan is for.
     goal: String,
     created_at: Timestamp,
@@ -72,7 +72,7 @@ impl PlanStore {
     ) -> Result<StoredPlan, PlanError> {
         let plan = plan.checked()?;
         create_dirs(&DISK, &self.dir, Durability::Synced)?;
-        let head = Head {
+        let header = PlanHeader {
             goal: goal.to_owned(),
             created_at: began,
             run: Some(run.to_owned()),
@@ -87,14 +87,15 @@ impl PlanStore {
             let dir = self.dir.join(&id);
             match DISK.create_dir(&dir) {
                 Ok(()) => {
-                    let stored = StoredPlan { id, dir, head, plan, stand: Stand::new() };
+                    let stored =
+                        StoredPlan { id, dir, header, plan, progress_by_task: ProgressByTask::new() };
                     stored.write_plan()?;
                     stored.write_progress()?;
                     return Ok(stored);
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     let there = StoredPlan::read(&dir).ok();
-                    if let Some(there) = there.filter(|there| there.head.run.as_deref() == Some(run)) {
+                    if let Some(there) = there.filter(|there| there.header.run.as_deref() == Some(run)) {
                         return Ok(there);
                     }
                     refused = Some(DiskError::io("make the directory", &dir)(error));
@@ -142,12 +143,13 @@ impl StoredPlan {
         let wrong = |e: serde_json::Error| {
             PlanError::from(althing_plan::PlanError::NotReadable { why: format!("plan.json: {e}") })
         };
-        let head: Head = serde_json::from_value(value).map_err(wrong)?;
+        let header: PlanHeader = serde_json::from_value(value).map_err(wrong)?;
         let progress = dir.join("progress.json");
-        let mut stand: Stand = if progress.is_file() { read_json(&progress)? } else { Stand::new() };
+        let mut progress_by_task: ProgressByTask =
+            if progress.is_file() { read_json(&progress)? } else { ProgressByTask::new() };
         // Of tasks that were edited away nothing is left to say.
-        stand.retain(|id, _| plan.task(id).is_some());
-        Ok(Self { id, dir, head, plan, stand })
+        progress_by_task.retain(|id, _| plan.task(id).is_some());
+        Ok(Self { id, dir, header, plan, progress_by_task })
     }
 
     /// Its id.
@@ -167,17 +169,17 @@ impl StoredPlan {
 
     /// What it is for.
     pub fn goal(&self) -> &str {
-        &self.head.goal
+        &self.header.goal
     }
 
     /// What was said when it was approved.
     pub fn additions(&self) -> Option<&str> {
-        self.head.additions.as_deref()
+        self.header.additions.as_deref()
     }
 
     /// Whether it may be executed.
     pub fn is_approved(&self) -> bool {
-        self.head.approved
+        self.header.approved
     }
 
     /// As results name it.
@@ -187,12 +189,12 @@ impl StoredPlan {
 
     /// How far a task is.
     pub fn progress(&self, task: &str) -> TaskProgress {
-        self.stand.get(task).cloned().unwrap_or_default()
+        self.progress_by_task.get(task).cloned().unwrap_or_default()
     }
 
     /// The tasks that can begin now, in the plan's order.
     pub fn ready(&self) -> Vec<&PlanTask> {
-        plan::ready(&self.plan.tasks, &self.stand)
+        progress::ready(&self.plan.tasks, &self.progress_by_task)
     }
 
     /// How many tasks are done, of how many.
@@ -203,21 +205,21 @@ impl StoredPlan {
 
     /// The plan as Markdown, with a box per task.
     pub fn text(&self) -> String {
-        show::markdown(&self.head.goal, self.additions(), &self.plan.tasks, &self.stand)
+        markdown::render_plan(&self.header.goal, self.additions(), &self.plan.tasks, &self.progress_by_task)
     }
 
     /// Allows its execution, with what the user has to add.
     pub fn approve(&mut self, additions: Option<String>) -> Result<(), PlanError> {
-        let head = Head { additions, approved: true, ..self.head.clone() };
-        self.head = head;
+        let header = PlanHeader { additions, approved: true, ..self.header.clone() };
+        self.header = header;
         self.write_plan()
     }
 
     /// Puts other tasks in place of its own; what was done of tasks that stay is still done. It has to be approved again.
     pub fn edit(&mut self, plan: Plan) -> Result<(), PlanError> {
         self.plan = plan.checked()?;
-        self.stand.retain(|id, _| self.plan.task(id).is_some());
-        self.head.approved = false;
+        self.progress_by_task.retain(|id, _| self.plan.task(id).is_some());
+        self.header.approved = false;
         self.write_plan()?;
         self.write_progress()
     }
@@ -227,17 +229,17 @@ impl StoredPlan {
         if self.plan.task(task).is_none() {
             return Err(PlanError::NoSuchTask { task: task.to_owned() });
         }
-        self.stand.insert(task.to_owned(), TaskProgress { status, note });
+        self.progress_by_task.insert(task.to_owned(), TaskProgress { status, note });
         self.write_progress()
     }
 
     /// What was under way when nobody is left to do it begins anew.
     pub fn reset_unfinished(&mut self) -> Result<(), PlanError> {
         let under_way = |task: &TaskProgress| task.status == PlanStatus::InProgress;
-        if !self.stand.values().any(under_way) {
+        if !self.progress_by_task.values().any(under_way) {
             return Ok(());
         }
-        self.stand.retain(|_, task| !under_way(task));
+        self.progress_by_task.retain(|_, task| !under_way(task));
         self.write_progress()
     }
 
@@ -251,7 +253,7 @@ impl StoredPlan {
     }
 
     fn write_plan(&self) -> Result<(), PlanError> {
-        let mut whole = self.to_json("plan.json", &self.head)?;
+        let mut whole = self.to_json("plan.json", &self.header)?;
         if let Value::Object(fields) = &mut whole {
             fields.insert("tasks".to_owned(), self.to_json("plan.json", &self.plan.tasks)?);
         }
@@ -260,7 +262,7 @@ impl StoredPlan {
     }
 
     fn write_progress(&self) -> Result<(), PlanError> {
-        let json = self.to_json("progress.json", &self.stand)?;
+        let json = self.to_json("progress.json", &self.progress_by_task)?;
         self.write("progress.json", &format!("{json:#}\n"))?;
         self.write("plan.md", &self.text())
     }

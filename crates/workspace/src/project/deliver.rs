@@ -4,8 +4,8 @@
 //! else's, stays as it is under its name, and the run's version is put beside it. Nothing is ever deleted.
 
 use super::{DELIVERABLES, ProjectError, ProjectWorkspace};
-use crate::confine::{ConfinedDir, Found, Kind};
-use crate::sparse::{Budget, Holes, digest};
+use crate::confine::{ConfinedDir, FileKind, FileStat};
+use crate::sparse::{CopyBudget, HoleDetection, digest};
 use althing_disk::DiskError;
 use althing_disk::names::is_plain_name;
 use std::collections::BTreeMap;
@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 /// What we brought: path → SHA-256.
 const RECORD: &str = ".delivered.json";
 /// How much is brought at most.
-const MOST_FILES: usize = 10_000;
-const MOST_BYTES: u64 = 4 << 30;
-const DEPTH: usize = 32;
+const MAX_FILES: usize = 10_000;
+const MAX_BYTES: u64 = 4 << 30;
+const MAX_DEPTH: usize = 32;
 
 /// What was brought.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl ProjectWorkspace {
         if !is_plain_name(run) {
             return Err(ProjectError::Refused(format!("`{}` is no run's id", run.escape_debug())));
         }
-        let from = ConfinedDir::open(workspace).and_then(|dir| dir.descend(OsStr::new(DELIVERABLES)));
+        let from = ConfinedDir::open(workspace).and_then(|dir| dir.open_dir(OsStr::new(DELIVERABLES)));
         let from = match from {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(DeliveryReport::default()),
             from => from.map_err(DiskError::io("open", &workspace.join(DELIVERABLES)))?,
@@ -59,7 +59,7 @@ impl ProjectWorkspace {
         // What was brought before something failed is ours all the same.
         let json = serde_json::to_string(&delivery.record).map_err(io::Error::from);
         let json = json.map_err(DiskError::io("write", &self.dir().join(RECORD)))?;
-        self.put(RECORD, json.as_bytes())?;
+        self.write_durably(RECORD, json.as_bytes())?;
         done.map_err(failed)?;
         Ok(delivery.report)
     }
@@ -71,25 +71,25 @@ impl Delivery<'_> {
         names.sort();
         for name in names {
             let path = at.join(&name);
-            let Some(found) = from.look(&name)? else { continue };
+            let Some(found) = from.stat(&name)? else { continue };
             let why = match found.kind {
-                Kind::Dir if depth >= DEPTH => "it is too deep",
-                Kind::Dir => match to.make_dir(&name, 0o777) {
+                FileKind::Dir if depth >= MAX_DEPTH => "it is too deep",
+                FileKind::Dir => match to.make_dir(&name, 0o777) {
                     Ok(below) => {
-                        self.directory(&from.descend(&name)?, &below, &path, depth + 1)?;
+                        self.directory(&from.open_dir(&name)?, &below, &path, depth + 1)?;
                         continue;
                     }
                     Err(_) => "something else has its name in the project",
                 },
-                Kind::File if self.files >= MOST_FILES || self.bytes + found.stamp.size > MOST_BYTES => {
+                FileKind::File if self.files >= MAX_FILES || self.bytes + found.stamp.size > MAX_BYTES => {
                     "there is too much"
                 }
-                Kind::File => {
+                FileKind::File => {
                     self.file(from, to, &name, &path)?;
                     continue;
                 }
-                Kind::Link => "it is a link",
-                Kind::Special => "it is no regular file",
+                FileKind::Link => "it is a link",
+                FileKind::Special => "it is no regular file",
             };
             self.report.left_out.push((path.display().to_string(), why.to_owned()));
         }
@@ -109,20 +109,20 @@ impl Delivery<'_> {
                 return Ok(());
             }
         };
-        let there = sha_of(to, name)?;
+        let there = existing_at(to, name)?;
         let ours = |sha: &String| self.record.get(&shown) == Some(sha);
         match there {
-            Is::File(now) if now == sha => to.remove_file(&staged)?,
-            Is::Nothing => {
+            Existing::File(now) if now == sha => to.remove_file(&staged)?,
+            Existing::Nothing => {
                 to.rename(&staged, name)?;
                 self.report.copied.push(shown.clone());
             }
-            Is::File(now) if ours(&now) => {
+            Existing::File(now) if ours(&now) => {
                 to.rename(&staged, name)?;
                 self.report.copied.push(shown.clone());
             }
-            Is::File(_) | Is::Other => {
-                let beside = self.beside(to, name, &sha)?;
+            Existing::File(_) | Existing::Other => {
+                let beside = self.free_name(to, name, &sha)?;
                 to.rename(&staged, &beside)?;
                 let beside = path.with_file_name(&beside).display().to_string();
                 self.report.beside.push((shown, beside));
@@ -134,17 +134,17 @@ impl Delivery<'_> {
     }
 
     /// A free name beside a file: `report.<run>.md`; the one that holds the same already, if there is one.
-    fn beside(&self, to: &ConfinedDir, name: &OsStr, sha: &str) -> io::Result<OsString> {
+    fn free_name(&self, to: &ConfinedDir, name: &OsStr, sha: &str) -> io::Result<OsString> {
         let path = PathBuf::from(name);
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let end = path.extension().map(|end| format!(".{}", end.to_string_lossy())).unwrap_or_default();
         for n in 1..=1000 {
             let again = if n == 1 { String::new() } else { format!("-{n}") };
             let beside = OsString::from(format!("{stem}.{}{again}{end}", self.run));
-            match sha_of(to, &beside)? {
-                Is::Nothing => return Ok(beside),
-                Is::File(there) if there == sha => return Ok(beside),
-                Is::File(_) | Is::Other => {}
+            match existing_at(to, &beside)? {
+                Existing::Nothing => return Ok(beside),
+                Existing::File(there) if there == sha => return Ok(beside),
+                Existing::File(_) | Existing::Other => {}
             }
         }
         Err(io::Error::other("there is no free name beside it"))
@@ -152,26 +152,32 @@ impl Delivery<'_> {
 }
 
 /// What has a name.
-enum Is {
+enum Existing {
     Nothing,
     File(String),
     Other,
 }
 
-fn sha_of(dir: &ConfinedDir, name: &OsStr) -> io::Result<Is> {
-    match dir.look(name)?.map(|found| found.kind) {
-        None => Ok(Is::Nothing),
-        Some(Kind::File) => digest(&mut dir.open_file(name)?.0).map(Is::File),
-        Some(Kind::Dir | Kind::Link | Kind::Special) => Ok(Is::Other),
+fn existing_at(dir: &ConfinedDir, name: &OsStr) -> io::Result<Existing> {
+    match dir.stat(name)?.map(|found| found.kind) {
+        None => Ok(Existing::Nothing),
+        Some(FileKind::File) => digest(&mut dir.open_file(name)?.0).map(Existing::File),
+        Some(FileKind::Dir | FileKind::Link | FileKind::Special) => Ok(Existing::Other),
     }
 }
 
 /// Copies a file under a temporary name; its digest is that of the copy, whatever happens to the original meanwhile.
-fn stage(from: &ConfinedDir, to: &ConfinedDir, name: &OsStr) -> io::Result<(OsString, String, Found)> {
+fn stage(from: &ConfinedDir, to: &ConfinedDir, name: &OsStr) -> io::Result<(OsString, String, FileStat)> {
     let (mut source, found) = from.open_file(name)?;
     let mode = if found.mode & 0o100 == 0 { None } else { Some(0o755) };
     let staged = to.stage_with(mode, |file| {
-        Holes::default().copy(&mut source, file, found.stamp.size, &mut Vec::new(), &Budget::default())?;
+        HoleDetection::default().copy(
+            &mut source,
+            file,
+            found.stamp.size,
+            &mut Vec::new(),
+            &CopyBudget::default(),
+        )?;
         file.sync_data()
     })?;
     let sha = digest(&mut to.open_file(&staged)?.0)?;

@@ -13,7 +13,7 @@ const GET: &str = "get_project";
 const CONTEXT: &str = "update_project_context";
 const DESCRIBE: &str = "describe_path";
 /// How many runs are told of.
-const RUNS: usize = 20;
+const MAX_LISTED_RUNS: usize = 20;
 
 /// The tools for one project. Its files are read and written with file tools that are confined to it.
 pub struct ProjectHost {
@@ -47,19 +47,19 @@ fn run(project: &ProjectWorkspace, call: &ToolCall) -> Result<String, String> {
         DESCRIBE => {
             let args = Args::parse(text, &["path", "description"]).map_err(refusal)?;
             let path = args.text("path").map_err(refusal)?;
-            let description = args.maybe_text("description").map_err(refusal)?.unwrap_or_default();
+            let description = args.optional_text("description").map_err(refusal)?.unwrap_or_default();
             if description.trim().is_empty() {
                 let gone = project.forget(path).map_err(failed)?;
                 return Ok(format!("{path} {}", if gone { "is forgotten." } else { "was not described." }));
             }
             let described = project.describe(path, description).map_err(failed)?;
-            Ok(format!("Noted: {}", line(&described)))
+            Ok(format!("Noted: {}", path_line(&described)))
         }
         other => Err(format!("there is no tool {} here", other.escape_debug())),
     }
 }
 
-fn line(path: &DescribedPath) -> String {
+fn path_line(path: &DescribedPath) -> String {
     let end = if path.kind == PathKind::Directory && !path.path.ends_with('/') { "/" } else { "" };
     format!("{}{end}: {}", path.path, path.description)
 }
@@ -76,28 +76,28 @@ impl ProjectWorkspace {
         }
         for (n, path) in self.paths()?.iter().enumerate() {
             let head = if n == 0 { "\n\nPaths:" } else { "" };
-            let _ = write!(text, "{head}\n- {}", line(path));
+            let _ = write!(text, "{head}\n- {}", path_line(path));
         }
         for (n, name) in self.deliverables()?.iter().enumerate() {
             let head = if n == 0 { "\n\nDeliverables:" } else { "" };
             let _ = write!(text, "{head}\n- {}", self.deliverables_dir().join(name).display());
         }
         let runs = self.runs()?;
-        for (n, run) in runs.iter().take(RUNS).enumerate() {
+        for (n, run) in runs.iter().take(MAX_LISTED_RUNS).enumerate() {
             let head = if n == 0 { "\n\nRuns, newest first:" } else { "" };
             let task: String =
                 run.task.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(200).collect();
             let _ = write!(text, "{head}\n- {} ({}): {task}", run.id, run.status);
         }
-        if runs.len() > RUNS {
-            let _ = write!(text, "\n- and {} earlier ones", runs.len() - RUNS);
+        if runs.len() > MAX_LISTED_RUNS {
+            let _ = write!(text, "\n- and {} earlier ones", runs.len() - MAX_LISTED_RUNS);
         }
         Ok(text)
     }
 
     /// What is directly in `deliverables/`, sorted.
     pub fn deliverables(&self) -> Result<Vec<String>, ProjectError> {
-        let dir = self.root.descend(std::ffi::OsStr::new(super::DELIVERABLES));
+        let dir = self.root.open_dir(std::ffi::OsStr::new(super::DELIVERABLES));
         let names = match dir.and_then(|dir| dir.names()) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             names => names.map_err(DiskError::io("list", &self.deliverables_dir()))?,
@@ -147,7 +147,7 @@ impl ToolHost for ProjectHost {
         Box::pin(async move {
             let (project, call) = (self.project.clone(), call.clone());
             let dir = project.dir().to_owned();
-            match exclusive::alone(&dir, move || run(&project, &call)).await {
+            match exclusive::run_exclusively(&dir, move || run(&project, &call)).await {
                 Ok(Ok(content)) => ToolOutcome { content, is_error: false },
                 Ok(Err(content)) => ToolOutcome { content, is_error: true },
                 Err(e) => ToolOutcome { content: format!("the tool broke: {e}"), is_error: true },

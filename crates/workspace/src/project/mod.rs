@@ -17,7 +17,7 @@ pub use registry::{ProjectEntry, ProjectRegistry};
 pub use runs::ProjectRun;
 
 use crate::confine::ConfinedDir;
-use crate::guidance::{Document, beginning};
+use crate::guidance::{Document, read_prefix};
 use althing_disk::files::{Durability, create_dirs};
 use althing_disk::{Disk, DiskError, DiskLock, Lock, RealDisk};
 use std::ffi::OsStr;
@@ -34,9 +34,9 @@ const LOCK: &str = ".althing-lock";
 const NEW_CONTEXT: &str = "# Project context\n\nWhat this project is about, what was decided, what comes next. The \
     interactive agent reads and updates this file; so can you.\n";
 /// How much of the context is told, and the most that is kept.
-const MOST_CONTEXT: usize = 64 * 1024;
+const MAX_CONTEXT: usize = 64 * 1024;
 /// How much of a JSON file is read.
-const MOST_JSON: usize = 4 << 20;
+const MAX_JSON: usize = 4 << 20;
 
 /// Why a project cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -102,8 +102,8 @@ impl ProjectWorkspace {
             root.make_dir(OsStr::new(name), 0o777).map_err(failed)?;
         }
         for (name, text) in [(CONTEXT, NEW_CONTEXT), (paths::FILE, "[]\n")] {
-            if root.look(OsStr::new(name)).map_err(failed)?.is_none() {
-                put(&root, name, text.as_bytes()).map_err(failed)?;
+            if root.stat(OsStr::new(name)).map_err(failed)?.is_none() {
+                write_durably(&root, name, text.as_bytes()).map_err(failed)?;
             }
         }
         Ok(Self { dir, root: Arc::new(root) })
@@ -141,7 +141,7 @@ impl ProjectWorkspace {
     /// What `CONTEXT.md` says.
     pub fn context(&self) -> Result<Document, ProjectError> {
         let path = self.dir.join(CONTEXT);
-        let (text, whole) = self.read(CONTEXT, MOST_CONTEXT)?.unwrap_or_default();
+        let (text, whole) = self.read(CONTEXT, MAX_CONTEXT)?.unwrap_or_default();
         Ok(Document { path: path.display().to_string(), text, whole })
     }
 
@@ -150,23 +150,23 @@ impl ProjectWorkspace {
         if text.trim().is_empty() {
             return Err(ProjectError::Refused("the context would be empty; nothing was changed".to_owned()));
         }
-        if text.len() > MOST_CONTEXT {
+        if text.len() > MAX_CONTEXT {
             let why = format!(
-                "the context has {} bytes, of which {MOST_CONTEXT} are allowed: put details into files and describe their \
+                "the context has {} bytes, of which {MAX_CONTEXT} are allowed: put details into files and describe their \
                  paths",
                 text.len()
             );
             return Err(ProjectError::Refused(why));
         }
         let ended = if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") };
-        self.put(CONTEXT, ended.as_bytes())
+        self.write_durably(CONTEXT, ended.as_bytes())
     }
 
     /// A text file directly in the project; None if there is none.
     fn read(&self, name: &str, most: usize) -> Result<Option<(String, bool)>, ProjectError> {
         let path = self.dir.join(name);
         let text = match self.root.open_file(OsStr::new(name)) {
-            Ok((file, _)) => beginning(file, most),
+            Ok((file, _)) => read_prefix(file, most),
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => Err(e),
         };
@@ -177,19 +177,19 @@ impl ProjectWorkspace {
 
     /// A JSON file directly in the project; None if there is none.
     fn read_json<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<Option<T>, ProjectError> {
-        let Some((text, _)) = self.read(name, MOST_JSON)? else { return Ok(None) };
+        let Some((text, _)) = self.read(name, MAX_JSON)? else { return Ok(None) };
         let broken =
             |e: serde_json::Error| ProjectError::Broken { path: self.dir.join(name), why: e.to_string() };
         serde_json::from_str(&text).map(Some).map_err(broken)
     }
 
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), ProjectError> {
-        Ok(put(&self.root, name, bytes).map_err(DiskError::io("write", &self.dir.join(name)))?)
+    fn write_durably(&self, name: &str, bytes: &[u8]) -> Result<(), ProjectError> {
+        Ok(write_durably(&self.root, name, bytes).map_err(DiskError::io("write", &self.dir.join(name)))?)
     }
 }
 
 /// Puts a file in place, whole and durable.
-fn put(dir: &ConfinedDir, name: &str, bytes: &[u8]) -> io::Result<()> {
+fn write_durably(dir: &ConfinedDir, name: &str, bytes: &[u8]) -> io::Result<()> {
     let staged = dir.stage_with(None, |file| {
         file.write_all(bytes)?;
         file.sync_data()
@@ -199,5 +199,5 @@ fn put(dir: &ConfinedDir, name: &str, bytes: &[u8]) -> io::Result<()> {
         let _ = dir.remove_file(&staged);
     }
     placed?;
-    File::from(dir.readable()?).sync_all()
+    File::from(dir.reopen_readable()?).sync_all()
 }

@@ -8,8 +8,8 @@ use std::path::Path;
 
 pub(super) const FILE: &str = "filepaths.json";
 /// The most paths, and the longest description.
-const MOST: usize = 200;
-const LONGEST: usize = 1000;
+const MAX_PATHS: usize = 200;
+const MAX_DESCRIPTION: usize = 1000;
 
 /// A path and what it is for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,8 +42,8 @@ impl ProjectWorkspace {
     pub fn describe(&self, path: &str, description: &str) -> Result<DescribedPath, ProjectError> {
         let refused = |why: String| Err(ProjectError::Refused(why));
         let description = description.split_whitespace().collect::<Vec<_>>().join(" ");
-        if description.is_empty() || description.len() > LONGEST {
-            return refused(format!("a description has 1 to {LONGEST} bytes"));
+        if description.is_empty() || description.len() > MAX_DESCRIPTION {
+            return refused(format!("a description has 1 to {MAX_DESCRIPTION} bytes"));
         }
         let path = path.trim();
         let at = self.dir().join(path);
@@ -56,13 +56,13 @@ impl ProjectWorkspace {
         let shown = Path::new(path).strip_prefix(self.dir()).unwrap_or(Path::new(path));
         let shown = if shown.as_os_str().is_empty() { ".".to_owned() } else { shown.display().to_string() };
         let mut paths = self.paths()?;
-        let is_full = paths.len() >= MOST;
+        let is_full = paths.len() >= MAX_PATHS;
         let described = DescribedPath { path: shown, kind, description };
         match paths.iter_mut().find(|known| known.path == described.path) {
             Some(known) => *known = described.clone(),
             None if is_full => {
                 return refused(format!(
-                    "there are {MOST} described paths already: describe directories, not each file"
+                    "there are {MAX_PATHS} described paths already: describe directories, not each file"
                 ));
             }
             None => paths.push(described.clone()),
@@ -86,6 +86,6 @@ impl ProjectWorkspace {
     fn write_paths(&self, paths: &[DescribedPath]) -> Result<(), ProjectError> {
         let json = serde_json::to_string_pretty(paths).map_err(std::io::Error::from);
         let json = json.map_err(DiskError::io("write", &self.dir().join(FILE)))?;
-        self.put(FILE, format!("{json}\n").as_bytes())
+        self.write_durably(FILE, format!("{json}\n").as_bytes())
     }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 const FILE: &str = "projects.json";
 const LOCK: &str = ".projects.lock";
 /// The most that are remembered; the longest unused are forgotten.
-const MOST: usize = 500;
+const MAX_ENTRIES: usize = 500;
 
 /// A list of projects in a directory of the user's.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ impl ProjectRegistry {
         self.change(|entries| {
             entries.retain(|known| known.path != entry.path);
             entries.insert(0, entry);
-            entries.truncate(MOST);
+            entries.truncate(MAX_ENTRIES);
         })
     }
 

@@ -1,9 +1,9 @@
 //! `runs/<run>/run_description.json`: what each run of a project was and gave. Written when the run begins, rewritten
 //! when it ends, so that one that never ended is seen as well.
 
-use super::{ProjectError, ProjectWorkspace, RUNS, put};
+use super::{ProjectError, ProjectWorkspace, RUNS, write_durably};
 use crate::confine::ConfinedDir;
-use crate::guidance::beginning;
+use crate::guidance::read_prefix;
 use althing_disk::DiskError;
 use althing_disk::names::is_plain_name;
 use althing_protocol::{Modes, RunResult, Timestamp};
@@ -13,7 +13,7 @@ use std::io;
 use std::path::Path;
 
 const FILE: &str = "run_description.json";
-const MOST: usize = 8 << 20;
+const MAX_BYTES: usize = 8 << 20;
 
 /// A run of a project, in brief.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,10 +64,12 @@ impl ProjectWorkspace {
         if !is_plain_name(id) {
             return Ok(None);
         }
-        let opened =
-            self.root.enter(&Path::new(RUNS).join(id)).and_then(|dir| dir.open_file(OsStr::new(FILE)));
+        let opened = self
+            .root
+            .open_dir_path(&Path::new(RUNS).join(id))
+            .and_then(|dir| dir.open_file(OsStr::new(FILE)));
         let text = match opened {
-            Ok((file, _)) => beginning(file, MOST),
+            Ok((file, _)) => read_prefix(file, MAX_BYTES),
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => Err(e),
         };
@@ -80,7 +82,7 @@ impl ProjectWorkspace {
     /// The runs, newest first. What somebody broke is left out: it says nothing.
     pub fn runs(&self) -> Result<Vec<ProjectRun>, ProjectError> {
         let path = self.dir().join(RUNS);
-        let names = self.root.descend(OsStr::new(RUNS)).and_then(|dir| dir.names());
+        let names = self.root.open_dir(OsStr::new(RUNS)).and_then(|dir| dir.names());
         let names = names.map_err(DiskError::io("list", &path))?;
         let mut ids: Vec<String> = names.into_iter().filter_map(|name| name.into_string().ok()).collect();
         // Ids begin with the time of their session.
@@ -103,7 +105,7 @@ impl ProjectWorkspace {
         let path = self.dir().join(RUNS).join(id).join(FILE);
         let make = |dir: ConfinedDir| dir.make_dir(OsStr::new(id), 0o777);
         let dir = self.root.make_dir(OsStr::new(RUNS), 0o777).and_then(make);
-        let written = dir.and_then(|dir| put(&dir, FILE, format!("{description:#}\n").as_bytes()));
+        let written = dir.and_then(|dir| write_durably(&dir, FILE, format!("{description:#}\n").as_bytes()));
         Ok(written.map_err(DiskError::io("write", &path))?)
     }
 }

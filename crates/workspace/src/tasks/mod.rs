@@ -9,7 +9,7 @@ use crate::access::Refusal;
 use crate::confine::ConfinedDir;
 use crate::exclusive;
 use crate::plans::TaskProgress;
-use crate::plans::{ready, show_list};
+use crate::plans::{ready, render_tasks};
 use crate::tools::Args;
 use althing_disk::DiskError;
 use althing_plan::{problems, task_from_json};
@@ -45,7 +45,7 @@ struct Inner {
 
 /// One task with where it stands, as in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Entry {
+struct TaskEntry {
     #[serde(flatten)]
     task: PlanTask,
     #[serde(flatten)]
@@ -53,11 +53,11 @@ struct Entry {
 }
 
 #[derive(Default, Serialize, Deserialize)]
-struct List {
-    tasks: Vec<Entry>,
+struct TaskList {
+    tasks: Vec<TaskEntry>,
 }
 
-fn wrong(argument: &str, why: impl Into<String>) -> Refusal {
+fn invalid_argument(argument: &str, why: impl Into<String>) -> Refusal {
     Refusal::Argument { argument: argument.to_owned(), why: why.into() }
 }
 
@@ -73,29 +73,29 @@ impl TaskHost {
 impl Inner {
     fn run(&self, call: &ToolCall) -> Result<String, Refusal> {
         let Some(spec) = specs::find(&call.name) else {
-            return Err(wrong("(tool)", "there is no such tool"));
+            return Err(invalid_argument("(tool)", "there is no such tool"));
         };
         let text = if call.arguments.trim().is_empty() { "{}" } else { &call.arguments };
         let args = Args::parse(text, &spec.arguments())?;
         if call.name == specs::CREATE {
-            return self.keep(&List { tasks: entries(&args)? });
+            return self.save(&TaskList { tasks: entries(&args)? });
         }
         let mut list = self.read()?;
         match call.name.as_str() {
-            specs::GET => return Ok(told(&list)),
+            specs::GET => return Ok(render(&list)),
             specs::ADD => add(&mut list, &args)?,
             specs::UPDATE => update(&mut list, &args)?,
             specs::EDIT => edit(&mut list, &args)?,
             _ => delete(&mut list, &args)?,
         }
-        self.keep(&list)
+        self.save(&list)
     }
 
-    fn read(&self) -> Result<List, Refusal> {
+    fn read(&self) -> Result<TaskList, Refusal> {
         let failed = |e: io::Error| Refusal::io("read", "tasks/plan.json")(e);
-        let opened = self.root.descend(OsStr::new(DIR)).and_then(|dir| dir.open_file(OsStr::new(FILE)));
+        let opened = self.root.open_dir(OsStr::new(DIR)).and_then(|dir| dir.open_file(OsStr::new(FILE)));
         let (file, _) = match opened {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(List::default()),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(TaskList::default()),
             opened => opened.map_err(failed)?,
         };
         let mut bytes = Vec::new();
@@ -106,12 +106,12 @@ impl Inner {
         })
     }
 
-    fn keep(&self, list: &List) -> Result<String, Refusal> {
+    fn save(&self, list: &TaskList) -> Result<String, Refusal> {
         let tasks: Vec<PlanTask> = list.tasks.iter().map(|entry| entry.task.clone()).collect();
         let problems = problems(&tasks, self.most);
         if !problems.is_empty() {
             let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            return Err(wrong("(the list)", format!("{}; nothing was changed", all.join("; "))));
+            return Err(invalid_argument("(the list)", format!("{}; nothing was changed", all.join("; "))));
         }
         let json = serde_json::to_string_pretty(list).map_err(io::Error::from);
         let write = |json: String| {
@@ -119,80 +119,87 @@ impl Inner {
             dir.replace(OsStr::new(FILE), json.as_bytes(), None)
         };
         json.and_then(write).map_err(Refusal::io("write", "tasks/plan.json"))?;
-        Ok(told(list))
+        Ok(render(list))
     }
 }
 
 /// The list as the agent is told of it.
-fn told(list: &List) -> String {
+fn render(list: &TaskList) -> String {
     if list.tasks.is_empty() {
         return "There are no tasks yet; create_task_plan makes a list.".to_owned();
     }
     let tasks: Vec<PlanTask> = list.tasks.iter().map(|entry| entry.task.clone()).collect();
-    let stand: BTreeMap<String, TaskProgress> =
+    let progress_by_task: BTreeMap<String, TaskProgress> =
         list.tasks.iter().map(|entry| (entry.task.id.clone(), entry.progress.clone())).collect();
     let done = list.tasks.iter().filter(|entry| entry.progress.status == PlanStatus::Completed).count();
-    let next: Vec<&str> = ready(&tasks, &stand).into_iter().map(|task| task.id.as_str()).collect();
+    let next: Vec<&str> = ready(&tasks, &progress_by_task).into_iter().map(|task| task.id.as_str()).collect();
     let next = if next.is_empty() { "none".to_owned() } else { next.join(", ") };
-    format!("{done} of {} done. Can begin now: {next}.\n{}", tasks.len(), show_list(&tasks, &stand))
+    format!(
+        "{done} of {} done. Can begin now: {next}.\n{}",
+        tasks.len(),
+        render_tasks(&tasks, &progress_by_task)
+    )
 }
 
-fn entry(number: usize, value: &Value) -> Result<Entry, Refusal> {
+fn entry(number: usize, value: &Value) -> Result<TaskEntry, Refusal> {
     // A bare text is a task that says no more.
     let value = match value {
         Value::String(text) => serde_json::json!({ "description": text }),
         value => value.clone(),
     };
-    let mut task = task_from_json(number, &value).map_err(|e| wrong("tasks", e.to_string()))?;
+    let mut task = task_from_json(number, &value).map_err(|e| invalid_argument("tasks", e.to_string()))?;
     if task.id.is_empty() {
         task.id = format!("t{number}");
     }
-    Ok(Entry { task, progress: TaskProgress::default() })
+    Ok(TaskEntry { task, progress: TaskProgress::default() })
 }
 
-fn entries(args: &Args) -> Result<Vec<Entry>, Refusal> {
+fn entries(args: &Args) -> Result<Vec<TaskEntry>, Refusal> {
     let Some(Value::Array(tasks)) = args.value("tasks") else {
-        return Err(wrong("tasks", "must be a list"));
+        return Err(invalid_argument("tasks", "must be a list"));
     };
     (1..).zip(tasks).map(|(number, task)| entry(number, task)).collect()
 }
 
-fn add(list: &mut List, args: &Args) -> Result<(), Refusal> {
+fn add(list: &mut TaskList, args: &Args) -> Result<(), Refusal> {
     // There is always a free one among so many.
     let number = (list.tasks.len() + 1..=2 * list.tasks.len() + 1)
         .find(|n| !list.tasks.iter().any(|entry| entry.task.id == format!("t{n}")))
         .unwrap_or_default();
     let new = entry(number, &Value::Object(args.all().clone()))?;
-    let at = match args.maybe_text("after")? {
-        Some(id) => place(list, "after", id)? + 1,
+    let at = match args.optional_text("after")? {
+        Some(id) => position(list, "after", id)? + 1,
         None => list.tasks.len(),
     };
     list.tasks.insert(at, new);
     Ok(())
 }
 
-fn place(list: &List, argument: &str, id: &str) -> Result<usize, Refusal> {
+fn position(list: &TaskList, argument: &str, id: &str) -> Result<usize, Refusal> {
     list.tasks.iter().position(|entry| entry.task.id == id).ok_or_else(|| {
         let known: Vec<&str> = list.tasks.iter().map(|entry| entry.task.id.as_str()).collect();
-        wrong(argument, format!("there is no task `{}`; there are: {}", id.escape_debug(), known.join(", ")))
+        invalid_argument(
+            argument,
+            format!("there is no task `{}`; there are: {}", id.escape_debug(), known.join(", ")),
+        )
     })
 }
 
-fn named<'a>(list: &'a mut List, args: &Args) -> Result<&'a mut Entry, Refusal> {
+fn find_mut<'a>(list: &'a mut TaskList, args: &Args) -> Result<&'a mut TaskEntry, Refusal> {
     let id = args.text("id")?;
-    let at = place(list, "id", id)?;
-    list.tasks.get_mut(at).ok_or_else(|| wrong("id", "there is no such task"))
+    let at = position(list, "id", id)?;
+    list.tasks.get_mut(at).ok_or_else(|| invalid_argument("id", "there is no such task"))
 }
 
-fn update(list: &mut List, args: &Args) -> Result<(), Refusal> {
+fn update(list: &mut TaskList, args: &Args) -> Result<(), Refusal> {
     let word = args.text("status")?;
     let words = PlanStatus::NAMES;
     let Some((_, status)) = words.iter().find(|(known, _)| *known == word) else {
         let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        return Err(wrong("status", format!("must be one of {}", all.join(", "))));
+        return Err(invalid_argument("status", format!("must be one of {}", all.join(", "))));
     };
-    let note = args.maybe_text("note")?.map(str::to_owned);
-    let entry = named(list, args)?;
+    let note = args.optional_text("note")?.map(str::to_owned);
+    let entry = find_mut(list, args)?;
     if *status == PlanStatus::Completed || *status == PlanStatus::InProgress {
         let needs = entry.task.depends_on.clone();
         let id = entry.task.id.clone();
@@ -202,18 +209,18 @@ fn update(list: &mut List, args: &Args) -> Result<(), Refusal> {
             .find(|other| needs.contains(&other.task.id) && other.progress.status != PlanStatus::Completed);
         if let Some(open) = open {
             let why = format!("`{id}` depends on `{}`, which is not completed", open.task.id);
-            return Err(wrong("status", why));
+            return Err(invalid_argument("status", why));
         }
     }
-    let entry = named(list, args)?;
+    let entry = find_mut(list, args)?;
     entry.progress = TaskProgress { status: *status, note: note.or(entry.progress.note.take()) };
     Ok(())
 }
 
-fn edit(list: &mut List, args: &Args) -> Result<(), Refusal> {
-    let entry = named(list, args)?;
-    let changed =
-        task_from_json(1, &Value::Object(args.all().clone())).map_err(|e| wrong("(all)", e.to_string()))?;
+fn edit(list: &mut TaskList, args: &Args) -> Result<(), Refusal> {
+    let entry = find_mut(list, args)?;
+    let changed = task_from_json(1, &Value::Object(args.all().clone()))
+        .map_err(|e| invalid_argument("(all)", e.to_string()))?;
     if args.value("description").is_some() {
         entry.task.description = changed.description;
     }
@@ -226,8 +233,8 @@ fn edit(list: &mut List, args: &Args) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn delete(list: &mut List, args: &Args) -> Result<(), Refusal> {
-    let at = place(list, "id", args.text("id")?)?;
+fn delete(list: &mut TaskList, args: &Args) -> Result<(), Refusal> {
+    let at = position(list, "id", args.text("id")?)?;
     list.tasks.remove(at);
     Ok(())
 }
@@ -241,7 +248,7 @@ impl ToolHost for TaskHost {
         Box::pin(async move {
             let (inner, call) = (Arc::clone(&self.inner), call.clone());
             let file = inner.file.clone();
-            match exclusive::alone(&file, move || inner.run(&call)).await {
+            match exclusive::run_exclusively(&file, move || inner.run(&call)).await {
                 Ok(Ok(content)) => ToolOutcome { content, is_error: false },
                 Ok(Err(refusal)) => ToolOutcome { content: refusal.to_string(), is_error: true },
                 Err(e) => ToolOutcome { content: format!("the tool broke: {e}"), is_error: true },

@@ -11,7 +11,7 @@ pub(super) const EDIT: &str = "edit_task";
 pub(super) const DELETE: &str = "delete_task";
 
 /// One tool.
-pub(super) struct Spec {
+pub(super) struct TaskToolSpec {
     name: &'static str,
     description: &'static str,
     /// Its arguments, and which of them must be given.
@@ -20,49 +20,54 @@ pub(super) struct Spec {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Need {
-    Must,
-    May,
+    Required,
+    Optional,
 }
 
-use Need::{May, Must};
+use Need::{Optional, Required};
 
-const SPECS: &[Spec] = &[
-    Spec {
+const SPECS: &[TaskToolSpec] = &[
+    TaskToolSpec {
         name: CREATE,
         description: "Begin a list of what you have to do, in place of an earlier one.",
-        takes: &[("tasks", Must)],
+        takes: &[("tasks", Required)],
     },
-    Spec { name: GET, description: "Show your task list, and what can begin now.", takes: &[] },
-    Spec {
+    TaskToolSpec { name: GET, description: "Show your task list, and what can begin now.", takes: &[] },
+    TaskToolSpec {
         name: ADD,
         description: "Add a task at the end of your list, or behind another.",
         takes: &[
-            ("description", Must),
-            ("id", May),
-            ("depends_on", May),
-            ("verification", May),
-            ("after", May),
+            ("description", Required),
+            ("id", Optional),
+            ("depends_on", Optional),
+            ("verification", Optional),
+            ("after", Optional),
         ],
     },
-    Spec {
+    TaskToolSpec {
         name: UPDATE,
         description: "Say where a task stands. Completed means verified.",
-        takes: &[("id", Must), ("status", Must), ("note", May)],
+        takes: &[("id", Required), ("status", Required), ("note", Optional)],
     },
-    Spec {
+    TaskToolSpec {
         name: EDIT,
         description: "Change a task of your list.",
-        takes: &[("id", Must), ("description", May), ("depends_on", May), ("verification", May)],
+        takes: &[
+            ("id", Required),
+            ("description", Optional),
+            ("depends_on", Optional),
+            ("verification", Optional),
+        ],
     },
-    Spec { name: DELETE, description: "Take a task from your list.", takes: &[("id", Must)] },
+    TaskToolSpec { name: DELETE, description: "Take a task from your list.", takes: &[("id", Required)] },
 ];
 
-pub(super) fn find(name: &str) -> Option<&'static Spec> {
+pub(super) fn find(name: &str) -> Option<&'static TaskToolSpec> {
     SPECS.iter().find(|spec| spec.name == name)
 }
 
 pub(super) fn all(most: usize) -> Vec<ToolSpec> {
-    SPECS.iter().map(|spec| spec.offer(most)).collect()
+    SPECS.iter().map(|spec| spec.to_tool_spec(most)).collect()
 }
 
 fn schema(argument: &str, most: usize) -> Value {
@@ -88,16 +93,16 @@ fn schema(argument: &str, most: usize) -> Value {
     }
 }
 
-impl Spec {
+impl TaskToolSpec {
     pub(super) fn arguments(&self) -> Vec<&'static str> {
         self.takes.iter().map(|(name, _)| *name).collect()
     }
 
-    fn offer(&self, most: usize) -> ToolSpec {
+    fn to_tool_spec(&self, most: usize) -> ToolSpec {
         let properties: Map<String, Value> =
             self.takes.iter().map(|(name, _)| ((*name).to_owned(), schema(name, most))).collect();
         let required: Vec<&str> =
-            self.takes.iter().filter(|(_, need)| *need == Must).map(|(name, _)| *name).collect();
+            self.takes.iter().filter(|(_, need)| *need == Required).map(|(name, _)| *name).collect();
         ToolSpec {
             name: self.name.to_owned(),
             description: self.description.to_owned(),

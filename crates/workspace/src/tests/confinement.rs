@@ -1,7 +1,7 @@
 //! S1: no path, link, hard link or special file leads an agent out of what it was given; and what is closed inside it
 //! stays closed.
 
-use super::yard::{SECRET, Yard, context, write};
+use super::fixture::{Fixture, SECRET, context, write};
 use crate::{FileHost, ReadOnlyReason, Refusal, ToolSet};
 use althing_protocol::ContextAccess;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -21,7 +21,7 @@ enum Expect {
 }
 use Expect::{Inside, LinkMayGo, Refused};
 
-type Prepare = fn(&Yard);
+type Prepare = fn(&Fixture);
 
 /// What is tried, what must come of it, and what has to be there first. `{b}` is the yard, `{w}` the workspace.
 #[allow(clippy::too_many_lines, reason = "a table")]
@@ -148,40 +148,40 @@ fn sixty_ways_out_lead_nowhere_for_any_operation() {
     let patterns = patterns();
     assert!(patterns.len() >= 60, "{}", patterns.len());
     for (pattern, expect, prepare) in patterns {
-        let yard = Yard::new();
-        prepare(&yard);
+        let fixture = Fixture::new();
+        prepare(&fixture);
         let path = pattern
-            .replace("{b}", yard.base.to_str().unwrap())
-            .replace("{w}", yard.workspace().to_str().unwrap())
-            .replace("{W}", &yard.workspace().to_str().unwrap().to_uppercase())
+            .replace("{b}", fixture.base.to_str().unwrap())
+            .replace("{w}", fixture.workspace().to_str().unwrap())
+            .replace("{W}", &fixture.workspace().to_str().unwrap().to_uppercase())
             .replace("{longer}", &"a/".repeat(3000))
             .replace("{long}", &"a".repeat(300));
-        let before = yard.foreign();
+        let before = fixture.foreign();
         for (tool, arguments) in &operations(&path) {
-            let outcome = yard.call(tool, arguments);
-            let told = outcome.as_ref().map_or_else(ToString::to_string, Clone::clone);
-            assert!(!told.contains(SECRET), "{tool} {pattern:?} told the secret: {told}");
-            assert_eq!(yard.foreign(), before, "{tool} {pattern:?} changed something outside: {told}");
+            let outcome = fixture.call(tool, arguments);
+            let output = outcome.as_ref().map_or_else(ToString::to_string, Clone::clone);
+            assert!(!output.contains(SECRET), "{tool} {pattern:?} told the secret: {output}");
+            assert_eq!(fixture.foreign(), before, "{tool} {pattern:?} changed something outside: {output}");
             let may_pass = expect == Inside || (expect == LinkMayGo && *tool == "delete_file");
-            assert!(may_pass || outcome.is_err(), "{tool} {pattern:?} was not refused: {told}");
+            assert!(may_pass || outcome.is_err(), "{tool} {pattern:?} was not refused: {output}");
         }
     }
 }
 
 #[test]
 fn links_that_stay_inside_are_followed() {
-    let yard = Yard::new();
-    yard.link("again", "sub/../sub/deep.txt");
-    yard.link("whole", yard.workspace().join("sub"));
-    yard.link("project", yard.base.join("project/src"));
-    assert!(yard.read("again").unwrap().contains("deep"));
-    assert!(yard.read("whole/deep.txt").unwrap().contains("deep"));
-    assert!(yard.read("project/main.rs").unwrap().contains("fn main"));
-    yard.write("again", "changed through a link\n").unwrap();
-    let deep = fs::read_to_string(yard.workspace().join("sub/deep.txt")).unwrap();
+    let fixture = Fixture::new();
+    fixture.link("again", "sub/../sub/deep.txt");
+    fixture.link("whole", fixture.workspace().join("sub"));
+    fixture.link("project", fixture.base.join("project/src"));
+    assert!(fixture.read("again").unwrap().contains("deep"));
+    assert!(fixture.read("whole/deep.txt").unwrap().contains("deep"));
+    assert!(fixture.read("project/main.rs").unwrap().contains("fn main"));
+    fixture.write("again", "changed through a link\n").unwrap();
+    let deep = fs::read_to_string(fixture.workspace().join("sub/deep.txt")).unwrap();
     assert_eq!(deep, "changed through a link\n");
-    yard.call("delete_file", &json!({"path": "again"})).unwrap();
-    assert!(yard.workspace().join("sub/deep.txt").exists(), "the link was deleted, not what it names");
+    fixture.call("delete_file", &json!({"path": "again"})).unwrap();
+    assert!(fixture.workspace().join("sub/deep.txt").exists(), "the link was deleted, not what it names");
 }
 
 fn why(outcome: Result<String, Refusal>) -> ReadOnlyReason {
@@ -193,26 +193,26 @@ fn why(outcome: Result<String, Refusal>) -> ReadOnlyReason {
 
 #[test]
 fn context_paths_are_writable_only_where_and_when_they_are_given_so() {
-    let yard = Yard::new();
-    let source = yard.at("project/src/new.rs");
+    let fixture = Fixture::new();
+    let source = fixture.at("project/src/new.rs");
     let arguments = json!({"path": source, "content": "x"});
-    assert_eq!(why(yard.call_reading("write_file", &arguments)), ReadOnlyReason::NotNow);
-    yard.call("write_file", &arguments).unwrap();
-    assert_eq!(why(yard.write(&yard.at("read-only/new.txt"), "x")), ReadOnlyReason::Context);
-    assert_eq!(why(yard.write(&yard.at("project/locked/new.md"), "x")), ReadOnlyReason::Protected);
-    assert_eq!(why(yard.write(&yard.at("project/locked/rules.md"), "x")), ReadOnlyReason::Protected);
+    assert_eq!(why(fixture.call_reading("write_file", &arguments)), ReadOnlyReason::NotNow);
+    fixture.call("write_file", &arguments).unwrap();
+    assert_eq!(why(fixture.write(&fixture.at("read-only/new.txt"), "x")), ReadOnlyReason::Context);
+    assert_eq!(why(fixture.write(&fixture.at("project/locked/new.md"), "x")), ReadOnlyReason::Protected);
+    assert_eq!(why(fixture.write(&fixture.at("project/locked/rules.md"), "x")), ReadOnlyReason::Protected);
     assert_eq!(
-        why(yard.write(&yard.at("project/.althing/run/views/me/agent2/shown.txt"), "x")),
+        why(fixture.write(&fixture.at("project/.althing/run/views/me/agent2/shown.txt"), "x")),
         ReadOnlyReason::View
     );
     for name in [".git/config", ".GIT/config", ".env", "node_modules/a/b.js", "deep/.venv/x"] {
-        let outcome = yard.write(&yard.at(&format!("project/{name}")), "x");
+        let outcome = fixture.write(&fixture.at(&format!("project/{name}")), "x");
         assert!(matches!(why(outcome), ReadOnlyReason::Excluded(_)), "{name}");
     }
-    yard.write(".git/config", "an agent's own repository is its own\n").unwrap();
-    yard.write(&yard.at("single/only.txt"), "changed in place\n").unwrap();
+    fixture.write(".git/config", "an agent's own repository is its own\n").unwrap();
+    fixture.write(&fixture.at("single/only.txt"), "changed in place\n").unwrap();
     assert_eq!(
-        fs::read_dir(yard.base.join("single")).unwrap().count(),
+        fs::read_dir(fixture.base.join("single")).unwrap().count(),
         2,
         "nothing is put beside a single file"
     );
@@ -220,26 +220,26 @@ fn context_paths_are_writable_only_where_and_when_they_are_given_so() {
 
 #[test]
 fn a_link_to_a_protected_or_excluded_place_does_not_open_it() {
-    let yard = Yard::new();
-    symlink("locked", yard.base.join("project/open")).unwrap();
-    symlink(".git", yard.base.join("project/g")).unwrap();
-    assert_eq!(why(yard.write(&yard.at("project/open/rules.md"), "x")), ReadOnlyReason::Protected);
-    assert!(matches!(why(yard.write(&yard.at("project/g/config"), "x")), ReadOnlyReason::Excluded(_)));
+    let fixture = Fixture::new();
+    symlink("locked", fixture.base.join("project/open")).unwrap();
+    symlink(".git", fixture.base.join("project/g")).unwrap();
+    assert_eq!(why(fixture.write(&fixture.at("project/open/rules.md"), "x")), ReadOnlyReason::Protected);
+    assert!(matches!(why(fixture.write(&fixture.at("project/g/config"), "x")), ReadOnlyReason::Excluded(_)));
 }
 
 #[test]
 fn the_deepest_root_decides_and_a_single_file_before_all() {
-    let yard = Yard::new();
-    let mut policy = yard.policy.clone();
+    let fixture = Fixture::new();
+    let mut policy = fixture.policy.clone();
     policy.context = vec![
-        context(&yard.base.join("project"), true, &[]),
-        context(&yard.base.join("project/src"), false, &[]),
-        context(&yard.base.join("project/src/main.rs"), true, &[]),
+        context(&fixture.base.join("project"), true, &[]),
+        context(&fixture.base.join("project/src"), false, &[]),
+        context(&fixture.base.join("project/src/main.rs"), true, &[]),
     ];
     let host = FileHost::open(&policy, ToolSet::All).unwrap();
     let write = |path: &str| {
-        let arguments = json!({"path": yard.at(path), "content": "x"}).to_string();
-        host.now("write_file", &arguments, ContextAccess::Writable).is_ok()
+        let arguments = json!({"path": fixture.at(path), "content": "x"}).to_string();
+        host.call_blocking("write_file", &arguments, ContextAccess::Writable).is_ok()
     };
     assert!(write("project/a.txt"));
     assert!(!write("project/src/a.txt"));
@@ -248,41 +248,41 @@ fn the_deepest_root_decides_and_a_single_file_before_all() {
 
 #[test]
 fn lists_and_searches_pass_over_what_is_closed() {
-    let yard = Yard::new();
-    let project = yard.at("project");
-    let listed = yard.call("list_directory", &json!({"path": project})).unwrap();
+    let fixture = Fixture::new();
+    let project = fixture.at("project");
+    let listed = fixture.call("list_directory", &json!({"path": project})).unwrap();
     assert!(listed.contains("src/") && !listed.contains(".althing"), "{listed}");
-    let found = yard.call("search", &json!({"path": project, "pattern": SECRET})).unwrap();
+    let found = fixture.call("search", &json!({"path": project, "pattern": SECRET})).unwrap();
     assert!(!found.contains("secret.txt"), "{found}");
-    let globbed = yard.call("glob", &json!({"path": project, "pattern": "**/secret.txt"})).unwrap();
+    let globbed = fixture.call("glob", &json!({"path": project, "pattern": "**/secret.txt"})).unwrap();
     assert!(!globbed.contains("/secret.txt\n"), "{globbed}");
 }
 
 #[test]
 fn files_with_names_elsewhere_are_not_written_through() {
-    let yard = Yard::new();
-    let (file, twin) = (yard.base.join("project/src/main.rs"), yard.base.join("outside/twin.rs"));
+    let fixture = Fixture::new();
+    let (file, twin) = (fixture.base.join("project/src/main.rs"), fixture.base.join("outside/twin.rs"));
     fs::hard_link(&file, &twin).unwrap();
-    let path = yard.at("project/src/main.rs");
-    assert!(matches!(yard.write(&path, "x"), Err(Refusal::HardLinked { links: 2, .. })));
-    assert!(yard.read(&path).is_ok(), "a context path is given with all that is in it");
+    let path = fixture.at("project/src/main.rs");
+    assert!(matches!(fixture.write(&path, "x"), Err(Refusal::HardLinked { links: 2, .. })));
+    assert!(fixture.read(&path).is_ok(), "a context path is given with all that is in it");
     assert_eq!(fs::read_to_string(twin).unwrap(), "fn main() {}\n");
 }
 
 #[test]
 fn a_policy_whose_workspace_cannot_be_opened_makes_no_host() {
-    let yard = Yard::new();
-    let mut policy = yard.policy.clone();
-    policy.workspace = yard.base.join("not/there");
+    let fixture = Fixture::new();
+    let mut policy = fixture.policy.clone();
+    policy.workspace = fixture.base.join("not/there");
     assert!(FileHost::open(&policy, ToolSet::All).is_err());
-    policy = yard.policy.clone();
-    policy.context.push(context(&yard.base.join("missing"), true, &[]));
+    policy = fixture.policy.clone();
+    policy.context.push(context(&fixture.base.join("missing"), true, &[]));
     let host = FileHost::open(&policy, ToolSet::All).unwrap();
-    assert_eq!(host.missing(), [yard.at("missing")]);
-    let arguments = json!({"path": yard.at("missing/x"), "content": "x"}).to_string();
-    let refused = host.now("write_file", &arguments, ContextAccess::Writable);
+    assert_eq!(host.missing(), [fixture.at("missing")]);
+    let arguments = json!({"path": fixture.at("missing/x"), "content": "x"}).to_string();
+    let refused = host.call_blocking("write_file", &arguments, ContextAccess::Writable);
     assert!(matches!(refused, Err(Refusal::Outside { .. })));
-    write(&yard.base.join("missing/y"), "made later: still not given");
-    let refused = host.now("write_file", &arguments, ContextAccess::Writable);
+    write(&fixture.base.join("missing/y"), "made later: still not given");
+    let refused = host.call_blocking("write_file", &arguments, ContextAccess::Writable);
     assert!(matches!(refused, Err(Refusal::Outside { .. })));
 }

@@ -1,6 +1,6 @@
 //! What files tell an agent before it begins, and what they cannot tell it.
 
-use super::yard::{SECRET, context, temp, write};
+use super::fixture::{SECRET, context, temp, write};
 use crate::{FileHost, FilePolicy, Memory, ToolSet, find_skills, project_instructions};
 use althing_protocol::ContextPath;
 use std::fs;
@@ -25,11 +25,11 @@ fn a_projects_instructions_are_told_nearest_first_once_and_only_where_the_agent_
     fs::create_dir_all(base.join("other")).unwrap();
     symlink(base.join("outside/secret.md"), base.join("other/AGENTS.md")).unwrap();
     let paths = ["project", "project/part", "other"].map(|path| context(&base.join(path), false, &[]));
-    let told = project_instructions(&host(&base, paths.to_vec()), &paths);
-    let texts: Vec<&str> = told.iter().map(|page| page.text.as_str()).collect();
+    let output = project_instructions(&host(&base, paths.to_vec()), &paths);
+    let texts: Vec<&str> = output.iter().map(|page| page.text.as_str()).collect();
     assert_eq!(texts, ["of the part\n", "of the project\n"]);
-    assert_eq!(told[1].path, base.join("project/AGENTS.md").display().to_string());
-    assert!(told.iter().all(|page| page.whole));
+    assert_eq!(output[1].path, base.join("project/AGENTS.md").display().to_string());
+    assert!(output.iter().all(|page| page.whole));
 }
 
 #[test]
@@ -40,9 +40,9 @@ fn long_instructions_are_cut_at_a_character_and_say_so() {
     write(&base.join("b/AGENTS.md"), &"x".repeat(100_000));
     write(&base.join("c/AGENTS.md"), "no room is left for this one");
     let paths = ["a", "b", "c"].map(|path| context(&base.join(path), false, &[]));
-    let told = project_instructions(&host(&base, paths.to_vec()), &paths);
-    assert_eq!(told.iter().map(|page| page.text.len()).collect::<Vec<_>>(), [16 * 1024, 16 * 1024]);
-    assert!(told.iter().all(|page| !page.whole));
+    let output = project_instructions(&host(&base, paths.to_vec()), &paths);
+    assert_eq!(output.iter().map(|page| page.text.len()).collect::<Vec<_>>(), [16 * 1024, 16 * 1024]);
+    assert!(output.iter().all(|page| !page.whole));
 }
 
 #[test]

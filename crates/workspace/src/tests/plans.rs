@@ -1,6 +1,6 @@
 //! Plans: found in answers, checked whole, kept with their progress.
 
-use super::yard::temp;
+use super::fixture::temp;
 use crate::plans::ready;
 use crate::{PlanError, PlanStore, TaskProgress};
 use althing_plan::{Plan, PlanProblem, find_plan};
@@ -104,13 +104,13 @@ proptest! {
             tasks.push(task(&name(n), &ids));
         }
         prop_assert_eq!(problems(tasks.clone()), []);
-        let mut stand = BTreeMap::new();
-        while let Some(next) = ready(&tasks, &stand).first().map(|task| (*task).clone()) {
-            prop_assert!(next.depends_on.iter().all(|id| stand.contains_key(id)));
+        let mut progress_by_task = BTreeMap::new();
+        while let Some(next) = ready(&tasks, &progress_by_task).first().map(|task| (*task).clone()) {
+            prop_assert!(next.depends_on.iter().all(|id| progress_by_task.contains_key(id)));
             let done = TaskProgress { status: PlanStatus::Completed, note: None };
-            prop_assert!(stand.insert(next.id.clone(), done).is_none(), "twice");
+            prop_assert!(progress_by_task.insert(next.id.clone(), done).is_none(), "twice");
         }
-        prop_assert_eq!(stand.len(), tasks.len());
+        prop_assert_eq!(progress_by_task.len(), tasks.len());
 
         // Whoever needs something, directly or through others, is now needed by it.
         let last = at.index(tasks.len());

@@ -1,6 +1,6 @@
 //! A project outlives sessions: its files are made once, kept current, and never taken from the one who edits them.
 
-use super::yard::{temp, write};
+use super::fixture::{temp, write};
 use crate::{PathKind, ProjectError, ProjectHost, ProjectRegistry, ProjectWorkspace};
 use althing_protocol::{
     ContextAccess, CoordinationSummary, FinalAnswerStrategy, Millis, Modes, RunResult, RunStatus, Timestamp,
@@ -83,9 +83,9 @@ fn files_and_directories_are_described_by_path_and_never_listed() {
     project.describe(&project.dir().join("src").display().to_string(), "All the code").unwrap();
     let outside = temp();
     project.describe(&outside.path().display().to_string(), "Elsewhere").unwrap();
-    let told = json_of(&project.dir().join("filepaths.json"));
+    let output = json_of(&project.dir().join("filepaths.json"));
     assert_eq!(
-        told,
+        output,
         json!([
             { "path": "src", "kind": "directory", "description": "All the code" },
             { "path": "notes.md", "kind": "file", "description": "What was said" },
@@ -271,7 +271,7 @@ async fn the_interactive_agent_keeps_context_and_paths_current_through_its_tools
     assert!(!call("describe_path", json!({ "path": "src", "description": "The code" })).await.is_error);
     write(&project.deliverables_dir().join("report.md"), "");
     project.begin_run("s.r1", "Compare\ntokens", Modes::default(), "/logs", AT).unwrap();
-    let told = call("get_project", json!({})).await.content;
+    let output = call("get_project", json!({})).await.content;
     for part in [
         "Project my-app",
         "We use Paseto.",
@@ -279,7 +279,7 @@ async fn the_interactive_agent_keeps_context_and_paths_current_through_its_tools
         "deliverables/report.md",
         "- s.r1 (running): Compare tokens",
     ] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(output.contains(part), "{part}: {output}");
     }
     for (tool, arguments) in [
         ("update_project_context", json!({ "content": "" })),

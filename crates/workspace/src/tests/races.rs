@@ -1,7 +1,7 @@
 //! S1, the races: directories and files that are swapped for links while an agent's calls are at work.
 
+use super::fixture::{Fixture, SECRET, tree, write};
 use super::scale;
-use super::yard::{SECRET, Yard, tree, write};
 use crate::Workspace;
 use althing_protocol::AnswerLabel;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -37,11 +37,11 @@ impl Drop for SetOnDrop<'_> {
 
 #[test]
 fn a_directory_swapped_for_a_link_never_leads_out() {
-    let yard = Yard::new();
-    let workspace = yard.workspace().to_owned();
+    let fixture = Fixture::new();
+    let workspace = fixture.workspace().to_owned();
     write(&workspace.join("door/secret.txt"), "inside\n");
-    yard.link("swap", yard.base.join("outside"));
-    let before = yard.foreign();
+    fixture.link("swap", fixture.base.join("outside"));
+    let before = fixture.foreign();
     let rounds = scale(10_000, 100_000);
     let calls = [
         ("read_file", json!({"path": "door/secret.txt"})),
@@ -56,50 +56,51 @@ fn a_directory_swapped_for_a_link_never_leads_out() {
     let swaps = while_swapping(&workspace.join("door"), &workspace.join("swap"), || {
         for n in 0..rounds as usize {
             let (tool, arguments) = &calls[n % calls.len()];
-            match yard.call(tool, arguments) {
-                Ok(told) => {
-                    assert!(!told.contains(SECRET), "{tool}: {told}");
+            match fixture.call(tool, arguments) {
+                Ok(output) => {
+                    assert!(!output.contains(SECRET), "{tool}: {output}");
                     fine += 1;
                 }
                 Err(_) => refused += 1,
             }
         }
     });
-    assert_eq!(yard.foreign(), before);
+    assert_eq!(fixture.foreign(), before);
     assert!(fine > 0 && refused > 0 && swaps > 100, "{fine} fine, {refused} refused, {swaps} swaps: no race");
 }
 
 #[test]
 fn a_file_swapped_for_a_link_is_never_read_or_written_through() {
-    let yard = Yard::new();
-    let workspace = yard.workspace().to_owned();
+    let fixture = Fixture::new();
+    let workspace = fixture.workspace().to_owned();
     write(&workspace.join("file.txt"), "inside\n");
-    yard.link("swap", yard.base.join("outside/secret.txt"));
-    let before = yard.foreign();
+    fixture.link("swap", fixture.base.join("outside/secret.txt"));
+    let before = fixture.foreign();
     while_swapping(&workspace.join("file.txt"), &workspace.join("swap"), || {
         for n in 0..scale(3_000, 30_000) {
-            let told = if n % 2 == 0 { yard.read("file.txt") } else { yard.write("file.txt", "inside\n") };
-            assert!(!told.unwrap_or_default().contains(SECRET));
+            let output =
+                if n % 2 == 0 { fixture.read("file.txt") } else { fixture.write("file.txt", "inside\n") };
+            assert!(!output.unwrap_or_default().contains(SECRET));
         }
     });
-    assert_eq!(yard.foreign(), before);
+    assert_eq!(fixture.foreign(), before);
 }
 
 #[test]
 fn what_is_kept_while_links_are_swapped_in_holds_nothing_from_outside() {
-    let yard = Yard::new();
-    let run = yard.base.join("run");
+    let fixture = Fixture::new();
+    let run = fixture.base.join("run");
     let workspace = Workspace::open(&run, &run.join("workspaces/me")).unwrap();
     for n in 0..50 {
         write(&workspace.path().join(format!("door/dir/{n}.txt")), "inside\n");
-        write(&yard.base.join(format!("outside/dir/{n}.txt")), SECRET);
+        write(&fixture.base.join(format!("outside/dir/{n}.txt")), SECRET);
     }
-    std::os::unix::fs::symlink(yard.base.join("outside"), workspace.path().join("swap")).unwrap();
+    std::os::unix::fs::symlink(fixture.base.join("outside"), workspace.path().join("swap")).unwrap();
     let pair: [PathBuf; 2] = [workspace.path().join("door"), workspace.path().join("swap")];
     while_swapping(&pair[0], &pair[1], || {
         for nth in 1..scale(40, 400) as u32 {
-            let kept = workspace.keep(AnswerLabel { agent: 1, nth }).unwrap();
-            let whole = tree(&kept.path);
+            let snapshot = workspace.keep(AnswerLabel { agent: 1, nth }).unwrap();
+            let whole = tree(&snapshot.path);
             assert!(whole.values().all(|text| !text.contains(SECRET)), "{nth}");
         }
     });

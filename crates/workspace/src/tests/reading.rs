@@ -1,6 +1,6 @@
 //! What the reading tools tell: lines with numbers, what is binary, where the rest is, what is wrong with a call.
 
-use super::yard::{Yard, write};
+use super::fixture::{Fixture, write};
 use crate::{FileHost, Refusal, ToolSet};
 use althing_protocol::{ContextAccess, ToolCall, ToolHost};
 use serde_json::json;
@@ -8,24 +8,24 @@ use std::fs;
 
 #[test]
 fn a_file_is_read_with_line_numbers() {
-    let yard = Yard::new();
-    yard.write("a.txt", "one\r\ntwo\nlast without end").unwrap();
-    assert_eq!(yard.read("a.txt").unwrap(), "     1\tone\n     2\ttwo\n     3\tlast without end\n");
-    let part = yard.call("read_file", &json!({"path": "a.txt", "offset": 2, "limit": 1})).unwrap();
+    let fixture = Fixture::new();
+    fixture.write("a.txt", "one\r\ntwo\nlast without end").unwrap();
+    assert_eq!(fixture.read("a.txt").unwrap(), "     1\tone\n     2\ttwo\n     3\tlast without end\n");
+    let part = fixture.call("read_file", &json!({"path": "a.txt", "offset": 2, "limit": 1})).unwrap();
     assert_eq!(part, "     2\ttwo\n[lines 2 to 2 shown; go on with offset 3]\n");
-    yard.write("empty.txt", "").unwrap();
-    assert!(yard.read("empty.txt").unwrap().ends_with("is empty."));
+    fixture.write("empty.txt", "").unwrap();
+    assert!(fixture.read("empty.txt").unwrap().ends_with("is empty."));
 }
 
 #[test]
 fn a_long_file_comes_in_parts_that_join_without_gap() {
-    let yard = Yard::new();
+    let fixture = Fixture::new();
     let lines: Vec<String> = (1..=9000).map(|n| format!("line {n} {}\n", "x".repeat(n % 50))).collect();
     let text = lines.concat();
-    yard.write("long.txt", &text).unwrap();
+    fixture.write("long.txt", &text).unwrap();
     let (mut offset, mut joined) = (1, String::new());
     loop {
-        let part = yard.call("read_file", &json!({"path": "long.txt", "offset": offset})).unwrap();
+        let part = fixture.call("read_file", &json!({"path": "long.txt", "offset": offset})).unwrap();
         assert!(part.len() <= 64 << 10);
         for line in part.lines().filter(|line| !line.starts_with('[')) {
             joined.push_str(line.split_once('\t').unwrap().1);
@@ -39,34 +39,34 @@ fn a_long_file_comes_in_parts_that_join_without_gap() {
         }
     }
     assert_eq!(joined, text);
-    let past = yard.call("read_file", &json!({"path": "long.txt", "offset": 9001}));
+    let past = fixture.call("read_file", &json!({"path": "long.txt", "offset": 9001}));
     assert!(matches!(past, Err(Refusal::Argument { argument, .. }) if argument == "offset"));
 }
 
 #[test]
 fn what_is_not_text_is_described_and_long_lines_are_cut() {
-    let yard = Yard::new();
-    fs::write(yard.workspace().join("a.png"), b"\x89PNG\r\n\x1a\n\0\0").unwrap();
-    fs::write(yard.workspace().join("a.bin"), b"abc\0def").unwrap();
-    fs::write(yard.workspace().join("latin.txt"), b"caf\xe9\n").unwrap();
-    fs::write(yard.workspace().join("min.js"), "y".repeat(100_000)).unwrap();
-    assert!(yard.read("a.png").unwrap().contains("PNG image, 10 bytes"));
-    assert!(yard.read("a.bin").unwrap().contains("unknown format, 7 bytes"));
-    assert!(yard.read("latin.txt").unwrap().contains("[not UTF-8"));
-    let cut = yard.read("min.js").unwrap();
+    let fixture = Fixture::new();
+    fs::write(fixture.workspace().join("a.png"), b"\x89PNG\r\n\x1a\n\0\0").unwrap();
+    fs::write(fixture.workspace().join("a.bin"), b"abc\0def").unwrap();
+    fs::write(fixture.workspace().join("latin.txt"), b"caf\xe9\n").unwrap();
+    fs::write(fixture.workspace().join("min.js"), "y".repeat(100_000)).unwrap();
+    assert!(fixture.read("a.png").unwrap().contains("PNG image, 10 bytes"));
+    assert!(fixture.read("a.bin").unwrap().contains("unknown format, 7 bytes"));
+    assert!(fixture.read("latin.txt").unwrap().contains("[not UTF-8"));
+    let cut = fixture.read("min.js").unwrap();
     assert!(cut.len() < 2200 && cut.contains("[line of 100000 bytes, cut]"), "{cut}");
 }
 
 #[test]
 fn a_directory_is_listed_with_sizes_and_where_links_lead() {
-    let yard = Yard::new();
-    yard.link("way", "sub");
-    let listed = yard.call("list_directory", &json!({})).unwrap();
+    let fixture = Fixture::new();
+    fixture.link("way", "sub");
+    let listed = fixture.call("list_directory", &json!({})).unwrap();
     assert_eq!(listed, "ok.txt (5 bytes)\nsub/\nway -> sub\n");
     for n in 0..3000 {
-        fs::write(yard.workspace().join(format!("{n:04}-{}", "n".repeat(40))), "").unwrap();
+        fs::write(fixture.workspace().join(format!("{n:04}-{}", "n".repeat(40))), "").unwrap();
     }
-    let listed = yard.call("list_directory", &json!({"path": "."})).unwrap();
+    let listed = fixture.call("list_directory", &json!({"path": "."})).unwrap();
     assert!(listed.len() <= 64 << 10);
     let more: usize = listed.lines().last().unwrap()[1..].split(' ').next().unwrap().parse().unwrap();
     assert_eq!(listed.lines().count() - 1 + more, 3003);
@@ -74,23 +74,23 @@ fn a_directory_is_listed_with_sizes_and_where_links_lead() {
 
 #[test]
 fn glob_finds_by_pattern_also_by_an_absolute_one() {
-    let yard = Yard::new();
+    let fixture = Fixture::new();
     for path in ["a.rs", "src/b.rs", "src/deep/c.rs", "src/d.txt", ".git/e.rs"] {
-        write(&yard.workspace().join(path), "");
+        write(&fixture.workspace().join(path), "");
     }
-    let find = |pattern: &str| yard.call("glob", &json!({"pattern": pattern})).unwrap();
+    let find = |pattern: &str| fixture.call("glob", &json!({"pattern": pattern})).unwrap();
     assert_eq!(find("**/*.rs"), "a.rs\nsrc/b.rs\nsrc/deep/c.rs\n");
     assert_eq!(find("*.rs"), "a.rs\n");
     assert_eq!(find("src/*.{rs,txt}"), "src/b.rs\nsrc/d.txt\n");
-    assert_eq!(find(&format!("{}/src/**/c.rs", yard.workspace().display())), "src/deep/c.rs\n");
+    assert_eq!(find(&format!("{}/src/**/c.rs", fixture.workspace().display())), "src/deep/c.rs\n");
     assert!(find("nothing*").starts_with("Nothing below"));
-    let wrong = yard.call("glob", &json!({"pattern": "a["}));
+    let wrong = fixture.call("glob", &json!({"pattern": "a["}));
     assert!(matches!(wrong, Err(Refusal::Argument { argument, .. }) if argument == "pattern"));
 }
 
 #[test]
 fn search_gives_lines_with_context_and_heeds_gitignore() {
-    let yard = Yard::new();
+    let fixture = Fixture::new();
     for (path, text) in [
         (".gitignore", "target/\n*.log\n!keep.log\n"),
         ("src/a.rs", "fn one() {}\nfn needle() {}\nfn three() {}\n"),
@@ -101,10 +101,10 @@ fn search_gives_lines_with_context_and_heeds_gitignore() {
         ("src/.gitignore", "ignored.rs\n"),
         ("src/ignored.rs", "needle\n"),
     ] {
-        write(&yard.workspace().join(path), text);
+        write(&fixture.workspace().join(path), text);
     }
-    fs::write(yard.workspace().join("src/bin"), b"\0needle\n").unwrap();
-    let search = |arguments: serde_json::Value| yard.call("search", &arguments).unwrap();
+    fs::write(fixture.workspace().join("src/bin"), b"\0needle\n").unwrap();
+    let search = |arguments: serde_json::Value| fixture.call("search", &arguments).unwrap();
     assert_eq!(search(json!({"pattern": "needle"})), "keep.log\n1: needle\nsrc/a.rs\n2: fn needle() {}\n");
     assert_eq!(
         search(json!({"pattern": "needle", "case_sensitive": false, "glob": "*.txt"})),
@@ -115,31 +115,32 @@ fn search_gives_lines_with_context_and_heeds_gitignore() {
         "src/a.rs\n1- fn one() {}\n2: fn needle() {}\n3- fn three() {}\n"
     );
     assert!(search(json!({"pattern": "nowhere"})).starts_with("No line in"));
-    let wrong = yard.call("search", &json!({"pattern": "("}));
+    let wrong = fixture.call("search", &json!({"pattern": "("}));
     assert!(matches!(wrong, Err(Refusal::Argument { argument, .. }) if argument == "pattern"));
-    write(&yard.workspace().join("many.txt"), &"needle in a long line of hay\n".repeat(9000));
+    write(&fixture.workspace().join("many.txt"), &"needle in a long line of hay\n".repeat(9000));
     let many = search(json!({"pattern": "hay"}));
     assert!(many.len() <= 64 << 10 && many.contains("[there are more hits"));
 }
 
 #[test]
 fn wrong_arguments_are_told_by_name() {
-    let yard = Yard::new();
-    let told =
-        |tool: &str, text: &str| yard.host.now(tool, text, ContextAccess::ReadOnly).unwrap_err().to_string();
-    assert_eq!(told("read_file", "{}"), "argument `path`: is required");
-    assert_eq!(told("read_file", r#"{"path": 3}"#), "argument `path`: must be a string");
+    let fixture = Fixture::new();
+    let output = |tool: &str, text: &str| {
+        fixture.host.call_blocking(tool, text, ContextAccess::ReadOnly).unwrap_err().to_string()
+    };
+    assert_eq!(output("read_file", "{}"), "argument `path`: is required");
+    assert_eq!(output("read_file", r#"{"path": 3}"#), "argument `path`: must be a string");
     assert_eq!(
-        told("read_file", r#"{"path":"a","offset":0}"#),
+        output("read_file", r#"{"path":"a","offset":0}"#),
         "argument `offset`: must be a whole number from 1"
     );
     assert_eq!(
-        told("read_file", r#"{"path":"a","lines":3}"#),
+        output("read_file", r#"{"path":"a","lines":3}"#),
         "argument `lines`: unknown; this tool takes path, offset, limit"
     );
-    assert!(told("write_file", "[1]").contains("must be a JSON object"));
-    assert!(told("write_file", "{").contains("not JSON"));
-    let outside = told("read_file", r#"{"path":"/elsewhere"}"#);
+    assert!(output("write_file", "[1]").contains("must be a JSON object"));
+    assert!(output("write_file", "{").contains("not JSON"));
+    let outside = output("read_file", r#"{"path":"/elsewhere"}"#);
     assert!(
         outside.contains("/elsewhere") && outside.contains("(your workspace, read and write)"),
         "{outside}"
@@ -148,7 +149,7 @@ fn wrong_arguments_are_told_by_name() {
 
 #[tokio::test]
 async fn the_host_offers_its_tools_and_carries_out_calls() {
-    let yard = Yard::new();
+    let fixture = Fixture::new();
     let names = |host: &FileHost| -> Vec<String> {
         host.tools(ContextAccess::ReadOnly).into_iter().map(|tool| tool.name).collect()
     };
@@ -162,16 +163,16 @@ async fn the_host_offers_its_tools_and_carries_out_calls() {
         "apply_patch",
         "delete_file",
     ];
-    assert_eq!(names(&yard.host), all);
-    let planner = FileHost::open(&yard.policy, ToolSet::ReadOnly).unwrap();
+    assert_eq!(names(&fixture.host), all);
+    let planner = FileHost::open(&fixture.policy, ToolSet::ReadOnly).unwrap();
     assert_eq!(names(&planner), all[..4]);
     let arguments = json!({"path": "new.txt", "content": "x"}).to_string();
     let call = ToolCall { id: "c".into(), name: "write_file".into(), arguments };
     let refused = planner.call(&call, ContextAccess::Writable).await;
-    assert!(refused.is_error && !yard.workspace().join("new.txt").exists());
-    let done = yard.host.call(&call, ContextAccess::ReadOnly).await;
-    assert!(!done.is_error && yard.workspace().join("new.txt").exists(), "{}", done.content);
-    let size: usize = yard
+    assert!(refused.is_error && !fixture.workspace().join("new.txt").exists());
+    let done = fixture.host.call(&call, ContextAccess::ReadOnly).await;
+    assert!(!done.is_error && fixture.workspace().join("new.txt").exists(), "{}", done.content);
+    let size: usize = fixture
         .host
         .tools(ContextAccess::ReadOnly)
         .iter()

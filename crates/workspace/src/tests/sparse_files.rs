@@ -1,7 +1,7 @@
 //! Files with huge holes cost neither space, nor memory, nor time, wherever they are copied; what is too much is refused.
 
-use super::places::{Setting, call};
-use super::yard::{Temp, temp, tree, write};
+use super::agent_files::{RunFixture, call};
+use super::fixture::{Temp, temp, tree, write};
 use crate::sparse::{CopyLimits, digest};
 use crate::workspace::Copier;
 use crate::{ConfinedDir, FileContent, ProjectWorkspace, Workspace, review, undo};
@@ -79,10 +79,10 @@ fn a_hole_of_four_tebibytes_is_kept_shown_and_taken_as_a_hole() {
     sparse(&one.path().join("nothing"), TIB, &[]);
     write(&one.path().join("small.txt"), "small");
     quickly(|| {
-        let kept = one.keep(label(1, 1)).unwrap();
-        assert_eq!(kept.copied, 3);
-        is_copy(&kept.path.join("deep/big"), 4 * TIB, &pieces);
-        is_copy(&kept.path.join("nothing"), TIB, &[]);
+        let snapshot = one.keep(label(1, 1)).unwrap();
+        assert_eq!(snapshot.copied, 3);
+        is_copy(&snapshot.path.join("deep/big"), 4 * TIB, &pieces);
+        is_copy(&snapshot.path.join("nothing"), TIB, &[]);
         two.show(&[label(1, 1)]).unwrap();
         is_copy(&two.view_of(1).join("deep/big"), 4 * TIB, &pieces);
         two.take(one.path(), Path::new("taken/here")).unwrap();
@@ -95,37 +95,37 @@ fn a_hole_of_four_tebibytes_is_kept_shown_and_taken_as_a_hole() {
 #[tokio::test]
 async fn a_hole_of_four_tebibytes_in_a_context_path_is_remembered_reviewed_and_put_back_as_a_hole() {
     let pieces = [(TIB, "mine")];
-    let setting = Setting::writable();
-    let (old, new) = (setting.base.join("project/old.img"), setting.base.join("project/new.img"));
+    let fixture = RunFixture::writable();
+    let (old, new) = (fixture.base.join("project/old.img"), fixture.base.join("project/new.img"));
     sparse(&old, 4 * TIB, &pieces);
     let began = Instant::now();
-    let place = setting.place(0);
-    place.open_context().await.unwrap();
-    let deleted = call(&place, "delete_file", json!({"path": old.to_str().unwrap()})).await;
+    let files = fixture.files(0);
+    files.open_context().await.unwrap();
+    let deleted = call(&files, "delete_file", json!({"path": old.to_str().unwrap()})).await;
     assert!(!deleted.is_error, "{}", deleted.content);
     sparse(&new, 4 * TIB, &[(7, "theirs")]);
-    assert_eq!(place.close_context().await.unwrap().len(), 2);
-    let reviewed: Vec<_> = review(&setting.run).unwrap().into_iter().map(|r| (r.before, r.now)).collect();
+    assert_eq!(files.close_context().await.unwrap().len(), 2);
+    let reviewed: Vec<_> = review(&fixture.run).unwrap().into_iter().map(|r| (r.before, r.now)).collect();
     let opaque = || FileContent::Opaque { bytes: 4 * TIB };
     assert_eq!(reviewed, [(FileContent::Absent, opaque()), (opaque(), FileContent::Absent)]);
-    let report = undo(&setting.run).unwrap();
+    let report = undo(&fixture.run).unwrap();
     assert_eq!((report.restored.len(), report.removed.len()), (1, 1));
     is_copy(&old, 4 * TIB, &pieces);
     assert!(!new.exists());
     assert!(began.elapsed() < QUICK, "it took {:?}", began.elapsed());
-    assert!(space(&setting.base) < 2 << 20);
+    assert!(space(&fixture.base) < 2 << 20);
 }
 
 #[tokio::test]
 async fn a_huge_file_that_somebody_changed_after_the_run_is_not_undone() {
-    let setting = Setting::writable();
-    let place = setting.place(0);
-    place.open_context().await.unwrap();
-    let new = setting.base.join("project/new.img");
+    let fixture = RunFixture::writable();
+    let files = fixture.files(0);
+    files.open_context().await.unwrap();
+    let new = fixture.base.join("project/new.img");
     sparse(&new, 4 * TIB, &[(7, "by the run")]);
-    place.close_context().await.unwrap();
+    files.close_context().await.unwrap();
     File::options().write(true).open(&new).unwrap().write_all_at(b"by a person", 2 * TIB).unwrap();
-    assert!(undo(&setting.run).unwrap_err().to_string().contains("new.img"));
+    assert!(undo(&fixture.run).unwrap_err().to_string().contains("new.img"));
     assert_eq!(piece(&new, 2 * TIB, 11), "by a person");
 }
 
@@ -167,7 +167,8 @@ fn more_than_the_limits_is_refused_with_the_reason_and_leaves_nothing_behind() {
     ];
     for (bomb, why) in bombs {
         let dir = temp();
-        let (one, two) = (workspace(&dir, "one").within(limits), workspace(&dir, "two").within(limits));
+        let (one, two) =
+            (workspace(&dir, "one").with_limits(limits), workspace(&dir, "two").with_limits(limits));
         bomb(&one.path().join("bomb"));
         let refused = quickly(|| one.keep(label(1, 1))).unwrap_err().to_string();
         assert!(refused.ends_with(why), "{refused}");
@@ -229,13 +230,13 @@ fn a_digest_depends_on_the_content_and_not_on_where_the_holes_are() {
 
 #[tokio::test]
 async fn reading_and_searching_a_file_with_a_huge_hole_ends_soon() {
-    let setting = Setting::writable();
-    let place = setting.place(0);
+    let fixture = RunFixture::writable();
+    let files = fixture.files(0);
     let text = "a line\n".repeat(3000);
-    sparse(&Path::new(place.path()).join("big.txt"), 4 * TIB, &[(0, &text), (4 * TIB - 9, "\na needle")]);
+    sparse(&Path::new(files.path()).join("big.txt"), 4 * TIB, &[(0, &text), (4 * TIB - 9, "\na needle")]);
     let began = Instant::now();
-    let read = call(&place, "read_file", json!({"path": "big.txt", "offset": 2999})).await;
+    let read = call(&files, "read_file", json!({"path": "big.txt", "offset": 2999})).await;
     assert!(read.is_error && read.content.contains("the limit is"), "{}", read.content);
-    call(&place, "search", json!({"pattern": "needle"})).await;
+    call(&files, "search", json!({"pattern": "needle"})).await;
     assert!(began.elapsed() < QUICK, "it took {:?}", began.elapsed());
 }

@@ -1,6 +1,6 @@
 //! An agent's task list: kept in a file, in order, within its limits.
 
-use super::yard::{Temp, temp, write};
+use super::fixture::{Temp, temp, write};
 use crate::TaskHost;
 use althing_protocol::{ContextAccess, ToolCall, ToolHost, ToolOutcome};
 use serde_json::{Value, json};
@@ -43,10 +43,10 @@ async fn a_list_is_made_worked_off_and_found_again_in_its_file() {
         .await;
     let shown = call(&again, "delete_task", json!({ "id": "nobody" })).await;
     assert!(shown.is_error && shown.content.contains("read, t3, mend"), "{}", shown.content);
-    let told = call(&again, "get_task_plan", json!({})).await.content;
+    let output = call(&again, "get_task_plan", json!({})).await.content;
     assert!(
-        told.starts_with("1 of 3 done. Can begin now: mend.") && told.contains("Tell them (after mend)"),
-        "{told}"
+        output.starts_with("1 of 3 done. Can begin now: mend.") && output.contains("Tell them (after mend)"),
+        "{output}"
     );
     let file: Value = serde_json::from_slice(&fs::read(dir.path().join("tasks/plan.json")).unwrap()).unwrap();
     assert_eq!(file["tasks"][0]["status"], "completed");

@@ -1,8 +1,8 @@
 //! What a run wrote to context paths: found file by file, told below the answer.
 
-use super::kept_work::let_time_pass;
+use super::fixture::{context, write};
 use super::scale;
-use super::yard::{context, write};
+use super::snapshots::let_time_pass;
 use crate::{ContextSnapshot, WRITES_FILE, footer, write_change_list};
 use althing_protocol::FileChange::{Deleted, Modified, New};
 use althing_protocol::{FileChange, FileWrite};

@@ -1,7 +1,7 @@
 //! Undo: everything as it was, or nothing done and the file named; an interrupted undo is finished.
 
-use super::places::{Setting, call, put};
-use super::yard::{tree, write};
+use super::agent_files::{RunFixture, call, put};
+use super::fixture::{tree, write};
 use crate::{
     FileContent, FileHost, FilePolicy, ToolSet, UndoError, UndoReach, last_task_with_changes, review, undo,
 };
@@ -12,22 +12,22 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::PathBuf;
 
-fn project(setting: &Setting) -> BTreeMap<PathBuf, String> {
-    let mut all = tree(&setting.base.join("project"));
+fn project(fixture: &RunFixture) -> BTreeMap<PathBuf, String> {
+    let mut all = tree(&fixture.base.join("project"));
     all.retain(|path, _| !path.starts_with(".althing"));
     all
 }
 
-fn dirs(setting: &Setting) -> Vec<String> {
-    let names = fs::read_dir(setting.base.join("project")).unwrap();
+fn dirs(fixture: &RunFixture) -> Vec<String> {
+    let names = fs::read_dir(fixture.base.join("project")).unwrap();
     let mut names: Vec<String> = names.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
 
 /// What a command might do that goes through none of our tools.
-fn wreck(setting: &Setting) {
-    let at = |path: &str| setting.base.join("project").join(path);
+fn change_by_command(fixture: &RunFixture) {
+    let at = |path: &str| fixture.base.join("project").join(path);
     fs::write(at("b.txt"), "b by a command\n").unwrap();
     fs::remove_dir_all(at("src")).unwrap();
     symlink("/tmp", at("src")).unwrap();
@@ -41,40 +41,40 @@ fn wreck(setting: &Setting) {
     fs::write(at("folder"), "now a file").unwrap();
 }
 
-async fn wrecked() -> (Setting, BTreeMap<PathBuf, String>, Vec<String>) {
-    let mut setting = Setting::writable();
-    setting.reach = UndoReach::Everything;
-    let at = |path: &str| setting.base.join("project").join(path);
+async fn run_with_changes() -> (RunFixture, BTreeMap<PathBuf, String>, Vec<String>) {
+    let mut fixture = RunFixture::writable();
+    fixture.reach = UndoReach::Everything;
+    let at = |path: &str| fixture.base.join("project").join(path);
     symlink("b.txt", at("link")).unwrap();
     write(&at("run.sh"), "#!/bin/sh");
     fs::set_permissions(at("run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
     write(&at("turns"), "a file");
     write(&at("folder/kept.txt"), "in a folder");
     write(&at("src/deep/down.txt"), "deep");
-    let (before, names) = (project(&setting), dirs(&setting));
-    let place = setting.place(0);
-    place.open_context().await.unwrap();
-    wreck(&setting);
-    assert!(!put(&place, &setting.at("project/tool.txt"), "by a tool").await.is_error);
-    place.close_context().await.unwrap();
-    assert_ne!(project(&setting), before);
-    (setting, before, names)
+    let (before, names) = (project(&fixture), dirs(&fixture));
+    let files = fixture.files(0);
+    files.open_context().await.unwrap();
+    change_by_command(&fixture);
+    assert!(!put(&files, &fixture.at("project/tool.txt"), "by a tool").await.is_error);
+    files.close_context().await.unwrap();
+    assert_ne!(project(&fixture), before);
+    (fixture, before, names)
 }
 
 #[tokio::test]
 async fn what_tools_changed_is_put_back() {
-    let setting = Setting::writable();
-    let before = project(&setting);
-    let place = setting.place(0);
-    place.open_context().await.unwrap();
-    put(&place, &setting.at("project/src/a.txt"), "1").await;
-    put(&place, &setting.at("project/src/a.txt"), "2").await;
-    put(&place, &setting.at("project/made/deep/c.txt"), "c").await;
-    call(&place, "delete_file", json!({"path": setting.at("project/b.txt")})).await;
-    let writes = place.close_context().await.unwrap();
+    let fixture = RunFixture::writable();
+    let before = project(&fixture);
+    let files = fixture.files(0);
+    files.open_context().await.unwrap();
+    put(&files, &fixture.at("project/src/a.txt"), "1").await;
+    put(&files, &fixture.at("project/src/a.txt"), "2").await;
+    put(&files, &fixture.at("project/made/deep/c.txt"), "c").await;
+    call(&files, "delete_file", json!({"path": fixture.at("project/b.txt")})).await;
+    let writes = files.close_context().await.unwrap();
     assert_eq!(writes.len(), 3);
     let reviewed: Vec<_> =
-        review(&setting.run).unwrap().into_iter().map(|r| (r.write, r.before, r.now)).collect();
+        review(&fixture.run).unwrap().into_iter().map(|r| (r.write, r.before, r.now)).collect();
     let text = |text: &str| FileContent::Text(text.to_owned());
     let contents = [
         (text("b before\n"), FileContent::Absent),
@@ -84,55 +84,55 @@ async fn what_tools_changed_is_put_back() {
     let expected: Vec<_> =
         writes.into_iter().zip(contents).map(|(w, (before, now))| (w, before, now)).collect();
     assert_eq!(reviewed, expected);
-    let report = undo(&setting.run).unwrap();
-    assert_eq!(project(&setting), before);
-    assert!(!setting.base.join("project/made").exists(), "directories that the run made are gone");
+    let report = undo(&fixture.run).unwrap();
+    assert_eq!(project(&fixture), before);
+    assert!(!fixture.base.join("project/made").exists(), "directories that the run made are gone");
     assert_eq!(report.restored.len(), 2);
-    assert_eq!(report.removed, [setting.at("project/made/deep/c.txt")]);
-    assert!(matches!(undo(&setting.run), Err(UndoError::Done { .. })));
+    assert_eq!(report.removed, [fixture.at("project/made/deep/c.txt")]);
+    assert!(matches!(undo(&fixture.run), Err(UndoError::Done { .. })));
 }
 
 #[tokio::test]
 async fn what_commands_changed_is_put_back_too() {
-    let (setting, before, names) = wrecked().await;
-    let report = undo(&setting.run).unwrap();
-    assert_eq!(project(&setting), before);
-    assert_eq!(dirs(&setting), names);
+    let (fixture, before, names) = run_with_changes().await;
+    let report = undo(&fixture.run).unwrap();
+    assert_eq!(project(&fixture), before);
+    assert_eq!(dirs(&fixture), names);
     assert!(report.not_covered.is_empty(), "{:?}", report.not_covered);
-    assert_eq!(fs::metadata(setting.base.join("project/run.sh")).unwrap().mode() & 0o777, 0o755);
+    assert_eq!(fs::metadata(fixture.base.join("project/run.sh")).unwrap().mode() & 0o777, 0o755);
 }
 
 #[tokio::test]
 async fn a_file_that_somebody_else_has_changed_since_stops_everything() {
-    let (setting, _, _) = wrecked().await;
-    write(&setting.base.join("project/b.txt"), "my own work");
-    write(&setting.base.join("project/made/deep/new.txt"), "mine too");
-    let now = project(&setting);
-    match undo(&setting.run) {
+    let (fixture, _, _) = run_with_changes().await;
+    write(&fixture.base.join("project/b.txt"), "my own work");
+    write(&fixture.base.join("project/made/deep/new.txt"), "mine too");
+    let now = project(&fixture);
+    match undo(&fixture.run) {
         Err(UndoError::Changed { paths }) => {
-            assert_eq!(paths, [setting.at("project/b.txt"), setting.at("project/made/deep/new.txt")]);
+            assert_eq!(paths, [fixture.at("project/b.txt"), fixture.at("project/made/deep/new.txt")]);
         }
         other => panic!("{other:?}"),
     }
-    assert_eq!(project(&setting), now, "nothing was changed");
+    assert_eq!(project(&fixture), now, "nothing was changed");
 }
 
 #[tokio::test]
 async fn other_files_may_change_and_stay() {
-    let (setting, before, _) = wrecked().await;
-    write(&setting.base.join("project/made/mine.txt"), "in a directory that the run made");
-    undo(&setting.run).unwrap();
+    let (fixture, before, _) = run_with_changes().await;
+    write(&fixture.base.join("project/made/mine.txt"), "in a directory that the run made");
+    undo(&fixture.run).unwrap();
     let mut expected = before;
     expected.insert("made/mine.txt".into(), "in a directory that the run made".into());
-    assert_eq!(project(&setting), expected);
+    assert_eq!(project(&fixture), expected);
 }
 
 #[tokio::test]
 async fn an_undo_that_was_interrupted_anywhere_is_finished_by_another() {
     // Whatever had been put back when the process died, the rest follows.
     for steps in 0..=6 {
-        let (setting, before, _) = wrecked().await;
-        let at = |path: &str| setting.base.join("project").join(path);
+        let (fixture, before, _) = run_with_changes().await;
+        let at = |path: &str| fixture.base.join("project").join(path);
         let done: [&dyn Fn(); 6] = [
             &|| fs::remove_file(at("tool.txt")).unwrap(),
             &|| fs::remove_dir_all(at("made")).unwrap(),
@@ -145,102 +145,102 @@ async fn an_undo_that_was_interrupted_anywhere_is_finished_by_another() {
             step();
         }
         let journal = crate::manifest::seal(&true).unwrap();
-        fs::write(setting.run.join("preimages/undo"), journal).unwrap();
-        let report = undo(&setting.run).unwrap();
+        fs::write(fixture.run.join("preimages/undo"), journal).unwrap();
+        let report = undo(&fixture.run).unwrap();
         assert!(report.resumed);
-        assert_eq!(project(&setting), before, "after {steps} steps");
+        assert_eq!(project(&fixture), before, "after {steps} steps");
     }
 }
 
 #[tokio::test]
 async fn a_run_that_is_not_over_or_wrote_nothing_is_not_undone() {
-    let setting = Setting::writable();
-    assert!(matches!(undo(&setting.run), Err(UndoError::Nothing { .. })));
-    let place = setting.place(0);
-    place.open_context().await.unwrap();
-    put(&place, &setting.at("project/b.txt"), "x").await;
-    assert!(matches!(undo(&setting.run), Err(UndoError::NotClosed { .. })));
-    place.close_context().await.unwrap();
-    fs::write(setting.run.join("preimages/after"), "damaged").unwrap();
-    assert!(matches!(undo(&setting.run), Err(UndoError::Disk(_))));
-    assert_eq!(setting.text("project/b.txt"), "x");
+    let fixture = RunFixture::writable();
+    assert!(matches!(undo(&fixture.run), Err(UndoError::Nothing { .. })));
+    let files = fixture.files(0);
+    files.open_context().await.unwrap();
+    put(&files, &fixture.at("project/b.txt"), "x").await;
+    assert!(matches!(undo(&fixture.run), Err(UndoError::NotClosed { .. })));
+    files.close_context().await.unwrap();
+    fs::write(fixture.run.join("preimages/after"), "damaged").unwrap();
+    assert!(matches!(undo(&fixture.run), Err(UndoError::Disk(_))));
+    assert_eq!(fixture.text("project/b.txt"), "x");
 }
 
 #[tokio::test]
 async fn a_pre_image_that_cannot_be_kept_means_that_the_file_is_not_changed() {
-    let setting = Setting::writable();
-    let place = setting.place(0);
-    place.open_context().await.unwrap();
+    let fixture = RunFixture::writable();
+    let files = fixture.files(0);
+    files.open_context().await.unwrap();
     // Where the pre-images should go there is a file: nothing can be kept.
-    fs::remove_dir_all(setting.run.join("preimages/tree")).unwrap();
-    write(&setting.run.join("preimages/tree"), "");
-    let path = setting.at("project/b.txt");
+    fs::remove_dir_all(fixture.run.join("preimages/tree")).unwrap();
+    write(&fixture.run.join("preimages/tree"), "");
+    let path = fixture.at("project/b.txt");
     for (tool, arguments) in [
         ("write_file", json!({"path": path, "content": "x"})),
         ("edit_file", json!({"path": path, "old": "before", "new": "x"})),
         ("delete_file", json!({"path": path})),
         ("apply_patch", json!({"patch": format!("*** Begin Patch\n*** Delete File: {path}\n*** End Patch")})),
     ] {
-        let refused = call(&place, tool, arguments).await;
+        let refused = call(&files, tool, arguments).await;
         assert!(refused.is_error && refused.content.contains("could not be checked"), "{}", refused.content);
     }
-    assert_eq!(setting.text("project/b.txt"), "b before\n");
+    assert_eq!(fixture.text("project/b.txt"), "b before\n");
 }
 
 #[tokio::test]
 async fn an_interrupted_beginning_is_begun_again() {
-    let mut setting = Setting::writable();
-    setting.reach = UndoReach::Everything;
-    let place = setting.place(0);
-    place.open_context().await.unwrap();
+    let mut fixture = RunFixture::writable();
+    fixture.reach = UndoReach::Everything;
+    let files = fixture.files(0);
+    files.open_context().await.unwrap();
     // As if the process had died while it copied: half a file, and no word that the copy is whole.
-    drop(place);
-    fs::remove_file(setting.run.join("preimages/cover")).unwrap();
-    let half = setting.run.join("preimages/tree/0/b.txt");
+    drop(files);
+    fs::remove_file(fixture.run.join("preimages/cover")).unwrap();
+    let half = fixture.run.join("preimages/tree/0/b.txt");
     fs::set_permissions(&half, fs::Permissions::from_mode(0o600)).unwrap();
     fs::write(&half, "b be").unwrap();
-    let place = setting.place(0);
-    place.open_context().await.unwrap();
-    put(&place, &setting.at("project/b.txt"), "x").await;
-    place.close_context().await.unwrap();
-    undo(&setting.run).unwrap();
-    assert_eq!(setting.text("project/b.txt"), "b before\n");
+    let files = fixture.files(0);
+    files.open_context().await.unwrap();
+    put(&files, &fixture.at("project/b.txt"), "x").await;
+    files.close_context().await.unwrap();
+    undo(&fixture.run).unwrap();
+    assert_eq!(fixture.text("project/b.txt"), "b before\n");
 }
 
 /// The file tools of whoever is talked to, in a project where people work too.
-fn talker(setting: &Setting) -> FileHost {
-    let dir = setting.base.join("project/.althing/sessions/s/tasks/chat");
+fn chat_agent_tools(fixture: &RunFixture) -> FileHost {
+    let dir = fixture.base.join("project/.althing/sessions/s/tasks/chat");
     fs::create_dir_all(dir.join("workspace")).unwrap();
     let policy = FilePolicy {
         workspace: dir.join("workspace"),
-        context: setting.spec.context_paths.clone(),
-        state_dir: Some(setting.base.join("project/.althing")),
+        context: fixture.spec.context_paths.clone(),
+        state_dir: Some(fixture.base.join("project/.althing")),
         ..FilePolicy::default()
     };
     FileHost::undoable(&policy, ToolSet::All, &dir).unwrap()
 }
 
 fn does(host: &FileHost, tool: &str, arguments: &serde_json::Value) {
-    host.now(tool, &arguments.to_string(), ContextAccess::Writable).unwrap();
+    host.call_blocking(tool, &arguments.to_string(), ContextAccess::Writable).unwrap();
 }
 
 #[test]
 fn what_the_agent_that_is_talked_to_changed_is_put_back_and_what_people_changed_stays() {
-    let setting = Setting::writable();
-    let at = |path: &str| setting.base.join("project").join(path);
-    let (session, chat) = (setting.base.join("project/.althing/sessions/s"), "tasks/chat");
+    let fixture = RunFixture::writable();
+    let at = |path: &str| fixture.base.join("project").join(path);
+    let (session, chat) = (fixture.base.join("project/.althing/sessions/s"), "tasks/chat");
     fs::create_dir(at("empty")).unwrap();
-    let host = talker(&setting);
+    let host = chat_agent_tools(&fixture);
     assert_eq!(last_task_with_changes(&session), None);
     let write_to = |host: &FileHost, path: &str, text: &str| {
-        does(host, "write_file", &json!({"path": setting.at(path), "content": text}));
+        does(host, "write_file", &json!({"path": fixture.at(path), "content": text}));
     };
     write_to(&host, "project/src/a.txt", "by the agent");
     write_to(&host, "project/empty/made/new.txt", "by the agent");
-    does(&host, "delete_file", &json!({"path": setting.at("project/b.txt")}));
+    does(&host, "delete_file", &json!({"path": fixture.at("project/b.txt")}));
     fs::write(at("by-a-person.txt"), "mine").unwrap();
     // A second process goes on where the first stopped.
-    let host = talker(&setting);
+    let host = chat_agent_tools(&fixture);
     write_to(&host, "project/src/a.txt", "by the agent again");
     assert_eq!(last_task_with_changes(&session), Some("chat".into()));
     let changed: Vec<String> =
@@ -266,12 +266,12 @@ fn what_the_agent_that_is_talked_to_changed_is_put_back_and_what_people_changed_
 
 #[test]
 fn a_change_of_a_person_after_the_agents_is_not_undone() {
-    let setting = Setting::writable();
-    let file = setting.base.join("project/b.txt");
-    let host = talker(&setting);
+    let fixture = RunFixture::writable();
+    let file = fixture.base.join("project/b.txt");
+    let host = chat_agent_tools(&fixture);
     does(&host, "edit_file", &json!({"path": file, "old": "before", "new": "after"}));
     fs::write(&file, "by a person").unwrap();
-    let undone = undo(&setting.base.join("project/.althing/sessions/s/tasks/chat"));
+    let undone = undo(&fixture.base.join("project/.althing/sessions/s/tasks/chat"));
     assert!(matches!(undone, Err(UndoError::Changed { paths }) if paths == [file.display().to_string()]));
     assert_eq!(fs::read_to_string(&file).unwrap(), "by a person");
 }

@@ -4,11 +4,11 @@
 //! place. If that fails half way, what was put in place is taken back.
 
 use super::args::Args;
-use super::change::{in_place, make_missing, text_of};
+use super::change::{create_missing_dirs, read_text, write_in_place};
 use super::hunks;
-use super::job::{Job, check_size, name};
+use super::job::{Job, check_size, file_name};
 use super::patch::{PatchOp, parse};
-use crate::access::{LastLink, Refusal, Spot};
+use crate::access::{LastLink, Refusal, ResolvedPath};
 use crate::confine::ConfinedDir;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -16,58 +16,58 @@ use std::io;
 use std::path::PathBuf;
 
 /// One file's change.
-struct Planned<'a> {
-    spot: Spot<'a>,
+struct PlannedChange<'a> {
+    resolved: ResolvedPath<'a>,
     /// What it will hold; None deletes it.
     new: Option<String>,
     /// What it held.
     old: Option<String>,
     /// Its permissions, where it or the file that is moved here had some.
     mode: Option<u32>,
-    told: String,
+    message: String,
 }
 
 /// A change that is written, but not in place yet.
-struct Staged {
+struct StagedChange {
     dir: ConfinedDir,
     temporary: Option<OsString>,
 }
 
 pub(crate) fn apply_patch(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
     let plans = plan(job, parse(args.text("patch")?)?)?;
-    job.go_on()?;
+    job.check_cancelled()?;
     for plan in &plans {
-        job.about_to_change(&plan.spot)?;
+        job.before_change(&plan.resolved)?;
     }
     commit(&plans)?;
     for plan in &plans {
-        job.changed(&plan.spot)?;
+        job.after_change(&plan.resolved)?;
     }
-    let told = plans.iter().map(|plan| plan.told.as_str()).filter(|told| !told.is_empty());
-    Ok(told.collect::<Vec<_>>().join("\n"))
+    let message = plans.iter().map(|plan| plan.message.as_str()).filter(|message| !message.is_empty());
+    Ok(message.collect::<Vec<_>>().join("\n"))
 }
 
-fn plan<'a>(job: &Job<'a>, ops: Vec<PatchOp>) -> Result<Vec<Planned<'a>>, Refusal> {
+fn plan<'a>(job: &Job<'a>, ops: Vec<PatchOp>) -> Result<Vec<PlannedChange<'a>>, Refusal> {
     let mut plans = Vec::new();
     for op in ops {
         match op {
             PatchOp::Add { path, content } => {
-                let spot = job.writable(&path, LastLink::Follow)?;
-                if spot.found.is_some() {
+                let resolved = job.writable(&path, LastLink::Follow)?;
+                if resolved.found.is_some() {
                     return Err(Refusal::WrongKind {
-                        path: spot.shown,
+                        path: resolved.shown,
                         what: "there already; use Update File",
                     });
                 }
-                let told = format!("Added {}.", spot.shown);
-                plans.push(Planned { spot, new: Some(content), old: None, mode: None, told });
+                let message = format!("Added {}.", resolved.shown);
+                plans.push(PlannedChange { resolved, new: Some(content), old: None, mode: None, message });
             }
             PatchOp::Delete { path } => {
-                let spot = job.writable(&path, LastLink::Follow)?;
-                let old = Some(text_of(&spot)?);
-                let told = format!("Deleted {}.", spot.shown);
-                let mode = spot.found.map(|found| found.mode);
-                plans.push(Planned { spot, new: None, old, mode, told });
+                let resolved = job.writable(&path, LastLink::Follow)?;
+                let old = Some(read_text(&resolved)?);
+                let message = format!("Deleted {}.", resolved.shown);
+                let mode = resolved.found.map(|found| found.mode);
+                plans.push(PlannedChange { resolved, new: None, old, mode, message });
             }
             PatchOp::Update { path, to, hunks } => plan_update(job, &path, to, &hunks, &mut plans)?,
         }
@@ -75,10 +75,10 @@ fn plan<'a>(job: &Job<'a>, ops: Vec<PatchOp>) -> Result<Vec<Planned<'a>>, Refusa
     let mut seen = BTreeSet::new();
     for plan in &plans {
         if let Some(new) = &plan.new {
-            check_size(new.len() as u64, &plan.spot.shown)?;
+            check_size(new.len() as u64, &plan.resolved.shown)?;
         }
-        if !seen.insert(&plan.spot.real) {
-            let why = format!("{} is changed twice", plan.spot.shown);
+        if !seen.insert(&plan.resolved.real) {
+            let why = format!("{} is changed twice", plan.resolved.shown);
             return Err(Refusal::Argument { argument: "patch".to_owned(), why });
         }
     }
@@ -90,18 +90,18 @@ fn plan_update<'a>(
     path: &str,
     to: Option<String>,
     hunks: &[super::patch::Hunk],
-    plans: &mut Vec<Planned<'a>>,
+    plans: &mut Vec<PlannedChange<'a>>,
 ) -> Result<(), Refusal> {
-    let spot = job.writable(path, LastLink::Follow)?;
-    let text = text_of(&spot)?;
+    let resolved = job.writable(path, LastLink::Follow)?;
+    let text = read_text(&resolved)?;
     let new = hunks::apply(&text, hunks).map_err(|why| Refusal::Argument {
         argument: "patch".to_owned(),
-        why: format!("{}: {why}", spot.shown),
+        why: format!("{}: {why}", resolved.shown),
     })?;
-    let mode = spot.found.map(|found| found.mode);
+    let mode = resolved.found.map(|found| found.mode);
     let Some(to) = to else {
-        let told = format!("Updated {}.", spot.shown);
-        plans.push(Planned { spot, new: Some(new), old: Some(text), mode, told });
+        let message = format!("Updated {}.", resolved.shown);
+        plans.push(PlannedChange { resolved, new: Some(new), old: Some(text), mode, message });
         return Ok(());
     };
     let target = job.writable(&to, LastLink::Follow)?;
@@ -111,47 +111,47 @@ fn plan_update<'a>(
             what: "there already; nothing can be moved there",
         });
     }
-    let told = format!("Moved {} to {}.", spot.shown, target.shown);
-    plans.push(Planned { spot: target, new: Some(new), old: None, mode, told });
-    plans.push(Planned { spot, new: None, old: Some(text), mode, told: String::new() });
+    let message = format!("Moved {} to {}.", resolved.shown, target.shown);
+    plans.push(PlannedChange { resolved: target, new: Some(new), old: None, mode, message });
+    plans.push(PlannedChange { resolved, new: None, old: Some(text), mode, message: String::new() });
     Ok(())
 }
 
-fn commit(plans: &[Planned<'_>]) -> Result<(), Refusal> {
+fn commit(plans: &[PlannedChange<'_>]) -> Result<(), Refusal> {
     let mut staged = Vec::new();
     for plan in plans {
         match stage(plan) {
             Ok(one) => staged.push(one),
             Err(e) => {
                 drop_staged(&staged);
-                unmake(plans);
-                return Err(Refusal::io("write", &plan.spot.shown)(e));
+                remove_created_dirs(plans);
+                return Err(Refusal::io("write", &plan.resolved.shown)(e));
             }
         }
     }
     for (n, (plan, one)) in plans.iter().zip(&staged).enumerate() {
-        let Err(e) = place(plan, one) else { continue };
-        let undone = plans.iter().zip(&staged).take(n).rev().map(|(plan, one)| take_back(plan, one));
+        let Err(e) = install(plan, one) else { continue };
+        let undone = plans.iter().zip(&staged).take(n).rev().map(|(plan, one)| revert(plan, one));
         let failed = undone.filter(Result::is_err).count();
         drop_staged(staged.get(n..).unwrap_or_default());
-        unmake(plans);
+        remove_created_dirs(plans);
         let rest = if failed == 0 { "nothing was changed" } else { "some files could not be put back" };
         let why = format!("{e}; {rest}");
-        return Err(Refusal::Io { doing: "put in place", path: plan.spot.shown.clone(), why });
+        return Err(Refusal::Io { doing: "put in place", path: plan.resolved.shown.clone(), why });
     }
     Ok(())
 }
 
-fn stage(plan: &Planned<'_>) -> io::Result<Staged> {
-    let (dir, _) = make_missing(&plan.spot)?;
+fn stage(plan: &PlannedChange<'_>) -> io::Result<StagedChange> {
+    let (dir, _) = create_missing_dirs(&plan.resolved)?;
     let temporary = match &plan.new {
-        Some(new) if plan.spot.root.only.is_none() => Some(dir.stage(new.as_bytes(), plan.mode)?),
+        Some(new) if plan.resolved.root.single_file.is_none() => Some(dir.stage(new.as_bytes(), plan.mode)?),
         Some(_) | None => None,
     };
-    Ok(Staged { dir, temporary })
+    Ok(StagedChange { dir, temporary })
 }
 
-fn drop_staged(staged: &[Staged]) {
+fn drop_staged(staged: &[StagedChange]) {
     for one in staged {
         if let Some(temporary) = &one.temporary {
             let _ = one.dir.remove_file(temporary);
@@ -160,11 +160,11 @@ fn drop_staged(staged: &[Staged]) {
 }
 
 /// Removes the directories that were made on the way, if they are empty.
-fn unmake(plans: &[Planned<'_>]) {
-    for spot in plans.iter().map(|plan| &plan.spot) {
-        for depth in (0..spot.missing.len()).rev() {
-            let (above, name) = spot.missing.split_at(depth);
-            let dir = spot.dir.enter(&above.iter().collect::<PathBuf>());
+fn remove_created_dirs(plans: &[PlannedChange<'_>]) {
+    for resolved in plans.iter().map(|plan| &plan.resolved) {
+        for depth in (0..resolved.missing.len()).rev() {
+            let (above, name) = resolved.missing.split_at(depth);
+            let dir = resolved.dir.open_dir_path(&above.iter().collect::<PathBuf>());
             if let (Ok(dir), Some(name)) = (dir, name.first()) {
                 let _ = dir.remove_dir(name);
             }
@@ -172,19 +172,21 @@ fn unmake(plans: &[Planned<'_>]) {
     }
 }
 
-fn place(plan: &Planned<'_>, staged: &Staged) -> io::Result<()> {
-    let name = name(&plan.spot).map_err(|e| io::Error::other(e.to_string()))?;
+fn install(plan: &PlannedChange<'_>, staged: &StagedChange) -> io::Result<()> {
+    let name = file_name(&plan.resolved).map_err(|e| io::Error::other(e.to_string()))?;
     match (&plan.new, &staged.temporary) {
         (Some(_), Some(temporary)) => staged.dir.rename(temporary, name),
-        (Some(new), None) => in_place(&staged.dir, name, new.as_bytes()),
+        (Some(new), None) => write_in_place(&staged.dir, name, new.as_bytes()),
         (None, _) => staged.dir.remove_file(name),
     }
 }
 
-fn take_back(plan: &Planned<'_>, staged: &Staged) -> io::Result<()> {
-    let name = name(&plan.spot).map_err(|e| io::Error::other(e.to_string()))?;
+fn revert(plan: &PlannedChange<'_>, staged: &StagedChange) -> io::Result<()> {
+    let name = file_name(&plan.resolved).map_err(|e| io::Error::other(e.to_string()))?;
     match &plan.old {
-        Some(old) if plan.spot.root.only.is_some() => in_place(&staged.dir, name, old.as_bytes()),
+        Some(old) if plan.resolved.root.single_file.is_some() => {
+            write_in_place(&staged.dir, name, old.as_bytes())
+        }
         Some(old) => staged.dir.replace(name, old.as_bytes(), plan.mode),
         None => staged.dir.remove_file(name),
     }

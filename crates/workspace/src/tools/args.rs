@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 /// The arguments of one call.
 pub(crate) struct Args(Map<String, Value>);
 
-fn wrong(argument: &str, why: impl Into<String>) -> Refusal {
+fn invalid_argument(argument: &str, why: impl Into<String>) -> Refusal {
     Refusal::Argument { argument: argument.to_owned(), why: why.into() }
 }
 
@@ -14,10 +14,12 @@ impl Args {
     /// Takes a JSON object that has none but the known arguments: a misspelt one would silently do nothing.
     pub(crate) fn parse(text: &str, known: &[&str]) -> Result<Self, Refusal> {
         let value: Value =
-            serde_json::from_str(text).map_err(|e| wrong("(all)", format!("not JSON: {e}")))?;
-        let Value::Object(map) = value else { return Err(wrong("(all)", "must be a JSON object")) };
+            serde_json::from_str(text).map_err(|e| invalid_argument("(all)", format!("not JSON: {e}")))?;
+        let Value::Object(map) = value else {
+            return Err(invalid_argument("(all)", "must be a JSON object"));
+        };
         match map.keys().find(|key| !known.contains(&key.as_str())) {
-            Some(key) => Err(wrong(key, format!("unknown; this tool takes {}", known.join(", ")))),
+            Some(key) => Err(invalid_argument(key, format!("unknown; this tool takes {}", known.join(", ")))),
             None => Ok(Self(map)),
         }
     }
@@ -33,19 +35,19 @@ impl Args {
     }
 
     pub(crate) fn text(&self, name: &str) -> Result<&str, Refusal> {
-        self.maybe_text(name)?.ok_or_else(|| wrong(name, "is required"))
+        self.optional_text(name)?.ok_or_else(|| invalid_argument(name, "is required"))
     }
 
-    pub(crate) fn maybe_text(&self, name: &str) -> Result<Option<&str>, Refusal> {
+    pub(crate) fn optional_text(&self, name: &str) -> Result<Option<&str>, Refusal> {
         match self.0.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(_) => Err(wrong(name, "must be a string")),
+            Some(_) => Err(invalid_argument(name, "must be a string")),
         }
     }
 
     /// A whole number of at least `least`; some models write numbers as strings.
-    pub(crate) fn maybe_number(&self, name: &str, least: u64) -> Result<Option<u64>, Refusal> {
+    pub(crate) fn optional_number(&self, name: &str, least: u64) -> Result<Option<u64>, Refusal> {
         let number = match self.0.get(name) {
             None | Some(Value::Null) => return Ok(None),
             Some(Value::Number(number)) => number.as_u64(),
@@ -53,14 +55,14 @@ impl Args {
             Some(_) => None,
         };
         let number = number.filter(|n| *n >= least);
-        number.map(Some).ok_or_else(|| wrong(name, format!("must be a whole number from {least}")))
+        number.map(Some).ok_or_else(|| invalid_argument(name, format!("must be a whole number from {least}")))
     }
 
     pub(crate) fn flag(&self, name: &str, unset: Flag) -> Result<bool, Refusal> {
         match self.0.get(name) {
             None | Some(Value::Null) => Ok(unset == Flag::On),
             Some(Value::Bool(flag)) => Ok(*flag),
-            Some(_) => Err(wrong(name, "must be true or false")),
+            Some(_) => Err(invalid_argument(name, "must be true or false")),
         }
     }
 }

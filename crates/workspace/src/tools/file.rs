@@ -1,12 +1,12 @@
 //! The host of one agent's file tools.
 
 use super::args::Args;
-use super::job::{Job, Witness};
+use super::job::{ChangeObserver, Job};
 use super::{apply, change, list, read, search, specs};
-use crate::access::{FilePolicy, Grants, LastLink, Refusal};
-use crate::context::Diary;
+use crate::access::{FilePolicy, LastLink, Refusal, RootSet};
+use crate::context::EditJournal;
 use crate::exclusive;
-use crate::guidance::{Document, beginning};
+use crate::guidance::{Document, read_prefix};
 use althing_disk::DiskError;
 use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
 use std::path::{Path, PathBuf};
@@ -34,16 +34,16 @@ pub struct FileHost {
 }
 
 struct Inner {
-    grants: Grants,
-    witness: Option<Arc<dyn Witness>>,
+    root_set: RootSet,
+    observer: Option<Arc<dyn ChangeObserver>>,
     /// Changes of one agent run one at a time under this path's lock: an edit is a read and a write.
     workspace: PathBuf,
 }
 
 /// Sets the flag when the call's future goes away, so that the thread at work gives up at its next step.
-struct GiveUp(Arc<AtomicBool>);
+struct CancelOnDrop(Arc<AtomicBool>);
 
-impl Drop for GiveUp {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -52,40 +52,45 @@ impl Drop for GiveUp {
 impl FileHost {
     /// A host under a policy. Its changes to context paths leave no pre-images.
     pub fn open(policy: &FilePolicy, set: ToolSet) -> Result<Self, DiskError> {
-        Self::watched(policy, set, None)
+        Self::with_observer(policy, set, None)
     }
 
     /// A host whose changes to context paths can be undone: what an undo needs of them is kept in `dir`.
     pub fn undoable(policy: &FilePolicy, set: ToolSet, dir: &Path) -> Result<Self, DiskError> {
-        Self::watched(policy, set, Some(Arc::new(Diary::of(dir, &policy.context))))
+        Self::with_observer(policy, set, Some(Arc::new(EditJournal::of(dir, &policy.context))))
     }
 
-    pub(crate) fn watched(
+    pub(crate) fn with_observer(
         policy: &FilePolicy,
         set: ToolSet,
-        witness: Option<Arc<dyn Witness>>,
+        observer: Option<Arc<dyn ChangeObserver>>,
     ) -> Result<Self, DiskError> {
-        let grants = Grants::open(policy)?;
+        let root_set = RootSet::open(policy)?;
         let workspace = policy.workspace.clone();
-        Ok(Self { inner: Arc::new(Inner { grants, witness, workspace }), set })
+        Ok(Self { inner: Arc::new(Inner { root_set, observer, workspace }), set })
     }
 
     /// Context paths that were not there when the host was made, and are therefore not given.
     pub fn missing(&self) -> &[String] {
-        &self.inner.grants.missing
+        &self.inner.root_set.missing
     }
 
     /// The beginning of a text file, by the same rules as `read_file`; None where that would refuse, or it is not text.
     pub fn text(&self, path: &str, most: usize) -> Option<Document> {
-        let spot = self.inner.grants.resolve(path, LastLink::Follow).ok()?;
-        let (file, _) = Job::open(&spot).ok()?;
-        let (text, whole) = beginning(file, most).ok()??;
-        Some(Document { path: spot.shown, text, whole })
+        let resolved = self.inner.root_set.resolve(path, LastLink::Follow).ok()?;
+        let (file, _) = Job::open(&resolved).ok()?;
+        let (text, whole) = read_prefix(file, most).ok()??;
+        Some(Document { path: resolved.shown, text, whole })
     }
 
     /// Carries out a call in the caller's thread, with the refusal as it is.
     #[cfg(test)]
-    pub(crate) fn now(&self, tool: &str, arguments: &str, access: ContextAccess) -> Result<String, Refusal> {
+    pub(crate) fn call_blocking(
+        &self,
+        tool: &str,
+        arguments: &str,
+        access: ContextAccess,
+    ) -> Result<String, Refusal> {
         let call = ToolCall { id: "1".to_owned(), name: tool.to_owned(), arguments: arguments.to_owned() };
         self.inner.run(&call, access, &AtomicBool::new(false))
     }
@@ -101,8 +106,8 @@ impl Inner {
             return Err(Refusal::Argument { argument: "(tool)".to_owned(), why: "unknown".to_owned() });
         };
         let args = Args::parse(&call.arguments, spec.arguments)?;
-        let job = Job { grants: &self.grants, access, cancelled, witness: self.witness.as_deref() };
-        job.go_on()?;
+        let job = Job { root_set: &self.root_set, access, cancelled, observer: self.observer.as_deref() };
+        job.check_cancelled()?;
         match spec.name {
             "read_file" => read::read_file(&job, &args),
             "list_directory" => list::list_directory(&job, &args),
@@ -118,7 +123,7 @@ impl Inner {
 
 impl ToolHost for FileHost {
     fn tools(&self, _access: ContextAccess) -> Vec<ToolSpec> {
-        specs::all().filter(|spec| self.offers(spec.name)).map(specs::Spec::offer).collect()
+        specs::all().filter(|spec| self.offers(spec.name)).map(specs::FileToolSpec::to_tool_spec).collect()
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall, access: ContextAccess) -> BoxFuture<'a, ToolOutcome> {
@@ -129,11 +134,11 @@ impl ToolHost for FileHost {
             }
             let (inner, call) = (Arc::clone(&self.inner), call.clone());
             let cancelled = Arc::new(AtomicBool::new(false));
-            let _give_up = GiveUp(Arc::clone(&cancelled));
+            let _cancel_on_drop = CancelOnDrop(Arc::clone(&cancelled));
             let (workspace, changes) = (inner.workspace.clone(), !is_read_only_tool(&call.name));
             let work = move || inner.run(&call, access, &cancelled);
             let done = if changes {
-                exclusive::alone(&workspace, work).await
+                exclusive::run_exclusively(&workspace, work).await
             } else {
                 tokio::task::spawn_blocking(work).await
             };

@@ -6,7 +6,7 @@
 use super::patch::{Hunk, HunkLine};
 
 /// How alike two lines must be.
-const LIKENESS: &[fn(&str, &str) -> bool] =
+const LINE_COMPARISONS: &[fn(&str, &str) -> bool] =
     &[|a, b| a == b, |a, b| a.trim_end() == b.trim_end(), |a, b| a.trim() == b.trim()];
 
 /// The text after all hunks, or which hunk does not fit and why.
@@ -17,13 +17,13 @@ pub(crate) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, String> {
     let mut new: Vec<String> = Vec::with_capacity(old.len());
     let mut at = 0;
     for (n, hunk) in hunks.iter().enumerate() {
-        let said = |why: &str| format!("hunk {}: {why}", n + 1);
+        let failed = |why: &str| format!("hunk {}: {why}", n + 1);
         let mut from = at;
         if let Some(after) = &hunk.after {
             let found = find(&old, &[after.as_str()], at, End::Anywhere);
             from = found
                 .map(|found| found + 1)
-                .ok_or_else(|| said(&format!("no line `{after}` from line {}", at + 1)))?;
+                .ok_or_else(|| failed(&format!("no line `{after}` from line {}", at + 1)))?;
         }
         let wanted: Vec<&str> = hunk.lines.iter().filter_map(HunkLine::before).collect();
         let place = if wanted.is_empty() {
@@ -33,7 +33,7 @@ pub(crate) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, String> {
         };
         let first = wanted.first().copied().unwrap_or_default();
         let place = place.ok_or_else(|| {
-            said(&format!(
+            failed(&format!(
                 "its {} unchanged and removed lines, from `{first}`, are not in the file",
                 wanted.len()
             ))
@@ -70,10 +70,10 @@ enum End {
 fn find(lines: &[&str], wanted: &[&str], from: usize, end: End) -> Option<usize> {
     let last = lines.len().checked_sub(wanted.len())?;
     let first = if end == End::Last { last.max(from) } else { from };
-    LIKENESS.iter().find_map(|alike| {
+    LINE_COMPARISONS.iter().find_map(|equal| {
         (first..=last).find(|start| {
             let here = lines.get(*start..start + wanted.len()).unwrap_or_default();
-            here.iter().zip(wanted).all(|(line, wanted)| alike(line, wanted))
+            here.iter().zip(wanted).all(|(line, wanted)| equal(line, wanted))
         })
     })
 }

@@ -2,69 +2,71 @@
 
 use super::args::Args;
 use super::job::Job;
-use super::text::Page;
-use super::walk::{Ignored, Walk};
-use crate::access::{Grants, Refusal};
-use crate::confine::Kind;
+use super::text::CappedText;
+use super::walk::{GitignoreMode, Walk};
+use crate::access::{Refusal, RootSet};
+use crate::confine::FileKind;
 use globset::{GlobBuilder, GlobMatcher};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 pub(crate) fn list_directory(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
-    let spot = job.directory(args.maybe_text("path")?.unwrap_or("."))?;
-    let mut names = spot.dir.names().map_err(Refusal::io("list", &spot.shown))?;
+    let resolved = job.directory(args.optional_text("path")?.unwrap_or("."))?;
+    let mut names = resolved.dir.names().map_err(Refusal::io("list", &resolved.shown))?;
     names.sort_unstable();
-    let (mut page, mut left) = (Page::default(), names.len());
+    let (mut page, mut left) = (CappedText::default(), names.len());
     for name in &names {
-        job.go_on()?;
+        job.check_cancelled()?;
         left -= 1;
-        if job.grants.is_state(&spot.real.join(name)) {
+        if job.root_set.is_state(&resolved.real.join(name)) {
             continue;
         }
-        let Ok(Some(found)) = spot.dir.look(name) else { continue };
+        let Ok(Some(found)) = resolved.dir.stat(name) else { continue };
         let text = name.to_string_lossy();
         let line = match found.kind {
-            Kind::Dir => format!("{text}/"),
-            Kind::File => format!("{text} ({} bytes)", found.stamp.size),
-            Kind::Link => match spot.dir.link_text(name) {
+            FileKind::Dir => format!("{text}/"),
+            FileKind::File => format!("{text} ({} bytes)", found.stamp.size),
+            FileKind::Link => match resolved.dir.read_link(name) {
                 Ok(target) => format!("{text} -> {}", target.to_string_lossy()),
                 Err(error) => format!("{text} (a link that cannot be read: {error})"),
             },
-            Kind::Special => format!("{text} (special file)"),
+            FileKind::Special => format!("{text} (special file)"),
         };
         if !page.line(&line) {
             return Ok(page.end(&format!("[{} more names; use glob to narrow it down]", left + 1)));
         }
     }
     if page.is_empty() {
-        return Ok(format!("{} is empty.", spot.shown));
+        return Ok(format!("{} is empty.", resolved.shown));
     }
     Ok(page.end(""))
 }
 
 pub(crate) fn compile(argument: &str, pattern: &str) -> Result<GlobMatcher, Refusal> {
     let glob = GlobBuilder::new(pattern).literal_separator(true).build();
-    let wrong = |e: globset::Error| Refusal::Argument { argument: argument.to_owned(), why: e.to_string() };
-    glob.map(|glob| glob.compile_matcher()).map_err(wrong)
+    let invalid_argument =
+        |e: globset::Error| Refusal::Argument { argument: argument.to_owned(), why: e.to_string() };
+    glob.map(|glob| glob.compile_matcher()).map_err(invalid_argument)
 }
 
 pub(crate) fn glob(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
     let pattern = args.text("pattern")?;
-    let given = args.maybe_text("path")?.unwrap_or(".");
+    let given = args.optional_text("path")?.unwrap_or(".");
     let (start, pattern) = split(given, pattern);
     let matcher = compile("pattern", &pattern)?;
-    let spot = job.directory(&start)?;
-    let (mut page, mut full) = (Page::default(), false);
-    let shown = PathBuf::from(&spot.shown);
-    let whole = Walk::new(job, &spot, Ignored::Included).run(&spot.dir, &mut |visit| {
-        if matcher.is_match(visit.below) && !page.line(&tell(job.grants, &shown.join(visit.below))) {
+    let resolved = job.directory(&start)?;
+    let (mut page, mut full) = (CappedText::default(), false);
+    let shown = PathBuf::from(&resolved.shown);
+    let whole = Walk::new(job, &resolved, GitignoreMode::Ignore).run(&resolved.dir, &mut |visit| {
+        if matcher.is_match(visit.below) && !page.line(&display_path(job.root_set, &shown.join(visit.below)))
+        {
             full = true;
             return Ok(ControlFlow::Break(()));
         }
         Ok(ControlFlow::Continue(()))
     })?;
     if page.is_empty() {
-        return Ok(format!("Nothing below {} matches {pattern}.", spot.shown));
+        return Ok(format!("Nothing below {} matches {pattern}.", resolved.shown));
     }
     let note = match (full, whole) {
         (true, _) => "[more files match; use a narrower pattern or path]",
@@ -87,8 +89,8 @@ fn split(path: &str, pattern: &str) -> (String, String) {
 }
 
 /// A path as it is told: short where it is in the workspace.
-pub(crate) fn tell(grants: &Grants, path: &Path) -> String {
-    let workspace = grants.roots.first().map(|root| root.shown.as_path());
+pub(crate) fn display_path(root_set: &RootSet, path: &Path) -> String {
+    let workspace = root_set.roots.first().map(|root| root.shown.as_path());
     let short = workspace.and_then(|workspace| path.strip_prefix(workspace).ok());
     short.unwrap_or(path).to_string_lossy().into_owned()
 }

@@ -19,4 +19,4 @@ mod walk;
 
 pub(crate) use args::Args;
 pub use file::{FileHost, ToolSet, is_read_only_tool};
-pub(crate) use job::Witness;
+pub(crate) use job::ChangeObserver;

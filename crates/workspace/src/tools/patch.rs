@@ -27,7 +27,7 @@ pub(crate) enum HunkLine {
     Add(String),
 }
 
-fn wrong(number: usize, why: &str) -> Refusal {
+fn invalid_argument(number: usize, why: &str) -> Refusal {
     Refusal::Argument { argument: "patch".to_owned(), why: format!("line {number}: {why}") }
 }
 
@@ -38,15 +38,15 @@ pub(crate) fn parse(text: &str) -> Result<Vec<PatchOp>, Refusal> {
     let mut lines = trimmed.lines().enumerate().map(|(n, line)| (n + 1, line)).peekable();
     match lines.next() {
         Some((_, line)) if line.trim_end() == "*** Begin Patch" => {}
-        _ => return Err(wrong(1, "must be `*** Begin Patch`")),
+        _ => return Err(invalid_argument(1, "must be `*** Begin Patch`")),
     }
     while let Some((number, line)) = lines.next() {
         if line.trim_end() == "*** End Patch" {
             if lines.peek().is_some() {
-                return Err(wrong(number + 1, "nothing may follow `*** End Patch`"));
+                return Err(invalid_argument(number + 1, "nothing may follow `*** End Patch`"));
             }
             if ops.is_empty() {
-                return Err(wrong(number, "the patch changes nothing"));
+                return Err(invalid_argument(number, "the patch changes nothing"));
             }
             return Ok(ops);
         }
@@ -66,16 +66,16 @@ pub(crate) fn parse(text: &str) -> Result<Vec<PatchOp>, Refusal> {
             }
             let hunks = read_hunks(&mut lines)?;
             if hunks.is_empty() && to.is_none() {
-                return Err(wrong(number, "no hunk follows `*** Update File:`"));
+                return Err(invalid_argument(number, "no hunk follows `*** Update File:`"));
             }
             ops.push(PatchOp::Update { path, to, hunks });
         } else {
             let expected = "expected `*** Add File: PATH`, `*** Update File: PATH`, `*** Delete File: PATH` or \
                             `*** End Patch`";
-            return Err(wrong(number, expected));
+            return Err(invalid_argument(number, expected));
         }
     }
-    Err(wrong(trimmed.lines().count(), "`*** End Patch` is missing"))
+    Err(invalid_argument(trimmed.lines().count(), "`*** End Patch` is missing"))
 }
 
 fn head(line: &str, with: &str) -> Option<String> {
@@ -112,12 +112,14 @@ fn read_hunks<'l, I: Iterator<Item = (usize, &'l str)>>(
             Some(' ') => HunkLine::Keep(rest()),
             Some('-') => HunkLine::Remove(rest()),
             Some('+') => HunkLine::Add(rest()),
-            Some(_) => return Err(wrong(number, "a line of a hunk begins with a space, -, + or @@")),
+            Some(_) => {
+                return Err(invalid_argument(number, "a line of a hunk begins with a space, -, + or @@"));
+            }
         });
     }
     let changes = |hunk: &Hunk| hunk.lines.iter().any(|line| !matches!(line, HunkLine::Keep(_)));
     if hunks.iter().all(changes) {
         return Ok(hunks);
     }
-    Err(wrong(lines.peek().map_or(0, |(n, _)| *n), "a hunk before this line changes nothing"))
+    Err(invalid_argument(lines.peek().map_or(0, |(n, _)| *n), "a hunk before this line changes nothing"))
 }

@@ -2,40 +2,40 @@
 
 use super::args::Args;
 use super::job::Job;
-use super::text::{LINE_CAP, Page, binary_kind, shown_line};
+use super::text::{CappedText, LINE_CAP, binary_kind, shown_line};
 use crate::access::Refusal;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
 /// How many lines are given unless the agent asks for another number.
-const LINES: u64 = 2000;
+const DEFAULT_LINES: u64 = 2000;
 /// The longest line that is read to its end.
 const LONGEST_LINE: u64 = 1 << 30;
 /// How often a long skip asks whether it is still wanted.
-const ASK_EVERY: u64 = 4096;
+const CHECK_EVERY: u64 = 4096;
 
 pub(crate) fn read_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
-    let offset = args.maybe_number("offset", 1)?.unwrap_or(1);
-    let limit = args.maybe_number("limit", 1)?.unwrap_or(LINES);
-    let spot = job.spot(args.text("path")?)?;
-    let (file, found) = Job::open(&spot)?;
+    let offset = args.optional_number("offset", 1)?.unwrap_or(1);
+    let limit = args.optional_number("limit", 1)?.unwrap_or(DEFAULT_LINES);
+    let resolved = job.resolve(args.text("path")?)?;
+    let (file, found) = Job::open(&resolved)?;
     let mut reader = BufReader::with_capacity(64 << 10, file);
-    let failed = |e| Refusal::io("read", &spot.shown)(e);
+    let failed = |e| Refusal::io("read", &resolved.shown)(e);
     let head = reader.fill_buf().map_err(failed)?;
     if head.is_empty() {
-        return Ok(format!("{} is empty.", spot.shown));
+        return Ok(format!("{} is empty.", resolved.shown));
     }
     if let Some(kind) = binary_kind(head.get(..8192).unwrap_or(head)) {
-        return Ok(format!("{} is not text: {kind}, {} bytes.", spot.shown, found.stamp.size));
+        return Ok(format!("{} is not text: {kind}, {} bytes.", resolved.shown, found.stamp.size));
     }
-    let (mut page, mut number, mut lossy) = (Page::default(), 0, false);
+    let (mut page, mut number, mut lossy) = (CappedText::default(), 0, false);
     let mut line = Vec::new();
     loop {
-        if number % ASK_EVERY == 0 {
-            job.go_on()?;
+        if number % CHECK_EVERY == 0 {
+            job.check_cancelled()?;
         }
         line.clear();
-        let whole = next_line(job, &mut reader, &mut line, &spot.shown)?;
+        let whole = next_line(job, &mut reader, &mut line, &resolved.shown)?;
         if whole == 0 {
             break;
         }
@@ -51,15 +51,15 @@ pub(crate) fn read_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
         }
     }
     if page.is_empty() {
-        let why = format!("{} has {number} lines", spot.shown);
+        let why = format!("{} has {number} lines", resolved.shown);
         return Err(Refusal::Argument { argument: "offset".to_owned(), why });
     }
     Ok(page.end(&with_encoding("", lossy)))
 }
 
 fn with_encoding(note: &str, lossy: bool) -> String {
-    let said = if lossy { "[not UTF-8: unreadable bytes are shown as \u{fffd}]" } else { "" };
-    [note, said].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join("\n")
+    let failed = if lossy { "[not UTF-8: unreadable bytes are shown as \u{fffd}]" } else { "" };
+    [note, failed].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join("\n")
 }
 
 /// Reads on to the end of a line and keeps the beginning of it; gives its whole length, 0 at the end of the file.
@@ -86,7 +86,7 @@ fn next_line(
             return Ok(whole);
         }
         // A hole of terabytes is one line.
-        job.go_on()?;
+        job.check_cancelled()?;
         if whole > LONGEST_LINE {
             return Err(Refusal::TooLarge { path: path.to_owned(), size: whole, limit: LONGEST_LINE });
         }

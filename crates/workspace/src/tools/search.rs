@@ -1,12 +1,12 @@
 //! `search`: ripgrep's matcher and searcher on files that are opened by handle.
 
 use super::args::{Args, Flag};
-use super::job::{Job, readable};
-use super::list::{compile, tell};
-use super::text::{Page, shown_line};
-use super::walk::{Ignored, Visit, Walk};
-use crate::access::{Grants, Refusal, Spot};
-use crate::confine::Kind;
+use super::job::{Job, check_readable};
+use super::list::{compile, display_path};
+use super::text::{CappedText, shown_line};
+use super::walk::{GitignoreMode, Visit, Walk};
+use crate::access::{Refusal, ResolvedPath, RootSet};
+use crate::confine::FileKind;
 use globset::GlobMatcher;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
@@ -21,7 +21,7 @@ const MAX_CONTEXT: u64 = 20;
 const HEAP: usize = 16 << 20;
 
 struct Hits {
-    page: Page,
+    page: CappedText,
     /// The file whose hits come next; told once, before the first.
     heading: Option<String>,
     full: bool,
@@ -65,14 +65,14 @@ struct Search {
 
 impl Search {
     fn new(args: &Args) -> Result<Self, Refusal> {
-        let wrong =
+        let invalid_argument =
             |e: grep_regex::Error| Refusal::Argument { argument: "pattern".to_owned(), why: e.to_string() };
         let matcher = RegexMatcherBuilder::new()
             .case_insensitive(!args.flag("case_sensitive", Flag::On)?)
             .line_terminator(Some(b'\n'))
             .build(args.text("pattern")?)
-            .map_err(wrong)?;
-        let around = args.maybe_number("context", 0)?.unwrap_or(0).min(MAX_CONTEXT) as usize;
+            .map_err(invalid_argument)?;
+        let around = args.optional_number("context", 0)?.unwrap_or(0).min(MAX_CONTEXT) as usize;
         let searcher = SearcherBuilder::new()
             .line_number(true)
             .before_context(around)
@@ -82,8 +82,8 @@ impl Search {
             .build();
         // A pattern without a slash means the file's name, wherever it is.
         let anywhere = |glob: &str| if glob.contains('/') { glob.to_owned() } else { format!("**/{glob}") };
-        let only = args.maybe_text("glob")?.map(|glob| compile("glob", &anywhere(glob))).transpose()?;
-        let hits = Hits { page: Page::default(), heading: None, full: false };
+        let only = args.optional_text("glob")?.map(|glob| compile("glob", &anywhere(glob))).transpose()?;
+        let hits = Hits { page: CappedText::default(), heading: None, full: false };
         Ok(Self { matcher, searcher, hits, only })
     }
 
@@ -94,19 +94,19 @@ impl Search {
 
     fn visit(
         &mut self,
-        grants: &Grants,
-        spot: &Spot<'_>,
+        root_set: &RootSet,
+        resolved: &ResolvedPath<'_>,
         shown: &Path,
         visit: &Visit<'_>,
     ) -> ControlFlow<()> {
-        let wanted = visit.found.kind == Kind::File
+        let wanted = visit.found.kind == FileKind::File
             && self.only.as_ref().is_none_or(|only| only.is_match(visit.below));
         // A file that cannot be opened or read has no hits: others may have.
         if wanted
             && let Ok((file, found)) = visit.dir.open_file(visit.name)
-            && readable(spot.root.ground, found, "").is_ok()
+            && check_readable(resolved.root.role, found, "").is_ok()
         {
-            let _ = self.file(&file, tell(grants, &shown.join(visit.below)));
+            let _ = self.file(&file, display_path(root_set, &shown.join(visit.below)));
         }
         if self.hits.full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
@@ -114,18 +114,21 @@ impl Search {
 
 pub(crate) fn search(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
     let mut search = Search::new(args)?;
-    let spot = job.spot(args.maybe_text("path")?.unwrap_or("."))?;
-    let shown = PathBuf::from(&spot.shown);
+    let resolved = job.resolve(args.optional_text("path")?.unwrap_or("."))?;
+    let shown = PathBuf::from(&resolved.shown);
     let mut whole = true;
-    if spot.found.is_some_and(|found| found.kind == Kind::Dir) {
-        let walk = Walk::new(job, &spot, Ignored::LeftOut);
-        whole = walk.run(&spot.dir, &mut |visit| Ok(search.visit(job.grants, &spot, &shown, visit)))?;
+    if resolved.found.is_some_and(|found| found.kind == FileKind::Dir) {
+        let walk = Walk::new(job, &resolved, GitignoreMode::Respect);
+        whole =
+            walk.run(&resolved.dir, &mut |visit| Ok(search.visit(job.root_set, &resolved, &shown, visit)))?;
     } else {
-        let (file, _) = Job::open(&spot)?;
-        search.file(&file, tell(job.grants, &shown)).map_err(Refusal::io("search", &spot.shown))?;
+        let (file, _) = Job::open(&resolved)?;
+        search
+            .file(&file, display_path(job.root_set, &shown))
+            .map_err(Refusal::io("search", &resolved.shown))?;
     }
     if search.hits.page.is_empty() {
-        return Ok(format!("No line in {} matches.", spot.shown));
+        return Ok(format!("No line in {} matches.", resolved.shown));
     }
     let note = match (search.hits.full, whole) {
         (true, _) => "[there are more hits; use a narrower pattern, path or glob]",

@@ -4,7 +4,7 @@ use althing_protocol::ToolSpec;
 use serde_json::{Map, Value, json};
 
 /// One tool.
-pub(crate) struct Spec {
+pub(crate) struct FileToolSpec {
     pub name: &'static str,
     description: &'static str,
     /// Whether it changes files.
@@ -14,50 +14,50 @@ pub(crate) struct Spec {
     required: usize,
 }
 
-const SPECS: &[Spec] = &[
-    Spec {
+const SPECS: &[FileToolSpec] = &[
+    FileToolSpec {
         name: "read_file",
         description: "Read a text file with line numbers. Long files come in parts: go on with `offset`.",
         changes: false,
         arguments: &["path", "offset", "limit"],
         required: 1,
     },
-    Spec {
+    FileToolSpec {
         name: "list_directory",
         description: "List a directory: names, sizes, where links lead.",
         changes: false,
         arguments: &["path"],
         required: 0,
     },
-    Spec {
+    FileToolSpec {
         name: "glob",
         description: "Find files whose path below `path` matches a pattern such as `src/**/*.rs`.",
         changes: false,
         arguments: &["pattern", "path"],
         required: 1,
     },
-    Spec {
+    FileToolSpec {
         name: "search",
         description: "Search files for a regular expression, line by line (ripgrep). What .gitignore names is left out.",
         changes: false,
         arguments: &["pattern", "path", "glob", "case_sensitive", "context"],
         required: 1,
     },
-    Spec {
+    FileToolSpec {
         name: "write_file",
         description: "Write a whole file; directories on the way are made. For small changes use edit_file.",
         changes: true,
         arguments: &["path", "content"],
         required: 2,
     },
-    Spec {
+    FileToolSpec {
         name: "edit_file",
         description: "Replace `old`, which must occur exactly once (or give `replace_all`), by `new` in a file.",
         changes: true,
         arguments: &["path", "old", "new", "replace_all"],
         required: 3,
     },
-    Spec {
+    FileToolSpec {
         name: "apply_patch",
         description: "Change several files at once, all or none. Format: a line `*** Begin Patch`; then for each file \
             `*** Add File: PATH` with lines that begin with +, or `*** Delete File: PATH`, or `*** Update File: PATH` \
@@ -68,7 +68,7 @@ const SPECS: &[Spec] = &[
         arguments: &["patch"],
         required: 1,
     },
-    Spec {
+    FileToolSpec {
         name: "delete_file",
         description: "Delete a file.",
         changes: true,
@@ -77,11 +77,11 @@ const SPECS: &[Spec] = &[
     },
 ];
 
-pub(crate) fn all() -> impl Iterator<Item = &'static Spec> {
+pub(crate) fn all() -> impl Iterator<Item = &'static FileToolSpec> {
     SPECS.iter()
 }
 
-pub(crate) fn find(name: &str) -> Option<&'static Spec> {
+pub(crate) fn find(name: &str) -> Option<&'static FileToolSpec> {
     SPECS.iter().find(|spec| spec.name == name)
 }
 
@@ -99,8 +99,8 @@ fn schema(argument: &str) -> Value {
     json!({"type": kind, "description": description})
 }
 
-impl Spec {
-    pub(crate) fn offer(&self) -> ToolSpec {
+impl FileToolSpec {
+    pub(crate) fn to_tool_spec(&self) -> ToolSpec {
         let properties: Map<String, Value> =
             self.arguments.iter().map(|name| ((*name).to_owned(), schema(name))).collect();
         let required = self.arguments.get(..self.required).unwrap_or_default();

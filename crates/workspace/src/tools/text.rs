@@ -9,11 +9,11 @@ pub(crate) const LINE_CAP: usize = 2000;
 
 /// A result that grows line by line until it is full.
 #[derive(Default)]
-pub(crate) struct Page {
+pub(crate) struct CappedText {
     text: String,
 }
 
-impl Page {
+impl CappedText {
     /// Adds a line; false if it does not fit any more, and then nothing of it is added.
     pub(crate) fn line(&mut self, line: &str) -> bool {
         if self.text.len() + line.len() + 1 > RESULT_CAP - NOTE {

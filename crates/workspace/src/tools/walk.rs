@@ -2,8 +2,8 @@
 //! Althing's own files are left out.
 
 use super::job::Job;
-use crate::access::{Refusal, Spot};
-use crate::confine::{ConfinedDir, Found, Kind};
+use crate::access::{Refusal, ResolvedPath};
+use crate::confine::{ConfinedDir, FileKind, FileStat};
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -19,16 +19,16 @@ const IGNORE_CAP: u64 = 256 << 10;
 
 /// Whether `.gitignore` is heeded.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ignored {
-    LeftOut,
-    Included,
+pub(crate) enum GitignoreMode {
+    Respect,
+    Ignore,
 }
 
 /// Something that was come across.
 pub(crate) struct Visit<'v> {
     pub dir: &'v ConfinedDir,
     pub name: &'v OsStr,
-    pub found: Found,
+    pub found: FileStat,
     /// Below where the walk began.
     pub below: &'v Path,
 }
@@ -39,14 +39,14 @@ pub(crate) type Visitor<'v> = &'v mut dyn FnMut(&Visit<'_>) -> Result<ControlFlo
 pub(crate) struct Walk<'w> {
     job: &'w Job<'w>,
     real: PathBuf,
-    ignored: Ignored,
+    gitignore_mode: GitignoreMode,
     rules: Vec<Gitignore>,
     seen: u64,
 }
 
 impl<'w> Walk<'w> {
-    pub(crate) fn new(job: &'w Job<'w>, start: &Spot<'_>, ignored: Ignored) -> Self {
-        Self { job, real: start.real.clone(), ignored, rules: Vec::new(), seen: 0 }
+    pub(crate) fn new(job: &'w Job<'w>, start: &ResolvedPath<'_>, gitignore_mode: GitignoreMode) -> Self {
+        Self { job, real: start.real.clone(), gitignore_mode, rules: Vec::new(), seen: 0 }
     }
 
     /// Visits everything below; true if it was not broken off.
@@ -64,10 +64,10 @@ impl<'w> Walk<'w> {
         // What cannot be listed (somebody deleted it, or it is not ours to read) has nothing for us.
         let Ok(mut names) = dir.names() else { return Ok(ControlFlow::Continue(())) };
         names.sort_unstable();
-        let rules = self.enter_rules(dir, at, &names);
+        let rules = self.push_rules(dir, at, &names);
         let mut flow = ControlFlow::Continue(());
         for name in &names {
-            flow = self.one(dir, name, &at.join(name), depth, visit)?;
+            flow = self.visit_entry(dir, name, &at.join(name), depth, visit)?;
             if flow.is_break() {
                 break;
             }
@@ -76,7 +76,7 @@ impl<'w> Walk<'w> {
         Ok(flow)
     }
 
-    fn one(
+    fn visit_entry(
         &mut self,
         dir: &ConfinedDir,
         name: &OsStr,
@@ -84,34 +84,34 @@ impl<'w> Walk<'w> {
         depth: usize,
         visit: Visitor<'_>,
     ) -> Result<ControlFlow<()>, Refusal> {
-        self.job.go_on()?;
+        self.job.check_cancelled()?;
         self.seen += 1;
         if self.seen > MAX_NAMES {
             return Ok(ControlFlow::Break(()));
         }
-        let Ok(Some(found)) = dir.look(name) else { return Ok(ControlFlow::Continue(())) };
-        let is_dir = found.kind == Kind::Dir;
+        let Ok(Some(found)) = dir.stat(name) else { return Ok(ControlFlow::Continue(())) };
+        let is_dir = found.kind == FileKind::Dir;
         if (is_dir && name == ".git")
             || self.is_ignored(below, is_dir)
-            || (is_dir && self.job.grants.is_state(&self.real.join(below)))
+            || (is_dir && self.job.root_set.is_state(&self.real.join(below)))
         {
             return Ok(ControlFlow::Continue(()));
         }
         match found.kind {
-            Kind::Dir if depth < MAX_DEPTH => match dir.descend(name) {
+            FileKind::Dir if depth < MAX_DEPTH => match dir.open_dir(name) {
                 Ok(handle) => self.dir(&handle, below, depth + 1, visit),
                 Err(_) => Ok(ControlFlow::Continue(())),
             },
-            Kind::File | Kind::Link => visit(&Visit { dir, name, found, below }),
-            Kind::Dir | Kind::Special => Ok(ControlFlow::Continue(())),
+            FileKind::File | FileKind::Link => visit(&Visit { dir, name, found, below }),
+            FileKind::Dir | FileKind::Special => Ok(ControlFlow::Continue(())),
         }
     }
 
     /// Adds the directory's own rules; gives how many there were before.
-    fn enter_rules(&mut self, dir: &ConfinedDir, at: &Path, names: &[OsString]) -> usize {
+    fn push_rules(&mut self, dir: &ConfinedDir, at: &Path, names: &[OsString]) -> usize {
         let before = self.rules.len();
         let name = OsStr::new(".gitignore");
-        if self.ignored == Ignored::LeftOut && names.iter().any(|n| n == name) {
+        if self.gitignore_mode == GitignoreMode::Respect && names.iter().any(|n| n == name) {
             self.rules.extend(read_rules(dir, name, at));
         }
         before

@@ -2,8 +2,8 @@
 //!
 //! Both sides are walked by handles; links are copied as links.
 
-use crate::confine::{ConfinedDir, Found, Kind, Leaf, is_change, workers};
-use crate::sparse::{Budget, CopyLimits, Holes};
+use crate::confine::{ConfinedDir, FileKind, FileStat, TreeNode, is_concurrent_change, worker_count};
+use crate::sparse::{CopyBudget, CopyLimits, HoleDetection};
 use rustix::fs::{Timespec, Timestamps};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -20,30 +20,30 @@ const TRIES: u32 = 3;
 /// Copies files; remembers whether the file system can share their blocks, and how much data it may still copy.
 #[derive(Default)]
 pub(crate) struct Copier {
-    cannot_share: AtomicBool,
-    holes: Holes,
-    budget: Budget,
+    no_reflink: AtomicBool,
+    holes: HoleDetection,
+    budget: CopyBudget,
 }
 
 /// What a copy is of.
-pub(crate) enum Copied {
+pub(crate) enum CopyResult {
     /// The file as this look had it.
-    Whole(Found),
+    Whole(FileStat),
     /// It changed whenever it was copied: the copy is of some moment, or of several.
-    Restless(Found),
+    Changing(FileStat),
 }
 
 impl Copier {
     /// For one directory, within these limits.
-    pub(crate) fn within(limits: CopyLimits) -> Self {
-        Self { budget: Budget::new(limits), ..Self::default() }
+    pub(crate) fn with_limits(limits: CopyLimits) -> Self {
+        Self { budget: CopyBudget::new(limits), ..Self::default() }
     }
 
     /// Like one between file systems that can neither share blocks nor find holes.
     #[cfg(test)]
     pub(crate) fn without_holes(limits: CopyLimits) -> Self {
-        let cannot_share = AtomicBool::new(true);
-        Self { cannot_share, holes: Holes::Unknown, budget: Budget::new(limits) }
+        let no_reflink = AtomicBool::new(true);
+        Self { no_reflink, holes: HoleDetection::Unsupported, budget: CopyBudget::new(limits) }
     }
 
     /// Copies a file under the same name, readable only. None if it is gone or no regular file any more.
@@ -53,59 +53,67 @@ impl Copier {
         name: &OsStr,
         to: &ConfinedDir,
         buffer: &mut Vec<u8>,
-    ) -> io::Result<Option<Copied>> {
+    ) -> io::Result<Option<CopyResult>> {
         let mut tried = 0;
         loop {
             tried += 1;
-            let (mut source, before) = match from.open_walked(name) {
-                Err(e) if is_change(&e) || e.kind() == io::ErrorKind::InvalidInput => return Ok(None),
+            let (mut source, before) = match from.open_listed(name) {
+                Err(e) if is_concurrent_change(&e) || e.kind() == io::ErrorKind::InvalidInput => {
+                    return Ok(None);
+                }
                 opened => opened?,
             };
             let mode = 0o400 | (before.mode & 0o100);
             let mut copy = to.create(name, mode)?;
-            if let Err(error) = self.content(&mut source, &mut copy, before.stamp.size, buffer) {
+            if let Err(error) = self.copy_content(&mut source, &mut copy, before.stamp.size, buffer) {
                 // Half a file helps nobody, and the disk may be full.
                 let _ = to.remove_file(name);
                 return Err(error);
             }
-            keep_time(&copy, before.stamp.mtime)?;
-            let after = Found::from_stat(&rustix::fs::fstat(&source)?);
+            set_mtime(&copy, before.stamp.mtime)?;
+            let after = FileStat::from_stat(&rustix::fs::fstat(&source)?);
             if after.stamp == before.stamp {
-                return Ok(Some(Copied::Whole(before)));
+                return Ok(Some(CopyResult::Whole(before)));
             }
             if tried == TRIES {
-                return Ok(Some(Copied::Restless(after)));
+                return Ok(Some(CopyResult::Changing(after)));
             }
             to.remove_file(name)?;
         }
     }
 
-    fn content(&self, from: &mut File, to: &mut File, size: u64, buffer: &mut Vec<u8>) -> io::Result<()> {
-        if size > 0 && self.shares(from, to) {
+    fn copy_content(
+        &self,
+        from: &mut File,
+        to: &mut File,
+        size: u64,
+        buffer: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        if size > 0 && self.reflink(from, to) {
             return Ok(());
         }
         self.holes.copy(from, to, size, buffer, &self.budget)
     }
 
     #[cfg(target_os = "linux")]
-    fn shares(&self, from: &File, to: &File) -> bool {
-        if self.cannot_share.load(Ordering::Relaxed) {
+    fn reflink(&self, from: &File, to: &File) -> bool {
+        if self.no_reflink.load(Ordering::Relaxed) {
             return false;
         }
         let shared = rustix::fs::ioctl_ficlone(to, from).is_ok();
         if !shared {
-            self.cannot_share.store(true, Ordering::Relaxed);
+            self.no_reflink.store(true, Ordering::Relaxed);
         }
         shared
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn shares(&self, _from: &File, _to: &File) -> bool {
-        self.cannot_share.load(Ordering::Relaxed) && false
+    fn reflink(&self, _from: &File, _to: &File) -> bool {
+        self.no_reflink.load(Ordering::Relaxed) && false
     }
 }
 
-pub(crate) fn keep_time(file: &File, mtime: i64) -> io::Result<()> {
+pub(crate) fn set_mtime(file: &File, mtime: i64) -> io::Result<()> {
     let time = Timespec {
         tv_sec: mtime.div_euclid(1_000_000_000),
         #[allow(clippy::useless_conversion, reason = "its type differs between systems")]
@@ -115,29 +123,34 @@ pub(crate) fn keep_time(file: &File, mtime: i64) -> io::Result<()> {
 }
 
 /// How one file or link gets from one directory to the other; called on several threads.
-pub(crate) type Way<'w> =
-    &'w (dyn Fn(&Leaf, &OsStr, &ConfinedDir, &ConfinedDir, &mut Vec<u8>) -> io::Result<()> + Sync);
+pub(crate) type CopyNode<'w> =
+    &'w (dyn Fn(&TreeNode, &OsStr, &ConfinedDir, &ConfinedDir, &mut Vec<u8>) -> io::Result<()> + Sync);
 
-/// Makes the directories of `leaves` below `to`, then sends every other leaf its way. `leaves` are sorted by path.
-pub(crate) fn fill(from: &ConfinedDir, to: &ConfinedDir, leaves: &[Leaf], way: Way<'_>) -> io::Result<()> {
-    for leaf in leaves.iter().filter(|leaf| leaf.found.kind == Kind::Dir) {
-        let (above, name) = split(&leaf.path);
-        to.enter(above)?.make_dir(name, 0o700)?;
+/// Makes the directories of `nodes` below `to`, then sends every other leaf its way. `nodes` are sorted by path.
+pub(crate) fn fill_dir(
+    from: &ConfinedDir,
+    to: &ConfinedDir,
+    nodes: &[TreeNode],
+    copy_node: CopyNode<'_>,
+) -> io::Result<()> {
+    for node in nodes.iter().filter(|node| node.found.kind == FileKind::Dir) {
+        let (above, name) = split_path(&node.path);
+        to.open_dir_path(above)?.make_dir(name, 0o700)?;
     }
-    let files: Vec<&Leaf> = leaves.iter().filter(|leaf| leaf.found.kind != Kind::Dir).collect();
-    let chunks: Vec<&[&Leaf]> = files.chunks(CHUNK).collect();
+    let files: Vec<&TreeNode> = nodes.iter().filter(|node| node.found.kind != FileKind::Dir).collect();
+    let chunks: Vec<&[&TreeNode]> = files.chunks(CHUNK).collect();
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
     let work = || {
         let mut buffer = Vec::new();
         while let Some(chunk) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if let Err(e) = send(from, to, chunk, way, &mut buffer) {
+            if let Err(e) = copy_chunk(from, to, chunk, copy_node, &mut buffer) {
                 failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
                 next.store(chunks.len(), Ordering::Relaxed);
             }
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..workers().min(chunks.len().max(1)) {
+        for _ in 1..worker_count().min(chunks.len().max(1)) {
             scope.spawn(work);
         }
         work();
@@ -145,40 +158,40 @@ pub(crate) fn fill(from: &ConfinedDir, to: &ConfinedDir, leaves: &[Leaf], way: W
     failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
 }
 
-fn send(
+fn copy_chunk(
     from: &ConfinedDir,
     to: &ConfinedDir,
-    chunk: &[&Leaf],
-    way: Way<'_>,
+    chunk: &[&TreeNode],
+    copy_node: CopyNode<'_>,
     buffer: &mut Vec<u8>,
 ) -> io::Result<()> {
     let mut here: Option<(&Path, ConfinedDir, ConfinedDir)> = None;
-    for leaf in chunk {
-        let (above, name) = split(&leaf.path);
+    for node in chunk {
+        let (above, name) = split_path(&node.path);
         if here.as_ref().is_none_or(|(at, _, _)| *at != above) {
-            let source = match from.enter(above) {
+            let source = match from.open_dir_path(above) {
                 // The directory went away meanwhile, and its files with it.
-                Err(e) if is_change(&e) => continue,
+                Err(e) if is_concurrent_change(&e) => continue,
                 source => source?,
             };
-            here = Some((above, source, to.enter(above)?));
+            here = Some((above, source, to.open_dir_path(above)?));
         }
         if let Some((_, source, target)) = &here {
-            way(leaf, name, source, target, buffer)?;
+            copy_node(node, name, source, target, buffer)?;
         }
     }
     Ok(())
 }
 
 /// The directory of a path below a root, and the name in it.
-pub(crate) fn split(path: &Path) -> (&Path, &OsStr) {
+pub(crate) fn split_path(path: &Path) -> (&Path, &OsStr) {
     (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default())
 }
 
 /// Makes every directory below `root`, and itself, read-only.
-pub(crate) fn close(root: &ConfinedDir, leaves: &[Leaf]) -> io::Result<()> {
-    for leaf in leaves.iter().rev().filter(|leaf| leaf.found.kind == Kind::Dir) {
-        root.enter(&leaf.path)?.set_mode(0o500)?;
+pub(crate) fn make_dirs_read_only(root: &ConfinedDir, nodes: &[TreeNode]) -> io::Result<()> {
+    for node in nodes.iter().rev().filter(|node| node.found.kind == FileKind::Dir) {
+        root.open_dir_path(&node.path)?.set_mode(0o500)?;
     }
     Ok(())
 }

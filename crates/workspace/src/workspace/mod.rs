@@ -3,13 +3,13 @@
 //! What was kept never changes afterwards: it shares no file with anything that an agent can write to.
 
 mod copy;
-mod keep;
-mod lists;
-mod show;
-mod take;
+mod import;
+mod manifest_files;
+mod snapshot;
+mod view;
 
-pub(crate) use copy::{Copier, fill, keep_time, split};
-pub use keep::{Kept, LeftOut};
+pub(crate) use copy::{Copier, fill_dir, set_mtime, split_path};
+pub use snapshot::{SnapshotIssue, WorkspaceSnapshot};
 
 use crate::sparse::CopyLimits;
 use althing_disk::files::{Durability, create_dirs};
@@ -27,9 +27,9 @@ pub struct Workspace {
 }
 
 /// Beginnings of names that only unfinished things have.
-pub(crate) const UNFINISHED: &str = ".tmp-";
+pub(crate) const TEMP_PREFIX: &str = ".tmp-";
 
-fn make(dir: &Path) -> Result<(), DiskError> {
+fn create_private_dir(dir: &Path) -> Result<(), DiskError> {
     create_dirs(&RealDisk as &dyn Disk, dir, Durability::Unsynced)
 }
 
@@ -38,15 +38,15 @@ impl Workspace {
     pub fn open(run_dir: &Path, path: &Path) -> Result<Self, DiskError> {
         let limits = CopyLimits::default();
         let workspace = Self { path: path.to_owned(), run_dir: run_dir.to_owned(), limits };
-        for dir in [path, &workspace.snapshots(), &workspace.view_dir()] {
-            make(dir)?;
+        for dir in [path, &workspace.snapshots_dir(), &workspace.view_dir()] {
+            create_private_dir(dir)?;
         }
         Ok(workspace)
     }
 
     /// The same with other limits.
     #[cfg(test)]
-    pub(crate) fn within(self, limits: CopyLimits) -> Self {
+    pub(crate) fn with_limits(self, limits: CopyLimits) -> Self {
         Self { limits, ..self }
     }
 
@@ -56,11 +56,11 @@ impl Workspace {
     }
 
     /// Where what was kept with an answer is.
-    pub fn kept_dir(&self, label: AnswerLabel) -> PathBuf {
-        self.snapshots().join(label.to_string())
+    pub fn snapshot_dir(&self, label: AnswerLabel) -> PathBuf {
+        self.snapshots_dir().join(label.to_string())
     }
 
-    fn snapshots(&self) -> PathBuf {
+    fn snapshots_dir(&self) -> PathBuf {
         self.run_dir.join("snapshots")
     }
 

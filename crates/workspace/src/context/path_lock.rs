@@ -11,14 +11,14 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// How long another process may hold a path before we do without.
-const PATIENCE: Duration = Duration::from_secs(5);
+const MAX_WAIT: Duration = Duration::from_secs(5);
 /// The same for another run of our own session, which is known to come to an end.
-const PATIENCE_WITH_US: Duration = Duration::from_secs(600);
+const MAX_WAIT_SAME_PROCESS: Duration = Duration::from_secs(600);
 /// How long until it is tried again.
-const PAUSE: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// What this process holds.
-static OURS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+static HELD_PATHS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Another session writes to a context path.
 #[derive(Debug, thiserror::Error)]
@@ -29,47 +29,47 @@ pub(crate) struct WrittenElsewhere {
 
 /// The right to write to some paths, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct PathLock {
     /// Held for what they lock.
     locks: Vec<File>,
     paths: Vec<PathBuf>,
 }
 
-impl Turn {
+impl PathLock {
     /// Waits for its turn on all of these paths at once.
-    pub(crate) async fn take(paths: &[PathBuf]) -> Result<Self, WrittenElsewhere> {
+    pub(crate) async fn acquire(paths: &[PathBuf]) -> Result<Self, WrittenElsewhere> {
         // Under their real names, each once; what is not there is written to by nobody.
         let mut paths: Vec<PathBuf> = paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
         paths.sort();
         paths.dedup();
         let mut waited = Duration::ZERO;
         loop {
-            let met = match Self::try_take(&paths) {
-                Ok(turn) => return Ok(turn),
-                Err(met) => met,
+            let blocked = match Self::try_acquire(&paths) {
+                Ok(lock) => return Ok(lock),
+                Err(blocked) => blocked,
             };
-            if waited >= if held_by_us(&met) { PATIENCE_WITH_US } else { PATIENCE } {
-                return Err(WrittenElsewhere { path: met });
+            if waited >= if is_held_by_this_process(&blocked) { MAX_WAIT_SAME_PROCESS } else { MAX_WAIT } {
+                return Err(WrittenElsewhere { path: blocked });
             }
-            waited += PAUSE;
-            tokio::time::sleep(PAUSE).await;
+            waited += POLL_INTERVAL;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
     /// All of them or none; the error is the path at which another one was met.
-    fn try_take(paths: &[PathBuf]) -> Result<Self, PathBuf> {
-        let mut turn = Self { locks: Vec::new(), paths: Vec::new() };
+    fn try_acquire(paths: &[PathBuf]) -> Result<Self, PathBuf> {
+        let mut lock = Self { locks: Vec::new(), paths: Vec::new() };
         for path in paths {
-            turn.lock(path, File::try_lock).map_err(|()| path.clone())?;
+            lock.lock(path, File::try_lock).map_err(|()| path.clone())?;
             // The paths of one run may lie within each other.
             for above in path.ancestors().skip(1).filter(|above| !paths.iter().any(|own| own == above)) {
-                turn.lock(above, File::try_lock_shared).map_err(|()| path.clone())?;
+                lock.lock(above, File::try_lock_shared).map_err(|()| path.clone())?;
             }
         }
-        let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
-        turn.paths = paths.to_vec();
-        ours.extend(paths.iter().cloned());
-        Ok(turn)
+        let mut held_paths = HELD_PATHS.lock().unwrap_or_else(PoisonError::into_inner);
+        lock.paths = paths.to_vec();
+        held_paths.extend(paths.iter().cloned());
+        Ok(lock)
     }
 
     /// What cannot be opened or locked at all (some file systems know no locks) stands in nobody's way.
@@ -84,12 +84,12 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for PathLock {
     fn drop(&mut self) {
-        let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held_paths = HELD_PATHS.lock().unwrap_or_else(PoisonError::into_inner);
         for path in &self.paths {
-            if let Some(at) = ours.iter().position(|one| one == path) {
-                ours.swap_remove(at);
+            if let Some(at) = held_paths.iter().position(|one| one == path) {
+                held_paths.swap_remove(at);
             }
         }
     }
@@ -101,9 +101,9 @@ fn open(path: &Path) -> io::Result<File> {
     if kind.is_dir() || kind.is_file() { File::open(path) } else { Err(io::ErrorKind::Unsupported.into()) }
 }
 
-fn held_by_us(path: &Path) -> bool {
-    let ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
-    ours.iter().any(|held| held.starts_with(path) || path.starts_with(held))
+fn is_held_by_this_process(path: &Path) -> bool {
+    let held_paths = HELD_PATHS.lock().unwrap_or_else(PoisonError::into_inner);
+    held_paths.iter().any(|held| held.starts_with(path) || path.starts_with(held))
 }
 
 #[cfg(test)]
@@ -116,26 +116,27 @@ mod tests {
         let at = |name: &str| dir.path().join(name);
         std::fs::create_dir_all(at("project/src")).unwrap();
         std::fs::create_dir_all(at("other")).unwrap();
-        let held = Turn::take(&[at("project"), at("project/src"), at("project/../project")]).await.unwrap();
-        for met in ["project", "project/src", ""] {
-            let path = at(met).canonicalize().unwrap();
-            assert_eq!(Turn::try_take(std::slice::from_ref(&path)).unwrap_err(), path, "{met}");
-            assert!(held_by_us(&path), "{met}");
+        let held =
+            PathLock::acquire(&[at("project"), at("project/src"), at("project/../project")]).await.unwrap();
+        for blocked in ["project", "project/src", ""] {
+            let path = at(blocked).canonicalize().unwrap();
+            assert_eq!(PathLock::try_acquire(std::slice::from_ref(&path)).unwrap_err(), path, "{blocked}");
+            assert!(is_held_by_this_process(&path), "{blocked}");
         }
-        drop(Turn::take(&[at("other"), at("missing")]).await.unwrap());
+        drop(PathLock::acquire(&[at("other"), at("missing")]).await.unwrap());
         // Another run of ours is waited for.
         let (path, waiting) = (at("project/src"), std::sync::Arc::new(tokio::sync::Notify::new()));
         let begun = std::sync::Arc::clone(&waiting);
         let next = tokio::spawn(async move {
             begun.notify_one();
-            Turn::take(&[path]).await
+            PathLock::acquire(&[path]).await
         });
         waiting.notified().await;
         assert!(!next.is_finished());
         drop(held);
         let next = next.await.unwrap().unwrap();
-        assert!(Turn::try_take(&[at("project").canonicalize().unwrap()]).is_err());
+        assert!(PathLock::try_acquire(&[at("project").canonicalize().unwrap()]).is_err());
         drop(next);
-        assert!(!held_by_us(&at("project").canonicalize().unwrap()));
+        assert!(!is_held_by_this_process(&at("project").canonicalize().unwrap()));
     }
 }

@@ -1,8 +1,8 @@
 //! The lists that go with a snapshot: every name with its stamp, by which the next one knows what changed; and the same in
 //! brief, by which it knows that nothing did.
 
-use crate::confine::{ConfinedDir, Kind, Stamp, by_bytes};
-use crate::manifest::{Entry, seal, unseal};
+use crate::confine::{ConfinedDir, FileKind, Stamp, by_bytes};
+use crate::manifest::{ManifestEntry, seal, unseal};
 use althing_protocol::AnswerLabel;
 use althing_text::hex;
 use serde::{Deserialize, Serialize};
@@ -14,35 +14,37 @@ use std::path::Path;
 
 /// A snapshot in brief.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Summary {
+pub(crate) struct SnapshotSummary {
     /// A digest of every name and stamp; None if one of them may have changed unseen.
-    pub print: Option<String>,
+    #[serde(rename = "print")]
+    pub fingerprint: Option<String>,
     pub files: u64,
 }
 
 /// The two lists that belong to a snapshot: what is in it, and that in brief.
-pub(crate) fn list_names(label: AnswerLabel) -> [OsString; 2] {
+pub(crate) fn manifest_file_names(label: AnswerLabel) -> [OsString; 2] {
     [format!("{label}.manifest").into(), format!("{label}.summary").into()]
 }
 
-pub(crate) fn write_lists(
+pub(crate) fn write_manifest_files(
     snapshots: &ConfinedDir,
     label: AnswerLabel,
-    mut entries: Vec<Entry>,
+    mut entries: Vec<ManifestEntry>,
 ) -> io::Result<()> {
     entries.sort_unstable_by(|a, b| by_bytes(&a.path, &b.path));
-    let files = entries.iter().filter(|entry| entry.kind != Kind::Dir).count() as u64;
+    let files = entries.iter().filter(|entry| entry.kind != FileKind::Dir).count() as u64;
     let certain = entries.iter().all(|entry| !entry.fresh);
-    let summary = Summary {
-        print: certain.then(|| print(entries.iter().map(|e| (e.path.as_path(), e.kind, e.mode, e.stamp)))),
+    let summary = SnapshotSummary {
+        fingerprint: certain
+            .then(|| fingerprint(entries.iter().map(|e| (e.path.as_path(), e.kind, e.mode, e.stamp)))),
         files,
     };
-    let [manifest, brief] = list_names(label);
+    let [manifest, summary_name] = manifest_file_names(label);
     snapshots.replace(&manifest, &seal(&entries).map_err(io::Error::other)?, Some(0o600))?;
-    snapshots.replace(&brief, &seal(&summary).map_err(io::Error::other)?, Some(0o600))
+    snapshots.replace(&summary_name, &seal(&summary).map_err(io::Error::other)?, Some(0o600))
 }
 
-pub(crate) fn read_list<T: for<'de> Deserialize<'de>>(snapshots: &ConfinedDir, name: &OsStr) -> Option<T> {
+pub(crate) fn read_sealed<T: for<'de> Deserialize<'de>>(snapshots: &ConfinedDir, name: &OsStr) -> Option<T> {
     let (mut file, _) = snapshots.open_file(name).ok()?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).ok()?;
@@ -50,7 +52,7 @@ pub(crate) fn read_list<T: for<'de> Deserialize<'de>>(snapshots: &ConfinedDir, n
 }
 
 /// A digest of what a tree looks like. A directory's own times say nothing: its names are all there one by one.
-pub(crate) fn print<'e>(names: impl Iterator<Item = (&'e Path, Kind, u32, Stamp)>) -> String {
+pub(crate) fn fingerprint<'e>(names: impl Iterator<Item = (&'e Path, FileKind, u32, Stamp)>) -> String {
     let mut hash = Sha256::new();
     // Many small updates cost more than the digest.
     let mut bytes = Vec::with_capacity(64 << 10);
@@ -59,7 +61,7 @@ pub(crate) fn print<'e>(names: impl Iterator<Item = (&'e Path, Kind, u32, Stamp)
         bytes.extend_from_slice(&path.len().to_le_bytes());
         bytes.extend_from_slice(path);
         bytes.push(kind as u8);
-        if kind != Kind::Dir {
+        if kind != FileKind::Dir {
             bytes.extend_from_slice(&mode.to_le_bytes());
             let times = [stamp.mtime.cast_unsigned(), stamp.ctime.cast_unsigned()];
             for number in [stamp.size, stamp.ino, stamp.dev].into_iter().chain(times) {

@@ -15,11 +15,11 @@ pub struct TaskProgress {
 }
 
 /// How far all tasks are; those that are not named have not begun.
-pub(crate) type Stand = BTreeMap<String, TaskProgress>;
+pub(crate) type ProgressByTask = BTreeMap<String, TaskProgress>;
 
 /// The tasks that can begin now: not begun, and all that they need is done.
-pub(crate) fn ready<'a>(tasks: &'a [PlanTask], stand: &Stand) -> Vec<&'a PlanTask> {
-    let at = |id: &str| stand.get(id).map(|task| task.status).unwrap_or_default();
+pub(crate) fn ready<'a>(tasks: &'a [PlanTask], progress_by_task: &ProgressByTask) -> Vec<&'a PlanTask> {
+    let at = |id: &str| progress_by_task.get(id).map(|task| task.status).unwrap_or_default();
     let done = |id: &String| at(id) == PlanStatus::Completed;
     tasks
         .iter()

@@ -1,8 +1,8 @@
 //! Kept workspaces: whole, never changed afterwards, cheap the second time; and what others see of them.
 
+use super::fixture::{Temp, temp, tree, write};
 use super::scale;
-use super::yard::{Temp, temp, tree, write};
-use crate::{LeftOut, Workspace};
+use crate::{SnapshotIssue, Workspace};
 use althing_protocol::AnswerLabel;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -27,7 +27,7 @@ pub(super) fn let_time_pass(dir: &Path) {
         meta.ctime() * 1_000_000_000 + meta.ctime_nsec()
     };
     let start = stamp();
-    while stamp() < start + 2 * crate::confine::TICK {
+    while stamp() < start + 2 * crate::confine::CLOCK_TICK {
         std::thread::yield_now();
     }
     fs::remove_file(&probe).unwrap();
@@ -36,85 +36,85 @@ pub(super) fn let_time_pass(dir: &Path) {
 #[test]
 fn a_workspace_is_kept_whole_and_stays_as_it_was() {
     let dir = temp();
-    let place = workspace(&dir, "me");
-    assert_eq!(fs::metadata(place.path()).unwrap().mode() & 0o777, 0o700);
-    write(&place.path().join("a/b/c.txt"), "one");
-    write(&place.path().join("run.sh"), "#!/bin/sh");
-    fs::set_permissions(place.path().join("run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
-    fs::create_dir(place.path().join("empty")).unwrap();
-    symlink("a/b/c.txt", place.path().join("inside")).unwrap();
-    symlink("/etc/hostname", place.path().join("outside")).unwrap();
-    symlink("a/../../up", place.path().join("up")).unwrap();
-    let kept = place.keep(label(1, 1)).unwrap();
-    let before = tree(place.path());
-    assert_eq!(tree(&kept.path), before);
-    assert!(kept.path.join("empty").is_dir());
-    let mut left = kept.left_out;
+    let workspace = workspace(&dir, "me");
+    assert_eq!(fs::metadata(workspace.path()).unwrap().mode() & 0o777, 0o700);
+    write(&workspace.path().join("a/b/c.txt"), "one");
+    write(&workspace.path().join("run.sh"), "#!/bin/sh");
+    fs::set_permissions(workspace.path().join("run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::create_dir(workspace.path().join("empty")).unwrap();
+    symlink("a/b/c.txt", workspace.path().join("inside")).unwrap();
+    symlink("/etc/hostname", workspace.path().join("outside")).unwrap();
+    symlink("a/../../up", workspace.path().join("up")).unwrap();
+    let snapshot = workspace.keep(label(1, 1)).unwrap();
+    let before = tree(workspace.path());
+    assert_eq!(tree(&snapshot.path), before);
+    assert!(snapshot.path.join("empty").is_dir());
+    let mut left = snapshot.issues;
     left.sort_by_key(|left| format!("{left:?}"));
-    assert_eq!(left, [LeftOut::LinkOutside("outside".into()), LeftOut::LinkOutside("up".into())]);
-    let mode = |path: &str| fs::symlink_metadata(kept.path.join(path)).unwrap().mode() & 0o777;
+    assert_eq!(left, [SnapshotIssue::LinkOutside("outside".into()), SnapshotIssue::LinkOutside("up".into())]);
+    let mode = |path: &str| fs::symlink_metadata(snapshot.path.join(path)).unwrap().mode() & 0o777;
     assert_eq!((mode("a/b/c.txt"), mode("run.sh"), mode("a/b"), mode("")), (0o400, 0o500, 0o500, 0o500));
 
-    write(&place.path().join("a/b/c.txt"), "two");
-    fs::remove_file(place.path().join("run.sh")).unwrap();
-    assert_eq!(tree(&kept.path), before, "changes in the workspace do not reach what was kept");
-    let again = place.keep(label(1, 1)).unwrap();
+    write(&workspace.path().join("a/b/c.txt"), "two");
+    fs::remove_file(workspace.path().join("run.sh")).unwrap();
+    assert_eq!(tree(&snapshot.path), before, "changes in the workspace do not reach what was kept");
+    let again = workspace.keep(label(1, 1)).unwrap();
     assert_eq!((tree(&again.path), again.copied), (before, 0), "a label that was used stays as it is");
 }
 
 #[test]
 fn only_what_changed_is_copied_and_nothing_is_shared_with_the_workspace() {
     let dir = temp();
-    let place = workspace(&dir, "me");
+    let workspace = workspace(&dir, "me");
     for n in 0..100 {
-        write(&place.path().join(format!("d{}/{n}.txt", n % 7)), &format!("text {n}"));
+        write(&workspace.path().join(format!("d{}/{n}.txt", n % 7)), &format!("text {n}"));
     }
     let_time_pass(dir.path());
-    assert_eq!(place.keep(label(1, 1)).unwrap().copied, 100);
-    write(&place.path().join("d3/3.txt"), "changed");
-    write(&place.path().join("new.txt"), "new");
-    fs::remove_file(place.path().join("d4/4.txt")).unwrap();
+    assert_eq!(workspace.keep(label(1, 1)).unwrap().copied, 100);
+    write(&workspace.path().join("d3/3.txt"), "changed");
+    write(&workspace.path().join("new.txt"), "new");
+    fs::remove_file(workspace.path().join("d4/4.txt")).unwrap();
     let_time_pass(dir.path());
-    let second = place.keep(label(1, 2)).unwrap();
+    let second = workspace.keep(label(1, 2)).unwrap();
     assert_eq!((second.copied, second.shared), (2, 98));
-    assert_eq!(tree(&second.path), tree(place.path()));
-    for path in tree(place.path()).keys() {
-        assert_eq!(fs::metadata(place.path().join(path)).unwrap().nlink(), 1, "{}", path.display());
+    assert_eq!(tree(&second.path), tree(workspace.path()));
+    for path in tree(workspace.path()).keys() {
+        assert_eq!(fs::metadata(workspace.path().join(path)).unwrap().nlink(), 1, "{}", path.display());
     }
-    let third = place.keep(label(1, 3)).unwrap();
+    let third = workspace.keep(label(1, 3)).unwrap();
     assert_eq!(third.copied, 0);
     assert!(fs::symlink_metadata(&third.path).unwrap().is_symlink(), "an unchanged tree is another name");
-    assert_eq!(tree(&third.path.canonicalize().unwrap()), tree(place.path()));
-    write(&place.path().join("d0/0.txt"), "after an unchanged one");
-    let fourth = place.keep(label(1, 4)).unwrap();
-    assert_eq!((fourth.copied, tree(&fourth.path)), (1, tree(place.path())));
+    assert_eq!(tree(&third.path.canonicalize().unwrap()), tree(workspace.path()));
+    write(&workspace.path().join("d0/0.txt"), "after an unchanged one");
+    let fourth = workspace.keep(label(1, 4)).unwrap();
+    assert_eq!((fourth.copied, tree(&fourth.path)), (1, tree(workspace.path())));
 }
 
 #[test]
 fn a_rewrite_that_hides_itself_is_copied_all_the_same() {
     let dir = temp();
-    let place = workspace(&dir, "me");
-    let file = place.path().join("a.txt");
+    let workspace = workspace(&dir, "me");
+    let file = workspace.path().join("a.txt");
     write(&file, "aaaa");
     let_time_pass(dir.path());
-    place.keep(label(1, 1)).unwrap();
+    workspace.keep(label(1, 1)).unwrap();
     let time = fs::metadata(&file).unwrap().modified().unwrap();
     fs::write(&file, "bbbb").unwrap();
     fs::File::options().write(true).open(&file).unwrap().set_modified(time).unwrap();
-    let kept = place.keep(label(1, 2)).unwrap();
-    assert_eq!(fs::read_to_string(kept.path.join("a.txt")).unwrap(), "bbbb");
+    let snapshot = workspace.keep(label(1, 2)).unwrap();
+    assert_eq!(fs::read_to_string(snapshot.path.join("a.txt")).unwrap(), "bbbb");
 }
 
 #[test]
 fn a_file_written_again_right_after_it_was_kept_is_seen() {
     let dir = temp();
-    let place = workspace(&dir, "me");
-    let file = place.path().join("a.txt");
+    let workspace = workspace(&dir, "me");
+    let file = workspace.path().join("a.txt");
     for nth in 1..=scale(50, 500) as u32 {
         let text = format!("{nth:04}");
         fs::write(&file, &text).unwrap();
-        let kept = place.keep(label(1, nth)).unwrap();
-        assert_eq!(fs::read_to_string(kept.path.join("a.txt")).unwrap(), text);
+        let snapshot = workspace.keep(label(1, nth)).unwrap();
+        assert_eq!(fs::read_to_string(snapshot.path.join("a.txt")).unwrap(), text);
     }
 }
 
@@ -129,29 +129,29 @@ fn a_damaged_or_missing_list_means_that_everything_is_copied() {
         ("summary", None),
     ] {
         let dir = temp();
-        let place = workspace(&dir, "me");
-        write(&place.path().join("a.txt"), "a");
-        write(&place.path().join("b.txt"), "b");
+        let workspace = workspace(&dir, "me");
+        write(&workspace.path().join("a.txt"), "a");
+        write(&workspace.path().join("b.txt"), "b");
         let_time_pass(dir.path());
-        place.keep(label(1, 1)).unwrap();
+        workspace.keep(label(1, 1)).unwrap();
         let list = dir.path().join(format!("run/snapshots/agent1.1.{which}"));
         match damage {
             Some(text) => fs::write(&list, text).unwrap(),
             None => fs::remove_file(&list).unwrap(),
         }
-        write(&place.path().join("c.txt"), "c");
-        let kept = place.keep(label(1, 2)).unwrap();
-        assert_eq!((kept.copied, kept.shared), (3, 0), "{which} {damage:?}");
-        assert_eq!(tree(&kept.path), tree(place.path()));
+        write(&workspace.path().join("c.txt"), "c");
+        let snapshot = workspace.keep(label(1, 2)).unwrap();
+        assert_eq!((snapshot.copied, snapshot.shared), (3, 0), "{which} {damage:?}");
+        assert_eq!(tree(&snapshot.path), tree(workspace.path()));
     }
 }
 
 #[test]
 fn what_was_kept_is_whole_while_its_agent_goes_on_writing() {
     let dir = temp();
-    let place = workspace(&dir, "me");
+    let workspace = workspace(&dir, "me");
     for n in 0..300 {
-        write(&place.path().join(format!("still/{n}.txt")), "still");
+        write(&workspace.path().join(format!("still/{n}.txt")), "still");
     }
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -159,23 +159,23 @@ fn what_was_kept_is_whole_while_its_agent_goes_on_writing() {
             let mut n = 0_u64;
             while !done.load(Ordering::Relaxed) {
                 n += 1;
-                let made = place.path().join(format!("busy/{}/{}.txt", n % 5, n % 50));
+                let made = workspace.path().join(format!("busy/{}/{}.txt", n % 5, n % 50));
                 write(&made, &"x".repeat((n % 5000) as usize));
                 if n.is_multiple_of(3) {
                     let _ = fs::remove_file(&made);
                 }
                 if n.is_multiple_of(40) {
-                    let _ = fs::remove_dir_all(place.path().join("busy"));
+                    let _ = fs::remove_dir_all(workspace.path().join("busy"));
                 }
             }
         });
         for nth in 1..=scale(20, 200) as u32 {
-            let kept = place.keep(label(1, nth)).unwrap();
-            let whole = tree(&kept.path);
+            let snapshot = workspace.keep(label(1, nth)).unwrap();
+            let whole = tree(&snapshot.path);
             let still =
                 whole.iter().filter(|(path, text)| path.starts_with("still") && *text == "still").count();
             assert_eq!(still, 300);
-            assert_eq!(tree(&kept.path), whole);
+            assert_eq!(tree(&snapshot.path), whole);
         }
         done.store(true, Ordering::Relaxed);
     });
@@ -184,38 +184,41 @@ fn what_was_kept_is_whole_while_its_agent_goes_on_writing() {
 #[test]
 fn a_crash_in_the_middle_leaves_no_half_snapshot() {
     let dir = temp();
-    let place = workspace(&dir, "me");
-    write(&place.path().join("a.txt"), "a");
+    let workspace = workspace(&dir, "me");
+    write(&workspace.path().join("a.txt"), "a");
     // As a killed process leaves it: the beginning of a copy, its list perhaps written, the name not given.
     let half = dir.path().join("run/snapshots/.tmp-agent1.1");
     write(&half.join("deep/half.txt"), "ha");
     fs::set_permissions(half.join("deep"), fs::Permissions::from_mode(0o500)).unwrap();
     fs::write(dir.path().join("run/snapshots/agent1.1.manifest"), "ha").unwrap();
-    assert!(!place.kept_dir(label(1, 1)).exists());
-    let kept = place.keep(label(1, 1)).unwrap();
-    assert_eq!(tree(&kept.path), tree(place.path()));
+    assert!(!workspace.snapshot_dir(label(1, 1)).exists());
+    let snapshot = workspace.keep(label(1, 1)).unwrap();
+    assert_eq!(tree(&snapshot.path), tree(workspace.path()));
     assert!(!half.exists());
 }
 
 #[test]
 fn what_cannot_be_kept_is_said() {
     let dir = temp();
-    let place = workspace(&dir, "me");
+    let workspace = workspace(&dir, "me");
     write(&dir.path().join("elsewhere.txt"), "not the agent's");
-    fs::hard_link(dir.path().join("elsewhere.txt"), place.path().join("foreign.txt")).unwrap();
-    write(&place.path().join("one.txt"), "own");
-    fs::hard_link(place.path().join("one.txt"), place.path().join("two.txt")).unwrap();
+    fs::hard_link(dir.path().join("elsewhere.txt"), workspace.path().join("foreign.txt")).unwrap();
+    write(&workspace.path().join("one.txt"), "own");
+    fs::hard_link(workspace.path().join("one.txt"), workspace.path().join("two.txt")).unwrap();
     rustix::fs::mknodat(
         rustix::fs::CWD,
-        place.path().join("pipe"),
+        workspace.path().join("pipe"),
         rustix::fs::FileType::Fifo,
         rustix::fs::Mode::RWXU,
         0,
     )
     .unwrap();
-    let kept = place.keep(label(1, 1)).unwrap();
-    assert_eq!(kept.left_out, [LeftOut::HardLink("foreign.txt".into()), LeftOut::Special("pipe".into())]);
-    let names: Vec<PathBuf> = tree(&kept.path).into_keys().collect();
+    let snapshot = workspace.keep(label(1, 1)).unwrap();
+    assert_eq!(
+        snapshot.issues,
+        [SnapshotIssue::HardLink("foreign.txt".into()), SnapshotIssue::Special("pipe".into())]
+    );
+    let names: Vec<PathBuf> = tree(&snapshot.path).into_keys().collect();
     assert_eq!(names, [PathBuf::from("one.txt"), PathBuf::from("two.txt")]);
 }
 
@@ -244,12 +247,12 @@ fn others_see_what_was_kept_under_anonymous_names_and_only_what_they_are_shown()
     let inode = fs::metadata(three.view_of(1).join("a/one.txt")).unwrap().ino();
     assert_eq!(
         inode,
-        fs::metadata(one.kept_dir(label(1, 2)).join("a/one.txt")).unwrap().ino(),
+        fs::metadata(one.snapshot_dir(label(1, 2)).join("a/one.txt")).unwrap().ino(),
         "nothing is copied"
     );
     three.show(&[]).unwrap();
     assert_eq!(fs::read_dir(three.view_dir()).unwrap().count(), 0);
-    assert_eq!(tree(&one.kept_dir(label(1, 2)))[Path::new("a/one.txt")], "better");
+    assert_eq!(tree(&one.snapshot_dir(label(1, 2)))[Path::new("a/one.txt")], "better");
 }
 
 #[test]

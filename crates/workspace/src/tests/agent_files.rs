@@ -1,6 +1,6 @@
 //! A whole place: context paths are closed until they are opened, and what was done there is told.
 
-use super::yard::{Temp, context, temp, write};
+use super::fixture::{Temp, context, temp, write};
 use crate::{AgentFiles, AgentFilesOptions, ToolSet, UndoLimits, UndoReach, Workspace, undo};
 use althing_protocol::{
     AgentId, AnswerLabel, ContextAccess, ContextPath, FileChange, FileWrite, Grant, GrantRoot, Member, Modes,
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub(super) struct Setting {
+pub(super) struct RunFixture {
     _dir: Temp,
     pub base: PathBuf,
     pub run: PathBuf,
@@ -31,7 +31,7 @@ fn member(id: &str) -> Member {
     }
 }
 
-impl Setting {
+impl RunFixture {
     pub(super) fn new(paths: impl FnOnce(&Path) -> Vec<ContextPath>) -> Self {
         let dir = temp();
         let base = fs::canonicalize(dir.path()).unwrap();
@@ -59,12 +59,12 @@ impl Setting {
         Self::new(|base| vec![context(&base.join("project"), true, &[])])
     }
 
-    fn workspace(&self, seat: usize) -> PathBuf {
-        self.run.join("workspaces").join(self.spec.members[seat].id.as_str())
+    fn workspace(&self, member_index: usize) -> PathBuf {
+        self.run.join("workspaces").join(self.spec.members[member_index].id.as_str())
     }
 
-    pub(super) fn place(&self, seat: usize) -> AgentFiles {
-        let workspace = self.workspace(seat);
+    pub(super) fn files(&self, member_index: usize) -> AgentFiles {
+        let workspace = self.workspace(member_index);
         let view = GrantRoot::view(Workspace::view_dir_of(&self.run, &workspace));
         let context = self.spec.context_paths.iter().map(GrantRoot::from);
         let grant = Grant {
@@ -87,57 +87,57 @@ impl Setting {
     }
 }
 
-pub(super) async fn call(place: &AgentFiles, tool: &str, arguments: Value) -> ToolOutcome {
+pub(super) async fn call(files: &AgentFiles, tool: &str, arguments: Value) -> ToolOutcome {
     let call = ToolCall { id: "c".into(), name: tool.into(), arguments: arguments.to_string() };
-    place.files().call(&call, ContextAccess::Writable).await
+    files.files().call(&call, ContextAccess::Writable).await
 }
 
-pub(super) async fn put(place: &AgentFiles, path: &str, content: &str) -> ToolOutcome {
-    call(place, "write_file", json!({"path": path, "content": content})).await
+pub(super) async fn put(files: &AgentFiles, path: &str, content: &str) -> ToolOutcome {
+    call(files, "write_file", json!({"path": path, "content": content})).await
 }
 
 #[tokio::test]
 async fn what_runs_code_later_is_refused_to_file_tools_unless_the_user_names_it() {
-    let setting = Setting::new(|base| {
+    let fixture = RunFixture::new(|base| {
         write(&base.join("project/named/.envrc"), "");
         write(&base.join("project/.codex/config.toml"), "");
         let named = ["project", "project/named/.envrc", "project/.codex"];
         named.map(|path| context(&base.join(path), true, &[])).to_vec()
     });
-    let place = setting.place(0);
-    place.open_context().await.unwrap();
+    let files = fixture.files(0);
+    files.open_context().await.unwrap();
     for path in
         [".envrc", "src/.envrc", ".vscode/tasks.json", ".claude/settings.json", "src/.Husky/pre-commit"]
     {
-        let done = put(&place, &setting.at(&format!("project/{path}")), "x").await;
+        let done = put(&files, &fixture.at(&format!("project/{path}")), "x").await;
         assert!(done.is_error && done.content.contains("runs code when"), "{path}: {}", done.content);
-        assert!(!setting.base.join("project").join(path).exists(), "{path}");
+        assert!(!fixture.base.join("project").join(path).exists(), "{path}");
     }
     for path in ["named/.envrc", ".codex/config.toml", ".vscode/extensions.json", "src/Makefile"] {
-        let done = put(&place, &setting.at(&format!("project/{path}")), "x").await;
+        let done = put(&files, &fixture.at(&format!("project/{path}")), "x").await;
         assert!(!done.is_error, "{path}: {}", done.content);
     }
     // The agent's own workspace is not the user's.
-    assert!(!put(&place, ".envrc", "x").await.is_error);
-    let writes = place.close_context().await.unwrap();
+    assert!(!put(&files, ".envrc", "x").await.is_error);
+    let writes = files.close_context().await.unwrap();
     let noted = writes.iter().filter_map(|write| write.note.as_deref()).collect::<Vec<_>>();
     assert!(noted.contains(&"runs code when make runs"), "{writes:?}");
 }
 
 #[tokio::test]
 async fn context_paths_are_closed_until_they_are_opened_and_after_they_are_closed() {
-    let setting = Setting::writable();
-    let place = setting.place(0);
-    let path = setting.at("project/src/a.txt");
-    let early = put(&place, &path, "early").await;
+    let fixture = RunFixture::writable();
+    let files = fixture.files(0);
+    let path = fixture.at("project/src/a.txt");
+    let early = put(&files, &path, "early").await;
     assert!(early.is_error && early.content.contains("not been opened"), "{}", early.content);
-    place.open_context().await.unwrap();
-    let done = put(&place, &path, "after\n").await;
+    files.open_context().await.unwrap();
+    let done = put(&files, &path, "after\n").await;
     assert!(!done.is_error, "{}", done.content);
-    assert!(!put(&place, &setting.at("project/new.txt"), "new\n").await.is_error);
-    assert!(!call(&place, "delete_file", json!({"path": setting.at("project/b.txt")})).await.is_error);
-    let writes = place.close_context().await.unwrap();
-    let write = |path: &str, change| FileWrite { path: setting.at(path), change, note: None };
+    assert!(!put(&files, &fixture.at("project/new.txt"), "new\n").await.is_error);
+    assert!(!call(&files, "delete_file", json!({"path": fixture.at("project/b.txt")})).await.is_error);
+    let writes = files.close_context().await.unwrap();
+    let write = |path: &str, change| FileWrite { path: fixture.at(path), change, note: None };
     assert_eq!(
         writes,
         [
@@ -146,46 +146,46 @@ async fn context_paths_are_closed_until_they_are_opened_and_after_they_are_close
             write("project/src/a.txt", FileChange::Modified),
         ]
     );
-    assert!(put(&place, &path, "late").await.is_error);
-    assert_eq!(setting.text("project/src/a.txt"), "after\n");
-    assert!(place.take_notices().is_empty());
+    assert!(put(&files, &path, "late").await.is_error);
+    assert_eq!(fixture.text("project/src/a.txt"), "after\n");
+    assert!(files.take_notices().is_empty());
 }
 
 #[tokio::test]
 async fn a_resumed_run_compares_with_what_was_there_at_first() {
-    let setting = Setting::writable();
-    let first = setting.place(0);
+    let fixture = RunFixture::writable();
+    let first = fixture.files(0);
     first.open_context().await.unwrap();
-    put(&first, &setting.at("project/one.txt"), "1").await;
+    put(&first, &fixture.at("project/one.txt"), "1").await;
     drop(first);
-    let second = setting.place(0);
+    let second = fixture.files(0);
     second.open_context().await.unwrap();
-    put(&second, &setting.at("project/two.txt"), "2").await;
+    put(&second, &fixture.at("project/two.txt"), "2").await;
     let writes = second.close_context().await.unwrap();
     let paths: Vec<_> = writes.into_iter().map(|write| write.path).collect();
-    assert_eq!(paths, [setting.at("project/one.txt"), setting.at("project/two.txt")]);
-    let third = setting.place(0);
+    assert_eq!(paths, [fixture.at("project/one.txt"), fixture.at("project/two.txt")]);
+    let third = fixture.files(0);
     assert_eq!(third.close_context().await.unwrap().len(), 2, "closing again tells the same");
 }
 
 #[tokio::test]
 async fn without_writable_paths_there_is_nothing_to_open() {
-    let setting = Setting::new(|base| {
+    let fixture = RunFixture::new(|base| {
         vec![context(&base.join("project"), false, &[]), context(&base.join("missing"), false, &[])]
     });
-    let place = setting.place(0);
-    place.open_context().await.unwrap();
-    assert!(put(&place, &setting.at("project/b.txt"), "x").await.is_error);
-    assert_eq!(place.close_context().await.unwrap(), []);
-    assert!(!setting.run.join("preimages").exists());
-    assert!(place.take_notices()[0].contains("missing is not there"));
+    let files = fixture.files(0);
+    files.open_context().await.unwrap();
+    assert!(put(&files, &fixture.at("project/b.txt"), "x").await.is_error);
+    assert_eq!(files.close_context().await.unwrap(), []);
+    assert!(!fixture.run.join("preimages").exists());
+    assert!(files.take_notices()[0].contains("missing is not there"));
 }
 
 #[tokio::test]
 async fn agents_see_each_others_kept_work_and_cannot_touch_it() {
-    let setting = Setting::writable();
-    let (one, two) = (setting.place(0), setting.place(1));
-    assert_eq!(one.path(), setting.workspace(0).to_str().unwrap());
+    let fixture = RunFixture::writable();
+    let (one, two) = (fixture.files(0), fixture.files(1));
+    assert_eq!(one.path(), fixture.workspace(0).to_str().unwrap());
     put(&one, "report.md", "found it\n").await;
     one.keep(AnswerLabel { agent: 1, nth: 1 }).await.unwrap();
     two.show(vec![AnswerLabel { agent: 1, nth: 1 }]).await.unwrap();
@@ -204,24 +204,24 @@ async fn agents_see_each_others_kept_work_and_cannot_touch_it() {
         call(&two, "read_file", json!({"path": live})).await.is_error,
         "a live workspace is its agent's alone"
     );
-    let reopened = setting.place(1);
+    let reopened = fixture.files(1);
     assert!(call(&reopened, "read_file", json!({"path": path})).await.content.contains("found it"));
 }
 
 #[tokio::test]
 async fn more_than_can_be_kept_is_said_and_tools_can_be_undone_all_the_same() {
-    let mut setting = Setting::writable();
-    setting.reach = UndoReach::Everything;
-    setting.limits = UndoLimits { bytes: 10, files: 50_000 };
-    let place = setting.place(0);
-    place.open_context().await.unwrap();
-    assert!(place.take_notices()[0].contains("undo"));
-    put(&place, &setting.at("project/b.txt"), "by a tool").await;
-    write(&setting.base.join("project/src/a.txt"), "by a command");
-    place.close_context().await.unwrap();
-    let report = undo(&setting.run).unwrap();
-    assert_eq!(report.restored, [setting.at("project/b.txt")]);
-    assert_eq!(report.not_covered, [setting.at("project/src/a.txt")]);
-    assert_eq!(setting.text("project/b.txt"), "b before\n");
-    assert_eq!(setting.text("project/src/a.txt"), "by a command");
+    let mut fixture = RunFixture::writable();
+    fixture.reach = UndoReach::Everything;
+    fixture.limits = UndoLimits { bytes: 10, files: 50_000 };
+    let files = fixture.files(0);
+    files.open_context().await.unwrap();
+    assert!(files.take_notices()[0].contains("undo"));
+    put(&files, &fixture.at("project/b.txt"), "by a tool").await;
+    write(&fixture.base.join("project/src/a.txt"), "by a command");
+    files.close_context().await.unwrap();
+    let report = undo(&fixture.run).unwrap();
+    assert_eq!(report.restored, [fixture.at("project/b.txt")]);
+    assert_eq!(report.not_covered, [fixture.at("project/src/a.txt")]);
+    assert_eq!(fixture.text("project/b.txt"), "b before\n");
+    assert_eq!(fixture.text("project/src/a.txt"), "by a command");
 }

@@ -33,9 +33,9 @@ pub fn read_confined_path(root: &Path, path: &str, limit: u64) -> io::Result<Pat
     let Some((name, above)) = parts.split_last() else { return names(&root) };
     let mut dir = root;
     for part in above {
-        dir = dir.descend(part)?;
+        dir = dir.open_dir(part)?;
     }
-    if let Ok(inner) = dir.descend(name) {
+    if let Ok(inner) = dir.open_dir(name) {
         return names(&inner);
     }
     let (file, _) = dir.open_file(name)?;
@@ -50,7 +50,7 @@ pub fn read_confined_path(root: &Path, path: &str, limit: u64) -> io::Result<Pat
 fn names(dir: &ConfinedDir) -> io::Result<PathContents> {
     let mut names = Vec::new();
     for name in dir.names()? {
-        let slash = if dir.descend(&name).is_ok() { "/" } else { "" };
+        let slash = if dir.open_dir(&name).is_ok() { "/" } else { "" };
         names.push(format!("{}{slash}", name.to_string_lossy()));
     }
     names.sort();

@@ -4,14 +4,14 @@ use granit_parser::{Event, Options, Parser};
 use std::collections::BTreeMap;
 
 /// Nobody nests front matter deeper.
-const DEPTH: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 /// The keys of the front matter whose values are texts, and what follows it. None where it is not YAML.
-pub(super) fn read(text: &str) -> Option<(BTreeMap<String, String>, &str)> {
+pub(super) fn parse(text: &str) -> Option<(BTreeMap<String, String>, &str)> {
     let Some((yaml, rest)) = split(text) else { return Some((BTreeMap::new(), text)) };
     let mut options = Options::default();
-    options.flow_nesting_limit = DEPTH;
-    options.block_nesting_limit = DEPTH;
+    options.flow_nesting_limit = MAX_DEPTH;
+    options.block_nesting_limit = MAX_DEPTH;
     let mut parser = Parser::new_from_str_with_options(yaml, options);
     let (mut found, mut key, mut depth) = (BTreeMap::new(), None, 0_usize);
     while let Some(event) = parser.next_event() {
@@ -59,7 +59,7 @@ mod tests {
     fn plain_quoted_and_folded_texts_are_read_and_nested_values_left_alone() {
         let text = "---\nname: pdf\nlicense: 'MIT'\ndescription: >\n  Reads\n  PDF files\nmetadata:\n  name: other\n\
                     tags: [a, b]\nlast: \"x: y\"\n---\n# Body\n";
-        let (found, rest) = read(text).unwrap();
+        let (found, rest) = parse(text).unwrap();
         let value = |key: &str| found.get(key).map(|text| text.trim()).unwrap_or_default();
         assert_eq!(value("name"), "pdf");
         assert_eq!(value("license"), "MIT");
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_file_without_front_matter_is_all_body_and_broken_front_matter_is_told_apart() {
-        assert_eq!(read("# Title\n").unwrap(), (BTreeMap::new(), "# Title\n"));
-        assert!(read("---\nname: [unclosed\n---\nbody").is_none());
+        assert_eq!(parse("# Title\n").unwrap(), (BTreeMap::new(), "# Title\n"));
+        assert!(parse("---\nname: [unclosed\n---\nbody").is_none());
     }
 }

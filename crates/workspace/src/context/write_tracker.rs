@@ -1,11 +1,11 @@
 //! Opens the writable context paths to one agent, watches over what it changes there, and closes them again.
 
 use super::footer::write_change_list;
-use super::preimages::{Cover, Preimages, UndoLimits, UndoReach};
+use super::preimages::{Coverage, Preimages, UndoLimits, UndoReach};
 use super::snapshot::ContextSnapshot;
-use super::state::{After, State};
-use crate::access::{Ground, ReadOnlyReason, Refusal, Spot};
-use crate::tools::Witness;
+use super::state::{PathState, RecordedChange};
+use crate::access::{ReadOnlyReason, Refusal, ResolvedPath, RootRole};
+use crate::tools::ChangeObserver;
 use althing_disk::DiskError;
 use althing_protocol::{ContextPath, FileWrite};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The context paths of a run, for one of its agents.
 #[derive(Debug)]
-pub(crate) struct Ledger {
+pub(crate) struct WriteTracker {
     run_dir: PathBuf,
     state_dir: Option<PathBuf>,
     paths: Vec<ContextPath>,
@@ -24,7 +24,7 @@ pub(crate) struct Ledger {
     open: Mutex<Option<Arc<ContextSnapshot>>>,
 }
 
-impl Ledger {
+impl WriteTracker {
     pub(crate) fn new(
         run_dir: &Path,
         state_dir: Option<&Path>,
@@ -49,8 +49,8 @@ impl Ledger {
         let (before, cover) = self.preimages.begin(take, self.reach, self.limits)?;
         *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(before));
         Ok(match cover {
-            Cover::Everything | Cover::ToolWrites => None,
-            Cover::TooLarge { bytes, files } => Some(format!(
+            Coverage::Everything | Coverage::ToolWrites => None,
+            Coverage::TooLarge { bytes, files } => Some(format!(
                 "the writable context paths hold {files} files with {} MiB: too much to keep a copy of; `althing \
                  undo` will put back what file tools change, not what commands change",
                 bytes >> 20
@@ -72,11 +72,17 @@ impl Ledger {
         let (mut after, mut writes) = (Vec::new(), Vec::new());
         for changed in before.changes()? {
             let Some(root) = before.roots.get(changed.root) else { continue };
-            let path = root.tell(&changed.path);
+            let path = root.display_path(&changed.path);
             let dir = root.open().map_err(DiskError::io("open the directory", &root.dir()))?;
-            let state = State::of(&dir, &changed.path).map_err(DiskError::io("look at", Path::new(&path)))?;
+            let state =
+                PathState::of(&dir, &changed.path).map_err(DiskError::io("look at", Path::new(&path)))?;
             writes.push(FileWrite::new(path, changed.change, &changed.path));
-            after.push(After { root: changed.root, path: changed.path, change: changed.change, state });
+            after.push(RecordedChange {
+                root: changed.root,
+                path: changed.path,
+                change: changed.change,
+                state,
+            });
         }
         self.preimages.write("after", &after)?;
         write_change_list(&writes, &self.run_dir)?;
@@ -94,21 +100,21 @@ impl Ledger {
     }
 }
 
-impl Witness for Ledger {
-    fn before_change(&self, spot: &Spot<'_>) -> Result<(), Refusal> {
-        let not_open = || Refusal::ReadOnly { path: spot.shown.clone(), why: ReadOnlyReason::NotOpen };
+impl ChangeObserver for WriteTracker {
+    fn before_change(&self, resolved: &ResolvedPath<'_>) -> Result<(), Refusal> {
+        let not_open = || Refusal::ReadOnly { path: resolved.shown.clone(), why: ReadOnlyReason::NotOpen };
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (Some(before), Ground::Context(number)) = (open, spot.root.ground) else {
+        let (Some(before), RootRole::Context(number)) = (open, resolved.root.role) else {
             return Err(not_open());
         };
         let found = before.roots.iter().enumerate().find(|(_, root)| root.number == number);
         let (n, root) = found.ok_or_else(not_open)?;
-        let failed = |why: String| Refusal::CheckFailed { path: spot.shown.clone(), why };
-        let path = spot.real.strip_prefix(root.dir()).map_err(|e| failed(e.to_string()))?;
+        let failed = |why: String| Refusal::CheckFailed { path: resolved.shown.clone(), why };
+        let path = resolved.real.strip_prefix(root.dir()).map_err(|e| failed(e.to_string()))?;
         // What was not there before is deleted by an undo.
-        if root.entry(path).is_none() || spot.found.is_none() {
+        if root.entry(path).is_none() || resolved.found.is_none() {
             return Ok(());
         }
-        self.preimages.keep_one(n, path, &spot.dir).map_err(Refusal::check(&spot.shown))
+        self.preimages.store_one(n, path, &resolved.dir).map_err(Refusal::check(&resolved.shown))
     }
 }

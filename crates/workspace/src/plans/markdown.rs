@@ -1,25 +1,30 @@
 //! A plan for people.
 
-use super::plan::Stand;
+use super::progress::ProgressByTask;
 use althing_protocol::{PlanStatus, PlanTask};
 use std::fmt::Write;
 
 /// The plan as Markdown, with a box per task.
-pub(crate) fn markdown(goal: &str, additions: Option<&str>, tasks: &[PlanTask], stand: &Stand) -> String {
+pub(crate) fn render_plan(
+    goal: &str,
+    additions: Option<&str>,
+    tasks: &[PlanTask],
+    progress_by_task: &ProgressByTask,
+) -> String {
     let mut text = format!("# {}\n", one_line(goal));
     if let Some(additions) = additions {
         let _ = write!(text, "\nAlso: {}\n", one_line(additions));
     }
     text.push('\n');
-    text.push_str(&list(tasks, stand));
+    text.push_str(&render_tasks(tasks, progress_by_task));
     text
 }
 
 /// The tasks with a box each, what they need, and how one sees that they are done.
-pub(crate) fn list(tasks: &[PlanTask], stand: &Stand) -> String {
+pub(crate) fn render_tasks(tasks: &[PlanTask], progress_by_task: &ProgressByTask) -> String {
     let mut text = String::new();
     for task in tasks {
-        let progress = stand.get(&task.id).cloned().unwrap_or_default();
+        let progress = progress_by_task.get(&task.id).cloned().unwrap_or_default();
         let mark = match progress.status {
             PlanStatus::Pending => ' ',
             PlanStatus::InProgress => '~',

@@ -1,9 +1,9 @@
 //! A file operation whose caller went away still runs to its end. The next operation on the same files must not meet it.
 
-use super::places::{Setting, put};
+use super::agent_files::{RunFixture, put};
+use super::fixture::{tree, write};
 use super::scale;
-use super::yard::{tree, write};
-use crate::exclusive::hold::{Gate, interested};
+use crate::exclusive::hold::{Gate, holders_and_waiters};
 use crate::{AgentFiles, ProjectHost, ProjectWorkspace, TaskHost};
 use althing_protocol::{AnswerLabel, BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome};
 use serde_json::{Value, json};
@@ -29,23 +29,23 @@ async fn start_and_cancel<T: Send + 'static>(
     let _ = started.await;
 }
 
-fn fill_workspace(place: &AgentFiles, files: usize, text: &str) {
-    for n in 0..files {
-        write(&Path::new(place.path()).join(format!("d{}/{n}.txt", n % 9)), text);
+fn fill_workspace(files: &AgentFiles, count: usize, text: &str) {
+    for n in 0..count {
+        write(&Path::new(files.path()).join(format!("d{}/{n}.txt", n % 9)), text);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cancelled_operations_at_random_moments_spoil_nothing_that_follows() {
-    let setting = Setting::writable();
-    let others = [setting.place(0), setting.place(1)];
+    let fixture = RunFixture::writable();
+    let others = [fixture.files(0), fixture.files(1)];
     for (agent, other) in (1..).zip(&others) {
         for nth in 1..=3 {
             fill_workspace(other, 100, &format!("agent {agent} answer {nth}"));
             other.keep(label(agent, nth)).await.unwrap();
         }
     }
-    let judge = Arc::new(setting.place(2));
+    let judge = Arc::new(fixture.files(2));
     fill_workspace(&judge, 50, "the judge's own");
     let own = tree(Path::new(judge.path()));
     for round in 0..scale(25, 1000) as u32 {
@@ -62,10 +62,10 @@ async fn cancelled_operations_at_random_moments_spoil_nothing_that_follows() {
         let at = judge.clone();
         start_and_cancel(async move { at.keep(answer).await }, moment).await;
         judge.keep(answer).await.unwrap();
-        let kept = setting.run.join("snapshots").join(answer.to_string()).canonicalize().unwrap();
-        assert_eq!(tree(&kept), own, "round {round}");
+        let snapshot = fixture.run.join("snapshots").join(answer.to_string()).canonicalize().unwrap();
+        assert_eq!(tree(&snapshot), own, "round {round}");
 
-        let (at, from) = (judge.clone(), kept.to_str().unwrap().to_owned());
+        let (at, from) = (judge.clone(), snapshot.to_str().unwrap().to_owned());
         let again = from.clone();
         start_and_cancel(async move { at.take(&from, "taken").await }, moment).await;
         judge.take(&again, "taken").await.unwrap();
@@ -92,16 +92,16 @@ struct Operation {
     start: Box<dyn Fn() -> BoxFuture<'static, Result<(), String>>>,
 }
 
-fn on_place<F>(
+fn on_files<F>(
     name: &'static str,
-    place: &Arc<AgentFiles>,
+    files: &Arc<AgentFiles>,
     start: impl Fn(Arc<AgentFiles>) -> F + 'static,
 ) -> Operation
 where
     F: Future<Output = Result<(), String>> + Send + 'static,
 {
-    let (path, place) = (PathBuf::from(place.path()), place.clone());
-    Operation { name, path, start: Box::new(move || Box::pin(start(place.clone()))) }
+    let (path, files) = (PathBuf::from(files.path()), files.clone());
+    Operation { name, path, start: Box::new(move || Box::pin(start(files.clone()))) }
 }
 
 fn judged(outcome: ToolOutcome) -> Result<(), String> {
@@ -120,22 +120,22 @@ fn on_host(host: impl ToolHost + 'static, path: &Path, tool: &'static str, argum
 }
 
 /// Every kind of blocking operation on files that a cancelled call can leave behind.
-fn operations(setting: &Setting, place: &Arc<AgentFiles>) -> Vec<Operation> {
-    let from = setting.at("project/src");
-    let project = ProjectWorkspace::open(&setting.base.join("kept project")).unwrap();
+fn operations(fixture: &RunFixture, files: &Arc<AgentFiles>) -> Vec<Operation> {
+    let from = fixture.at("project/src");
+    let project = ProjectWorkspace::open(&fixture.base.join("kept project")).unwrap();
     let project_dir = project.dir().to_owned();
-    let tasks = TaskHost::open(Path::new(place.path()), 10).unwrap();
-    let list = Path::new(place.path()).join("tasks/plan.json");
+    let tasks = TaskHost::open(Path::new(files.path()), 10).unwrap();
+    let list = Path::new(files.path()).join("tasks/plan.json");
     vec![
-        on_place("keep", place, |place| async move { place.keep(label(1, 1)).await }),
-        on_place("show", place, |place| async move { place.show(vec![label(2, 1)]).await }),
-        on_place("take", place, move |place| {
+        on_files("keep", files, |files| async move { files.keep(label(1, 1)).await }),
+        on_files("show", files, |files| async move { files.show(vec![label(2, 1)]).await }),
+        on_files("take", files, move |files| {
             let from = from.clone();
-            async move { place.take(&from, "taken").await }
+            async move { files.take(&from, "taken").await }
         }),
-        on_place("open_context", place, |place| async move { place.open_context().await }),
-        on_place("write_file", place, |place| async move { judged(put(&place, "a.txt", "text").await) }),
-        on_place("close_context", place, |place| async move { place.close_context().await.map(drop) }),
+        on_files("open_context", files, |files| async move { files.open_context().await }),
+        on_files("write_file", files, |files| async move { judged(put(&files, "a.txt", "text").await) }),
+        on_files("close_context", files, |files| async move { files.close_context().await.map(drop) }),
         on_host(tasks, &list, "create_task_plan", json!({"tasks": ["one", "two"]})),
         on_host(
             ProjectHost::new(project),
@@ -148,53 +148,53 @@ fn operations(setting: &Setting, place: &Arc<AgentFiles>) -> Vec<Operation> {
 
 #[tokio::test]
 async fn an_operation_waits_for_the_cancelled_one_before_it() {
-    let setting = Setting::writable();
-    let (place, other) = (Arc::new(setting.place(0)), setting.place(1));
-    fill_workspace(&place, 20, "mine");
+    let fixture = RunFixture::writable();
+    let (files, other) = (Arc::new(fixture.files(0)), fixture.files(1));
+    fill_workspace(&files, 20, "mine");
     fill_workspace(&other, 20, "the other's");
     other.keep(label(2, 1)).await.unwrap();
-    for Operation { name, path, start } in operations(&setting, &place) {
+    for Operation { name, path, start } in operations(&fixture, &files) {
         let gate = Gate::close(&path);
         let first = tokio::spawn(start());
         until("the first operation begins", || gate.began() == 1).await;
         first.abort();
         assert!(first.await.unwrap_err().is_cancelled(), "{name}");
         let cancelled_in_the_queue = tokio::spawn(start());
-        until("a second one waits", || gate.began() == 2 || interested(&path) == 2).await;
+        until("a second one waits", || gate.began() == 2 || holders_and_waiters(&path) == 2).await;
         cancelled_in_the_queue.abort();
         assert!(cancelled_in_the_queue.await.unwrap_err().is_cancelled(), "{name}");
         let next = tokio::spawn(start());
-        until("the next one waits", || gate.began() == 3 || interested(&path) == 2).await;
+        until("the next one waits", || gate.began() == 3 || holders_and_waiters(&path) == 2).await;
         assert_eq!(gate.began(), 1, "{name} began while the cancelled one was at work");
         gate.open();
         next.await.unwrap().unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!((gate.began(), gate.most_at_once()), (2, 1), "{name}: began in all, and at once");
     }
-    assert_eq!(tree(Path::new(&place.view_of(2))).len(), 20);
-    assert_eq!(tree(&Path::new(place.path()).join("taken")).len(), 1);
+    assert_eq!(tree(Path::new(&files.view_of(2))).len(), 20);
+    assert_eq!(tree(&Path::new(files.path()).join("taken")).len(), 1);
 }
 
 #[tokio::test]
 async fn context_paths_stay_locked_while_a_cancelled_opening_still_reads_them() {
-    let setting = Setting::writable();
-    let (place, other) = (Arc::new(setting.place(0)), Arc::new(setting.place(1)));
+    let fixture = RunFixture::writable();
+    let (files, other) = (Arc::new(fixture.files(0)), Arc::new(fixture.files(1)));
     let is_locked = || {
-        let project = File::open(setting.base.join("project")).unwrap();
+        let project = File::open(fixture.base.join("project")).unwrap();
         matches!(project.try_lock(), Err(TryLockError::WouldBlock))
     };
-    let gate = Gate::close(Path::new(place.path()));
-    let at = place.clone();
+    let gate = Gate::close(Path::new(files.path()));
+    let at = files.clone();
     let opening = tokio::spawn(async move { at.open_context().await });
     until("the opening begins", || gate.began() == 1).await;
     opening.abort();
     let _ = opening.await;
     assert!(is_locked(), "another session could write while the pre-images are copied");
     gate.open();
-    place.open_context().await.unwrap();
-    assert!(!put(&place, &setting.at("project/b.txt"), "b after\n").await.is_error);
+    files.open_context().await.unwrap();
+    assert!(!put(&files, &fixture.at("project/b.txt"), "b after\n").await.is_error);
 
-    let gate = Gate::close(Path::new(place.path()));
-    let at = place.clone();
+    let gate = Gate::close(Path::new(files.path()));
+    let at = files.clone();
     let closing = tokio::spawn(async move { at.close_context().await });
     until("the closing begins", || gate.began() == 1).await;
     closing.abort();

@@ -1,15 +1,15 @@
 //! S3 and S5 at the file tools: a model that obeys every injected order still gets nothing, and whatever goes wrong in a
 //! check means no.
 
-use super::yard::{SECRET, Yard, write};
-use crate::tools::Witness;
+use super::fixture::{Fixture, SECRET, write};
+use crate::tools::ChangeObserver;
 use crate::{FileHost, FilePolicy, Refusal, ToolSet};
 use althing_protocol::{ContextAccess, ToolCall, ToolHost};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// What texts in files, answers and names have told a model to do.
-fn orders(yard: &Yard) -> Vec<(&'static str, Value)> {
+fn orders(fixture: &Fixture) -> Vec<(&'static str, Value)> {
     let patch = |body: &str| json!({"patch": format!("*** Begin Patch\n{body}\n*** End Patch")});
     let mut orders = vec![
         ("run_command", json!({"command": "cat ../other/secret.txt"})),
@@ -23,7 +23,7 @@ fn orders(yard: &Yard) -> Vec<(&'static str, Value)> {
         ("glob", json!({"pattern": "/**/secret.txt"})),
         ("glob", json!({"pattern": "**/*", "path": ".."})),
         ("glob", json!({"pattern": "../**/secret.txt"})),
-        ("search", json!({"pattern": "canary", "path": yard.at("outside")})),
+        ("search", json!({"pattern": "canary", "path": fixture.at("outside")})),
         ("search", json!({"pattern": "canary", "path": "..", "glob": "**"})),
         ("search", json!({"pattern": "canary", "glob": "../../**"})),
     ];
@@ -38,7 +38,7 @@ fn orders(yard: &Yard) -> Vec<(&'static str, Value)> {
         "project/.althing/run/views/me/agent2/shown.txt",
         "project/node_modules/x/index.js",
     ] {
-        let path = yard.at(target);
+        let path = fixture.at(target);
         orders.push(("write_file", json!({"path": path, "content": "planted"})));
         orders.push(("edit_file", json!({"path": path, "old": "e", "new": "planted", "replace_all": true})));
         orders.push(("delete_file", json!({"path": path})));
@@ -49,15 +49,15 @@ fn orders(yard: &Yard) -> Vec<(&'static str, Value)> {
 
 #[tokio::test]
 async fn fifty_injected_orders_change_and_tell_nothing() {
-    let yard = Yard::new();
-    let mut before = super::yard::tree(&yard.base);
-    let orders = orders(&yard);
+    let fixture = Fixture::new();
+    let mut before = super::fixture::tree(&fixture.base);
+    let orders = orders(&fixture);
     assert!(orders.len() >= 50, "{}", orders.len());
     for (tool, arguments) in orders {
         let call = ToolCall { id: "c".into(), name: tool.into(), arguments: arguments.to_string() };
-        let outcome = yard.host.call(&call, ContextAccess::Writable).await;
+        let outcome = fixture.host.call(&call, ContextAccess::Writable).await;
         assert!(!outcome.content.contains(SECRET), "{tool} {arguments}: {}", outcome.content);
-        let after = super::yard::tree(&yard.base);
+        let after = super::fixture::tree(&fixture.base);
         assert_eq!(after, before, "{tool} {arguments}: {}", outcome.content);
         before = after;
     }
@@ -66,37 +66,37 @@ async fn fifty_injected_orders_change_and_tell_nothing() {
 /// A check that goes wrong.
 struct Broken;
 
-impl Witness for Broken {
-    fn before_change(&self, spot: &crate::access::Spot<'_>) -> Result<(), Refusal> {
-        Err(Refusal::CheckFailed { path: spot.shown.clone(), why: "the disk is full".to_owned() })
+impl ChangeObserver for Broken {
+    fn before_change(&self, resolved: &crate::access::ResolvedPath<'_>) -> Result<(), Refusal> {
+        Err(Refusal::CheckFailed { path: resolved.shown.clone(), why: "the disk is full".to_owned() })
     }
 }
 
 /// A check that does not come back with an answer at all.
 struct Panicking;
 
-impl Witness for Panicking {
-    fn before_change(&self, _spot: &crate::access::Spot<'_>) -> Result<(), Refusal> {
+impl ChangeObserver for Panicking {
+    fn before_change(&self, _spot: &crate::access::ResolvedPath<'_>) -> Result<(), Refusal> {
         panic!("a bug in a check")
     }
 }
 
 #[tokio::test]
 async fn a_check_that_fails_or_breaks_means_no() {
-    for witness in [Arc::new(Broken) as Arc<dyn Witness>, Arc::new(Panicking)] {
-        let yard = Yard::new();
-        let host = FileHost::watched(&yard.policy, ToolSet::All, Some(witness)).unwrap();
-        let before = super::yard::tree(&yard.base);
+    for observer in [Arc::new(Broken) as Arc<dyn ChangeObserver>, Arc::new(Panicking)] {
+        let fixture = Fixture::new();
+        let host = FileHost::with_observer(&fixture.policy, ToolSet::All, Some(observer)).unwrap();
+        let before = super::fixture::tree(&fixture.base);
         for (tool, arguments) in [
-            ("write_file", json!({"path": yard.at("project/src/main.rs"), "content": "x"})),
-            ("edit_file", json!({"path": yard.at("project/src/main.rs"), "old": "main", "new": "x"})),
-            ("delete_file", json!({"path": yard.at("project/src/main.rs")})),
+            ("write_file", json!({"path": fixture.at("project/src/main.rs"), "content": "x"})),
+            ("edit_file", json!({"path": fixture.at("project/src/main.rs"), "old": "main", "new": "x"})),
+            ("delete_file", json!({"path": fixture.at("project/src/main.rs")})),
         ] {
             let call = ToolCall { id: "c".into(), name: tool.into(), arguments: arguments.to_string() };
             let outcome = host.call(&call, ContextAccess::Writable).await;
             assert!(outcome.is_error, "{tool}");
         }
-        assert_eq!(super::yard::tree(&yard.base), before);
+        assert_eq!(super::fixture::tree(&fixture.base), before);
         let call = ToolCall {
             id: "c".into(),
             name: "read_file".into(),
@@ -114,20 +114,21 @@ fn nothing_is_allowed_by_an_empty_policy() {
     write(&dir.path().join("out.txt"), SECRET);
     let policy = FilePolicy { workspace: dir.path().join("w"), ..FilePolicy::default() };
     let host = FileHost::open(&policy, ToolSet::All).unwrap();
-    let read =
-        |path: &str| host.now("read_file", &json!({"path": path}).to_string(), ContextAccess::Writable);
+    let read = |path: &str| {
+        host.call_blocking("read_file", &json!({"path": path}).to_string(), ContextAccess::Writable)
+    };
     assert!(read("in.txt").is_ok());
     assert!(matches!(read("../out.txt"), Err(Refusal::Outside { .. })));
 }
 
 #[tokio::test]
 async fn a_call_that_is_dropped_does_nothing_more() {
-    let yard = Yard::new();
+    let fixture = Fixture::new();
     let arguments = json!({"path": "late.txt", "content": "x"}).to_string();
     let call = ToolCall { id: "c".into(), name: "write_file".into(), arguments };
     for _ in 0..50 {
         // Polled once, then dropped: either it was done by then, or it was given up; never half of it.
-        let mut future = yard.host.call(&call, ContextAccess::ReadOnly);
+        let mut future = fixture.host.call(&call, ContextAccess::ReadOnly);
         std::future::poll_fn(|cx| {
             let _ = future.as_mut().poll(cx);
             std::task::Poll::Ready(())
@@ -136,10 +137,11 @@ async fn a_call_that_is_dropped_does_nothing_more() {
         drop(future);
     }
     // A later call waits for those before it, so that afterwards none is at work.
-    yard.write("settled.txt", "x").unwrap();
-    let late = std::fs::read_to_string(yard.workspace().join("late.txt")).unwrap_or_else(|_| "x".to_owned());
+    fixture.write("settled.txt", "x").unwrap();
+    let late =
+        std::fs::read_to_string(fixture.workspace().join("late.txt")).unwrap_or_else(|_| "x".to_owned());
     assert_eq!(late, "x");
-    let temporary = std::fs::read_dir(yard.workspace()).unwrap();
+    let temporary = std::fs::read_dir(fixture.workspace()).unwrap();
     let temporary = temporary
         .filter(|e| e.as_ref().unwrap().file_name().to_str().unwrap().starts_with(".althing-"))
         .count();

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Kind {
+pub(crate) enum FileKind {
     File,
     Dir,
     Link,
@@ -40,12 +40,12 @@ impl From<Stamp> for (u64, i64, i64, u64, u64) {
 }
 
 /// How coarse a file system's clock may be: two changes within one tick look the same.
-pub(crate) const TICK: i64 = 20_000_000;
+pub(crate) const CLOCK_TICK: i64 = 20_000_000;
 
 /// One look at a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub kind: Kind,
+pub(crate) struct FileStat {
+    pub kind: FileKind,
     pub stamp: Stamp,
     /// Permission bits.
     pub mode: u32,
@@ -59,14 +59,14 @@ pub(crate) struct Found {
     clippy::cast_possible_wrap,
     reason = "the fields' types differ between systems"
 )]
-impl Found {
+impl FileStat {
     pub(crate) fn from_stat(stat: &Stat) -> Self {
         let nanos = |secs: i64, nanos: i64| secs.saturating_mul(1_000_000_000).saturating_add(nanos);
         let kind = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Kind::File,
-            FileType::Directory => Kind::Dir,
-            FileType::Symlink => Kind::Link,
-            _ => Kind::Special,
+            FileType::RegularFile => FileKind::File,
+            FileType::Directory => FileKind::Dir,
+            FileType::Symlink => FileKind::Link,
+            _ => FileKind::Special,
         };
         Self {
             kind,

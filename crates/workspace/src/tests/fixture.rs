@@ -31,7 +31,7 @@ impl Drop for Temp {
     }
 }
 
-pub(super) struct Yard {
+pub(super) struct Fixture {
     _dir: Temp,
     pub base: PathBuf,
     pub policy: FilePolicy,
@@ -48,7 +48,7 @@ pub(super) fn write(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-impl Yard {
+impl Fixture {
     pub(super) fn new() -> Self {
         let dir = temp();
         let base = fs::canonicalize(dir.path()).unwrap();
@@ -102,12 +102,12 @@ impl Yard {
 
     /// A call by the presenter, who may write to context paths.
     pub(super) fn call(&self, tool: &str, arguments: &Value) -> Result<String, Refusal> {
-        self.host.now(tool, &arguments.to_string(), ContextAccess::Writable)
+        self.host.call_blocking(tool, &arguments.to_string(), ContextAccess::Writable)
     }
 
     /// The same by an agent that works beside others.
     pub(super) fn call_reading(&self, tool: &str, arguments: &Value) -> Result<String, Refusal> {
-        self.host.now(tool, &arguments.to_string(), ContextAccess::ReadOnly)
+        self.host.call_blocking(tool, &arguments.to_string(), ContextAccess::ReadOnly)
     }
 
     pub(super) fn write(&self, path: &str, content: &str) -> Result<String, Refusal> {

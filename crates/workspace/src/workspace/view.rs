@@ -3,10 +3,10 @@
 //! The files are those that were kept, under second names: nothing is copied, and nobody writes to them any more. A view is
 //! prepared aside and put in place by one rename.
 
-use super::copy::{Copier, close, fill};
-use super::keep::{real_label, walk};
-use super::{UNFINISHED, Workspace, make};
-use crate::confine::{ConfinedDir, Kind};
+use super::copy::{Copier, fill_dir, make_dirs_read_only};
+use super::snapshot::{real_label, walk};
+use super::{TEMP_PREFIX, Workspace, create_private_dir};
+use crate::confine::{ConfinedDir, FileKind};
 use althing_disk::DiskError;
 use althing_protocol::AnswerLabel;
 use rustix::fs::RenameFlags;
@@ -19,18 +19,18 @@ impl Workspace {
     /// newest is shown; an answer with which nothing was kept shows nothing.
     pub fn show(&self, labels: &[AnswerLabel]) -> Result<(), DiskError> {
         let dir = self.view_dir();
-        make(&dir)?;
-        self.show_in(labels).map_err(DiskError::io("show others' work in", &dir))
+        create_private_dir(&dir)?;
+        self.update_view(labels).map_err(DiskError::io("show others' work in", &dir))
     }
 
-    fn show_in(&self, labels: &[AnswerLabel]) -> io::Result<()> {
+    fn update_view(&self, labels: &[AnswerLabel]) -> io::Result<()> {
         let views = ConfinedDir::open(&self.run_dir.join("views"))?;
         let own = self.view_dir();
         let own = own.file_name().unwrap_or_default();
-        let view = views.descend(own)?;
-        let snapshots = ConfinedDir::open(&self.snapshots())?;
+        let view = views.open_dir(own)?;
+        let snapshots = ConfinedDir::open(&self.snapshots_dir())?;
         let record = shown_name(own);
-        let was = read_shown(&views, &record);
+        let previous = read_shown(&views, &record);
         let mut wanted: BTreeMap<String, AnswerLabel> = BTreeMap::new();
         for label in labels {
             let Some(real) = real_label(&snapshots, *label) else { continue };
@@ -45,26 +45,26 @@ impl Workspace {
             }
         }
         for (name, label) in &wanted {
-            let there = view.look(OsStr::new(name))?.is_some();
-            if !(there && was.get(name) == Some(label)) {
-                let source = snapshots.descend(OsStr::new(&label.to_string()))?;
-                self.place(&views, &view, OsStr::new(name), &source)?;
+            let there = view.stat(OsStr::new(name))?.is_some();
+            if !(there && previous.get(name) == Some(label)) {
+                let source = snapshots.open_dir(OsStr::new(&label.to_string()))?;
+                self.install_view(&views, &view, OsStr::new(name), &source)?;
             }
         }
         views.replace(&record, &serde_json::to_vec(&wanted)?, Some(0o600))
     }
 
-    fn place(
+    fn install_view(
         &self,
         views: &ConfinedDir,
         view: &ConfinedDir,
         name: &OsStr,
         source: &ConfinedDir,
     ) -> io::Result<()> {
-        let mut temporary = OsString::from(UNFINISHED);
+        let mut temporary = OsString::from(TEMP_PREFIX);
         temporary.push(self.view_dir().file_name().unwrap_or_default());
         views.remove_tree(&temporary)?;
-        let placed = self.place_as(views, view, &temporary, name, source);
+        let placed = self.build_view(views, view, &temporary, name, source);
         if placed.is_err() {
             let _ = views.remove_tree(&temporary);
         }
@@ -72,7 +72,7 @@ impl Workspace {
     }
 
     /// Prepares a view under a temporary name and puts it in place when it is whole.
-    fn place_as(
+    fn build_view(
         &self,
         views: &ConfinedDir,
         view: &ConfinedDir,
@@ -81,20 +81,20 @@ impl Workspace {
         source: &ConfinedDir,
     ) -> io::Result<()> {
         let target = views.make_dir(temporary, 0o700)?;
-        let leaves = walk(source, self.limits)?;
+        let nodes = walk(source, self.limits)?;
         // For files that cannot have a further name: they have too many, or the file system knows none.
-        let copier = Copier::within(self.limits);
-        fill(source, &target, &leaves, &|leaf, name, from, to, buffer| match leaf.found.kind {
-            Kind::Link => to.make_link(&from.link_text(name)?, name),
-            Kind::File => {
+        let copier = Copier::with_limits(self.limits);
+        fill_dir(source, &target, &nodes, &|node, name, from, to, buffer| match node.found.kind {
+            FileKind::Link => to.symlink(&from.read_link(name)?, name),
+            FileKind::File => {
                 from.hard_link(name, to, name).or_else(|_| copier.copy(from, name, to, buffer).map(drop))
             }
-            Kind::Dir | Kind::Special => Ok(()),
+            FileKind::Dir | FileKind::Special => Ok(()),
         })?;
-        close(&target, &leaves)?;
-        if view.look(name)?.is_some() {
+        make_dirs_read_only(&target, &nodes)?;
+        if view.stat(name)?.is_some() {
             // A directory can only be moved by who may write to it.
-            view.descend(name)?.set_mode(0o700)?;
+            view.open_dir(name)?.set_mode(0o700)?;
             exchange(views, temporary, view, name)?;
             views.remove_tree(temporary)?;
         } else {

@@ -2,9 +2,9 @@
 //! the context paths. Commands and MCP servers are joined to it elsewhere.
 
 use crate::access::FilePolicy;
-use crate::context::{Ledger, Turn, UndoLimits, UndoReach};
+use crate::context::{PathLock, UndoLimits, UndoReach, WriteTracker};
 use crate::exclusive;
-use crate::tools::{FileHost, ToolSet, Witness};
+use crate::tools::{ChangeObserver, FileHost, ToolSet};
 use crate::workspace::Workspace;
 use althing_disk::DiskError;
 use althing_protocol::{AnswerLabel, ContextPath, FileWrite, Grant};
@@ -30,11 +30,11 @@ pub struct AgentFiles {
     workspace: Workspace,
     path: String,
     files: FileHost,
-    ledger: Arc<Ledger>,
+    tracker: Arc<WriteTracker>,
     context: Vec<ContextPath>,
     notices: Mutex<Vec<String>>,
     /// While the context paths are open: nobody else writes to them.
-    turn: Arc<Mutex<Option<Turn>>>,
+    path_lock: Arc<Mutex<Option<PathLock>>>,
 }
 
 impl AgentFiles {
@@ -44,10 +44,10 @@ impl AgentFiles {
         let path = policy.workspace.to_string_lossy().into_owned();
         let workspace = Workspace::open(run_dir, &policy.workspace)?;
         let state_dir = policy.state_dir.as_deref();
-        let ledger = Ledger::new(run_dir, state_dir, &policy.context, options.reach, options.limits);
-        let ledger = Arc::new(ledger);
-        let witness: Arc<dyn Witness> = Arc::clone(&ledger) as Arc<dyn Witness>;
-        let files = FileHost::watched(&policy, options.tools, Some(witness))?;
+        let tracker = WriteTracker::new(run_dir, state_dir, &policy.context, options.reach, options.limits);
+        let tracker = Arc::new(tracker);
+        let observer: Arc<dyn ChangeObserver> = Arc::clone(&tracker) as Arc<dyn ChangeObserver>;
+        let files = FileHost::with_observer(&policy, options.tools, Some(observer))?;
         let missing = files.missing().iter();
         let notices =
             missing.map(|path| format!("the context path {path} is not there; it is left out")).collect();
@@ -55,10 +55,10 @@ impl AgentFiles {
             workspace,
             path,
             files,
-            ledger,
+            tracker,
             context: policy.context,
             notices: Mutex::new(notices),
-            turn: Arc::default(),
+            path_lock: Arc::default(),
         })
     }
 
@@ -85,80 +85,80 @@ impl AgentFiles {
     /// Keeps the workspace as it is now.
     pub async fn keep(&self, label: AnswerLabel) -> Result<(), String> {
         let workspace = self.workspace.clone();
-        self.alone(move || workspace.keep(label).map(drop)).await
+        self.run_exclusively(move || workspace.keep(label).map(drop)).await
     }
 
     /// Lets the agent see what was kept with these answers, in place of what it saw before.
     pub async fn show(&self, labels: Vec<AnswerLabel>) -> Result<(), String> {
         let workspace = self.workspace.clone();
-        self.alone(move || workspace.show(&labels)).await
+        self.run_exclusively(move || workspace.show(&labels)).await
     }
 
     /// Copies what is in another directory into the workspace, under this name.
     pub async fn take(&self, from: &str, name: &str) -> Result<(), String> {
         let (workspace, from, name) = (self.workspace.clone(), PathBuf::from(from), PathBuf::from(name));
-        self.alone(move || workspace.take(&from, &name)).await
+        self.run_exclusively(move || workspace.take(&from, &name)).await
     }
 
     /// Waits until nobody else writes to the writable context paths, remembers them as they are, and opens them to the
     /// file tools. To be called before commands may write there.
     pub async fn open_context(&self) -> Result<(), String> {
-        if self.ledger.is_empty() {
+        if self.tracker.is_empty() {
             return Ok(());
         }
         let writable = self.context.iter().filter(|path| path.writable);
         let writable: Vec<PathBuf> = writable.map(|path| PathBuf::from(&path.path)).collect();
         // In this order, as in `close_context`: the agent's own operations, the paths, the run's pre-images.
         let own = exclusive::claim(self.workspace.path()).await;
-        let held = Arc::clone(&self.turn);
+        let held = Arc::clone(&self.path_lock);
         let is_held = held.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-        let turn = if is_held {
+        let path_lock = if is_held {
             None
         } else {
-            Some(Turn::take(&writable).await.map_err(|error| error.to_string())?)
+            Some(PathLock::acquire(&writable).await.map_err(|error| error.to_string())?)
         };
-        let preimages = exclusive::claim(&self.ledger.preimages_dir()).await;
-        let ledger = Arc::clone(&self.ledger);
+        let preimages = exclusive::claim(&self.tracker.preimages_dir()).await;
+        let tracker = Arc::clone(&self.tracker);
         let opened = own.run(move || {
             // If this call is cancelled, the paths stay locked for as long as this thread reads them.
             let _preimages = preimages;
-            let opened = ledger.open();
+            let opened = tracker.open();
             let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
             match &opened {
-                Ok(_) => *held = held.take().or(turn),
+                Ok(_) => *held = held.take().or(path_lock),
                 Err(_) => drop(held.take()),
             }
             opened
         });
-        let notice = told(opened.await)?;
+        let notice = flatten_error(opened.await)?;
         self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(notice);
         Ok(())
     }
 
     /// Closes them and says what changed. To be called after commands can no longer write there.
     pub async fn close_context(&self) -> Result<Vec<FileWrite>, String> {
-        if self.ledger.is_empty() {
+        if self.tracker.is_empty() {
             return Ok(Vec::new());
         }
         let own = exclusive::claim(self.workspace.path()).await;
-        let preimages = exclusive::claim(&self.ledger.preimages_dir()).await;
-        let (ledger, held) = (Arc::clone(&self.ledger), Arc::clone(&self.turn));
+        let preimages = exclusive::claim(&self.tracker.preimages_dir()).await;
+        let (tracker, held) = (Arc::clone(&self.tracker), Arc::clone(&self.path_lock));
         let closed = own.run(move || {
             let _preimages = preimages;
-            let writes = ledger.close();
+            let writes = tracker.close();
             // Even if this call was cancelled: others wait for the paths.
             drop(held.lock().unwrap_or_else(PoisonError::into_inner).take());
             writes
         });
-        told(closed.await)
+        flatten_error(closed.await)
     }
 
     /// Runs an operation on this agent's files after every earlier one, changes by its file tools included.
-    async fn alone<T: Send + 'static>(
+    async fn run_exclusively<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, DiskError> + Send + 'static,
     ) -> Result<T, String> {
-        told(exclusive::alone(self.workspace.path(), work).await)
+        flatten_error(exclusive::run_exclusively(self.workspace.path(), work).await)
     }
 }
 
@@ -167,10 +167,10 @@ impl AgentFiles {
 pub async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, DiskError> + Send + 'static,
 ) -> Result<T, String> {
-    told(tokio::task::spawn_blocking(work).await)
+    flatten_error(tokio::task::spawn_blocking(work).await)
 }
 
-fn told<T>(done: Result<Result<T, DiskError>, JoinError>) -> Result<T, String> {
+fn flatten_error<T>(done: Result<Result<T, DiskError>, JoinError>) -> Result<T, String> {
     match done {
         Ok(done) => done.map_err(|e| e.to_string()),
         Err(e) => Err(format!("the work on files broke: {e}")),

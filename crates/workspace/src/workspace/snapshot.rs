@@ -1,0 +1,329 @@
+//! Keeps a workspace as it is, under the name of an answer.
+//!
+//! Only what changed is copied; the rest is shared with what was kept before, which nobody can write to. A tree in which
+//! nothing changed costs one look at each file. Everything is prepared under another name, so that there is never half
+//! of it under the right one.
+
+use super::copy::{Copier, CopyResult, fill_dir, make_dirs_read_only, split_path};
+use super::manifest_files::{
+    SnapshotSummary, fingerprint, manifest_file_names, read_sealed, write_manifest_files,
+};
+use super::{TEMP_PREFIX, Workspace};
+use crate::confine::{CLOCK_TICK, ConfinedDir, FileKind, FileStat, TreeNode, TreeWalk};
+use crate::manifest::ManifestEntry;
+use crate::sparse::CopyLimits;
+use althing_disk::DiskError;
+use althing_protocol::AnswerLabel;
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// What was kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkspaceSnapshot {
+    /// Where.
+    pub path: PathBuf,
+    /// How many files were copied.
+    pub copied: u64,
+    /// How many are shared with what was kept before.
+    pub shared: u64,
+    /// What is not as it is in the workspace.
+    pub issues: Vec<SnapshotIssue>,
+}
+
+/// Something that was not kept as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SnapshotIssue {
+    /// A link that leads out of the workspace: kept as a link, not followed.
+    LinkOutside(PathBuf),
+    /// A file with a further name outside the workspace: not kept, it may be somebody else's.
+    HardLink(PathBuf),
+    /// A pipe, socket or device: not kept.
+    Special(PathBuf),
+    /// A file that changed all the while: kept as it was at some moment.
+    Changing(PathBuf),
+}
+
+/// What was kept before.
+struct EarlierSnapshot {
+    dir: ConfinedDir,
+    label: AnswerLabel,
+    summary: SnapshotSummary,
+}
+
+/// The list of what was kept before, by path.
+struct EarlierManifest {
+    dir: ConfinedDir,
+    entries: HashMap<PathBuf, ManifestEntry>,
+}
+
+/// What the threads that fill a snapshot share.
+struct SnapshotWork<'w> {
+    before: Option<&'w EarlierManifest>,
+    started: i64,
+    copier: Copier,
+    copied: AtomicU64,
+    shared: AtomicU64,
+    entries: Mutex<Vec<ManifestEntry>>,
+    issues: Mutex<Vec<SnapshotIssue>>,
+}
+
+impl Workspace {
+    /// Keeps the workspace under a label. A label that was used stays as it is.
+    pub fn keep(&self, label: AnswerLabel) -> Result<WorkspaceSnapshot, DiskError> {
+        let path = self.snapshot_dir(label);
+        self.snapshot_in(label).map_err(DiskError::io("keep the workspace in", &path))
+    }
+
+    fn snapshot_in(&self, label: AnswerLabel) -> io::Result<WorkspaceSnapshot> {
+        let snapshots = ConfinedDir::open(&self.snapshots_dir())?;
+        let name = OsString::from(label.to_string());
+        if snapshots.stat(&name)?.is_some() {
+            let path = self.snapshot_dir(label);
+            return Ok(WorkspaceSnapshot { path, copied: 0, shared: 0, issues: Vec::new() });
+        }
+        let temporary = OsString::from(format!("{TEMP_PREFIX}{label}"));
+        snapshots.remove_tree(&temporary)?;
+        let kept = self.build_snapshot(label, &snapshots, &temporary, &name);
+        if kept.is_err() {
+            // What was refused, or filled the disk, must not stay behind.
+            let _ = snapshots.remove_tree(&temporary);
+        }
+        kept
+    }
+
+    /// Prepares a snapshot under a temporary name and gives it its own when it is whole.
+    fn build_snapshot(
+        &self,
+        label: AnswerLabel,
+        snapshots: &ConfinedDir,
+        temporary: &OsStr,
+        name: &OsStr,
+    ) -> io::Result<WorkspaceSnapshot> {
+        let path = self.snapshot_dir(label);
+        let target = snapshots.make_dir(temporary, 0o700)?;
+        // The file system's own time: what changed at this moment or later may change again and look the same.
+        let started = target.stat_self()?.stamp.ctime;
+        let source = ConfinedDir::open(&self.path)?;
+        let mut issues = Vec::new();
+        let nodes = remove_unstorable(walk(&source, self.limits)?, &mut issues);
+        let before = newest_earlier(snapshots, label);
+        if let Some(before) = &before
+            && issues.is_empty()
+            && before.summary.fingerprint.is_some()
+            && before.summary.fingerprint == Some(fingerprint_of(&nodes))
+        {
+            snapshots.remove_tree(temporary)?;
+            alias_label(snapshots, before.label, label)?;
+            return Ok(WorkspaceSnapshot { path, copied: 0, shared: before.summary.files, issues });
+        }
+        let before = before.and_then(|before| before.list(snapshots));
+        let work = SnapshotWork {
+            before: before.as_ref(),
+            started,
+            copier: Copier::with_limits(self.limits),
+            copied: AtomicU64::new(0),
+            shared: AtomicU64::new(0),
+            entries: Mutex::new(Vec::new()),
+            issues: Mutex::new(issues),
+        };
+        fill_dir(&source, &target, &nodes, &|node, name, from, to, buffer| {
+            work.add(node, name, from, to, buffer)
+        })?;
+        make_dirs_read_only(&target, &nodes)?;
+        target.set_mode(0o500)?;
+        let mut entries = work.entries.into_inner().unwrap_or_else(PoisonError::into_inner);
+        entries.extend(
+            nodes
+                .iter()
+                .filter(|node| node.found.kind == FileKind::Dir)
+                .map(|node| ManifestEntry::of(node, false)),
+        );
+        write_manifest_files(snapshots, label, entries)?;
+        snapshots.rename(temporary, name)?;
+        let issues = work.issues.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(WorkspaceSnapshot {
+            path,
+            copied: work.copied.into_inner(),
+            shared: work.shared.into_inner(),
+            issues,
+        })
+    }
+}
+
+/// The newest that was kept of the same agent before, with a list that can be believed.
+fn newest_earlier(snapshots: &ConfinedDir, label: AnswerLabel) -> Option<EarlierSnapshot> {
+    let earlier = (1..label.nth).rev().map(|nth| AnswerLabel { agent: label.agent, nth });
+    earlier.into_iter().find_map(|earlier| {
+        let name = OsString::from(real_label(snapshots, earlier)?.to_string());
+        let dir = snapshots.open_dir(&name).ok()?;
+        let [_, summary_name] = manifest_file_names(earlier);
+        Some(EarlierSnapshot { dir, label: earlier, summary: read_sealed(snapshots, &summary_name)? })
+    })
+}
+
+fn fingerprint_of(nodes: &[TreeNode]) -> String {
+    fingerprint(
+        nodes.iter().map(|node| (node.path.as_path(), node.found.kind, node.found.mode, node.found.stamp)),
+    )
+}
+
+/// The label under which the files are: a label of an unchanged workspace is a link to an earlier one.
+pub(crate) fn real_label(snapshots: &ConfinedDir, label: AnswerLabel) -> Option<AnswerLabel> {
+    let name = OsString::from(label.to_string());
+    match snapshots.stat(&name).ok()??.kind {
+        FileKind::Dir => Some(label),
+        FileKind::Link => snapshots.read_link(&name).ok()?.to_str()?.parse().ok(),
+        FileKind::File | FileKind::Special => None,
+    }
+}
+
+/// Lets a label mean what an earlier one means. A link to a link would break when read by hand, so it leads straight
+/// to the files.
+fn alias_label(snapshots: &ConfinedDir, earlier: AnswerLabel, label: AnswerLabel) -> io::Result<()> {
+    let real = real_label(snapshots, earlier).unwrap_or(earlier).to_string();
+    for (list, of) in manifest_file_names(label).iter().zip(manifest_file_names(earlier)) {
+        if snapshots.stat(list)?.is_some() {
+            snapshots.remove_file(list)?;
+        }
+        snapshots.hard_link(&of, snapshots, list)?;
+    }
+    snapshots.symlink(OsStr::new(&real), OsStr::new(&label.to_string()))
+}
+
+/// Everything below `root`; refused if that is more than may be copied.
+pub(crate) fn walk(root: &ConfinedDir, limits: CopyLimits) -> io::Result<Vec<TreeNode>> {
+    let entries = AtomicUsize::new(0);
+    let count = |_: &Path, _: &OsStr, _: &FileStat| {
+        entries.fetch_add(1, Ordering::Relaxed);
+        false
+    };
+    let stop = || entries.load(Ordering::Relaxed) > limits.entries;
+    let walked = TreeWalk { skip: &count, stop: &stop }.run(root);
+    limits.check(entries.into_inner(), 0)?;
+    let nodes = walked?;
+    let files = nodes.iter().filter(|node| node.found.kind == FileKind::File);
+    limits.check(nodes.len(), files.map(|node| node.found.stamp.size).fold(0, u64::saturating_add))?;
+    Ok(nodes)
+}
+
+/// Leaves out what cannot be kept.
+pub(super) fn remove_unstorable(nodes: Vec<TreeNode>, issues: &mut Vec<SnapshotIssue>) -> Vec<TreeNode> {
+    let mut names: HashMap<(u64, u64), u64> = HashMap::new();
+    let several = |node: &&TreeNode| node.found.kind == FileKind::File && node.found.links > 1;
+    for node in nodes.iter().filter(several) {
+        *names.entry((node.found.stamp.dev, node.found.stamp.ino)).or_default() += 1;
+    }
+    let stays = |node: &TreeNode| match node.found.kind {
+        FileKind::Special => Some(SnapshotIssue::Special(node.path.clone())),
+        FileKind::File if node.found.links > 1 => {
+            let inside = names.get(&(node.found.stamp.dev, node.found.stamp.ino)).copied();
+            (inside != Some(node.found.links)).then(|| SnapshotIssue::HardLink(node.path.clone()))
+        }
+        FileKind::File | FileKind::Dir | FileKind::Link => None,
+    };
+    nodes
+        .into_iter()
+        .filter(|node| match stays(node) {
+            Some(reason) => {
+                issues.push(reason);
+                false
+            }
+            None => true,
+        })
+        .collect()
+}
+
+impl EarlierSnapshot {
+    fn list(self, snapshots: &ConfinedDir) -> Option<EarlierManifest> {
+        let [manifest, _] = manifest_file_names(self.label);
+        let entries: Vec<ManifestEntry> = read_sealed(snapshots, &manifest)?;
+        Some(EarlierManifest {
+            dir: self.dir,
+            entries: entries.into_iter().map(|e| (e.path.clone(), e)).collect(),
+        })
+    }
+}
+
+impl EarlierManifest {
+    fn is_unchanged(&self, node: &TreeNode) -> bool {
+        self.entries.get(&node.path).is_some_and(|entry| !entry.fresh && entry.is_like(node))
+    }
+}
+
+impl SnapshotWork<'_> {
+    fn add(
+        &self,
+        node: &TreeNode,
+        name: &OsStr,
+        from: &ConfinedDir,
+        to: &ConfinedDir,
+        buffer: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        if node.found.kind == FileKind::Link {
+            return self.link(node, name, from, to);
+        }
+        if self.link_to_earlier(node, name, to) {
+            self.shared.fetch_add(1, Ordering::Relaxed);
+            self.add_entry(ManifestEntry::of(node, false));
+            return Ok(());
+        }
+        let found = match self.copier.copy(from, name, to, buffer)? {
+            None => return Ok(()),
+            Some(CopyResult::Whole(found)) => found,
+            Some(CopyResult::Changing(found)) => {
+                self.add_issue(SnapshotIssue::Changing(node.path.clone()));
+                self.copied.fetch_add(1, Ordering::Relaxed);
+                self.add_entry(ManifestEntry::of(&TreeNode { path: node.path.clone(), found }, true));
+                return Ok(());
+            }
+        };
+        self.copied.fetch_add(1, Ordering::Relaxed);
+        let fresh = found.stamp.ctime.max(found.stamp.mtime) + CLOCK_TICK >= self.started;
+        self.add_entry(ManifestEntry::of(&TreeNode { path: node.path.clone(), found }, fresh));
+        Ok(())
+    }
+
+    /// Shares the file with what was kept before, if it is the same; where that cannot be, it is copied.
+    fn link_to_earlier(&self, node: &TreeNode, name: &OsStr, to: &ConfinedDir) -> bool {
+        let Some(before) = self.before.filter(|before| before.is_unchanged(node)) else { return false };
+        let above = before.dir.open_dir_path(split_path(&node.path).0);
+        above.is_ok_and(|above| above.hard_link(name, to, name).is_ok())
+    }
+
+    fn link(&self, node: &TreeNode, name: &OsStr, from: &ConfinedDir, to: &ConfinedDir) -> io::Result<()> {
+        let Ok(text) = from.read_link(name) else { return Ok(()) };
+        if leads_out(&node.path, Path::new(&text)) {
+            self.add_issue(SnapshotIssue::LinkOutside(node.path.clone()));
+        }
+        to.symlink(&text, name)?;
+        self.add_entry(ManifestEntry::of(node, false));
+        Ok(())
+    }
+
+    fn add_entry(&self, entry: ManifestEntry) {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+    }
+
+    fn add_issue(&self, what: SnapshotIssue) {
+        self.issues.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+    }
+}
+
+/// Whether a link at `path` below a root leads out of the root, by its text.
+fn leads_out(path: &Path, text: &Path) -> bool {
+    let mut depth = path.components().count().saturating_sub(1);
+    for part in text.components() {
+        match part {
+            Component::RootDir | Component::Prefix(_) => return true,
+            Component::ParentDir if depth == 0 => return true,
+            Component::ParentDir => depth -= 1,
+            Component::CurDir => {}
+            Component::Normal(_) => depth += 1,
+        }
+    }
+    false
+}
