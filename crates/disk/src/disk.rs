@@ -1,92 +1,93 @@
-//! The few file operations that `journal` and `workspace` need, as a port: the real disk fills it, and so does the simulated one that
-//! crashes and fails on purpose.
+//! The few file operations that `journal` and `workspace` need, as a port. `RealDisk` implements it with system
+//! calls, `SimDisk` simulates crashes and failures.
 //!
-//! Sessions may call the file system in no other way: what does not pass here cannot be tested against a crash. (Agents'
-//! files go through `confine` of `workspace` instead: there the danger is a path, not a power cut.)
+//! Session files are accessed only through this port, so that every operation can be tested against a crash.
+//! (Agents' files go through `confine` in `workspace` instead: the risk there is path traversal, not a power
+//! cut.)
 
 use std::io;
 use std::path::Path;
 
-/// What a path is. Links are not followed, so that nobody is led out of the state directory.
+/// What is at a path. Symbolic links are not followed, so that no path leads out of the state directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// A directory.
     Dir,
-    /// A file of so many bytes.
+    /// A regular file.
     File {
-        /// How long it is.
+        /// Its length in bytes.
         len: u64,
     },
-    /// A link, a socket or another thing that Althing does not make.
+    /// A symbolic link, a socket or another kind that Althing does not create.
     Other,
 }
 
-/// How a file is opened for writing at its end.
+/// How a file is opened for appending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
-    /// It must not be there yet.
+    /// The file must not exist yet.
     New,
-    /// It must be there.
+    /// The file must exist.
     Existing,
-    /// Made if it is not there, emptied if it is.
+    /// The file is created if it is missing and truncated if it exists.
     Truncate,
 }
 
 /// The outcome of asking for a lock.
 pub enum Lock {
-    /// It is ours until the guard goes away.
+    /// The lock is held until this guard is dropped.
     Taken(Box<dyn DiskLock>),
-    /// Another process has it.
+    /// Another process holds the lock.
     Held {
-        /// Which one, if it said so.
+        /// The process id of the holder, if the lock file contains one.
         pid: Option<u32>,
     },
 }
 
-/// A lock that is held as long as this value lives, and no longer than its process.
+/// A held lock. It is released when this value is dropped, or when the process ends.
 pub trait DiskLock: Send {}
 
-/// A file that is open for writing at its end.
+/// A file that is open for appending.
 pub trait DiskFile: Send {
-    /// Writes at the end; may write less than it was given.
+    /// Appends bytes; may write fewer than it was given.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
     /// Makes the file's content and length durable.
     fn sync_data(&mut self) -> io::Result<()>;
-    /// Cuts the file.
+    /// Truncates the file to `len` bytes.
     fn truncate(&mut self, len: u64) -> io::Result<()>;
-    /// How long the file is; None once it has been deleted under our hands.
+    /// The length of the file; `None` if the file was deleted while it was open.
     fn size(&self) -> io::Result<Option<u64>>;
 }
 
-/// A disk. Files are made for their owner only (0600), directories too (0700).
+/// A disk. Files are created with mode 0600 and directories with mode 0700.
 pub trait Disk: Send + Sync {
-    /// What is at a path; None for nothing.
+    /// What is at a path; `None` if nothing is there.
     fn kind(&self, path: &Path) -> io::Result<Option<EntryKind>>;
-    /// The names in a directory, in no order.
+    /// The names in a directory, in no particular order.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
-    /// A whole file.
+    /// Reads a whole file.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
-    /// A part of a file; shorter where the file ends.
+    /// Reads up to `len` bytes from offset `from`; fewer if the file ends earlier.
     fn read_range(&self, path: &Path, from: u64, len: u64) -> io::Result<Vec<u8>>;
-    /// Opens a file for writing at its end.
+    /// Opens a file for appending.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn DiskFile>>;
-    /// Makes one directory.
+    /// Creates one directory; its parent must exist.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
-    /// Gives a file or directory another name in the same directory; a file of that name is replaced.
+    /// Renames a file or directory within its directory; an existing file of the new name is replaced.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Deletes a file.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
     /// Deletes an empty directory.
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
-    /// Makes the names in a directory durable.
+    /// Makes the names in a directory durable (fsync of the directory).
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
-    /// Asks for the lock that a file stands for, without waiting for whoever works under it.
+    /// Tries to take the lock of a lock file. Does not wait for a holder that keeps it.
     fn lock(&self, path: &Path) -> io::Result<Lock>;
-    /// Whether somebody holds that lock.
+    /// Whether any process holds the lock of this lock file.
     fn is_locked(&self, path: &Path) -> io::Result<bool>;
 
-    /// Whether everything must happen in the caller's thread, so that operations come in one order. A simulated disk
-    /// wants that: its crash points are counted in operations.
+    /// Whether all operations must run on the caller's thread, so that their order is deterministic. The
+    /// simulated disk requires this, because its crash points are counted in operations.
     fn single_threaded(&self) -> bool {
         false
     }

@@ -1,53 +1,53 @@
-//! What the disk can refuse, with the file it is about and advice for the user.
+//! Disk errors, with the file they concern and a hint for the user.
 //!
-//! Every error says whether waiting can help; none may lose the reason that the system gave.
+//! Every error says whether retrying can help, and every error keeps the reason that the operating system gave.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A failure of the disk.
+/// A failed disk operation.
 #[derive(Debug, thiserror::Error)]
 pub enum DiskError {
-    /// The disk refused.
+    /// The operating system returned an error.
     #[error("cannot {doing} {}: {source}", path.display())]
     Io {
-        /// What was tried: `write`, `open` …
+        /// The operation that failed: `write`, `open` …
         doing: &'static str,
-        /// With what.
+        /// The path it was applied to.
         path: PathBuf,
-        /// What the system said.
+        /// The error from the operating system.
         source: io::Error,
     },
-    /// The name of a directory belongs to something else.
+    /// A directory was expected, but the path is something else.
     #[error("{} is not a directory", path.display())]
     NotADirectory {
-        /// The name.
+        /// The path that is not a directory.
         path: PathBuf,
     },
 }
 
-/// What the system's answer means for the user.
+/// The cause of a disk error, as far as the user can act on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskErrorKind {
     /// The disk is full, or the user's quota is used up.
     Full,
-    /// The file system cannot be written to.
+    /// The file system is mounted read-only.
     ReadOnly,
-    /// The user has no right to do this.
+    /// The user lacks the permission.
     Denied,
-    /// The device reports an error.
+    /// The device reported an I/O error.
     Hardware,
-    /// Anything else: trying again does not help.
+    /// Anything else: retrying does not help.
     Other,
 }
 
 impl DiskError {
-    /// Makes an error of the system's answer: `.map_err(DiskError::io("open", path))`.
+    /// Wraps an `io::Error`: `.map_err(DiskError::io("open", path))`.
     pub fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { doing, path: path.to_owned(), source }
     }
 
-    /// What kind of trouble the disk is in.
+    /// The cause of this error.
     pub fn kind(&self) -> DiskErrorKind {
         let Self::Io { source, .. } = self else { return DiskErrorKind::Other };
         match source.kind() {
@@ -61,7 +61,7 @@ impl DiskError {
         }
     }
 
-    /// What a person can do about it.
+    /// What the user can do about it.
     pub fn hint(&self) -> Option<String> {
         let path = match self {
             Self::NotADirectory { .. } => return Some("name a directory with --state-dir".to_owned()),
@@ -73,12 +73,14 @@ impl DiskError {
             DiskErrorKind::Denied => {
                 format!("make {} writable for you, or use another --state-dir", path.display())
             }
-            DiskErrorKind::Hardware => "the disk reports an error; check it (dmesg), keep a copy".to_owned(),
+            DiskErrorKind::Hardware => {
+                "the disk reports an error; check it (dmesg) and back up your data".to_owned()
+            }
             DiskErrorKind::Other => return None,
         })
     }
 
-    /// Whether it may go away by itself or by a person's help, so that trying the same again makes sense.
+    /// Whether the same operation may succeed later, by itself or after the user has acted.
     pub fn retryable(&self) -> bool {
         self.kind() != DiskErrorKind::Other
     }

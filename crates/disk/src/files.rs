@@ -1,6 +1,7 @@
-//! Whole files and directories: replacing a file so that nobody ever sees half of it, making and deleting directories.
+//! Helpers for whole files and directories: atomic replacement of a file, recursive creation and deletion of
+//! directories.
 //!
-//! Must never leave a name on disk that points at unfinished content.
+//! Invariant: a visible name never refers to unfinished content.
 
 use crate::disk::{Disk, DiskFile, EntryKind, OpenMode};
 use crate::error::DiskError;
@@ -10,13 +11,13 @@ use std::path::{Path, PathBuf};
 /// Whether a file must survive a power cut once it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// It must.
+    /// The file and its name are synced before the call returns.
     Synced,
-    /// The system writes it when it likes.
+    /// Nothing is synced; the operating system writes the data back when it chooses.
     Unsynced,
 }
 
-/// Writes a file under another name and puts it in place when it is whole.
+/// Replaces a file atomically: writes a temporary file, then renames it.
 pub fn replace(
     disk: &dyn Disk,
     dir: &Path,
@@ -28,7 +29,8 @@ pub fn replace(
     let written = write_new(disk, &temporary, bytes, durability)
         .and_then(|()| disk.rename(&temporary, &path).map_err(DiskError::io("replace", &path)));
     if let Err(e) = written {
-        // It is invisible to people and overwritten next time; the space may be needed sooner.
+        // The temporary file is hidden and the next attempt overwrites it, but its disk space may be needed
+        // before that.
         let _ = disk.remove_file(&temporary);
         return Err(e);
     }
@@ -42,12 +44,12 @@ fn write_new(disk: &dyn Disk, path: &Path, bytes: &[u8], durability: Durability)
     let mut file = disk.open(path, OpenMode::Truncate).map_err(DiskError::io("open", path))?;
     write_all(&mut *file, bytes).map_err(DiskError::io("write", path))?;
     match durability {
-        Durability::Synced => file.sync_data().map_err(DiskError::io("make durable", path)),
+        Durability::Synced => file.sync_data().map_err(DiskError::io("sync", path)),
         Durability::Unsynced => Ok(()),
     }
 }
 
-/// Writes all of it, however little the disk takes at a time.
+/// Writes all bytes, in as many calls as the file needs.
 pub fn write_all(file: &mut dyn DiskFile, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write(bytes) {
@@ -62,21 +64,22 @@ pub fn write_all(file: &mut dyn DiskFile, mut bytes: &[u8]) -> io::Result<()> {
 
 /// Makes the names in a directory durable.
 pub fn sync_dir(disk: &dyn Disk, dir: &Path) -> Result<(), DiskError> {
-    disk.sync_dir(dir).map_err(DiskError::io("make durable", dir))
+    disk.sync_dir(dir).map_err(DiskError::io("sync", dir))
 }
 
-/// Makes a directory, and those above it that are missing. One that is there already is fine.
+/// Creates a directory and its missing parents. An existing directory is not an error.
 pub fn create_dirs(disk: &dyn Disk, dir: &Path, durability: Durability) -> Result<(), DiskError> {
-    if disk.kind(dir).map_err(DiskError::io("look at", dir))? == Some(EntryKind::Dir) {
+    if disk.kind(dir).map_err(DiskError::io("access", dir))? == Some(EntryKind::Dir) {
         return Ok(());
     }
     let parent = parent(dir);
     match disk.create_dir(dir) {
         Err(e) if e.kind() == io::ErrorKind::NotFound && parent != dir => {
             create_dirs(disk, &parent, durability)?;
-            disk.create_dir(dir).map_err(DiskError::io("make the directory", dir))?;
+            disk.create_dir(dir).map_err(DiskError::io("create the directory", dir))?;
         }
-        // A link to a directory, or a second process that was faster: what matters is that it can be listed.
+        // A symbolic link to a directory, or a directory that another process has just created: both are fine
+        // if they can be listed.
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
             if let Err(e) = disk.list(dir) {
                 return Err(if e.kind() == io::ErrorKind::NotADirectory {
@@ -90,7 +93,7 @@ pub fn create_dirs(disk: &dyn Disk, dir: &Path, durability: Durability) -> Resul
         Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
             return Err(DiskError::NotADirectory { path: parent });
         }
-        made => made.map_err(DiskError::io("make the directory", dir))?,
+        made => made.map_err(DiskError::io("create the directory", dir))?,
     }
     match durability {
         Durability::Synced => sync_dir(disk, &parent),
@@ -98,7 +101,7 @@ pub fn create_dirs(disk: &dyn Disk, dir: &Path, durability: Durability) -> Resul
     }
 }
 
-/// The directory above; `.` for a bare relative name.
+/// The parent directory; `.` for a bare relative name.
 pub fn parent(dir: &Path) -> PathBuf {
     match dir.parent() {
         Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
@@ -107,7 +110,7 @@ pub fn parent(dir: &Path) -> PathBuf {
     }
 }
 
-/// Deletes a directory and everything in it. Links are deleted, not followed; what is gone already is fine.
+/// Deletes a directory recursively. Symbolic links are deleted, not followed; a missing entry is not an error.
 pub fn remove_tree(disk: &dyn Disk, dir: &Path) -> Result<(), DiskError> {
     let gone = |done: io::Result<()>| match done {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -119,7 +122,7 @@ pub fn remove_tree(disk: &dyn Disk, dir: &Path) -> Result<(), DiskError> {
     };
     for name in names {
         let path = dir.join(name);
-        match disk.kind(&path).map_err(DiskError::io("look at", &path))? {
+        match disk.kind(&path).map_err(DiskError::io("access", &path))? {
             Some(EntryKind::Dir) => remove_tree(disk, &path)?,
             Some(EntryKind::File { .. } | EntryKind::Other) => {
                 gone(disk.remove_file(&path)).map_err(DiskError::io("delete", &path))?;

@@ -1,7 +1,7 @@
-//! The disk that sessions and agents' files are kept on: a port with a real and a simulated implementation, helpers for
-//! whole files and directories, and the names that things have in a state directory.
+//! Disk access for sessions and agents' files: a port with a real and a simulated implementation, helpers for
+//! whole files and directories, and the names used in a state directory.
 //!
-//! Only `journal` and `workspace` build on this crate. It knows nothing of what the files hold.
+//! Only `journal` and `workspace` build on this crate. It does not know what the files contain.
 #![expect(clippy::disallowed_methods, reason = "the real disk calls the file system")]
 
 mod disk;

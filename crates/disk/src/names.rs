@@ -1,18 +1,20 @@
-//! Which texts may become names on disk.
+//! Names in a state directory, and the rule for which strings may be used as names.
 //!
-//! Ids and names can come from a command line, a model or another program: none may lead out of its directory.
+//! Ids and names can come from a command line, a model or another program, so none of them may lead out of its
+//! directory.
 
 use althing_protocol::{SessionId, TaskId, Timestamp};
 use std::path::{Path, PathBuf};
 
-/// Below a state directory: its sessions.
+/// The directory of all sessions, below a state directory.
 pub const SESSIONS: &str = "sessions";
-/// Below a session's directory: its tasks.
+/// The directory of all tasks, below a session's directory.
 pub const TASKS: &str = "tasks";
 
-/// A new session's id: `20261115-095612-7f3a`. Ids of later sessions sort behind those of earlier ones.
+/// A new session id, such as `20261115-095612-7f3a`. Ids sort by creation time.
 ///
-/// `entropy` tells sessions of the same second apart; a collision shows when the second session is made.
+/// `entropy` distinguishes sessions of the same second; a collision is detected when the second session is
+/// created.
 pub fn new_session_id(now: Timestamp, entropy: u64) -> SessionId {
     let text = now.to_string();
     let digits: String = text.chars().filter(char::is_ascii_digit).take(14).collect();
@@ -22,18 +24,19 @@ pub fn new_session_id(now: Timestamp, entropy: u64) -> SessionId {
     SessionId::new(format!("{day}-{time}-{tag:04x}"))
 }
 
-/// One plain name: no separator, not hidden, nothing a shell or a terminal stumbles over.
+/// Whether a string is one plain file name: no separator, not hidden, no characters that are special to a shell
+/// or a terminal.
 pub fn is_plain_name(name: &str) -> bool {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     !name.is_empty() && name.len() <= 128 && !name.starts_with('.') && name.chars().all(fine)
 }
 
-/// Where a session's files are, below its state directory.
+/// The directory of a session.
 pub fn session_dir(state: &Path, id: &SessionId) -> PathBuf {
     state.join(SESSIONS).join(id.as_str())
 }
 
-/// Where a task's files are, below its session's directory.
+/// The directory of a task.
 pub fn task_dir(session: &Path, task: &TaskId) -> PathBuf {
     session.join(TASKS).join(task.as_str())
 }

@@ -1,6 +1,7 @@
-//! The disk itself: each operation of [`Disk`] as one or two system calls.
+//! [`Disk`] on the real file system: each operation is one or two system calls.
 //!
-//! Must never follow a link when it writes or locks: a state directory may come with a project that somebody else wrote.
+//! Writing and locking never follow a symbolic link, because a state directory may come with a project that
+//! somebody else wrote.
 
 use crate::disk::{Disk, DiskFile, DiskLock, EntryKind, Lock, OpenMode};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -9,25 +10,26 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-/// How often, and how far apart, a taken lock is asked for again. Someone who only looks (`is_locked`) holds it for a
-/// moment, and so does a killed process that the kernel has not buried yet; neither is worth an error.
+/// How often and at which interval a busy lock is tried again. `is_locked` holds the lock only for an instant,
+/// and so does a killed process until the kernel has cleaned it up; neither should cause an error.
 const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
-/// The computer's file system.
+/// The file system of this computer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
 struct RealFile(File);
 
-/// Holding the file open is holding the lock; the kernel lets go of it when the process dies, however it dies.
+/// The lock lasts as long as the file is open; the kernel releases it when the process ends for any reason.
 struct RealLock(File);
 
 impl DiskLock for RealLock {}
 
 impl Drop for RealLock {
     fn drop(&mut self) {
-        // Whoever comes next must not be told of a process that has long let go.
+        // Clear the process id, so that the next error message does not name a process that has released the
+        // lock.
         let _ = self.0.set_len(0);
     }
 }
@@ -61,8 +63,8 @@ impl DiskFile for RealFile {
     }
 }
 
-/// Kept work is in directories that are read-only even to us: makes the one above a name writable, if that is why the
-/// name could not be deleted.
+/// Snapshots are in read-only directories. If a deletion failed for that reason, this makes the parent
+/// directory writable.
 fn make_parent_writable(path: &Path, error: io::Error) -> io::Result<()> {
     use rustix::fs::{Mode, OFlags, fchmod, open};
     match path.parent() {
@@ -80,7 +82,7 @@ impl Disk for RealDisk {
             Ok(meta) if meta.is_dir() => Ok(Some(EntryKind::Dir)),
             Ok(meta) if meta.is_file() => Ok(Some(EntryKind::File { len: meta.len() })),
             Ok(_) => Ok(Some(EntryKind::Other)),
-            // Below a file there is nothing either.
+            // A path below a regular file does not exist either.
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
             Err(e) => Err(e),
         }
@@ -89,7 +91,7 @@ impl Disk for RealDisk {
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(path)? {
-            // A name that is not text is none of ours.
+            // Althing creates only UTF-8 names, so any other name is not ours.
             names.extend(entry?.file_name().into_string());
         }
         Ok(names)
@@ -148,11 +150,12 @@ impl Disk for RealDisk {
             let mut file =
                 private_options().read(true).write(true).create(true).truncate(false).open(path)?;
             match file.try_lock() {
-                // Somebody may have deleted the session between our open and our lock: then this is the lock of nothing.
+                // The session may have been deleted between open and lock. The locked file then has no name any
+                // more: try again.
                 Ok(()) if !is_same_file(&file, path)? => {}
                 Ok(()) => {
-                    // For the message that another process shows; the lock itself does not rest on it, so a full
-                    // disk must not stand in the way.
+                    // The process id is only used in the error message of other processes, so a full disk must
+                    // not prevent locking.
                     let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
                     return Ok(Lock::Taken(Box::new(RealLock(file))));
                 }
@@ -174,7 +177,7 @@ impl Disk for RealDisk {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(e) => return Err(e),
         };
-        // Shared: two who look do not see each other.
+        // A shared lock, so that two concurrent `is_locked` calls do not see each other.
         match file.try_lock_shared() {
             Ok(()) => Ok(false),
             Err(TryLockError::WouldBlock) => Ok(true),

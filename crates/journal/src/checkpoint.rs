@@ -1,7 +1,7 @@
-//! The session in brief, as a pure fold over its facts.
+//! The checkpoint of a session, as a pure fold over its facts.
 //!
-//! The log is the truth, so the checkpoint must follow from the log alone: no clock, no disk, nothing remembered from
-//! elsewhere. Whoever folds the same events gets the same checkpoint.
+//! The log is the source of truth, so the checkpoint is derived from the log alone: no clock, no disk, no other
+//! state. The same events always give the same checkpoint.
 
 use althing_protocol::{
     AttemptOutcome, ChatState, Checkpoint, CheckpointStage, CheckpointTask, Event, Fact, InteractionId, Item,
@@ -12,7 +12,8 @@ use althing_protocol::{RunResult, Seq};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// The checkpoint of these events, from the first; None if they do not begin with a session.
+/// The checkpoint of these events, which must start with the first one; `None` if they do not begin with
+/// `SessionOpened`.
 pub fn rebuild_checkpoint(events: &[Arc<Event>]) -> Option<Checkpoint> {
     let mut fold = CheckpointFold::default();
     for event in events {
@@ -21,34 +22,34 @@ pub fn rebuild_checkpoint(events: &[Arc<Event>]) -> Option<Checkpoint> {
     fold.checkpoint()
 }
 
-/// How much of a conversation's first message stands for its goal.
+/// How many characters of a conversation's first message are used as its goal.
 const GOAL_CHARS: usize = 200;
 
-/// The same fold, event by event, for one who follows the log.
+/// The same fold, one event at a time, for a caller that follows the log.
 #[derive(Clone, Debug, Default)]
 pub struct CheckpointFold {
     head: Option<(Box<SessionOpened>, Timestamp)>,
     seq: Seq,
     updated: Timestamp,
     tasks: Vec<CheckpointTask>,
-    /// Where each task is in `tasks`.
+    /// The index in `tasks` of each task.
     task_indexes: HashMap<TaskId, usize>,
-    /// The task whose status is the session's: the workflow, else the newest run.
+    /// The task whose status is the session's status: the workflow, or else the newest run.
     head_task: Option<TaskId>,
-    /// Of a workflow: its stages' names and tasks.
+    /// The stages of a workflow: name and tasks.
     stages: Vec<(String, Vec<TaskId>)>,
     stage: u32,
-    /// Of a conversation: where it stands.
+    /// The state of a conversation.
     chat: Option<ChatState>,
     open: BTreeSet<InteractionId>,
-    /// Runs that agents asked for: part of others, and no news of their own.
+    /// Subagent runs. They belong to another run, so their results are not added to the history.
     subagent_runs: BTreeSet<TaskId>,
     history: Vec<Item>,
     closed: bool,
 }
 
 impl CheckpointFold {
-    /// Takes the next event in.
+    /// Applies the next event.
     pub fn apply(&mut self, event: &Event) {
         self.seq = event.seq;
         self.updated = event.at;
@@ -100,7 +101,7 @@ impl CheckpointFold {
         }
     }
 
-    /// The checkpoint as of the last event; None before the session was opened.
+    /// The checkpoint as of the last event; `None` before the session was opened.
     pub fn checkpoint(&self) -> Option<Checkpoint> {
         let (head, created_at) = self.head.as_ref()?;
         Some(Checkpoint {
@@ -117,7 +118,7 @@ impl CheckpointFold {
         })
     }
 
-    /// A conversation is opened without a goal; what it began with tells it apart from the others.
+    /// A conversation has no goal when it is opened, so its first message identifies it.
     fn goal(&self, head: &SessionOpened) -> String {
         let first = self.history.iter().find_map(|item| match item {
             Item::PromptSent { text, .. } if head.kind == SessionKind::Chat => text.trim().lines().next(),
@@ -132,7 +133,7 @@ impl CheckpointFold {
                 self.head_task = Some(id.clone());
                 self.stages = stages(id, spec);
             }
-            // A workflow's runs are among its tasks; a conversation has a state of its own.
+            // The runs of a workflow are among its tasks, and a conversation has its own state.
             TaskSpec::Run(spec) if spec.subagent_of.is_some() => {
                 self.subagent_runs.insert(id.clone());
             }
@@ -143,7 +144,7 @@ impl CheckpointFold {
         self.tasks.push(pending(id));
     }
 
-    /// The stages with their tasks as they stand; what is no workflow is one stage.
+    /// The stages with the current state of their tasks; a session without a workflow has one unnamed stage.
     fn stages(&self) -> Vec<CheckpointStage> {
         if self.stages.is_empty() {
             return vec![CheckpointStage { name: String::new(), tasks: self.tasks.clone() }];
@@ -161,7 +162,7 @@ impl CheckpointFold {
         self.stages.iter().map(stage).collect()
     }
 
-    /// Keeps what was said to and by programs and the interactive agent.
+    /// Adds messages to and from CLI agents and the chat agent to the history.
     fn add_message(&mut self, task: Option<&TaskId>, item: &Item) {
         let conversing = self.chat.is_some() && task == Some(&TaskId::chat());
         match item {
@@ -182,7 +183,7 @@ impl CheckpointFold {
         let Some(task) = self.task(id) else { return };
         task.status = status;
         match status {
-            // The attempt that failed last often said it better than the change of status does.
+            // The error of the last attempt is often more specific than the status change.
             TaskStatus::Failed => task.error = why.map(str::to_owned).or_else(|| task.error.take()),
             TaskStatus::Done => task.error = None,
             TaskStatus::Pending
@@ -236,7 +237,7 @@ impl CheckpointFold {
     }
 }
 
-/// A workflow's stages, by name, with the ids of their tasks.
+/// The stages of a workflow: name and task ids.
 fn stages(workflow: &TaskId, spec: &WorkflowSpec) -> Vec<(String, Vec<TaskId>)> {
     let tasks = |stage: &StageSpec| stage.tasks.iter().map(|task| workflow.stage_task(&task.id)).collect();
     spec.stages.iter().map(|stage| (stage.name.clone(), tasks(stage))).collect()
@@ -247,12 +248,12 @@ fn pending(id: &TaskId) -> CheckpointTask {
     CheckpointTask { id: id.clone(), status: TaskStatus::Pending, attempts: 0, exit_code: None, error: None }
 }
 
-/// Why an attempt came to nothing, in a line.
+/// Why an attempt failed, in one line.
 fn failure(outcome: &AttemptOutcome) -> Option<String> {
     match outcome {
         AttemptOutcome::Failed { error, .. } => Some(error.clone()),
         AttemptOutcome::GaveUp { reason } => Some(reason.clone()),
-        AttemptOutcome::TimedOut => Some("its time was up".to_owned()),
+        AttemptOutcome::TimedOut => Some("it timed out".to_owned()),
         AttemptOutcome::Exited { error, .. } => error.clone(),
         AttemptOutcome::Answered
         | AttemptOutcome::Voted

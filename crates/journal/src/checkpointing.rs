@@ -1,18 +1,18 @@
-//! A session's writer that keeps its checkpoint current by itself: who appends facts need not think of it.
+//! A session writer that updates the checkpoint with every append.
 
 use crate::checkpoint::CheckpointFold;
 use crate::writer::SessionWriter;
 use althing_protocol::{Event, Fact, Journal, JournalError, TaskId};
 use std::sync::Arc;
 
-/// The journal of a session: its log, and a checkpoint that follows it.
+/// The journal of a session: its log, and a checkpoint that follows the log.
 pub struct CheckpointingJournal {
     writer: SessionWriter,
     fold: CheckpointFold,
 }
 
 impl CheckpointingJournal {
-    /// Goes on behind the events that the log holds already.
+    /// Continues after the events that are already in the log.
     pub fn new(writer: SessionWriter, events: &[Arc<Event>]) -> Self {
         let mut fold = CheckpointFold::default();
         for event in events {
@@ -41,7 +41,8 @@ impl Journal for CheckpointingJournal {
     }
 }
 
-/// Whether a fact changes where a session or one of its tasks stands. Content does not, and there is a lot of it.
+/// Whether a fact changes the state of a session or of one of its tasks. Most facts carry only content, and
+/// those need no new checkpoint.
 fn changes_state(fact: &Fact) -> bool {
     matches!(
         fact,

@@ -1,15 +1,15 @@
-//! What a secret looks like after somebody encoded it: base64, hexadecimal, or as part of a URL.
+//! Encoded forms of a secret: base64, hexadecimal, URL-encoded.
 
 use althing_text::hex;
 use std::fmt::Write;
 
-/// Shorter encoded forms would be found in texts by chance.
+/// Shorter encoded forms would match ordinary text by chance.
 const MIN_BYTES: usize = 8;
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// The encoded forms of a value that can be told from other texts.
+/// The encoded forms of a value that are long enough to be searched for.
 pub(crate) fn encoded(value: &str) -> Vec<String> {
     if value.len() < MIN_BYTES {
         return Vec::new();
@@ -25,7 +25,7 @@ pub(crate) fn encoded(value: &str) -> Vec<String> {
         }
     }
     let url = in_url(value);
-    // Forms write a space as a plus; the hexadecimal digits may be of either case.
+    // HTML forms encode a space as a plus; hexadecimal digits may be upper or lower case.
     forms.extend([url.replace("%20", "+"), lower_escapes(&url), url]);
     forms.retain(|form| form.len() >= MIN_BYTES);
     forms.sort();
@@ -33,11 +33,11 @@ pub(crate) fn encoded(value: &str) -> Vec<String> {
     forms
 }
 
-/// The characters that are certain wherever the value stands in a longer text that is encoded: `before` is how many bytes of
-/// a group of three precede it.
+/// The base64 characters that depend on the value alone, at any position in a longer encoded text. `before` is
+/// the number of bytes that precede the value in its group of three.
 fn in_base64(value: &[u8], before: usize, alphabet: &[u8; 64]) -> String {
     let bit = |at: usize| value.get(at / 8).is_some_and(|byte| byte >> (7 - at % 8) & 1 == 1);
-    // The first character that holds no bit of what precedes the value.
+    // The first character that contains no bit of the preceding bytes.
     let skip = (6 - before * 8 % 6) % 6;
     let count = (value.len() * 8).saturating_sub(skip) / 6;
     (0..count)

@@ -1,6 +1,6 @@
-//! What can go wrong with stored sessions, said so that a person knows which file it is about and what to do.
+//! Errors of stored sessions, with the file they concern and a hint for the user.
 //!
-//! Every error says whether waiting can help; none may lose the reason the disk gave.
+//! Every error says whether retrying can help, and every error keeps the reason that the disk gave.
 
 use crate::scan::{Damage, DamageKind};
 use althing_disk::{DiskError, DiskErrorKind};
@@ -8,19 +8,19 @@ use althing_protocol::{JournalError, JournalErrorKind, LOG_SCHEMA, Seq};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A failure to keep or read a session.
+/// A session could not be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// The disk refused.
+    /// A disk operation failed.
     #[error(transparent)]
     Disk(#[from] DiskError),
-    /// A text that cannot be a session's id.
+    /// The string is not a valid session id.
     #[error("`{id}` is not a session id")]
     InvalidId {
-        /// The text.
+        /// The string.
         id: String,
     },
-    /// A name that would leave the task's directory.
+    /// The name would lead out of the task's directory.
     #[error("`{name}` is not a name for a file of a task")]
     InvalidName {
         /// The name.
@@ -29,31 +29,31 @@ pub enum SessionError {
     /// There is no such session.
     #[error("there is no session `{id}` in {}", state.display())]
     NotFound {
-        /// Which was wanted.
+        /// The requested id.
         id: String,
         /// The state directory.
         state: PathBuf,
     },
-    /// A session of that id has facts in it already.
+    /// A session with this id already has events.
     #[error("session `{id}` exists already")]
     Exists {
-        /// Which.
+        /// The id of the session.
         id: String,
     },
-    /// Another process works on the session.
+    /// Another process owns the session.
     #[error("session `{id}` is in use by another process{}", pid.map(|p| format!(" (pid {p})")).unwrap_or_default())]
     Locked {
-        /// Which.
+        /// The id of the session.
         id: String,
-        /// By whom, if it said so.
+        /// The process id of the owner, if it is known.
         pid: Option<u32>,
     },
-    /// The log holds nothing that could be a session.
-    #[error("{} holds no readable session ({what}); it is kept as it is", path.display())]
+    /// The log contains no readable session.
+    #[error("{} contains no readable session ({what}); the file is left unchanged", path.display())]
     Blank {
         /// The log.
         path: PathBuf,
-        /// Empty, or what is wrong with its beginning.
+        /// Why the log's beginning cannot be read.
         what: String,
     },
     /// The log is damaged before its end.
@@ -61,10 +61,10 @@ pub enum SessionError {
     Damaged {
         /// The log.
         path: PathBuf,
-        /// Where and how.
+        /// Where and how it is damaged.
         damage: Damage,
     },
-    /// The log was written by a newer Althing.
+    /// The log was written by a newer version of Althing.
     #[error("{} has log schema {found}; this Althing reads up to {LOG_SCHEMA}", path.display())]
     NewerSchema {
         /// The log.
@@ -72,32 +72,32 @@ pub enum SessionError {
         /// Its schema.
         found: u32,
     },
-    /// Events out of order were to be written: a bug, not the disk.
+    /// The events to be appended are out of order: a bug in the caller.
     #[error("event {found} cannot follow event {} in {}", last.0, path.display())]
     OutOfOrder {
         /// The log.
         path: PathBuf,
-        /// The last event in it.
+        /// The last event in the log.
         last: Seq,
-        /// The one that was to follow.
+        /// The event that was to be appended.
         found: Seq,
     },
-    /// A log must begin with `SessionOpened`, and an event must be a JSON object: a bug, not the disk.
+    /// The event cannot start a log, or it has no JSON form: a bug in the caller.
     #[error("event {seq} cannot be written to {}: {why}", path.display())]
     NotWritable {
         /// The log.
         path: PathBuf,
-        /// Which event.
+        /// The event.
         seq: Seq,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
-    /// Somebody else wrote to the log, or deleted it, while we held its lock.
-    #[error("{} was changed by somebody else: {what}", path.display())]
+    /// Another process changed or deleted the log although this process holds its lock.
+    #[error("{} was changed by another process: {what}", path.display())]
     Changed {
         /// The log.
         path: PathBuf,
-        /// How it differs from what we left.
+        /// How the file differs from what this process wrote.
         what: String,
     },
 }
@@ -107,12 +107,12 @@ impl SessionError {
         move |source| Self::Disk(DiskError::io(doing, path)(source))
     }
 
-    /// What a person can do about it.
+    /// What the user can do about it.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::Disk(error) => return error.hint(),
             Self::InvalidId { .. } | Self::NotFound { .. } => {
-                "`althing sessions` lists what there is".to_owned()
+                "`althing sessions` lists all sessions".to_owned()
             }
             Self::InvalidName { .. }
             | Self::Exists { .. }
@@ -132,19 +132,19 @@ impl SessionError {
                     "it may come from a newer Althing: update, then try again".to_owned()
                 }
                 DamageKind::Tail | DamageKind::Middle => {
-                    "it can be read up to there; `althing sessions repair` keeps that part and goes on"
+                    "it can be read up to there; `althing sessions repair` keeps that part, so that the session can continue"
                         .to_owned()
                 }
             },
             Self::NewerSchema { .. } => "update Althing; the session is unchanged".to_owned(),
             Self::Changed { .. } => {
-                "the session stops here; resume it to go on from what is in the file".to_owned()
+                "the session stops here; resume it to continue from what is in the file".to_owned()
             }
         };
         Some(hint)
     }
 
-    /// What kind of failure it is for those who use sessions through their ports.
+    /// The kind of failure, for callers that use sessions through the ports.
     pub fn kind(&self) -> JournalErrorKind {
         match self {
             Self::Disk(error) if error.retryable() => JournalErrorKind::Unavailable,
@@ -165,10 +165,10 @@ impl From<SessionError> for JournalError {
     fn from(error: SessionError) -> Self {
         let hint = match &error {
             SessionError::Disk(error) if error.kind() == DiskErrorKind::Full => {
-                Some("free some space; Althing goes on by itself".to_owned())
+                Some("free some space; Althing then continues by itself".to_owned())
             }
             SessionError::Disk(error) if error.kind() == DiskErrorKind::ReadOnly => {
-                Some("make the file system writable again; Althing goes on by itself".to_owned())
+                Some("make the file system writable again; Althing then continues by itself".to_owned())
             }
             _ => error.hint(),
         };

@@ -1,10 +1,10 @@
-//! Keeps sessions on disk so that they survive a power cut.
+//! Stores sessions on disk so that they survive a power cut.
 //!
-//! A session is a directory with a lock, a log (`events.jsonl`, the truth) and a checkpoint (`session.json`, a
-//! convenience). This crate must never acknowledge a fact that a power cut could take back, never write behind a
-//! damaged line, and never decide what a session does next: it stores facts, it does not judge them.
+//! A session is a directory with a lock, a log (`events.jsonl`, the source of truth) and a checkpoint
+//! (`session.json`, a cache). This crate never acknowledges a fact that a power cut could lose, never writes
+//! after a damaged line, and never decides what a session does next.
 //!
-//! It reaches files through the `Disk` port alone, so that every step can be tested against a crash.
+//! It accesses files only through the `Disk` port, so that every step can be tested against a crash.
 #![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests look at the files and start processes"))]
 
 mod checkpoint;

@@ -1,7 +1,7 @@
-//! One line of the log: an event's JSON with its checksum, there and back.
+//! Encodes and decodes one line of the log: an event's JSON with its checksum.
 //!
-//! Decides what a good line is, and nothing about the lines around it. The form is frozen (see the README): a byte
-//! changed here is a log that an older Althing cannot read.
+//! This module decides whether a single line is good; `scan` judges the sequence of lines. The format is frozen
+//! (see the README): any change of a byte makes logs unreadable for older versions.
 
 use crate::event_json::read_event;
 use crate::state_dir_mapping::StateDirMapping;
@@ -12,26 +12,26 @@ const TAIL: usize = 18;
 const CRC_FIELD: &[u8] = b",\"crc\":\"";
 const BATCH_FIELD: &[u8] = b",\"batch\":";
 
-/// Why a line is not good.
+/// Why a line is bad.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum BadLine {
-    /// It does not end as a line of the log does.
+    /// The line does not end with a checksum field.
     Torn,
-    /// Its bytes are not those that were written.
+    /// The checksum does not match.
     Checksum,
-    /// Its bytes are as they were written, but this Althing does not know what they mean.
+    /// The checksum matches, but this version does not understand the content.
     NotUnderstood(String),
 }
 
-/// What a line says about its place, without its event.
+/// The position of a line in the log, without its event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LinePosition {
     pub(crate) seq: Seq,
-    /// The first event of the append it was written with. Everything before that event was durable by then.
+    /// The first event of the append that wrote this line. All events before it were durable at that time.
     pub(crate) batch: Seq,
 }
 
-/// Puts an event's line at the end of a buffer; adds nothing if the event has no JSON form.
+/// Appends an event's line to a buffer; leaves the buffer unchanged if the event has no JSON form.
 pub(crate) fn encode(
     event: &Event,
     batch: Seq,
@@ -54,7 +54,7 @@ pub(crate) fn encode(
     Ok(())
 }
 
-/// The checked part of a line (given without its line end): everything before the checksum.
+/// Verifies the checksum of a line (without its line end) and returns everything before the checksum.
 fn check(line: &[u8]) -> Result<&[u8], BadLine> {
     let at = line.len().checked_sub(TAIL).ok_or(BadLine::Torn)?;
     let (head, tail) = line.split_at_checked(at).ok_or(BadLine::Torn)?;
@@ -66,7 +66,7 @@ fn check(line: &[u8]) -> Result<&[u8], BadLine> {
     if crc32c::crc32c(head) == digits { Ok(head) } else { Err(BadLine::Checksum) }
 }
 
-/// Lower case only: a flipped bit that turns `a` into `A` is damage too.
+/// Only lower-case digits are valid: a flipped bit that turns `a` into `A` is damage, too.
 fn parse_hex(digits: &[u8]) -> Option<u32> {
     digits.iter().try_fold(0u32, |sum, byte| {
         let digit = match byte {
@@ -78,7 +78,7 @@ fn parse_hex(digits: &[u8]) -> Option<u32> {
     })
 }
 
-/// The event of a line (given without its line end).
+/// Decodes the event of a line (without its line end).
 pub(crate) fn decode(line: &[u8], mapping: &StateDirMapping) -> Result<Event, BadLine> {
     check(line)?;
     let text = std::str::from_utf8(line).map_err(|e| BadLine::NotUnderstood(e.to_string()))?;
@@ -86,7 +86,7 @@ pub(crate) fn decode(line: &[u8], mapping: &StateDirMapping) -> Result<Event, Ba
         .map_err(|e| BadLine::NotUnderstood(format!("not an event of this log: {e}")))
 }
 
-/// The place of a line whose checksum is good; None for any other.
+/// The position of a line; `None` if its checksum is bad.
 pub(crate) fn position(line: &[u8]) -> Option<LinePosition> {
     let head = check(line).ok()?;
     let digits = head.strip_prefix(b"{\"seq\":")?;

@@ -1,7 +1,8 @@
-//! Appends to a log: one buffer, one write, one sync per batch, and back to the last good length when that fails.
+//! Appends to a log: one buffer, one write and one sync per batch, and a truncation to the last good length
+//! after a failure.
 //!
-//! Must never acknowledge a batch before it is durable, never leave a half line in front of a good one, and never
-//! write to a file that is not as it left it.
+//! Invariants: a batch is acknowledged only when it is durable, no partial line precedes a good one, and
+//! nothing is written to a file that another process changed.
 
 use crate::error::SessionError;
 use crate::line;
@@ -12,27 +13,28 @@ use althing_protocol::{Event, Fact, Seq};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Buffers above this are given back after use; one huge reply should not cost its memory for ever.
+/// A buffer above this size is freed after use, so that one huge reply does not occupy memory forever.
 const MAX_IDLE_BUFFER: usize = 1 << 20;
 
 pub(crate) struct Log {
     file: Box<dyn DiskFile>,
     path: PathBuf,
-    /// How many bytes are durable.
+    /// The number of durable bytes.
     good: u64,
     last: Seq,
-    /// How many bytes a failed append may have left behind `good`; they must go before anything else happens.
+    /// The number of bytes that a failed append may have left after `good`. They are truncated before the next
+    /// write.
     debris: u64,
     buffer: Vec<u8>,
     index: Arc<LogIndex>,
     disk: Arc<dyn Disk>,
-    /// Directories that lead to the log and may not be durable yet: they are synced with the first append, whose own
-    /// sync most file systems let them share.
+    /// Directories on the path to the log that may not be durable yet. They are synced with the first append,
+    /// since most file systems combine the syncs.
     unsynced_dirs: Vec<PathBuf>,
 }
 
 impl Log {
-    /// Goes on behind what `index` knows to be good.
+    /// Opens the log to append after the part that `index` describes.
     pub(crate) fn open(
         disk: &Arc<dyn Disk>,
         mode: OpenMode,
@@ -59,14 +61,15 @@ impl Log {
         self.last
     }
 
-    /// All of these events are durable when this returns, or none of them counts.
+    /// Appends events. When this returns `Ok`, all of them are durable; otherwise none of them counts.
     pub(crate) fn append(&mut self, events: &[Arc<Event>]) -> Result<(), SessionError> {
         let Some(first) = events.first().map(|e| e.seq) else { return Ok(()) };
         self.check(events)?;
         self.restore_length()?;
         let marks = self.encode(events, first)?;
         if let Err(e) = self.write_durably() {
-            // At once if the disk lets us; otherwise `restore_length` does it before the next append.
+            // Truncate at once if the disk allows it; otherwise `restore_length` does so before the next
+            // append.
             let _ = self.cut_debris();
             return Err(e);
         }
@@ -99,9 +102,9 @@ impl Log {
         SessionError::NotWritable { path: self.path.clone(), seq, why: why.into() }
     }
 
-    /// Makes sure that the file is as we left it, without what a failed append left behind.
+    /// Checks that nobody else changed the file, and removes what a failed append left behind.
     fn restore_length(&mut self) -> Result<(), SessionError> {
-        let len = self.file.size().map_err(SessionError::io("look at", &self.path))?;
+        let len = self.file.size().map_err(SessionError::io("access", &self.path))?;
         let changed = |what| SessionError::Changed { path: self.path.clone(), what };
         match len {
             None => Err(changed("it was deleted".to_owned())),
@@ -114,13 +117,13 @@ impl Log {
 
     fn cut_debris(&mut self) -> Result<(), SessionError> {
         if self.debris > 0 {
-            self.file.truncate(self.good).map_err(SessionError::io("cut", &self.path))?;
+            self.file.truncate(self.good).map_err(SessionError::io("truncate", &self.path))?;
             self.debris = 0;
         }
         Ok(())
     }
 
-    /// Fills the buffer; gives where the events that the index wants begin.
+    /// Encodes the events into the buffer; returns the offsets of the events that the index records.
     fn encode(&mut self, events: &[Arc<Event>], first: Seq) -> Result<Vec<u64>, SessionError> {
         self.buffer.clear();
         let mut marks = Vec::new();
@@ -129,19 +132,19 @@ impl Log {
                 marks.push(self.good + self.buffer.len() as u64);
             }
             if let Err(error) = line::encode(event, first, self.index.mapping(), &mut self.buffer) {
-                return Err(self.not_writable(event.seq, format!("it has no JSON form: {error}")));
+                return Err(self.not_writable(event.seq, format!("it cannot be serialized: {error}")));
             }
         }
         Ok(marks)
     }
 
     fn write_durably(&mut self) -> Result<(), SessionError> {
-        // From here until the sync succeeds, anything up to the whole buffer may be in the file. After a failed sync
-        // the system may take the pages for clean although they never reached the disk, so a second sync proves
-        // nothing: the bytes are cut off and written anew.
+        // Until the sync succeeds, any part of the buffer may be in the file. After a failed sync the kernel
+        // may consider the pages clean although they never reached the disk, so a second sync proves nothing:
+        // the bytes are truncated and written again.
         self.debris = self.buffer.len() as u64;
         write_all(&mut *self.file, &self.buffer).map_err(SessionError::io("write to", &self.path))?;
-        self.file.sync_data().map_err(SessionError::io("make durable", &self.path))?;
+        self.file.sync_data().map_err(SessionError::io("sync", &self.path))?;
         for dir in &self.unsynced_dirs {
             sync_dir(&*self.disk, dir)?;
         }

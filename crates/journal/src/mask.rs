@@ -1,8 +1,8 @@
-//! Takes known secret values out of what is about to be written or shown.
+//! Removes known secret values from events and texts before they are written or shown.
 //!
-//! Works on every text of an event, in plain, JSON-escaped, base64, hexadecimal and URL-encoded form. Must never change the
-//! words that hold an event together (types, our own ids, statuses, times): a log that cannot be read back is worse than
-//! any mask.
+//! Every string of an event is searched for the plain, JSON-escaped, base64, hexadecimal and URL-encoded forms
+//! of each value. Masking must never change the parts that give an event its structure (types, Althing's own
+//! ids, statuses, times), because an event that cannot be read back is worse than any unmasked value.
 
 use crate::encodings::encoded;
 use aho_corasick::AhoCorasick;
@@ -12,15 +12,16 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
-/// Shorter values would turn ordinary words into masks.
+/// Shorter values would mask ordinary words.
 const MIN_BYTES: usize = 6;
 pub(crate) const MASK: &str = "[secret]";
 
-/// The mask inside ids and names of tool calls, which providers take only with these characters.
+/// The mask inside ids and names of tool calls, where providers allow only these characters.
 const NAME_MASK: &str = "secret";
 
-/// Fields whose values Althing makes itself, wherever they stand in the part of an event that is ours: tags, statuses and
-/// the ids of agents, tasks, sessions and interactions. A fact in which one of them is masked would mean something else.
+/// Fields with values that Althing itself produces, at any depth outside of `FOREIGN_FIELDS`: tags, statuses,
+/// and ids of agents, tasks, sessions and interactions. Masking one of them would change the meaning of the
+/// fact.
 const OWN_FIELDS: &[&str] = &[
     "type",
     "at",
@@ -61,7 +62,8 @@ const OWN_FIELDS: &[&str] = &[
     "config_digest",
 ];
 
-/// Fields that are ours only directly below these: elsewhere models, programs and users name things with them.
+/// Fields that Althing produces only directly below these parents; elsewhere models, programs and users use the
+/// same field names.
 const OWN_FIELDS_BELOW: &[(&str, &[&str])] = &[
     ("id", &["data", "members", "member", "agents", "plan", "stages"]),
     ("backend", &["members", "member"]),
@@ -69,22 +71,22 @@ const OWN_FIELDS_BELOW: &[(&str, &[&str])] = &[
     ("task", &["", "data", "op"]),
 ];
 
-/// Below these fields everything was made by a model, a program or a user.
+/// Everything below these fields comes from a model, a program or a user.
 const FOREIGN_FIELDS: &[&str] =
     &["tool_calls", "launch", "edited", "options", "tasks", "coordination_overrides", "agent_system_prompts"];
 
-/// Objects whose keys were made by others, too.
+/// Objects whose keys come from a model, a program or a user, too.
 const FOREIGN_KEY_OBJECTS: &[&str] = &["coordination_overrides", "agent_system_prompts", "env"];
 
 /// A search for secret values.
 #[derive(Clone, Default)]
 pub(crate) enum Search {
-    /// There is nothing to find.
+    /// There are no values to search for.
     #[default]
     Nothing,
-    /// Finds these values.
+    /// Searches for these values.
     Values(AhoCorasick),
-    /// The search could not be built: every text counts as a secret, so that none is shown.
+    /// The search could not be built: every text is masked, so that no secret is shown.
     Failed,
 }
 
@@ -96,7 +98,7 @@ impl Search {
         AhoCorasick::new(values).map_or(Self::Failed, Self::Values)
     }
 
-    /// Where values begin and end; they may overlap.
+    /// Start and end of each match; matches may overlap.
     fn spans(&self, bytes: &[u8]) -> Vec<(usize, usize)> {
         match self {
             Self::Values(search) => {
@@ -116,16 +118,16 @@ impl Search {
     }
 }
 
-/// Replaces known secret values by `[secret]`.
+/// Replaces known secret values with `[secret]`.
 #[derive(Clone, Default)]
 pub struct Masker {
-    /// Finds values in a text.
+    /// Finds values in plain text.
     in_text: Search,
-    /// Finds what such a text becomes inside an event's JSON.
+    /// Finds values in the JSON of an event.
     in_json: Search,
-    /// The values themselves in all their forms: what a stream may break off in the middle of.
+    /// The values in all their forms, to detect a form that is cut at the end of a chunk.
     forms: Vec<String>,
-    /// The bytes that forms begin with, so that most ends of a stream need no closer look.
+    /// The first bytes of all forms: a quick check that rules out most chunk ends.
     first_bytes: BTreeSet<u8>,
 }
 
@@ -136,8 +138,8 @@ impl fmt::Debug for Masker {
 }
 
 impl Masker {
-    /// A masker for these values. Values under 6 bytes, and white space around values, are left out. If the values cannot
-    /// be searched for, it masks everything.
+    /// A masker for these values. Values shorter than 6 bytes are ignored, and white space around values is
+    /// trimmed. If the search cannot be built, every text is masked.
     pub fn new<I>(values: I) -> Self
     where
         I: IntoIterator,
@@ -169,7 +171,7 @@ impl Masker {
         }
     }
 
-    /// The text without secrets; borrowed if there were none.
+    /// The text without secrets; borrowed if it contained none.
     pub fn mask_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let spans = self.spans(text.as_bytes());
         if spans.is_empty() {
@@ -178,7 +180,7 @@ impl Masker {
         let mut masked = String::with_capacity(text.len());
         let mut done = 0;
         for (start, end) in spans {
-            // Values that overlap are one mask, so that no end of either stays readable.
+            // Overlapping matches become one mask, so that no part of either value stays readable.
             if start >= done {
                 masked.push_str(text.get(done..start).unwrap_or_default());
                 masked.push_str(MASK);
@@ -189,12 +191,13 @@ impl Masker {
         Cow::Owned(masked)
     }
 
-    /// How many bytes at the end of a text may be the beginning of a secret: a stream holds them back until it knows more.
+    /// How many bytes at the end of a text may be the start of a secret. A stream holds them back until more
+    /// text arrives.
     pub fn unfinished(&self, text: &str) -> usize {
         self.unfinished_bytes(text.as_bytes())
     }
 
-    /// Whether the values can be searched for; otherwise everything is masked.
+    /// Whether the search was built; if not, every text is masked.
     pub fn is_searchable(&self) -> bool {
         !matches!((&self.in_text, &self.in_json), (Search::Failed, _) | (_, Search::Failed))
     }
@@ -204,14 +207,14 @@ impl Masker {
         &self.forms
     }
 
-    /// Where secrets begin and end, in order; they may overlap.
+    /// Start and end of each secret, in order; they may overlap.
     pub(crate) fn spans(&self, bytes: &[u8]) -> Vec<(usize, usize)> {
         let mut spans = self.in_text.spans(bytes);
         spans.sort_unstable();
         spans
     }
 
-    /// [`Self::unfinished`] for bytes that need not be text.
+    /// [`Self::unfinished`] for bytes that may not be UTF-8.
     pub(crate) fn unfinished_bytes(&self, bytes: &[u8]) -> usize {
         let longest = self.forms.iter().map(String::len).max().unwrap_or(0);
         let from = bytes.len().saturating_sub(longest.saturating_sub(1));
@@ -223,18 +226,20 @@ impl Masker {
         (from..bytes.len()).find(begins).map_or(0, |at| bytes.len() - at)
     }
 
-    /// The event without secrets in any of its texts. Costs one serialisation, and more only if there is something to mask.
+    /// The event without secrets in any of its strings. Costs one serialization, and more only if a secret was
+    /// found.
     pub fn mask_event(&self, event: Event) -> Event {
         if matches!(self.in_json, Search::Nothing) {
             return event;
         }
-        // An event without a JSON form cannot be written, and what is not written is not shown.
+        // An event without a JSON form cannot be written, and events that are not written are not shown.
         let Ok(json) = serde_json::to_string(&event) else { return event };
         if !self.in_json.is_match(&json) {
             return event;
         }
         let Ok(value) = serde_json::from_str::<Value>(&json) else { return event };
-        // A value that is also a word of the log's own vocabulary protects nothing, and masked it cannot be read back.
+        // Second try: a secret that equals a word of the log format (such as an enum value) protects nothing,
+        // and masking it makes the event unreadable.
         for keep_format_words in [false, true] {
             let mut value = value.clone();
             self.mask_value(&mut value, FieldPosition { keep_format_words, ..FieldPosition::default() });
@@ -276,21 +281,22 @@ impl Masker {
     }
 }
 
-/// Where in an event a value stands.
+/// The position of a value in an event.
 #[derive(Clone, Copy, Default)]
 struct FieldPosition<'a> {
-    /// The field above the one that holds the value.
+    /// The parent of `field`.
     parent: &'a str,
     field: &'a str,
-    /// Whether others made everything here.
+    /// Whether everything here comes from a model, a program or a user.
     is_foreign: bool,
-    /// Whether words that may be part of the log's vocabulary stay.
+    /// Whether strings that may be words of the log format stay unmasked.
     keep_format_words: bool,
 }
 
 impl<'a> FieldPosition<'a> {
     fn enter(self, field: &'a str) -> Self {
-        // The tasks of a workflow's stages have ids that are part of tasks' ids; those of a plan have not.
+        // The ids of a workflow stage's tasks are part of Althing's task ids; the ids of a plan's tasks are
+        // not.
         let parent = if self.field == "tasks" && self.parent == "stages" { "stages" } else { self.field };
         let of_stage = field == "tasks" && self.field == "stages";
         let is_foreign = self.is_foreign || (FOREIGN_FIELDS.contains(&field) && !of_stage);
@@ -316,7 +322,7 @@ impl<'a> FieldPosition<'a> {
     }
 }
 
-/// Gives calls whose masked ids are the same different ones: each result must find its call.
+/// Makes the masked ids of tool calls distinct, so that each result still refers to one call.
 fn make_ids_unique(calls: &mut [Value]) {
     let mut seen = BTreeSet::new();
     for call in calls {
@@ -330,23 +336,23 @@ fn make_ids_unique(calls: &mut [Value]) {
     }
 }
 
-/// How a value shows up in texts: as it is, as the JSON that models, tools and servers make of it, and encoded.
+/// The forms in which a value can appear in text: as it is, JSON-escaped in the usual ways, and encoded.
 fn forms(value: &str) -> Vec<String> {
     let json = escaped(value);
     let ascii = ascii_only(&json);
     let slashed = [json.replace('/', "\\/"), ascii.replace('/', "\\/")];
-    // A terminal ends lines in its own way.
+    // A terminal converts line ends to CR LF.
     let in_terminal = value.replace('\n', "\r\n");
     [value.to_owned(), json, ascii, in_terminal].into_iter().chain(slashed).chain(encoded(value)).collect()
 }
 
-/// A text as it stands between the quotes of a JSON string.
+/// A text as it appears between the quotes of a JSON string.
 fn escaped(text: &str) -> String {
     let quoted = Value::from(text).to_string();
     quoted.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(&quoted).to_owned()
 }
 
-/// The same with everything beyond ASCII as `\uXXXX`, as many JSON writers do.
+/// Escapes every non-ASCII character as `\uXXXX`, as many JSON writers do.
 fn ascii_only(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {

@@ -1,6 +1,7 @@
-//! Takes known secret values out of a stream of bytes that is cut anywhere: what a program prints, on its way to a file.
+//! Removes known secret values from a byte stream with arbitrary chunk boundaries: the output of a program on
+//! its way to a file.
 //!
-//! Holds back no more than the longest secret, and only an end that may be the beginning of one.
+//! It holds back only a chunk end that may be the start of a secret, never more than the longest secret.
 
 use crate::mask::{MASK, Masker};
 use aho_corasick::{AhoCorasick, MatchKind};
@@ -8,14 +9,14 @@ use althing_protocol::MaskStream;
 use std::fmt;
 use std::sync::Arc;
 
-/// One stream being masked.
+/// A byte stream that is masked.
 pub struct MaskedStream {
     masker: Arc<Masker>,
-    /// Says quickly that there is nothing; without it every piece is searched in full.
+    /// A fast check for any match; without it, every chunk is searched in full.
     quick_search: Option<AhoCorasick>,
-    /// What came and was not given out yet.
+    /// Bytes that were received but not yet released.
     held: Vec<u8>,
-    /// How much of that belongs to a secret whose mask was given out already.
+    /// How many held bytes belong to a secret whose mask was already released.
     covered: usize,
     out: Vec<u8>,
 }
@@ -27,15 +28,15 @@ impl fmt::Debug for MaskedStream {
 }
 
 impl MaskedStream {
-    /// A stream without what this masker knows.
+    /// A stream that masks what this masker knows.
     pub fn new(masker: Arc<Masker>) -> Self {
-        // Leftmost matches can be searched for with vector instructions; overlapping ones, which masking needs, cannot.
+        // Leftmost matching can use vector instructions; the overlapping matching that masking needs cannot.
         let built = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(masker.forms());
         let quick_search = built.map_or(None, |search| masker.is_searchable().then_some(search));
         Self { masker, quick_search, held: Vec::new(), covered: 0, out: Vec::new() }
     }
 
-    /// Puts into `out` what is held up to `end`; what lies behind stays held.
+    /// Moves the held bytes up to `end` into `out`, masked; the rest stays held.
     fn release(&mut self, end: usize) {
         let mut done = self.covered;
         self.out.clear();
@@ -43,7 +44,7 @@ impl MaskedStream {
             if start >= end {
                 break;
             }
-            // Values that overlap are one mask, so that no end of either stays readable.
+            // Overlapping matches become one mask, so that no part of either value stays readable.
             if start >= done {
                 self.out.extend_from_slice(self.held.get(done..start).unwrap_or_default());
                 self.out.extend_from_slice(MASK.as_bytes());
@@ -115,7 +116,7 @@ mod tests {
         for size in [1, 7, 4096] {
             assert_eq!(masked(&["sk-canary-01", "\u{1}\u{2}\u{3}!!!!"], bytes.chunks(size)), bytes);
         }
-        // A secret that overlaps itself without end.
+        // A secret that overlaps with itself.
         let mut stream = MaskedStream::new(Arc::new(Masker::new(["aaaaaaaa"])));
         let mut out = 0;
         for _ in 0..1000 {

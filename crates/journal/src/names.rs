@@ -1,13 +1,14 @@
-//! Which texts may become the names of sessions and of their tasks' files.
+//! Which strings may be used as session ids and as names of task files.
 //!
-//! Ids and names can come from a command line, a model or another program: none may lead out of its directory.
+//! Ids and names can come from a command line, a model or another program, so none of them may lead out of its
+//! directory.
 
 use crate::error::SessionError;
 use althing_disk::names::{is_plain_name, task_dir};
 use althing_protocol::{SessionId, TaskId, Timestamp};
 use std::path::{Path, PathBuf};
 
-/// When a session of this id was made, if it is one of our own ids.
+/// The creation time of a session, if its id has the format of [`new_session_id`](crate::new_session_id).
 pub(crate) fn creation_time(id: &SessionId) -> Option<Timestamp> {
     let digits: String = id.as_str().chars().take(15).filter(char::is_ascii_digit).collect();
     let part = |from: usize, to: usize| digits.get(from..to);
@@ -27,7 +28,7 @@ pub(crate) fn check_id(id: &SessionId) -> Result<(), SessionError> {
     if is_plain_name(id.as_str()) { Ok(()) } else { Err(SessionError::InvalidId { id: id.to_string() }) }
 }
 
-/// Where a file of a task goes, split into its directory and its name. The name may carry one subdirectory.
+/// The directory and the name of a task's file. The name may contain one subdirectory.
 pub(crate) fn task_file(dir: &Path, task: &TaskId, name: &str) -> Result<(PathBuf, String), SessionError> {
     let invalid = || SessionError::InvalidName { name: format!("{task}/{name}") };
     let (below, file) = match name.split_once('/') {

@@ -1,6 +1,6 @@
-//! Reads parts of a log while its writer writes on: where events begin is remembered, what they say is not.
+//! Reads ranges of a log while its writer appends. The index remembers where events begin, not their content.
 //!
-//! Must never give an event that is not durable yet, nor hold the writer up.
+//! The reader never returns an event that is not durable yet, and it never blocks the writer.
 
 use crate::error::SessionError;
 use crate::line;
@@ -11,7 +11,7 @@ use althing_protocol::{BoxFuture, Event, JournalError, JournalErrorKind, Journal
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What is known of a log: its good length, its last event, and where every `STRIDE`th event begins.
+/// The index of a log: its good length, its last event, and the offset of every `STRIDE`th event.
 pub(crate) struct LogIndex {
     disk: Arc<dyn Disk>,
     path: PathBuf,
@@ -41,7 +41,7 @@ impl LogIndex {
         &self.path
     }
 
-    /// The state directory that the log names, and the one that it is in.
+    /// The mapping between the recorded and the current state directory.
     pub(crate) fn mapping(&self) -> &StateDirMapping {
         &self.mapping
     }
@@ -52,7 +52,7 @@ impl LogIndex {
         (state.good, state.last)
     }
 
-    /// Takes note of an append, once it is durable.
+    /// Records an append, once it is durable.
     pub(crate) fn record_append(&self, marks: &[u64], good: u64, last: Seq) {
         let mut state = self.state();
         state.marks.extend_from_slice(marks);
@@ -64,7 +64,7 @@ impl LogIndex {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The bytes that hold the events after `after` up to `last`, and how many lines to pass over first.
+    /// The byte range with the events after `after`, up to `up_to` or the last durable event.
     fn range(&self, after: Seq, up_to: Seq) -> Option<(u64, u64, Seq)> {
         let state = self.state();
         let up_to = up_to.min(state.last);
@@ -78,7 +78,7 @@ impl LogIndex {
     }
 }
 
-/// A part of a log that is to be read: everything needed, so that any thread can read it.
+/// A range of a log to read, with everything that another thread needs for it.
 struct LogRange {
     disk: Arc<dyn Disk>,
     path: PathBuf,
@@ -118,13 +118,13 @@ impl LogRange {
 }
 
 impl JournalReader for LogIndex {
-    /// Events that are not durable yet are left out, so the answer may end before `up_to`.
+    /// Events that are not durable yet are left out, so the result may end before `up_to`.
     fn read(&self, after: Seq, up_to: Seq) -> BoxFuture<'_, Result<Vec<Arc<Event>>, JournalError>> {
         Box::pin(async move {
             let Some((from, to, up_to)) = self.range(after, up_to) else { return Ok(Vec::new()) };
             let (disk, path, mapping) = (Arc::clone(&self.disk), self.path.clone(), self.mapping.clone());
             let range = LogRange { disk, path, mapping, after, up_to, from, to };
-            // The disk may be slow: inside an async runtime another thread waits for it.
+            // The read may block, so inside an async runtime it runs on a blocking thread.
             let read = match tokio::runtime::Handle::try_current() {
                 Ok(runtime) => runtime.spawn_blocking(move || range.read()).await,
                 Err(_) => Ok(range.read()),

@@ -1,6 +1,7 @@
-//! Writes checkpoints in the background: the newest wins, and what could not be written is tried again with the next.
+//! Writes checkpoints in the background. Only the newest one is written; a failed write is retried with the
+//! next one.
 //!
-//! A checkpoint is a convenience that the log can always replace, so a failure here must never stop a session.
+//! The log can always replace a checkpoint, so a failure here never stops a session.
 
 use crate::error::SessionError;
 use althing_disk::files::{Durability, replace};
@@ -11,11 +12,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The checkpoint's name in its session's directory.
+/// The name of the checkpoint in its session's directory.
 pub(crate) const NAME: &str = "session.json";
 
-/// How long a change waits for others before a checkpoint is written. Each costs two syncs that the log's own would have
-/// to wait behind.
+/// The debounce time before a checkpoint is written. Each write costs two syncs, which delay the log's own
+/// syncs.
 const DEBOUNCE: Duration = Duration::from_millis(100);
 
 struct Shared {
@@ -27,14 +28,14 @@ struct Shared {
 
 #[derive(Default)]
 struct SaverState {
-    /// Boxed: it is passed from hand to hand while the lock is held.
+    /// Boxed, because it is moved while the lock is held.
     waiting: Option<Box<Checkpoint>>,
     closing: bool,
 }
 
 pub(crate) struct CheckpointSaver {
     shared: Arc<Shared>,
-    /// None where everything happens in the caller's thread.
+    /// `None` if everything runs on the caller's thread.
     worker: Option<JoinHandle<()>>,
 }
 
@@ -42,7 +43,7 @@ impl CheckpointSaver {
     pub(crate) fn new(disk: Arc<dyn Disk>, dir: PathBuf) -> Self {
         let single_threaded = disk.single_threaded();
         let shared = Arc::new(Shared { disk, dir, state: Mutex::default(), wakeup: Condvar::new() });
-        // Without a thread (the system has too many) checkpoints are written by the caller: slower, not wrong.
+        // If no thread can be started, the caller writes checkpoints itself: slower, but correct.
         let worker = if single_threaded {
             None
         } else {
@@ -52,7 +53,7 @@ impl CheckpointSaver {
         Self { shared, worker }
     }
 
-    /// Takes a checkpoint to write; an older one that still waits is forgotten.
+    /// Queues a checkpoint; it replaces one that is still waiting.
     pub(crate) fn save(&self, checkpoint: Checkpoint) {
         self.shared.state().waiting = Some(Box::new(checkpoint));
         if self.worker.is_some() {
@@ -62,12 +63,12 @@ impl CheckpointSaver {
         }
     }
 
-    /// Writes what still waits; says if that failed.
+    /// Writes the waiting checkpoint; returns the error if that fails.
     pub(crate) fn close(&mut self) -> Result<(), SessionError> {
         self.shared.state().closing = true;
         self.shared.wakeup.notify_one();
         if let Some(worker) = self.worker.take() {
-            // A worker that panicked has left its checkpoint waiting or lost it; the log has it all either way.
+            // A panicked worker may have lost its checkpoint; the log is complete either way.
             let _ = worker.join();
         }
         self.shared.write_waiting()
@@ -89,7 +90,8 @@ impl Shared {
         let mut failed = false;
         loop {
             let mut state = self.state();
-            // After a failure the same checkpoint waits on: only news (a newer one, or the end) is worth another try.
+            // After a failure the same checkpoint stays queued. Another try is made only when a newer one
+            // arrives or the saver closes.
             while !state.closing && (state.waiting.is_none() || failed) {
                 failed = false;
                 state = self.wakeup.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -97,7 +99,8 @@ impl Shared {
             if state.closing {
                 return;
             }
-            // First the pause, then the write: a burst of changes costs one checkpoint, and a short session only its last.
+            // Debounce before writing: a burst of changes costs one checkpoint, and a short session writes only
+            // its last one.
             let debounce = self.wakeup.wait_timeout_while(state, DEBOUNCE, |state| !state.closing);
             drop(debounce.unwrap_or_else(PoisonError::into_inner));
             failed = self.write_waiting().is_err();

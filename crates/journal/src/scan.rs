@@ -1,9 +1,9 @@
-//! Reads a whole log and decides what is good, what is a bad tail and what is a bad middle.
+//! Reads a whole log and classifies damage as a bad tail or a bad middle.
 //!
-//! The rule: events count up from 1, one good line each. At the first line that is not the expected one, the log is
-//! good up to there. The rest is a *tail* if nothing in it proves that it was ever acknowledged: a crash can leave any
-//! mixture of the last append's pages behind. It is a *middle* if a later good line proves that the bad part was once
-//! durable. Must never change the file, and never give an event after a bad line.
+//! Events are numbered from 1, one good line each. The log is good up to the first line that is not the
+//! expected one. The rest is a *tail* if nothing in it proves that it was ever acknowledged: a crash can leave
+//! any mixture of the last append's pages. It is a *middle* if a later good line proves that the bad part was
+//! once durable. The scan never changes the file and never returns an event after a bad line.
 
 use crate::line::{self, BadLine};
 use crate::state_dir_mapping::StateDirMapping;
@@ -13,34 +13,34 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Every so many events the reader keeps where one begins.
+/// The index records the offset of every `STRIDE`th event.
 pub(crate) const STRIDE: u64 = 64;
-/// Below this a second thread costs more than it saves.
+/// For smaller parts a further thread costs more than it saves.
 const MIN_CHUNK: usize = 1 << 20;
-/// More threads than this do not help: memory is the limit by then.
+/// More threads do not help: memory bandwidth is the limit.
 const MAX_THREADS: usize = 8;
 
 /// How a log is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DamageKind {
-    /// At its end, where a crash or a cut leaves it: opening the session repairs it.
+    /// At its end, as after a crash or a truncation: opening the session repairs it.
     Tail,
-    /// Before its end: facts that were once safe are lost. Reading stops there, writing is refused.
+    /// Before its end: events that were once durable are lost. Reading stops there, and writing is refused.
     Middle,
-    /// The line is whole, but this Althing does not know what it says.
+    /// The line is intact, but this version does not understand its content.
     NotUnderstood,
 }
 
 /// Where and how a log is damaged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// How.
+    /// The kind of damage.
     pub kind: DamageKind,
-    /// The first line that is not good, counted from 1; also the number of the event that belongs there.
+    /// The first bad line, counted from 1; also the number of the event that belongs there.
     pub line: u64,
-    /// Where that line begins, in bytes.
+    /// The offset of that line in bytes.
     pub offset: u64,
-    /// What is wrong with it, for people.
+    /// What is wrong with it, for the user.
     pub what: String,
 }
 
@@ -50,20 +50,20 @@ impl fmt::Display for Damage {
     }
 }
 
-/// A log as it was found.
+/// The result of reading a log.
 #[derive(Debug, Default)]
 pub(crate) struct Scan {
-    /// The state directory that the log names, and the one that it is in.
+    /// The mapping between the recorded and the current state directory.
     pub(crate) mapping: StateDirMapping,
     pub(crate) events: Vec<Arc<Event>>,
-    /// How many bytes are good.
+    /// The number of good bytes.
     pub(crate) good: u64,
-    /// Where every `STRIDE`th event begins, from the first.
+    /// The offset of every `STRIDE`th event, starting with the first.
     pub(crate) marks: Vec<u64>,
     pub(crate) damage: Option<Damage>,
 }
 
-/// Why a log gives no session at all.
+/// Why a log contains no session.
 #[derive(Debug)]
 pub(crate) enum NoSession {
     Blank(String),
@@ -76,18 +76,18 @@ struct FirstBadLine {
     understood: bool,
 }
 
-/// What one thread made of its part.
+/// The result of one thread.
 #[derive(Default)]
 struct ScannedPart {
     events: Vec<Arc<Event>>,
     marks: Vec<u64>,
-    /// Where the first event of the part begins: a wrong number there is only seen when parts are joined.
+    /// The offset of the first event. A wrong number there is only detected when the parts are joined.
     start: usize,
     end: usize,
     bad: Option<FirstBadLine>,
 }
 
-/// Reads a log. `acknowledged` is the last event known to have been durable from elsewhere (the checkpoint).
+/// Reads a log. `acknowledged` is the last event that is known from the checkpoint to have been durable.
 pub(crate) fn scan(bytes: &[u8], acknowledged: Seq, state: &Path) -> Result<Scan, NoSession> {
     let recorded = read_header(bytes)?;
     let mapping = StateDirMapping::new(recorded.as_deref(), state);
@@ -132,8 +132,8 @@ pub(crate) fn scan(bytes: &[u8], acknowledged: Seq, state: &Path) -> Result<Scan
     }
 }
 
-/// Looks at the first line alone: a log of a newer schema must be refused before its lines are taken for damage.
-/// Gives the state directory that it names.
+/// Reads only the first line: a log with a newer schema must be refused before its lines are classified as
+/// damage. Returns the state directory that the line records.
 fn read_header(bytes: &[u8]) -> Result<Option<String>, NoSession> {
     #[derive(Deserialize)]
     struct Header {
@@ -156,7 +156,7 @@ fn read_header(bytes: &[u8]) -> Result<Option<String>, NoSession> {
     }
 }
 
-/// Reads the parts of a log, several at a time where that pays.
+/// Reads the parts of a log, in parallel if the log is large enough.
 fn parts(bytes: &[u8], mapping: &StateDirMapping) -> Vec<ScannedPart> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS);
     let chunk = (bytes.len() / threads + 1).max(MIN_CHUNK);
@@ -165,7 +165,7 @@ fn parts(bytes: &[u8], mapping: &StateDirMapping) -> Vec<ScannedPart> {
     while rest.end < bytes.len() {
         let begin = rest.end;
         let reach = (begin + chunk).min(bytes.len());
-        // A part ends with a line.
+        // A part ends at a line end.
         let end = bytes
             .get(reach..)
             .and_then(|after| memchr::memchr(b'\n', after))
@@ -179,7 +179,7 @@ fn parts(bytes: &[u8], mapping: &StateDirMapping) -> Vec<ScannedPart> {
     std::thread::scope(|scope| {
         let workers: Vec<_> =
             ranges.into_iter().map(|r| scope.spawn(move || read_part(bytes, r, mapping))).collect();
-        // Nothing in a worker panics; if it did, the rest of the log counts as unread rather than as empty.
+        // A worker does not panic; if it did, the rest of the log would count as unreadable, not as empty.
         workers.into_iter().map(|w| w.join().unwrap_or_else(|_| unread())).collect()
     })
 }
@@ -217,8 +217,8 @@ fn read_part(bytes: &[u8], range: std::ops::Range<usize>, mapping: &StateDirMapp
                     offset: here,
                     understood: !matches!(bad, BadLine::NotUnderstood(_)),
                     what: match bad {
-                        BadLine::Torn => "it is cut off or overwritten".to_owned(),
-                        BadLine::Checksum => "its checksum does not fit".to_owned(),
+                        BadLine::Torn => "it is truncated or overwritten".to_owned(),
+                        BadLine::Checksum => "its checksum does not match".to_owned(),
                         BadLine::NotUnderstood(why) => why,
                     },
                 });
@@ -230,12 +230,12 @@ fn read_part(bytes: &[u8], range: std::ops::Range<usize>, mapping: &StateDirMapp
 }
 
 fn wrong_number(found: Seq, expected: u64) -> String {
-    format!("event {found} stands where event {expected} belongs")
+    format!("found event {found} instead of event {expected}")
 }
 
-/// Tail or middle? An append starts only when everything before it is durable. So the bad part was durable once if,
-/// behind it, an append begins, or a line belongs to an append that began behind the expected event, or the expected
-/// event is known to have been acknowledged and more came after it.
+/// Tail or middle? An append starts only when everything before it is durable. So the bad part was once durable
+/// if, after it, an append begins, or a line belongs to an append that began after the expected event, or the
+/// checkpoint shows that the expected event was acknowledged and good lines follow.
 fn classify(bytes: &[u8], bad: usize, expected: u64, acknowledged: Seq) -> DamageKind {
     let rest = bytes.get(bad..).unwrap_or_default();
     let whole = memchr::memrchr(b'\n', rest).and_then(|last| rest.get(..last)).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! The state directory: makes, opens, reads and deletes sessions.
+//! The state directory: creates, opens, reads and deletes sessions.
 //!
-//! Decides who may write (the holder of the lock) and what happens to a damaged log (a bad tail is kept aside and cut
-//! off, anything else is left as it is). Must never give a session blank that was not blank.
+//! Only the holder of the lock may write. A bad tail of a log is saved to a separate file and truncated; any
+//! other damage is left as it is. A session that has events is never treated as empty.
 
 use crate::checkpoint::rebuild_checkpoint;
 use crate::error::SessionError;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 pub(crate) const LOG: &str = "events.jsonl";
 pub(crate) const LOCK: &str = "lock";
-/// Sessions on their way out are called so: no id begins with a dot.
+/// The prefix of a session's directory while it is deleted; no session id starts with a dot.
 const REMOVING: &str = ".removing-";
 
 /// The sessions of one state directory.
@@ -32,31 +32,31 @@ pub struct SessionManager {
     pub(crate) state: PathBuf,
 }
 
-/// A session that was opened to go on with.
+/// A session that was opened for writing.
 pub struct OpenedSession {
-    /// Its writer.
+    /// Appends to the session.
     pub writer: SessionWriter,
-    /// Everything recorded so far.
+    /// All events so far.
     pub events: Vec<Arc<Event>>,
-    /// What people should know: what was repaired.
+    /// Messages for the user about repairs.
     pub notices: Vec<Notice>,
 }
 
-/// A session as it can be read.
+/// A session that was opened for reading.
 #[derive(Debug)]
 pub struct ReadSession {
-    /// Everything up to the first damage.
+    /// All events up to the first damage.
     pub events: Vec<Arc<Event>>,
-    /// What is wrong with the log, if anything. While a writer is at work, its last line may look cut off.
+    /// The damage of the log, if any. While a writer is active, its last line may look truncated.
     pub damage: Option<Damage>,
 }
 
-/// Opens a state directory, and makes it if it is not there.
+/// Opens a state directory; creates it if it is missing.
 pub fn open_state(dir: &Path) -> Result<SessionManager, SessionError> {
     SessionManager::on_disk(Arc::new(RealDisk), dir)
 }
 
-/// Opens a state directory only if it is there: for those who just look.
+/// Opens a state directory only if it exists, for callers that only read.
 pub fn open_existing_state(dir: &Path) -> Result<Option<SessionManager>, SessionError> {
     let disk = RealDisk;
     match disk.list(dir) {
@@ -74,8 +74,8 @@ impl SessionManager {
     pub fn on_disk(disk: Arc<dyn Disk>, dir: &Path) -> Result<Self, SessionError> {
         create_dirs(&*disk, dir, Durability::Synced)?;
         let ignore = dir.join(".gitignore");
-        match disk.kind(&ignore).map_err(SessionError::io("look at", &ignore))? {
-            // Empty: a crash caught it being written.
+        match disk.kind(&ignore).map_err(SessionError::io("access", &ignore))? {
+            // An empty file is left by a crash during its creation.
             None | Some(EntryKind::File { len: 0 }) => {
                 replace(&*disk, dir, ".gitignore", b"*\n", Durability::Unsynced)?;
             }
@@ -100,35 +100,35 @@ impl SessionManager {
         self.state.join(SESSIONS)
     }
 
-    /// Makes a new session and takes its lock. It is durable with its first event, like everything in it.
+    /// Creates a session and takes its lock. The session becomes durable with its first event.
     pub fn create(&self, id: &SessionId) -> Result<SessionWriter, SessionError> {
         check_id(id)?;
         let dir = self.session_dir(id);
         create_dirs(&*self.disk, &dir, Durability::Unsynced)?;
         let lock = self.lock(id, &dir)?;
         let path = dir.join(LOG);
-        let mode = match self.disk.kind(&path).map_err(SessionError::io("look at", &path))? {
+        let mode = match self.disk.kind(&path).map_err(SessionError::io("access", &path))? {
             None => OpenMode::New,
-            // An earlier try got this far and recorded nothing.
+            // An earlier attempt created the file but recorded nothing.
             Some(EntryKind::File { len: 0 }) => OpenMode::Existing,
             Some(_) => return Err(SessionError::Exists { id: id.to_string() }),
         };
         let index =
             LogIndex::new(Arc::clone(&self.disk), path, StateDirMapping::default(), Vec::new(), 0, Seq(0));
-        // All the way up, though most of it was there before: whoever made it may have died, or failed, before its
-        // sync, and a log is only as safe as the names that lead to it.
+        // All parent directories are synced, although most of them existed before: the process that created
+        // them may have failed before its sync, and a log is only as durable as the names on its path.
         let names = vec![dir.clone(), self.sessions_dir(), self.state.clone(), parent(&self.state)];
         let log = Log::open(&self.disk, mode, Arc::clone(&index), names)?;
         Ok(SessionWriter::new(Arc::clone(&self.disk), dir, log, index, lock))
     }
 
-    /// Opens a session to go on with: takes its lock, reads its log, repairs a bad tail.
+    /// Opens a session for writing: takes its lock, reads its log, repairs a bad tail.
     pub fn open(&self, id: &SessionId) -> Result<OpenedSession, SessionError> {
         self.open_and_repair(id, &[DamageKind::Tail])
     }
 
-    /// Opens a session whose log is damaged in its middle: everything before the damage stays, everything from there
-    /// on is kept aside. For a person who has decided that this is better than nothing.
+    /// Opens a session whose log is damaged in the middle: everything before the damage stays, the rest is
+    /// saved to a separate file. Only for a user who has decided to lose the rest.
     pub fn repair(&self, id: &SessionId) -> Result<OpenedSession, SessionError> {
         self.open_and_repair(id, &[DamageKind::Tail, DamageKind::Middle])
     }
@@ -172,19 +172,19 @@ impl SessionManager {
         Ok(OpenedSession { writer, events: found.events, notices })
     }
 
-    /// Reads a session as it is, without its lock and without changing anything.
+    /// Reads a session without its lock and without changing anything.
     pub fn read(&self, id: &SessionId) -> Result<ReadSession, SessionError> {
         self.existing(id)?;
         let (_, _, found) = self.scan(id, self.checkpoint(id).as_ref())?;
         Ok(ReadSession { events: found.events, damage: found.damage })
     }
 
-    /// Deletes a session; refused while somebody works on it.
+    /// Deletes a session; refused while a process owns it.
     pub fn remove(&self, id: &SessionId) -> Result<(), SessionError> {
         let dir = self.existing(id)?;
         let _lock = self.lock(id, &dir)?;
         self.sweep();
-        // One rename takes it out of everybody's sight; what a crash leaves behind is deleted another time.
+        // One rename makes the session invisible; a later call deletes what a crash leaves behind.
         let renamed = self.sessions_dir().join(format!("{REMOVING}{id}"));
         self.disk.rename(&dir, &renamed).map_err(SessionError::io("delete", &dir))?;
         remove_tree(&*self.disk, &renamed)?;
@@ -200,11 +200,11 @@ impl SessionManager {
         }
     }
 
-    /// The directory of a session that must be there.
+    /// The directory of a session, which must exist.
     pub(crate) fn existing(&self, id: &SessionId) -> Result<PathBuf, SessionError> {
         check_id(id)?;
         let dir = self.session_dir(id);
-        match self.disk.kind(&dir).map_err(SessionError::io("look at", &dir))? {
+        match self.disk.kind(&dir).map_err(SessionError::io("access", &dir))? {
             Some(EntryKind::Dir) => Ok(dir),
             None | Some(EntryKind::File { .. } | EntryKind::Other) => Err(self.not_found(id)),
         }
@@ -219,13 +219,13 @@ impl SessionManager {
         match self.disk.lock(&path) {
             Ok(Lock::Taken(lock)) => Ok(lock),
             Ok(Lock::Held { pid }) => Err(SessionError::Locked { id: id.to_string(), pid }),
-            // It was deleted while we looked.
+            // The session was deleted meanwhile.
             Err(e) if e.kind() == io::ErrorKind::NotFound => Err(self.not_found(id)),
             Err(e) => Err(SessionError::io("lock", &path)(e)),
         }
     }
 
-    /// The checkpoint as it stands on disk; None if it is missing, unreadable or another session's.
+    /// The checkpoint on disk; `None` if it is missing, unreadable or of another session.
     pub(crate) fn checkpoint(&self, id: &SessionId) -> Option<Checkpoint> {
         let bytes = self.disk.read(&self.session_dir(id).join(saver::NAME)).ok()?;
         serde_json::from_slice(&bytes).ok().filter(|c: &Checkpoint| c.id == *id)
@@ -251,7 +251,7 @@ impl SessionManager {
         }
     }
 
-    /// Keeps a bad tail aside, durably, and only then cuts it off.
+    /// Saves a bad tail to a separate file, durably, and only then truncates the log.
     fn cut_tail(&self, dir: &Path, tail: &[u8], damage: &Damage) -> Result<Notice, SessionError> {
         let taken = self.disk.list(dir).map_err(SessionError::io("list", dir))?;
         let free = |name: &String| !taken.contains(name);
@@ -260,12 +260,12 @@ impl SessionManager {
         replace(&*self.disk, dir, &aside, tail, Durability::Synced)?;
         let path = dir.join(LOG);
         let mut file = self.disk.open(&path, OpenMode::Existing).map_err(SessionError::io("open", &path))?;
-        file.truncate(damage.offset).map_err(SessionError::io("cut", &path))?;
-        file.sync_data().map_err(SessionError::io("make durable", &path))?;
+        file.truncate(damage.offset).map_err(SessionError::io("truncate", &path))?;
+        file.sync_data().map_err(SessionError::io("sync", &path))?;
         Ok(Notice {
             level: NoticeLevel::Warning,
             text: format!(
-                "the session's log was damaged ({damage}): {} bytes were set aside, everything before them is kept",
+                "the session's log was damaged ({damage}): {} bytes were set aside, everything before them is intact",
                 tail.len()
             ),
             hint: Some(format!("the damaged bytes are in {}", dir.join(aside).display())),

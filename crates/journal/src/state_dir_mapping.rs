@@ -1,23 +1,23 @@
-//! Paths below the state directory, in a log whose state directory was moved or copied.
+//! Translates paths in a log whose state directory was moved or copied.
 //!
-//! The first event of a log names the state directory that the session began in. When the log is read in another state
-//! directory, that one replaces the recorded one in every path and text. New events are written with the recorded directory,
-//! so that a log has one root, however often it is moved.
+//! The first event of a log records the state directory in which the session began. When the log is read in
+//! another state directory, the current directory replaces the recorded one in every path and text. New events
+//! are written with the recorded directory, so that a log contains only one, however often it is moved.
 
 use memchr::memmem;
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Translates between the state directory that a log names and the one that it is in. Cheap to clone.
+/// The mapping between the state directory that a log records and the one that it is in. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StateDirMapping {
-    /// The recorded one and the one of now, as they stand inside a JSON string; None where they are the same.
+    /// The recorded and the current directory, JSON-escaped; `None` if they are the same.
     moved: Option<Arc<(String, String)>>,
 }
 
 impl StateDirMapping {
-    /// For a log that names this state directory and is in that one.
+    /// The mapping for a log that records `recorded` and is in `now`.
     pub(crate) fn new(recorded: Option<&str>, now: &Path) -> Self {
         let is_usable = |path: &Path| path.is_absolute() && path.as_os_str().len() > 1;
         let moved = recorded.zip(now.to_str()).filter(|(recorded, now)| {
@@ -34,7 +34,7 @@ impl StateDirMapping {
         }
     }
 
-    /// A line of the log as it is to be read here.
+    /// A line of the log with the current directory.
     pub(crate) fn to_current<'a>(&self, line: &'a str) -> Cow<'a, str> {
         match self.moved.as_deref() {
             Some((recorded, now)) => replace(line, recorded, now),
@@ -43,13 +43,14 @@ impl StateDirMapping {
     }
 }
 
-/// A path as it stands inside a JSON string.
+/// A path, JSON-escaped.
 fn escaped(path: &str) -> String {
     let json = serde_json::Value::from(path.trim_end_matches('/')).to_string();
     json.trim_start_matches('"').strip_suffix('"').unwrap_or_default().to_owned()
 }
 
-/// Replaces a directory where it stands as a whole: neither as the end of a longer path nor as the beginning of another name.
+/// Replaces a directory where it is a complete path prefix: not inside a longer path, and not as a prefix of
+/// another name.
 fn replace<'a>(text: &'a str, from: &str, to: &str) -> Cow<'a, str> {
     let bytes = text.as_bytes();
     let in_name =

@@ -1,4 +1,4 @@
-//! A state directory as the port that everyone else sees of it.
+//! Implements the `SessionStore` port for a state directory.
 
 use crate::checkpointing::CheckpointingJournal;
 use crate::error::SessionError;
@@ -22,10 +22,10 @@ impl SessionStore for SessionManager {
     }
 
     fn read(&self, id: &SessionId, after: Seq) -> Result<StoredSession, JournalError> {
-        // Asked before the log is read: an owner that ends meanwhile has written everything by then.
+        // Checked before the log is read: an owner that ends in between has written everything by then.
         let is_owned = self.is_owned(id);
         let read = match self.read(id) {
-            // Its owner has just made it, and records its first events soon.
+            // The owner has just created the session and will soon record its first events.
             Err(SessionError::Blank { .. }) if is_owned => {
                 return Ok(StoredSession { is_owned, ..StoredSession::default() });
             }
@@ -45,8 +45,9 @@ impl SessionStore for SessionManager {
     }
 }
 
-/// The lock keeps other owners out. The epoch is the first event that this owner may write: a later owner that finds
-/// anything new has a larger one, and a log that is longer than its owner left it takes nothing more from that owner.
+/// The lock excludes other owners. The epoch is the number of the first event that this owner may write. A
+/// later owner that finds new events has a larger epoch, and an owner whose log was extended by somebody else
+/// can no longer append.
 fn owned(writer: SessionWriter, events: Vec<Arc<Event>>, notices: Vec<Notice>) -> OwnedSession {
     let epoch = Epoch(events.last().map_or(Seq(0), |event| event.seq).next().0);
     let reader = writer.reader();

@@ -1,7 +1,7 @@
-//! The list of sessions: each in brief, cheap even when their logs are long.
+//! The list of sessions, which stays cheap even when logs are long.
 //!
-//! A checkpoint is believed only if it stands exactly where its log ends; otherwise the log is read. Must never hide
-//! a session because something is wrong with it.
+//! A checkpoint is trusted only if it matches the last event of its log; otherwise the log is read. A session
+//! with damage is still listed.
 
 use crate::checkpoint::rebuild_checkpoint;
 use crate::error::SessionError;
@@ -12,20 +12,20 @@ use althing_disk::EntryKind;
 use althing_protocol::{SessionId, SessionSummary, Timestamp};
 use std::path::Path;
 
-/// How much of a log's end is looked at first; more only if its last line is longer.
+/// How much of a log's end is read first; more only if its last line is longer.
 const TAIL: u64 = 16 << 10;
 
-/// What `prune` did.
+/// The result of `prune`.
 #[derive(Debug, Default)]
 pub struct Pruned {
-    /// These are gone.
+    /// The deleted sessions.
     pub removed: Vec<SessionId>,
-    /// These were old enough, but could not be deleted.
+    /// Sessions that were old enough but could not be deleted, with the reason.
     pub kept: Vec<(SessionId, SessionError)>,
 }
 
 impl SessionManager {
-    /// All sessions, newest first.
+    /// All sessions, most recently changed first.
     pub fn list(&self) -> Result<Vec<SessionSummary>, SessionError> {
         let dir = self.sessions_dir();
         let names = match self.disk.list(&dir) {
@@ -48,12 +48,12 @@ impl SessionManager {
         Ok(self.list()?.into_iter().next())
     }
 
-    /// Deletes the sessions that have not changed since `before`; those in use are kept.
+    /// Deletes the sessions that have not changed since `before`, except those in use.
     pub fn prune(&self, before: Timestamp) -> Result<Pruned, SessionError> {
         self.sweep();
         let mut pruned = Pruned::default();
         for summary in self.list()? {
-            // A session whose age nobody knows is not old.
+            // A session of unknown age is never pruned.
             let known = summary.checkpoint.is_some() || creation_time(&summary.id).is_some();
             if !known || summary.updated_at >= before || summary.is_owned {
                 continue;
@@ -66,13 +66,13 @@ impl SessionManager {
         Ok(pruned)
     }
 
-    /// Whether a living process owns a session.
+    /// Whether a running process owns a session.
     pub(crate) fn is_owned(&self, id: &SessionId) -> bool {
         // A lock that cannot be read counts as free: opening the session reports the error.
         self.disk.is_locked(&self.session_dir(id).join(LOCK)).unwrap_or(false)
     }
 
-    /// One session in brief.
+    /// The summary of one session.
     fn summary(&self, id: SessionId) -> SessionSummary {
         let dir = self.session_dir(&id);
         let log = dir.join(LOG);
@@ -87,11 +87,11 @@ impl SessionManager {
             Some(stored) if end.is_some_and(|end| end.seq == stored.seq) => (Some(stored), None),
             stored => match self.scan(&id, stored.as_ref()) {
                 Ok((_, _, found)) => {
-                    // A writer may be in the middle of its last line.
+                    // The owner may be writing its last line.
                     let damage = found.damage.filter(|_| !is_owned);
                     (rebuild_checkpoint(&found.events), damage.map(|d| d.to_string()))
                 }
-                // Of a log that cannot be read at all, the checkpoint is the last that is left.
+                // If the log cannot be read at all, the checkpoint is all that is left.
                 Err(e) => (stored, Some(e.to_string())),
             },
         };
@@ -100,7 +100,7 @@ impl SessionManager {
         SessionSummary { id, checkpoint, size, is_owned, damage, updated_at }
     }
 
-    /// The place of a log's last line, if that is a good one.
+    /// The position of a log's last line; `None` if that line is bad.
     fn last_line(&self, log: &Path, size: u64) -> Option<LinePosition> {
         let mut want = TAIL;
         loop {

@@ -1,6 +1,6 @@
-//! The one who writes a session: its log, its checkpoint, its tasks' files, under its lock.
+//! The writer of a session: its log, its checkpoint and its tasks' files, under its lock.
 //!
-//! Must never let go of the lock before everything it took on is written.
+//! The lock is released only after everything has been written.
 
 use crate::error::SessionError;
 use crate::log::Log;
@@ -14,13 +14,14 @@ use althing_protocol::{Checkpoint, Event, Journal, JournalError, JournalReader, 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The writer of one session. There is one at a time, in one process.
+/// The writer of one session. There is only one at a time, across all processes.
 pub struct SessionWriter {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     log: Log,
     index: Arc<LogIndex>,
-    // The order matters: fields are dropped from the top, so the last checkpoint is written under the lock.
+    // The order matters: fields are dropped from top to bottom, so the last checkpoint is written under the
+    // lock.
     saver: CheckpointSaver,
     _lock: Box<dyn DiskLock>,
 }
@@ -37,7 +38,7 @@ impl SessionWriter {
         Self { disk, dir, log, index, saver, _lock: lock }
     }
 
-    /// Reads the log while this writer writes on; usable from any thread, and after the writer is gone.
+    /// A reader of the log that works while this writer appends, on any thread, and after the writer is gone.
     pub fn reader(&self) -> Arc<dyn JournalReader> {
         Arc::clone(&self.index) as Arc<dyn JournalReader>
     }
@@ -47,19 +48,19 @@ impl SessionWriter {
         &self.dir
     }
 
-    /// Where the files of a task are kept.
+    /// The directory of a task's files.
     pub fn task_dir(&self, task: &TaskId) -> PathBuf {
         task_dir(&self.dir, task)
     }
 
-    /// Writes the last checkpoint and lets go of the lock. Dropping does the same and keeps quiet about errors; the
-    /// log is complete either way.
+    /// Writes the last checkpoint and releases the lock. Dropping the writer does the same but ignores errors;
+    /// the log is complete either way.
     pub fn close(mut self) -> Result<(), SessionError> {
         self.saver.close()
     }
 
-    /// Takes note of the session's state: written soon, the newest wins. A checkpoint of events that are not durable is
-    /// not taken: it would be ahead of the log.
+    /// Queues a checkpoint to be written soon; only the newest is written. A checkpoint that is ahead of the
+    /// durable log is ignored.
     pub fn checkpoint(&mut self, checkpoint: Checkpoint) {
         if checkpoint.seq <= self.log.last() {
             self.saver.save(checkpoint);

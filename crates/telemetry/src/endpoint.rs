@@ -1,33 +1,34 @@
-//! Where spans go, and what the standard variables say besides. Anything unusable is refused before a run begins.
+//! The collector's address and the values of the standard `OTEL_*` variables. Invalid input is rejected before
+//! a run begins.
 
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use std::fmt;
 
-/// What OTLP appends to a collector's address.
+/// The path that OTLP over HTTP appends to a collector's address.
 const TRACES: &str = "/v1/traces";
 
-/// A collector's address that cannot be used, or a list of headers that cannot.
+/// An invalid collector address, or an invalid list of headers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// It is no address.
-    #[error("`{given}` is no address of a collector: {reason}")]
+    /// The address is not an HTTP URL.
+    #[error("`{given}` is not a collector address: {reason}")]
     InvalidAddress {
-        /// What was given, without passwords.
+        /// The input, without passwords.
         given: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// It is not a list such as `name=value,name=value`.
+    /// The input is not a list such as `name=value,name=value`.
     #[error("`{part}` is not `name=value`")]
     InvalidPair {
-        /// What it is instead: only its name, for the value may be a secret.
+        /// The name of the invalid part; the value may be a secret.
         part: String,
     },
-    /// No header can be called so, or hold that.
-    #[error("`{name}` cannot be a header of HTTP, or its value cannot")]
+    /// The name or the value is not valid in an HTTP header.
+    #[error("`{name}` is not a valid HTTP header, or its value is not")]
     InvalidHeader {
-        /// Its name.
+        /// The name of the header.
         name: String,
     },
 }
@@ -39,7 +40,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Reads an address: of a collector, such as `http://localhost:4318`, or the whole of one that ends in `/v1/traces`.
+    /// Parses an address: a collector's base URL such as `http://localhost:4318`, or a complete URL that ends
+    /// in `/v1/traces`.
     pub fn parse(given: &str) -> Result<Self, EndpointError> {
         let no = |reason: String| EndpointError::InvalidAddress { given: redacted(given), reason };
         let mut url = Url::parse(given.trim()).map_err(|error| no(error.to_string()))?;
@@ -60,24 +62,24 @@ impl Endpoint {
         &self.url
     }
 
-    /// The host.
+    /// The host name.
     pub fn host(&self) -> &str {
         self.url.host_str().unwrap_or_default()
     }
 
-    /// Whether it is reached over TLS.
+    /// Whether the connection uses TLS.
     pub fn is_secure(&self) -> bool {
         self.url.scheme() == "https"
     }
 
-    /// The password in it, if there is one.
+    /// The password in the URL, if there is one.
     pub fn password(&self) -> Option<&str> {
         self.url.password()
     }
 }
 
 impl fmt::Display for Endpoint {
-    /// What people may see of it.
+    /// The address without user name and password, for messages.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let port = self.url.port().map(|port| format!(":{port}")).unwrap_or_default();
         write!(f, "{}://{}{port}{}", self.url.scheme(), self.host(), self.url.path())
@@ -90,14 +92,14 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// What stands before an `@` may be a password.
+/// The part before an `@` may be a password.
 fn redacted(given: &str) -> String {
     let shown = given.rsplit_once('@').map_or(given, |(_, after)| after);
     shown.chars().take(120).collect()
 }
 
-/// Reads `name=value,name=value`, values being percent-encoded where they need it: the form that the standard variables
-/// `OTEL_EXPORTER_OTLP_HEADERS` and `OTEL_RESOURCE_ATTRIBUTES` have.
+/// Parses `name=value,name=value` with percent-encoded values: the format of `OTEL_EXPORTER_OTLP_HEADERS` and
+/// `OTEL_RESOURCE_ATTRIBUTES`.
 pub fn parse_pairs(text: &str) -> Result<Vec<(String, String)>, EndpointError> {
     let mut pairs = Vec::new();
     for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -111,7 +113,7 @@ pub fn parse_pairs(text: &str) -> Result<Vec<(String, String)>, EndpointError> {
     Ok(pairs)
 }
 
-/// A text whose `%41` are letters again; what is no such thing stays as it is.
+/// Decodes percent-encoding; invalid sequences stay as they are.
 fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -126,7 +128,7 @@ fn percent_decode(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Headers as HTTP has them.
+/// Converts name-value pairs into HTTP headers.
 pub(crate) fn headers(pairs: &[(String, String)]) -> Result<HeaderMap, EndpointError> {
     let mut headers = HeaderMap::new();
     for (name, value) in pairs {

@@ -1,8 +1,8 @@
-//! Reads sessions' feeds on a thread of its own, and sends the spans that come of them in batches.
+//! Follows session feeds on a separate thread and sends the resulting spans in batches.
 //!
-//! A run never waits for it: a feed's reader that falls behind is caught up from the log. While a collector is away, spans
-//! wait, so many as there is room for and then the reading of the feed with them; what is not sent by the end is lost, counted, and
-//! told once.
+//! A run never waits for the exporter: a feed reader that falls behind catches up from the log. While the
+//! collector is unreachable, spans wait in a bounded queue; a full queue pauses the reading of the feeds. Spans
+//! that are not sent when the process ends are lost; their number is reported once.
 
 use crate::endpoint::{Endpoint, EndpointError, headers};
 use crate::fold::{ContentCapture, SpanFold};
@@ -17,39 +17,40 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// The most spans in one request: fewer where they carry words, so that no collector finds it too large.
+/// The maximum number of spans in one request; smaller when spans carry message content, so that the request
+/// does not exceed a collector's size limit.
 const MAX_SPANS: usize = 512;
 const MAX_SPANS_WITH_CONTENT: usize = 64;
-/// So many requests' worth of spans may wait to be sent.
+/// The capacity of the queue, in requests.
 const MAX_QUEUED_REQUESTS: usize = 8;
-/// How long spans are gathered before they are sent.
+/// How long spans are collected before a batch is sent.
 const BATCH_WINDOW: Duration = Duration::from_secs(1);
-/// The first wait before a request is made again, which doubles, and the longest.
+/// The delay before the first retry, which then doubles, and its maximum.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 const MAX_DELAY: Duration = Duration::from_secs(30);
 
-/// Where spans go, and what they say.
+/// The configuration of an [`Exporter`].
 pub struct ExporterSettings {
     /// The collector.
     pub endpoint: Endpoint,
-    /// Headers of every request, such as a key.
+    /// Headers of every request, such as an API key.
     pub headers: Vec<(String, String)>,
-    /// Who tells.
+    /// The attributes that describe this process.
     pub resource: Resource,
-    /// Whether somebody's words are told.
+    /// Whether spans include message content.
     pub content: ContentCapture,
-    /// How to connect.
+    /// The HTTP client.
     pub client: reqwest::Client,
 }
 
-/// What became of the spans.
+/// The outcome of an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportReport {
-    /// Those the collector took.
+    /// The number of spans that the collector accepted.
     pub sent: u64,
-    /// Those it did not, or may not have.
+    /// The number of spans that the collector rejected, or may not have received.
     pub lost: u64,
-    /// Why the last of them did not arrive.
+    /// The reason of the last failure.
     pub why: Option<String>,
 }
 
@@ -81,7 +82,7 @@ impl Counts {
 }
 
 impl Exporter {
-    /// Makes one; connects to nothing yet.
+    /// Creates an exporter; does not connect yet.
     pub fn new(settings: ExporterSettings) -> Result<Self, EndpointError> {
         let ExporterSettings { endpoint, headers: pairs, resource, content, client } = settings;
         let sender = Sender { client, endpoint, headers: headers(&pairs)?, resource };
@@ -93,8 +94,9 @@ impl Exporter {
         &self.sender.endpoint
     }
 
-    /// Tells of a session, from its feed's first fact on. What happened up to the fact `already_exported` is known to the collector, or was
-    /// never meant for it: it gives ids and beginnings to what follows, and is not sent.
+    /// Exports a session from the first fact of its feed on. Spans that ended at or before `already_exported`
+    /// are not sent: an earlier process sent them, or export was off. Their facts are still folded, because
+    /// later spans take ids and start times from them.
     pub fn follow(&self, session: Box<dyn EventStream>, already_exported: Seq) {
         let running = self.running.get_or_init(|| self.start());
         match running {
@@ -118,7 +120,7 @@ impl Exporter {
         let thread = std::thread::Builder::new().name("telemetry".to_owned());
         let spawned = thread.spawn(move || {
             runtime.block_on(worker.run(inbox));
-            // Whoever waits for us need not wait for a name that is being looked up.
+            // Report completion before the runtime shuts down: a pending DNS lookup would delay the shutdown.
             let _ = done.send(());
             runtime.shutdown_background();
         });
@@ -126,8 +128,8 @@ impl Exporter {
         Ok(Running { sessions, finish, finished: Mutex::new(finished) })
     }
 
-    /// Sends what is there, and reads sessions that are ending to their end, but takes no longer than `limit`. None where no
-    /// session was told of.
+    /// Sends the remaining spans and reads sessions that are ending to their end, within `limit`. `None` if no
+    /// session was followed.
     pub fn finish(&self, limit: Duration) -> Option<ExportReport> {
         let running = self.running.get()?;
         if let Ok(running) = running {
@@ -135,7 +137,7 @@ impl Exporter {
             let finished = running.finished.lock().unwrap_or_else(PoisonError::into_inner);
             if finished.recv_timeout(limit).is_err() {
                 let mut why = self.counts.why.lock().unwrap_or_else(PoisonError::into_inner);
-                why.get_or_insert_with(|| "there was no time left to wait for it".to_owned());
+                why.get_or_insert_with(|| "it did not respond before the process ended".to_owned());
             }
         }
         let sent = self.counts.sent.load(Ordering::SeqCst);
@@ -145,7 +147,7 @@ impl Exporter {
     }
 }
 
-/// What the thread does.
+/// The task that runs on the exporter's thread.
 #[derive(Clone)]
 struct Worker {
     sender: Arc<Sender>,
@@ -175,7 +177,7 @@ impl Worker {
         let _ = sender_task.await;
     }
 
-    /// The most spans in one request.
+    /// The maximum number of spans in one request.
     fn max_spans(&self) -> usize {
         match self.content {
             ContentCapture::Omit => MAX_SPANS,
@@ -183,16 +185,16 @@ impl Worker {
         }
     }
 
-    /// Waits until it is time to finish.
+    /// Waits until `finish` is called.
     async fn finishing(&mut self) {
-        // Where nobody is left to say so, it is.
+        // A closed channel means that the exporter was dropped, which also ends the work.
         let _ = self.finishing.wait_for(|finishing| *finishing).await;
     }
 
-    /// Reads one session to its end.
+    /// Reads one session's feed to its end.
     async fn read(self, mut session: Box<dyn EventStream>, already_exported: Seq, queue: mpsc::Sender<Span>) {
         let mut spans = SpanFold::new(self.content);
-        // A log that cannot be read any more ends it: who shows the session says why.
+        // A log that can no longer be read ends the export of this session; the front end reports the error.
         while let Some(Ok(item)) = session.next().await {
             let FeedItem::Event(event) = item else { continue };
             let ended = spans.apply(&event);
@@ -201,14 +203,14 @@ impl Worker {
             }
             for span in ended {
                 self.counts.made.fetch_add(1, Ordering::SeqCst);
-                // Once nothing is sent any more, what is left is only counted.
+                // The send fails only after sending has stopped; such spans count as lost.
                 let _ = queue.send(span).await;
             }
         }
     }
 }
 
-/// What sends.
+/// Collects spans into batches and sends them, with retries.
 struct BatchSender {
     worker: Worker,
     waiting: mpsc::Receiver<Span>,
@@ -231,7 +233,9 @@ impl BatchSender {
                         .sent
                         .fetch_add(count.saturating_sub(accepted.rejected), Ordering::SeqCst);
                     if accepted.rejected > 0 {
-                        self.worker.counts.record_failure(format!("it refused some: {}", accepted.why));
+                        self.worker
+                            .counts
+                            .record_failure(format!("it rejected some spans: {}", accepted.why));
                     }
                     self.batch.clear();
                     delay = FIRST_DELAY;
@@ -241,7 +245,7 @@ impl BatchSender {
                     self.worker.counts.record_failure(why);
                     match retry {
                         Retry::Never => self.batch.clear(),
-                        // No time to wait for better times.
+                        // The process is ending: do not wait for a retry.
                         Retry::Later(_) if *self.worker.finishing.borrow() => return,
                         Retry::Later(after) => {
                             let pause = after.unwrap_or(delay).min(MAX_DELAY);
@@ -254,7 +258,7 @@ impl BatchSender {
         }
     }
 
-    /// Gathers a batch, for a moment. False when there is nothing left to send.
+    /// Waits for spans and collects a batch for a short time. False if the queue is closed and empty.
     async fn collect_batch(&mut self) -> bool {
         let max_spans = self.worker.max_spans();
         if self.waiting.recv_many(&mut self.batch, max_spans).await == 0 {

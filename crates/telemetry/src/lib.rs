@@ -1,7 +1,8 @@
-//! Tells an OpenTelemetry collector what happens in sessions, where the user asks for it and nowhere else.
+//! Exports sessions to an OpenTelemetry collector, only if the user asks for it.
 //!
-//! It reads facts, and nothing but facts: they are masked and on disk before it sees them. What people and models wrote is
-//! left out of them unless that is asked for, too. It must never slow a run, fail one, or hold up the exit.
+//! The exporter reads only facts, which are masked and on disk before it sees them. Text that people and models
+//! wrote is left out unless the user asks for it, too. Exporting must never slow down a run, fail one, or delay
+//! the exit.
 
 mod endpoint;
 mod exporter;

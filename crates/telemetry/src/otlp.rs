@@ -1,20 +1,20 @@
-//! Spans as OTLP's JSON: the protobuf messages of `opentelemetry/proto` by the mapping that OTLP prescribes, in which ids are
-//! hex, 64-bit numbers are text, and enums are numbers.
+//! Serializes spans as OTLP JSON: the protobuf messages of `opentelemetry/proto` in the JSON mapping that OTLP
+//! prescribes, with ids in hex, 64-bit numbers as strings, and enums as numbers.
 
 use crate::span::{Attributes, Span, SpanEvent, SpanKind, Value};
 use serde_json::{Map, Value as Json, json};
 
-/// The conventions that names and attributes follow.
+/// The version of the semantic conventions that names and attributes follow.
 const SCHEMA: &str = "https://opentelemetry.io/schemas/1.41.0";
 
-/// Who tells: what every span of the process has in common.
+/// The attributes that all spans of this process share.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resource {
-    /// Names and values; of those with the same name the first counts.
+    /// Names and values; for duplicate names, the first entry wins.
     pub attributes: Vec<(String, String)>,
 }
 
-/// An `ExportTraceServiceRequest` with these spans.
+/// Builds an `ExportTraceServiceRequest` with these spans.
 pub fn request(resource: &Resource, spans: &[Span]) -> Json {
     let mut known: Vec<&str> = Vec::new();
     let mut attributes = Vec::new();
@@ -91,7 +91,7 @@ fn value(value: &Value) -> Json {
     }
 }
 
-/// Milliseconds since 1970 as the nanoseconds that OTLP counts in.
+/// Converts milliseconds since 1970 into nanoseconds, as a string.
 fn nanos(millis: u64) -> Json {
     (u128::from(millis) * 1_000_000).to_string().into()
 }

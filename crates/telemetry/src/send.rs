@@ -1,4 +1,4 @@
-//! One request with spans, and what its answer means. Nothing here waits without a limit or tries again.
+//! Sends one request with spans and interprets the response. Nothing here retries, and every wait has a limit.
 
 use crate::endpoint::Endpoint;
 use crate::otlp::{self, Resource};
@@ -9,12 +9,12 @@ use serde_json::Value as Json;
 use std::error::Error;
 use std::time::Duration;
 
-/// How long a collector may take for one request.
+/// The timeout of one request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest answer that is read.
+/// How much of a response is read.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
-/// What sends.
+/// Sends requests to one collector.
 pub(crate) struct Sender {
     pub(crate) client: Client,
     pub(crate) endpoint: Endpoint,
@@ -22,11 +22,11 @@ pub(crate) struct Sender {
     pub(crate) resource: Resource,
 }
 
-/// Why spans did not arrive.
+/// Why a request failed.
 pub(crate) struct SendError {
-    /// For people.
+    /// The reason, for the user.
     pub(crate) why: String,
-    /// Whether to try again, and after how long if the collector says so.
+    /// Whether and when the request may be retried.
     pub(crate) retry: Retry,
 }
 
@@ -35,9 +35,9 @@ pub(crate) enum Retry {
     Later(Option<Duration>),
 }
 
-/// What a collector took.
+/// A response that accepted the request.
 pub(crate) struct Accepted {
-    /// How many it refused all the same, and why.
+    /// The number of rejected spans, and the reason.
     pub(crate) rejected: u64,
     pub(crate) why: String,
 }
@@ -79,7 +79,7 @@ fn connection_error(error: &reqwest::Error) -> SendError {
         cause = next;
     }
     let why = match cause.downcast_ref::<reqwest::Error>() {
-        // Its words name the address, which may hold a password.
+        // The error text contains the URL, which may contain a password.
         Some(_) if error.is_timeout() => "no answer in time".to_owned(),
         Some(_) => "no connection".to_owned(),
         None => cause.to_string(),
@@ -88,7 +88,7 @@ fn connection_error(error: &reqwest::Error) -> SendError {
     SendError { why: format!("{why}{hint}"), retry: Retry::Later(None) }
 }
 
-/// The beginning of an answer; one that breaks off was an answer all the same.
+/// The start of a response; a response that breaks off still counts.
 async fn read(mut response: Response) -> Vec<u8> {
     let mut body = Vec::new();
     while let Ok(Some(bytes)) = response.chunk().await {
@@ -100,7 +100,7 @@ async fn read(mut response: Response) -> Vec<u8> {
     body
 }
 
-/// A collector may take some and refuse others.
+/// Reads `partialSuccess`: a collector may accept some spans and reject others.
 fn accepted(body: &[u8]) -> Accepted {
     let answer: Json = serde_json::from_slice(body).unwrap_or_default();
     let partial = answer.get("partialSuccess");

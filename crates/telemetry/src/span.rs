@@ -1,25 +1,25 @@
-//! A span in our own words: what the fold gives, and what OTLP is written from.
+//! A span: the output of the fold and the input of the OTLP serialization.
 
 use althing_protocol::Timestamp;
 use althing_text::hex;
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// The most notes that a span carries, as the SDKs of OpenTelemetry have it; those after them are only counted.
+/// The maximum number of events in a span, as in the OpenTelemetry SDKs; further events are only counted.
 const MAX_EVENTS: usize = 128;
 
-/// What an attribute holds.
+/// The value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// A text.
+    /// A string.
     Text(String),
-    /// Several texts.
+    /// A list of strings.
     Texts(Vec<String>),
-    /// A whole number.
+    /// An integer.
     Int(i64),
-    /// A number.
+    /// A floating-point number.
     Double(f64),
-    /// Yes or no.
+    /// A boolean.
     Bool(bool),
 }
 
@@ -59,14 +59,14 @@ impl From<bool> for Value {
     }
 }
 
-/// The attributes of a span or a note.
+/// The attributes of a span or an event.
 pub type Attributes = Vec<(&'static str, Value)>;
 
-/// A trace, by 16 bytes; reads as hex.
+/// A trace id of 16 bytes; displays as hex.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TraceId([u8; 16]);
 
-/// A span within a trace, by 8 bytes; reads as hex.
+/// A span id of 8 bytes; displays as hex.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpanId([u8; 8]);
 
@@ -94,13 +94,13 @@ impl fmt::Debug for SpanId {
     }
 }
 
-/// What a session's ids are made from. The same log gives the same ids, whoever reads it and however often; two sessions
-/// of the same name, on two machines, do not share any.
+/// The seed of a session's trace and span ids. The same log always gives the same ids; two sessions of the same
+/// name on different machines share none.
 #[derive(Clone, Debug)]
 pub(crate) struct Seed([u8; 32]);
 
 impl Seed {
-    /// Made from what tells a session from every other.
+    /// A seed from the values that identify a session.
     pub(crate) fn new(parts: &[&str]) -> Self {
         Self(digest(&[], parts))
     }
@@ -114,7 +114,7 @@ impl Seed {
     }
 }
 
-/// Each part with its length, so that no two lists of parts read the same.
+/// Hashes each part with its length, so that different lists of parts never collide.
 fn digest(seed: &[u8], parts: &[&str]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     hasher.update(seed);
@@ -131,52 +131,52 @@ fn front<const N: usize>(bytes: [u8; 32]) -> [u8; N] {
     front
 }
 
-/// Who a span is about, as OpenTelemetry tells it.
+/// The OpenTelemetry kind of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanKind {
-    /// Our own work.
+    /// Work inside this process.
     Internal,
-    /// A call of ours to somebody else.
+    /// A call to another service.
     Client,
 }
 
-/// Something that happened within a span, at one moment.
+/// An event within a span.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpanEvent {
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
-    /// What.
+    /// Its name.
     pub name: &'static str,
-    /// More about it.
+    /// Its attributes.
     pub attributes: Attributes,
 }
 
-/// A span. While it is open its end is its start.
+/// A span. While it is open, its end equals its start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
-    /// The trace it is part of.
+    /// The trace that it belongs to.
     pub trace: TraceId,
-    /// Its own id.
+    /// Its id.
     pub id: SpanId,
-    /// The span it is part of.
+    /// The parent span; `None` at the root of a trace.
     pub parent: Option<SpanId>,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Who it is about.
+    /// Its kind.
     pub kind: SpanKind,
     /// When it began.
     pub start: Timestamp,
     /// When it ended.
     pub end: Timestamp,
-    /// What is known about it.
+    /// Its attributes.
     pub attributes: Attributes,
-    /// What happened meanwhile.
+    /// Its events.
     pub events: Vec<SpanEvent>,
-    /// How many more notes there were.
+    /// The number of events beyond the limit.
     pub dropped_events: u32,
     /// Whether it failed.
     pub failed: bool,
-    /// Why, where that may be told.
+    /// The error message, if content is captured.
     pub message: Option<String>,
 }
 
@@ -198,13 +198,13 @@ impl Span {
         }
     }
 
-    /// It failed, in a way that goes by this name.
+    /// Marks the span as failed, with this `error.type`.
     pub(crate) fn fail(&mut self, class: &str) {
         self.failed = true;
         self.set("error.type", class);
     }
 
-    /// It is over. A clock that was set back does not make it end before it began.
+    /// Closes the span. A clock that was set back does not make it end before it began.
     pub(crate) fn ended(mut self, at: Timestamp) -> Self {
         self.end = at.max(self.start);
         self

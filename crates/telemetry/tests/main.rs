@@ -1,4 +1,4 @@
-//! What a recorded session becomes, and what becomes of it on the way to a collector.
+//! Tests of the fold from recorded sessions to spans, and of the export to a collector.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

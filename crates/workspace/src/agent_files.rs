@@ -1,5 +1,5 @@
-//! The place where one agent of a run works, as far as files go: its workspace, its view of others' work, its file tools,
-//! the context paths. Commands and MCP servers are joined to it elsewhere.
+//! The files of one agent in a run: its workspace, its view of others' snapshots, its file tools and the
+//! context paths. `app` combines them with commands and MCP servers.
 
 use crate::access::FilePolicy;
 use crate::context::{PathLock, UndoLimits, UndoReach, WriteTracker};
@@ -12,20 +12,20 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::JoinError;
 
-/// What a place is made of besides the run's directory.
+/// How an agent's files are opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentFilesOptions {
-    /// What the agent may touch. Its workspace is made where it is missing.
+    /// What the agent may access. Its workspace is created if it is missing.
     pub grant: Grant,
-    /// Which file tools it has.
+    /// Which file tools the agent has.
     pub tools: ToolSet,
-    /// Whether others than the file tools (commands, MCP servers) can write to context paths.
+    /// Whether anything but the file tools (commands, MCP servers) can write to context paths.
     pub reach: UndoReach,
-    /// How much is kept beforehand for an undo.
+    /// How much is copied in advance for an undo.
     pub limits: UndoLimits,
 }
 
-/// One agent's files in a run.
+/// The files of one agent in a run.
 pub struct AgentFiles {
     workspace: Workspace,
     path: String,
@@ -33,12 +33,12 @@ pub struct AgentFiles {
     tracker: Arc<WriteTracker>,
     context: Vec<ContextPath>,
     notices: Mutex<Vec<String>>,
-    /// While the context paths are open: nobody else writes to them.
+    /// Held while the context paths are open, so that no other session writes to them.
     path_lock: Arc<Mutex<Option<PathLock>>>,
 }
 
 impl AgentFiles {
-    /// The place of one member of a run; made anew or found again.
+    /// Opens the files of one member of a run, new or from an earlier process.
     pub fn open(run_dir: &Path, options: &AgentFilesOptions) -> Result<Self, DiskError> {
         let policy = FilePolicy::from(&options.grant);
         let path = policy.workspace.to_string_lossy().into_owned();
@@ -50,7 +50,7 @@ impl AgentFiles {
         let files = FileHost::with_observer(&policy, options.tools, Some(observer))?;
         let missing = files.missing().iter();
         let notices =
-            missing.map(|path| format!("the context path {path} is not there; it is left out")).collect();
+            missing.map(|path| format!("the context path {path} does not exist; it is left out")).collect();
         Ok(Self {
             workspace,
             path,
@@ -62,7 +62,7 @@ impl AgentFiles {
         })
     }
 
-    /// The workspace, as the agent and the result name it.
+    /// The path of the workspace, as the agent and the result show it.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -72,43 +72,44 @@ impl AgentFiles {
         &self.files
     }
 
-    /// Where the agent sees what was kept with another's answers.
+    /// The directory in which the agent sees another agent's snapshots.
     pub fn view_of(&self, agent: u32) -> String {
         self.workspace.view_of(agent).to_string_lossy().into_owned()
     }
 
-    /// What a person should be told since this was last asked.
+    /// The notices for the user since the last call.
     pub fn take_notices(&self) -> Vec<String> {
         std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Keeps the workspace as it is now.
+    /// Stores a snapshot of the workspace under this label.
     pub async fn keep(&self, label: AnswerLabel) -> Result<(), String> {
         let workspace = self.workspace.clone();
         self.run_exclusively(move || workspace.keep(label).map(drop)).await
     }
 
-    /// Lets the agent see what was kept with these answers, in place of what it saw before.
+    /// Replaces the agent's view of others' work with the snapshots of these answers.
     pub async fn show(&self, labels: Vec<AnswerLabel>) -> Result<(), String> {
         let workspace = self.workspace.clone();
         self.run_exclusively(move || workspace.show(&labels)).await
     }
 
-    /// Copies what is in another directory into the workspace, under this name.
+    /// Copies another directory into the workspace under this name.
     pub async fn take(&self, from: &str, name: &str) -> Result<(), String> {
         let (workspace, from, name) = (self.workspace.clone(), PathBuf::from(from), PathBuf::from(name));
         self.run_exclusively(move || workspace.take(&from, &name)).await
     }
 
-    /// Waits until nobody else writes to the writable context paths, remembers them as they are, and opens them to the
-    /// file tools. To be called before commands may write there.
+    /// Waits until no other session writes to the writable context paths, records their state, and opens them
+    /// to the file tools. Must be called before commands may write there.
     pub async fn open_context(&self) -> Result<(), String> {
         if self.tracker.is_empty() {
             return Ok(());
         }
         let writable = self.context.iter().filter(|path| path.writable);
         let writable: Vec<PathBuf> = writable.map(|path| PathBuf::from(&path.path)).collect();
-        // In this order, as in `close_context`: the agent's own operations, the paths, the run's pre-images.
+        // The locking order, as in `close_context`: the agent's own operations, the paths, the run's
+        // pre-images.
         let own = exclusive::claim(self.workspace.path()).await;
         let held = Arc::clone(&self.path_lock);
         let is_held = held.lock().unwrap_or_else(PoisonError::into_inner).is_some();
@@ -135,7 +136,8 @@ impl AgentFiles {
         Ok(())
     }
 
-    /// Closes them and says what changed. To be called after commands can no longer write there.
+    /// Closes the context paths and returns what changed. Must be called after commands can no longer write
+    /// there.
     pub async fn close_context(&self) -> Result<Vec<FileWrite>, String> {
         if self.tracker.is_empty() {
             return Ok(Vec::new());
@@ -146,14 +148,14 @@ impl AgentFiles {
         let closed = own.run(move || {
             let _preimages = preimages;
             let writes = tracker.close();
-            // Even if this call was cancelled: others wait for the paths.
+            // Release the paths even if this call was cancelled: other sessions wait for them.
             drop(held.lock().unwrap_or_else(PoisonError::into_inner).take());
             writes
         });
         flatten_error(closed.await)
     }
 
-    /// Runs an operation on this agent's files after every earlier one, changes by its file tools included.
+    /// Runs an operation on this agent's files after every earlier one, including changes by its file tools.
     async fn run_exclusively<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, DiskError> + Send + 'static,
@@ -162,8 +164,8 @@ impl AgentFiles {
     }
 }
 
-/// Runs what waits for the disk where waiting is no harm. Only for operations that may run beside each other: one whose
-/// caller went away runs on.
+/// Runs a blocking file operation on a blocking thread. Only for operations that may run concurrently: an
+/// operation continues after its caller was cancelled.
 pub async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, DiskError> + Send + 'static,
 ) -> Result<T, String> {
@@ -173,6 +175,6 @@ pub async fn run_blocking<T: Send + 'static>(
 fn flatten_error<T>(done: Result<Result<T, DiskError>, JoinError>) -> Result<T, String> {
     match done {
         Ok(done) => done.map_err(|e| e.to_string()),
-        Err(e) => Err(format!("the work on files broke: {e}")),
+        Err(e) => Err(format!("the file operation failed unexpectedly: {e}")),
     }
 }

@@ -1,8 +1,9 @@
 //! Runs blocking file operations one at a time per path.
 //!
-//! A blocking operation cannot be cancelled: when its future is dropped, its thread keeps running. So the thread, not the
-//! future, holds the path's lock, and the next operation on the path starts only after the thread has finished. A caller
-//! that is cancelled while it waits for the lock leaves the queue, and its operation never starts.
+//! A blocking operation cannot be cancelled: when its future is dropped, its thread keeps running. So the
+//! thread, not the future, holds the path's lock, and the next operation on the path starts only after the
+//! thread has finished. A caller that is cancelled while it waits for the lock leaves the queue, and its
+//! operation never starts.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,17 +11,17 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tokio::task::JoinError;
 
-/// The lock of every path that is in use. Process-wide: two objects may stand for the same directory.
+/// The lock of every path that is in use. Process-wide, because two objects may refer to the same directory.
 static LOCKS: LazyLock<Mutex<HashMap<PathBuf, Weak<AsyncMutex<()>>>>> = LazyLock::new(Mutex::default);
 
-/// The right to be the only operation on a path, until it is dropped.
+/// Exclusive access to a path, until it is dropped.
 pub(crate) struct Claim {
     lock: OwnedMutexGuard<()>,
     #[cfg(test)]
     gate: Option<Arc<hold::Gate>>,
 }
 
-/// Waits until no other operation works on the path. Waiters are served in the order in which they came.
+/// Waits until no other operation uses the path. Waiters are served in FIFO order.
 pub(crate) async fn claim(path: &Path) -> Claim {
     let lock = {
         let mut locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -41,7 +42,7 @@ pub(crate) async fn claim(path: &Path) -> Claim {
 }
 
 impl Claim {
-    /// Runs `work` on a blocking thread, which gives the claim up when it has finished.
+    /// Runs `work` on a blocking thread, which releases the claim when it has finished.
     pub(crate) async fn run<T: Send + 'static>(
         self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -56,7 +57,7 @@ impl Claim {
     }
 }
 
-/// Runs `work` on a blocking thread while no other operation works on the path.
+/// Runs `work` on a blocking thread with exclusive access to the path.
 pub(crate) async fn run_exclusively<T: Send + 'static>(
     path: &Path,
     work: impl FnOnce() -> T + Send + 'static,
@@ -64,7 +65,7 @@ pub(crate) async fn run_exclusively<T: Send + 'static>(
     claim(path).await.run(work).await
 }
 
-/// Lets a test hold up the operations on a path, and see how many work on it at the same time.
+/// Test hooks: block the operations on a path, and count how many run at the same time.
 #[cfg(test)]
 pub(crate) mod hold {
     use super::{Arc, HashMap, LOCKS, LazyLock, Mutex, Path, PathBuf, Weak};
@@ -86,7 +87,7 @@ pub(crate) mod hold {
         most: usize,
     }
 
-    /// Opens the gate when it is dropped, so that a test that fails does not hang.
+    /// Opens the gate when dropped, so that a failing test does not hang.
     pub(crate) struct GateGuard(Arc<Gate>);
 
     impl std::ops::Deref for GateGuard {
@@ -107,7 +108,7 @@ pub(crate) mod hold {
     pub(crate) struct GatePass(Arc<Gate>);
 
     impl Gate {
-        /// Every operation on the path waits at this gate until it is opened.
+        /// Makes every operation on the path wait until the gate is opened.
         pub(crate) fn close(path: &Path) -> GateGuard {
             let gate = Arc::new(Self::default());
             GATES.lock().unwrap().insert(path.to_owned(), gate.clone());
@@ -119,12 +120,12 @@ pub(crate) mod hold {
             self.changed.notify_all();
         }
 
-        /// How many operations have begun since the gate was made.
+        /// The number of operations that have begun since the gate was created.
         pub(crate) fn began(&self) -> usize {
             self.state.lock().unwrap().began
         }
 
-        /// How many operations at most were at work at the same time.
+        /// The maximum number of operations that ran at the same time.
         pub(crate) fn most_at_once(&self) -> usize {
             self.state.lock().unwrap().most
         }
@@ -149,7 +150,7 @@ pub(crate) mod hold {
         GATES.lock().unwrap().get(path).cloned()
     }
 
-    /// How many operations hold the path's lock or wait for it.
+    /// The number of operations that hold the path's lock or wait for it.
     pub(crate) fn holders_and_waiters(path: &Path) -> usize {
         LOCKS.lock().unwrap().get(path).map_or(0, Weak::strong_count)
     }

@@ -1,7 +1,7 @@
-//! The files that agents work with: file tools under a policy, workspaces and what is kept of them, context paths with
-//! what a run changed there and how to undo it, and plans, projects, task lists, notes and skills.
+//! Agents' files: file tools under a policy, workspaces and their snapshots, context paths with change tracking
+//! and undo, plans, projects, task lists, notes and skills.
 //!
-//! Must never reach a file that the agent was not given.
+//! Nothing in this crate may access a file that the agent was not given.
 #![expect(clippy::disallowed_methods, reason = "agents' files are read and written here")]
 
 mod access;

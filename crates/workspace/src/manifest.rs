@@ -1,6 +1,7 @@
-//! A list of files and what each looked like, on disk: what was kept last time, what was there before a run wrote.
+//! Lists of files with their metadata, stored on disk: the manifest of a snapshot, the state of context paths
+//! before a run wrote to them.
 //!
-//! Whole or nothing: a list whose checksum does not fit is no list, and whoever needed it does without.
+//! A list with a wrong checksum is treated as missing, and callers work without it.
 
 use crate::confine::{FileKind, Stamp, TreeNode};
 use althing_text::hex;
@@ -9,20 +10,20 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-/// One name in a tree.
+/// One file, directory or link in a tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "ManifestRow", into = "ManifestRow")]
 pub(crate) struct ManifestEntry {
-    /// Below the root.
+    /// Relative to the root of the tree.
     pub path: PathBuf,
     pub kind: FileKind,
     pub stamp: Stamp,
     pub mode: u32,
-    /// Whether it was changed so shortly before that a further change might look the same.
+    /// Whether the last change was so recent that a further change might leave the same stamp.
     pub fresh: bool,
 }
 
-/// The same as a short JSON array.
+/// The serialized form: a short JSON array.
 #[derive(Serialize, Deserialize)]
 struct ManifestRow(String, FileKind, Stamp, u32, bool);
 
@@ -37,13 +38,14 @@ impl ManifestEntry {
         }
     }
 
-    /// Whether something looks just as it is listed here.
+    /// Whether a node has the same metadata as this entry.
     pub(crate) fn is_like(&self, node: &TreeNode) -> bool {
         (self.kind, self.mode, self.stamp) == (node.found.kind, node.found.mode, node.found.stamp)
     }
 }
 
-/// A path as text. One that is not UTF-8 becomes NUL and hexadecimal digits: no path has a NUL.
+/// A path as a string. A path that is not UTF-8 becomes NUL followed by hexadecimal digits; no path contains a
+/// NUL.
 pub(crate) fn path_to_text(path: &Path) -> String {
     path.to_str().map_or_else(|| format!("\0{}", hex(path.as_os_str().as_bytes())), str::to_owned)
 }
@@ -67,7 +69,7 @@ impl From<ManifestEntry> for ManifestRow {
     }
 }
 
-/// Anything as JSON with its checksum in a line of its own.
+/// Serializes a value as JSON, followed by a line with its checksum.
 pub(crate) fn seal<T: Serialize>(value: &T) -> serde_json::Result<Vec<u8>> {
     let mut bytes = serde_json::to_vec(value)?;
     let sum = format!("\n{:08x}\n", crc32c::crc32c(&bytes));
@@ -75,7 +77,7 @@ pub(crate) fn seal<T: Serialize>(value: &T) -> serde_json::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What was sealed; None if it is damaged.
+/// Reads what [`seal`] wrote; `None` if it is damaged.
 pub(crate) fn unseal<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Option<T> {
     let at = bytes.len().checked_sub(10)?;
     let (body, sum) = bytes.split_at_checked(at)?;

@@ -1,7 +1,8 @@
-//! Copies and digests files without writing or reading their holes, and limits how much one copy may hold.
+//! Copies and hashes sparse files without reading or writing their holes, and limits how much one copy may
+//! contain.
 //!
-//! A file of 4 TiB that holds nothing costs its agent nothing. It must cost us nothing either: no disk space, no memory,
-//! no time.
+//! An empty file of 4 TiB costs an agent nothing to create, so copying it must not cost disk space, memory or
+//! time.
 
 use crate::confine::FileStat;
 use althing_text::hex;
@@ -12,14 +13,14 @@ use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How much one copy of a directory may hold. No honest run meets these limits.
+/// The limits of one copy of a directory. Normal runs stay far below them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CopyLimits {
     /// Bytes that have to be read and written.
     pub data: u64,
-    /// Sizes of all files together, holes included.
+    /// The total size of all files, including holes.
     pub size: u64,
-    /// Files, directories and links.
+    /// The number of files, directories and links.
     pub entries: usize,
 }
 
@@ -29,20 +30,20 @@ impl Default for CopyLimits {
     }
 }
 
-/// Up to this size a file is read and written in one go; beyond, hole by hole.
+/// Files up to this size are copied in one pass; larger files are copied extent by extent.
 const SMALL: u64 = 256 << 10;
-/// Up to this size a digest is the plain SHA-256 of the file; beyond, holes are skipped.
+/// Files up to this size have a plain SHA-256 digest; in larger files, holes are skipped.
 const PLAIN_DIGEST: u64 = 1 << 30;
-/// The unit in which the digest of a large file skips zeros.
+/// The granularity at which the digest of a large file skips zeros.
 const BLOCK: u64 = 64 << 10;
-/// How long a hole is made to see whether holes take space in a file system.
+/// The length of the test hole that shows whether holes take space on a file system.
 const PROBE: u64 = 1 << 20;
 
 fn limit_error(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, what)
 }
 
-/// A number of bytes for people.
+/// A number of bytes for messages.
 fn size_text(bytes: u64) -> String {
     let units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
     let (mut bytes, mut unit) = (bytes, 0);
@@ -54,16 +55,14 @@ fn size_text(bytes: u64) -> String {
 }
 
 impl CopyLimits {
-    /// Refuses what is too much by the sizes of its files.
+    /// Fails if the number or the total size of files exceeds the limits.
     pub(crate) fn check(&self, entries: usize, size: u64) -> io::Result<()> {
         if entries > self.entries {
             return Err(limit_error(format!("there are more than {} files and directories", self.entries)));
         }
         if size > self.size {
             let (is, limit) = (size_text(size), size_text(self.size));
-            return Err(limit_error(format!(
-                "the files have {is} in all, of which at most {limit} are copied"
-            )));
+            return Err(limit_error(format!("the files have a total size of {is}; the limit is {limit}")));
         }
         Ok(())
     }
@@ -85,7 +84,8 @@ impl CopyBudget {
         let spent = self
             .remaining
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |remaining| remaining.checked_sub(bytes));
-        let refused = |_| limit_error(format!("the files hold more than {} of data", size_text(self.limit)));
+        let refused =
+            |_| limit_error(format!("the files contain more than {} of data", size_text(self.limit)));
         spent.map(drop).map_err(refused)
     }
 }
@@ -99,16 +99,16 @@ impl Default for CopyBudget {
 /// How the holes of a file are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum HoleDetection {
-    /// The file system is asked.
+    /// By asking the file system (`SEEK_DATA`, `SEEK_HOLE`).
     #[default]
     Seek,
-    /// As on a file system that does not know: everything counts as data.
+    /// Not at all, as on a file system without support: everything counts as data.
     #[cfg(test)]
     Unsupported,
 }
 
 impl HoleDetection {
-    /// The next part of a file that holds data, from `at` on, as (start, end); None if only a hole follows.
+    /// The next extent with data at or after `at`, as (start, end); `None` if only a hole follows.
     fn next_data(self, file: &File, at: u64, size: u64) -> io::Result<Option<(u64, u64)>> {
         if at >= size {
             return Ok(None);
@@ -134,7 +134,7 @@ impl HoleDetection {
         }
     }
 
-    /// Copies the content of a file of this size into an empty one.
+    /// Copies the content of a file of this size into an empty file.
     pub(crate) fn copy(
         self,
         from: &mut File,
@@ -185,15 +185,15 @@ fn copy_small(
         budget.spend(read as u64)?;
         to.write_all(buffer.get(..read).unwrap_or_default())?;
         copied += read as u64;
-        // One call less for each of many files; should it have grown, its stamp says so. A file of size 0 may be long all
-        // the same, as in /proc.
+        // Stopping at the known size saves one read per file; if the file has grown, its stamp has changed as
+        // well. A file of size 0 is read to its end, because files in /proc report size 0.
         if read == 0 || (size > 0 && copied >= size) {
             return Ok(());
         }
     }
 }
 
-/// Whether holes in an empty file take no space.
+/// Whether holes take no disk space in this empty file.
 fn holes_are_free(file: &File) -> io::Result<bool> {
     file.set_len(PROBE)?;
     let blocks = rustix::fs::fstat(file)?.st_blocks;
@@ -201,8 +201,8 @@ fn holes_are_free(file: &File) -> io::Result<bool> {
     Ok(u64::try_from(blocks).unwrap_or(u64::MAX).saturating_mul(512) < PROBE)
 }
 
-/// What tells one content from another. Of a large file, zeros are skipped wherever they are, so that a copy with other
-/// holes has the same digest; of one with more data than is ever copied, only size, times and number are told.
+/// A digest of a file's content. In large files zeros are skipped, so that copies with different holes have the
+/// same digest. A file with more data than the copy limit is identified by size, times and inode only.
 pub(crate) fn digest(file: &mut File) -> io::Result<String> {
     let stat = rustix::fs::fstat(&*file)?;
     let size = stat.st_size.cast_unsigned();
@@ -224,7 +224,7 @@ pub(crate) fn digest(file: &mut File) -> io::Result<String> {
             let stamp = FileStat::from_stat(&stat).stamp;
             return Ok(format!("stamp-{}-{}-{}-{}", stamp.size, stamp.mtime, stamp.ctime, stamp.ino));
         }
-        // Whole blocks at fixed places, however the holes lie.
+        // Hash whole blocks at fixed offsets, independent of where the holes are.
         at = at.max(start / BLOCK * BLOCK);
         while at < end {
             file.seek(io::SeekFrom::Start(at))?;

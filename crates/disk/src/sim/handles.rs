@@ -1,6 +1,6 @@
-//! Open files and held locks of the simulated disk: where a write is torn and a sync loses pages.
+//! Open files and held locks of the simulated disk, including torn writes and pages lost by a failed sync.
 //!
-//! Must never work after a crash: a handle belongs to the power cycle it was made in.
+//! A handle stops working after a crash: it belongs to the power cycle in which it was opened.
 
 use super::tree::NodeId;
 use super::{Access, Inner, Outcome, SimDisk, power_cut};
@@ -35,7 +35,7 @@ impl DiskFile for SimFile {
                     inner.tree.append(self.node, part)?;
                     Err(kind.error())
                 }
-                // Only a part is taken; the error shows with the rest, if the fault lasts.
+                // A short write; if the fault persists, the next call returns the error.
                 _ if some > 0 => inner.tree.append(self.node, part).map(|()| some),
                 _ => Err(kind.error()),
             },

@@ -1,9 +1,8 @@
-//! A simulated disk for tests: it knows what is synced and what is not, crashes where it is told to and fails where it
-//! is told to.
+//! A simulated disk for tests. It tracks which data is synced, and it crashes and fails at chosen operations.
 //!
-//! It is stricter than real file systems: a file's name is safe only after its directory was synced, unsynced data may
-//! be lost, torn or kept in any mixture, and after a failed sync the lost pages count as clean. Must never be part of
-//! the product: it lives behind the feature `sim`.
+//! It is stricter than real file systems: a file's name is durable only after its directory was synced,
+//! unsynced data may be lost, torn or retained in any mixture, and after a failed sync the lost pages count as
+//! clean. It must never be part of the product, so it is behind the feature `sim`.
 
 mod handles;
 mod tree;
@@ -16,12 +15,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tree::Tree;
 
-/// What a failing operation answers.
+/// The error that a failing operation returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// No space is left.
+    /// No space is left on the device.
     Full,
-    /// The device reports an error.
+    /// The device reports an I/O error.
     Io,
     /// The file system is read-only.
     ReadOnly,
@@ -44,35 +43,35 @@ impl FaultKind {
 pub enum FaultDuration {
     /// One operation fails.
     Once,
-    /// Every operation that changes something fails from then on, until [`SimDisk::heal`].
+    /// From then on, every operation that changes something fails, until [`SimDisk::heal`] is called.
     UntilHealed,
 }
 
-/// A disk in memory; clones are the same disk.
+/// A disk in memory; clones share the same disk.
 #[derive(Clone)]
 pub struct SimDisk(Arc<Mutex<Inner>>);
 
 struct Inner {
     tree: Tree,
     rng: fastrand::Rng,
-    /// Operations so far, and those among them that change something.
+    /// The number of operations so far, and of those that changed something.
     operations: u64,
     changes: u64,
     crash_at: Option<u64>,
     fault: Option<(u64, FaultKind, FaultDuration)>,
     fired: bool,
     crashed: bool,
-    /// Handles of before a crash are dead.
+    /// Incremented by every crash; handles of an earlier generation no longer work.
     generation: u64,
     locks: BTreeSet<PathBuf>,
 }
 
-/// What becomes of an operation.
+/// What happens to an operation.
 enum Outcome {
     Done,
-    /// It fails, perhaps after some of it happened.
+    /// The operation fails, possibly after a part of it took effect.
     Fails(FaultKind),
-    /// The power goes while it happens.
+    /// The power is cut during the operation.
     Crash,
 }
 
@@ -88,7 +87,7 @@ fn power_cut() -> io::Error {
 }
 
 impl SimDisk {
-    /// An empty disk; the seed decides what survives crashes and how faults show.
+    /// An empty disk. The seed decides what survives crashes and how faults show.
     pub fn new(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(Inner {
             tree: Tree::new(),
@@ -104,26 +103,26 @@ impl SimDisk {
         })))
     }
 
-    /// Cuts the power during the `n`th changing operation, counted from 1 over the disk's life.
+    /// Cuts the power during the `n`th changing operation, counted from 1 since the disk was created.
     pub fn crash_at(&self, n: u64) {
         self.inner().crash_at = Some(n);
     }
 
-    /// Lets the `n`th operation fail, counted from 1 from now on.
+    /// Makes the `n`th operation from now on fail, counted from 1.
     pub fn fail_at(&self, n: u64, kind: FaultKind, duration: FaultDuration) {
         let mut inner = self.inner();
         inner.fault = Some((inner.operations + n, kind, duration));
         inner.fired = false;
     }
 
-    /// Ends the fault; says whether it had been met.
+    /// Ends the fault; returns whether the fault was triggered.
     pub fn heal(&self) -> bool {
         let mut inner = self.inner();
         inner.fault = None;
         std::mem::take(&mut inner.fired)
     }
 
-    /// How many changing operations there were.
+    /// The number of changing operations so far.
     pub fn changes(&self) -> u64 {
         self.inner().changes
     }
@@ -133,8 +132,8 @@ impl SimDisk {
         self.inner().crashed
     }
 
-    /// Cuts the power, if it is not cut yet, and turns the disk on again: what was not synced is lost, torn or kept
-    /// as the seed decides; locks are free, open files are dead.
+    /// Cuts the power, if it is not cut yet, and turns the disk on again. Unsynced data is lost, torn or
+    /// retained as the seed decides; locks are released and open handles stop working.
     pub fn reboot(&self) {
         let mut inner = self.inner();
         if !inner.crashed {
@@ -144,12 +143,13 @@ impl SimDisk {
         inner.crash_at = None;
     }
 
-    /// Puts these bytes, durably, where a file is or where its directory is: for damage from outside.
+    /// Replaces the content of a file durably, or creates it in an existing directory: simulates damage from
+    /// outside.
     pub fn put(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         self.inner().tree.put(path, bytes)
     }
 
-    /// What is seen in a file, past any fault.
+    /// Reads a file regardless of any fault.
     pub fn peek(&self, path: &Path) -> io::Result<Vec<u8>> {
         self.inner().tree.read(path).map(<[u8]>::to_vec)
     }
@@ -158,7 +158,7 @@ impl SimDisk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One operation: looked at for crash and fault, then done.
+    /// Performs one operation, after checking whether it must crash or fail.
     fn operate<T>(&self, access: Access, act: impl FnOnce(&mut Tree) -> io::Result<T>) -> io::Result<T> {
         let mut inner = self.inner();
         match inner.next_outcome(access)? {

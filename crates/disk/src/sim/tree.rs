@@ -1,7 +1,7 @@
-//! The content of the simulated disk: for every file and directory what is seen, what is durable, and the changes
-//! between the two.
+//! The content of the simulated disk: for every file and directory, the visible content, the durable content,
+//! and the changes between the two.
 //!
-//! Knows nothing of faults; it only decides what a crash leaves behind.
+//! This module does not know about faults; it decides what a crash leaves behind.
 
 use crate::disk::{EntryKind, OpenMode};
 use fastrand::Rng;
@@ -25,7 +25,7 @@ enum Change {
     Cut { len: usize },
 }
 
-/// A rename is one change: it happens or it does not.
+/// A rename is one change: it takes effect completely or not at all.
 #[derive(Clone)]
 struct NameChange {
     removed: Option<String>,
@@ -185,9 +185,10 @@ impl Tree {
         self.sync_dir(path.parent().ok_or_else(not_found)?)
     }
 
-    /// Brings the changes since the last sync to the disk.
+    /// Applies the changes since the last sync to the durable content.
     ///
-    /// Not simply a copy of what is seen: after a failed sync the lost pages are seen but will never be written.
+    /// This is not a copy of the visible content: after a failed sync, the lost pages are visible but will
+    /// never be written.
     pub(super) fn sync_file(&mut self, id: NodeId) -> io::Result<()> {
         match self.nodes.get_mut(id) {
             Some(Node::File { durable, pending, .. }) => {
@@ -209,7 +210,8 @@ impl Tree {
         }
     }
 
-    /// A sync failed: some pages reached the disk, the others never will, and the system takes all of them for clean.
+    /// Simulates a failed sync: some pages reach the disk, the others never will, and the operating system
+    /// considers all of them clean.
     pub(super) fn lose_pages(&mut self, id: NodeId, rng: &mut Rng) -> io::Result<()> {
         match self.nodes.get_mut(id) {
             Some(Node::File { durable, pending, .. }) => {
@@ -230,7 +232,7 @@ impl Tree {
                 }
                 Node::Dir { visible, durable, pending } => {
                     let all = std::mem::take(pending);
-                    // A journal keeps the order; not every file system has one.
+                    // A journaling file system preserves the order of changes; others do not.
                     let (whole, upto) = (rng.bool(), rng.usize(..=all.len()));
                     let kept =
                         all.iter().enumerate().filter(|(n, _)| if whole { *n < upto } else { rng.bool() });
@@ -242,8 +244,8 @@ impl Tree {
     }
 }
 
-/// What of a file's unsynced changes reaches the disk: nothing, all, a beginning torn at any byte, or any mixture of
-/// pages.
+/// Applies a part of a file's unsynced changes: none, all, a prefix that is torn at any byte, or any subset of
+/// the pages.
 fn apply_some(durable: &mut Vec<u8>, pending: Vec<Change>, rng: &mut Rng) {
     let fill = if rng.bool() { 0 } else { rng.u8(..) };
     let mut pages: Vec<Change> = Vec::new();

@@ -1,4 +1,4 @@
-//! The checkpoint and the list of sessions: always what the log says, whatever became of `session.json`.
+//! The checkpoint and the session list always match the log, whatever happened to `session.json`.
 
 use super::{batches, event, id, log_path, manager, opened, run_spec, session, stored};
 use crate::{SessionError, rebuild_checkpoint};
@@ -121,7 +121,7 @@ fn a_checkpoint_that_cannot_be_written_waits_and_never_stops_the_session() {
     assert_eq!(manager(&disk).checkpoint(&id()), rebuild_checkpoint(&events[..3]), "the one that waited");
 }
 
-/// A session under another id that last changed at a moment.
+/// Creates a session with another id that last changed at this time.
 fn make(disk: &SimDisk, name: &str, at: u64) -> SessionId {
     let id = SessionId::from(name);
     let mut head = opened();

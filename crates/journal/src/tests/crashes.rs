@@ -1,5 +1,5 @@
-//! D1: the power goes at every single change to the disk, and whatever survives of the unsynced rest, nothing that was
-//! acknowledged is lost and nothing comes twice.
+//! D1: a power cut at every single change of the disk. Whatever part of the unsynced data survives, no
+//! acknowledged event is lost and none is repeated.
 
 use super::{STATE, batches, id, manager, scale, session};
 use crate::{CheckpointFold, SessionError, SessionManager, rebuild_checkpoint};
@@ -8,16 +8,16 @@ use althing_protocol::{Event, Journal, Seq};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What happened until the power went.
+/// What happened before the power cut.
 #[derive(Default)]
 struct Progress {
-    /// Events that were acknowledged.
+    /// The number of acknowledged events.
     acknowledged: usize,
-    /// Events that were ever handed over.
+    /// The number of events that were passed to `append`.
     submitted: usize,
 }
 
-/// Lives a session until it ends or the disk does.
+/// Runs a session until it ends or the disk crashes.
 fn run_session(disk: &SimDisk, events: &[Arc<Event>]) -> Progress {
     let mut progress = Progress::default();
     let made = SessionManager::on_disk(Arc::new(disk.clone()), Path::new(STATE));
@@ -40,7 +40,7 @@ fn run_session(disk: &SimDisk, events: &[Arc<Event>]) -> Progress {
     progress
 }
 
-/// Looks at what a crash left, and goes on to the session's end.
+/// Checks what a crash left behind, and completes the session.
 fn check(disk: &SimDisk, events: &[Arc<Event>], progress: &Progress, case: &str) {
     disk.reboot();
     let sessions = manager(disk);
@@ -51,7 +51,8 @@ fn check(disk: &SimDisk, events: &[Arc<Event>], progress: &Progress, case: &str)
         Ok(opened) => opened,
         Err(SessionError::Blank { .. } | SessionError::NotFound { .. }) if progress.acknowledged == 0 => {
             sessions.create(&id()).map_or_else(
-                // Remains of an append that was never acknowledged: kept, and not taken for a new session.
+                // The remains of an append that was never acknowledged: they stay, and are not taken for a new
+                // session.
                 |e| assert!(matches!(e, SessionError::Exists { .. }), "{case}: {e}"),
                 |_| (),
             );
@@ -111,7 +112,7 @@ fn a_crash_during_repair_is_repaired_as_well() {
         let disk = SimDisk::new(seed);
         let (_, bytes) = super::stored(&events, &batches(&events));
         assert_eq!(run_session(&disk, &events).acknowledged, 40);
-        // The last line is torn; then the power goes at each step of putting that right.
+        // Tear the last line, then cut the power at each step of its repair.
         disk.put(&super::log_path(), &bytes[..bytes.len() - 9]).unwrap();
         disk.crash_at(disk.changes() + 1 + seed % 9);
         if let Ok(opened) = manager_if_up(&disk).and_then(|sessions| sessions.open(&id())) {

@@ -1,5 +1,5 @@
-//! D3: a log that was cut, overwritten, flipped, doubled, swapped or emptied. Never a panic, never a blank session,
-//! never a damaged byte thrown away.
+//! D3: logs that were truncated, overwritten, or have flipped bits, duplicate, swapped or missing lines. No
+//! panic, no session that looks empty, and no damaged byte is thrown away.
 
 use super::{batches, event, id, log_path, manager, opened, scale, session, stored};
 use crate::{Damage, DamageKind, SessionError, rebuild_checkpoint};
@@ -8,13 +8,13 @@ use althing_disk::sim::SimDisk;
 use althing_protocol::{Event, Fact, Journal, JournalErrorKind, NoticeLevel, SessionOpened};
 use std::sync::Arc;
 
-/// A good log, and what its lines are.
+/// A good log and its structure.
 struct Good {
     events: Vec<Arc<Event>>,
     bytes: Vec<u8>,
-    /// Where each line begins, and the end.
+    /// The offset of each line, and the end of the log.
     starts: Vec<usize>,
-    /// The first event of each line's append.
+    /// For each line, the first event of its append.
     batch: Vec<usize>,
 }
 
@@ -30,7 +30,7 @@ impl Good {
         Self { events, bytes, starts, batch }
     }
 
-    /// Which line a byte is in, counted from 0.
+    /// The line that contains this byte, counted from 0.
     fn line_of(&self, at: usize) -> usize {
         self.starts.partition_point(|start| *start <= at) - 1
     }
@@ -40,7 +40,7 @@ impl Good {
     }
 }
 
-/// A disk that holds this log and no checkpoint.
+/// A disk with this log and without a checkpoint.
 fn disk_with(log: &[u8]) -> SimDisk {
     let disk = SimDisk::new(3);
     drop(manager(&disk).create(&id()).unwrap());
@@ -52,7 +52,8 @@ fn damaged_bytes(disk: &SimDisk) -> Option<Vec<u8>> {
     disk.read(&log_path().with_file_name("events.jsonl.damaged-1")).ok()
 }
 
-/// Opening repairs: everything up to `kept` events is there, the rest is kept aside, and the session goes on.
+/// Expects that opening repairs the log: the first `kept` events are there, the rest is saved to a separate
+/// file, and the session continues.
 fn expect_tail(good: &Good, log: &[u8], kept: usize, case: &str) {
     let disk = disk_with(log);
     let read = manager(&disk).read(&id()).unwrap();
@@ -73,7 +74,8 @@ fn expect_tail(good: &Good, log: &[u8], kept: usize, case: &str) {
     assert_eq!((read.events.as_slice(), read.damage), (good.events.as_slice(), None), "{case}");
 }
 
-/// Opening is refused, reading gives what was before, nothing is changed.
+/// Expects that opening is refused, that reading returns the events before the damage, and that nothing is
+/// changed.
 fn expect_refused(good: &Good, disk: &SimDisk, log: &[u8], kept: usize, case: &str) {
     let error = manager(disk).open(&id()).err().unwrap_or_else(|| panic!("{case}: opened"));
     assert!(error.kind() != JournalErrorKind::Unavailable && error.hint().is_some(), "{case}: {error}");
@@ -137,7 +139,7 @@ fn a_flipped_bit_is_always_found_and_never_costs_a_line_before_it() {
         log[at] ^= 1 << bit;
         let case = format!("bit {bit} of byte {at}");
         let kept = good.line_of(at);
-        // A line end that is no more makes one bad line of two.
+        // Without its line end, the line and the next one become one bad line.
         let next = if good.bytes[at] == b'\n' { kept + 2 } else { kept + 1 };
         let proof = (next..good.events.len()).any(|n| good.batch[n] == n + 1 || good.batch[n] > kept + 1);
         if kept == 0 || proof {
@@ -172,7 +174,7 @@ fn doubled_swapped_and_missing_lines_are_found_wherever_they_are() {
     }
 }
 
-/// The rule, said another way: what is behind the first wrong line proves that it was once good, or not.
+/// The same rule in other words: do the lines after the first wrong one prove that it was once good?
 fn check_order(good: &Good, log: &[u8], order: &[usize], case: &str) {
     let kept = (0..order.len()).find(|n| order[*n] != *n).unwrap();
     let proof = (kept..order.len()).any(|place| {
@@ -188,7 +190,7 @@ fn check_order(good: &Good, log: &[u8], order: &[usize], case: &str) {
 
 #[test]
 fn a_checkpoint_that_knows_a_bad_line_to_have_been_safe_makes_it_a_middle() {
-    // One append, so that the log itself cannot tell a torn end from a flipped bit.
+    // A single append, so that the log alone cannot distinguish a torn end from a flipped bit.
     let mut good = Good::new(12);
     let (disk, bytes) = stored(&good.events, &[&good.events]);
     let ends = bytes.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(at, _)| at + 1);
@@ -228,7 +230,7 @@ fn a_log_of_a_newer_schema_is_refused_and_left_unchanged() {
         let mut log = Vec::new();
         let mapping = crate::state_dir_mapping::StateDirMapping::default();
         crate::line::encode(&events[0], events[0].seq, &mapping, &mut log).unwrap();
-        // A newer Althing knows facts that we do not.
+        // A newer version has facts that this one does not know.
         log.extend_from_slice(b"{\"seq\":2,\"type\":\"news\"}\n");
         (disk_with(&log), log)
     };

@@ -1,5 +1,6 @@
-//! D4: the disk is full, broken or read-only at any operation, for a moment or for longer. Nothing is acknowledged
-//! that is not durable, the same events go through once the fault is gone, and nobody ever sees half a file.
+//! D4: any operation fails because the disk is full, broken or read-only, once or for longer. Nothing is
+//! acknowledged that is not durable, the same events succeed once the fault is gone, and no partial file is
+//! ever visible.
 
 use super::{STATE, batches, event, id, log_path, manager, opened, session};
 use crate::{CheckpointFold, SessionError, SessionManager, SessionWriter, open_state, rebuild_checkpoint};
@@ -18,13 +19,13 @@ fn start(disk: &SimDisk) -> Result<SessionWriter, SessionError> {
     SessionManager::on_disk(Arc::new(disk.clone()), Path::new(STATE))?.create(&id())
 }
 
-/// The directory that the state directory is made in was there long before.
+/// The parent of the state directory existed long before.
 fn create_home(disk: &SimDisk) {
     disk.create_dir(Path::new("/home")).unwrap();
     disk.sync_dir(Path::new("/")).unwrap();
 }
 
-/// Tries until it works: a fault that lasts must show again, and be gone once it is healed.
+/// Retries until the call succeeds. A lasting fault must fail again, and must be gone after it is healed.
 fn retry<T, E: std::fmt::Display>(
     disk: &SimDisk,
     triggered: &mut bool,
@@ -42,7 +43,7 @@ fn retry<T, E: std::fmt::Display>(
     act().unwrap_or_else(|e| panic!("{case}: still failing when the fault is gone: {e}"))
 }
 
-/// Lives a whole session with one fault in it; says whether the fault was met.
+/// Runs a whole session with one fault; returns whether the fault was triggered.
 fn run_with_fault(events: &[Arc<Event>], n: u64, kind: FaultKind, duration: FaultDuration) -> bool {
     let case = format!("operation {n} fails, {kind:?}, {duration:?}");
     let disk = SimDisk::new(n);
@@ -72,9 +73,9 @@ fn run_with_fault(events: &[Arc<Event>], n: u64, kind: FaultKind, duration: Faul
     triggered
 }
 
-/// Whatever has a name that people see is whole.
+/// Every visible file is complete.
 fn whole_files_only(disk: &SimDisk, case: &str) {
-    // Looked at behind the fault's back: what matters is what is there.
+    // `peek` bypasses the fault: only the content matters here.
     let dir = log_path().with_file_name("");
     if let Ok(bytes) = disk.peek(&dir.join("session.json")) {
         assert!(serde_json::from_slice::<serde_json::Value>(&bytes).is_ok(), "{case}: half a checkpoint");
@@ -132,7 +133,7 @@ fn what_was_acknowledged_before_or_during_a_fault_survives_a_power_cut_in_it() {
 #[test]
 fn a_disk_error_names_the_file_says_what_to_do_and_whether_to_wait() {
     for (kind, hint) in
-        [(Full, "free some space; Althing goes on by itself"), (Io, "dmesg"), (ReadOnly, "writable")]
+        [(Full, "free some space; Althing then continues by itself"), (Io, "dmesg"), (ReadOnly, "writable")]
     {
         let disk = SimDisk::new(0);
         let mut writer = start(&disk).unwrap();
@@ -167,7 +168,8 @@ fn events_out_of_order_and_a_log_that_somebody_else_changed_are_refused() {
     other.write(b"more").unwrap();
     let error = writer.append(&events[4..5]).unwrap_err();
     assert!(
-        error.message.contains("changed by somebody else") && error.kind == JournalErrorKind::OwnedElsewhere,
+        error.message.contains("changed by another process")
+            && error.kind == JournalErrorKind::OwnedElsewhere,
         "{error:?}"
     );
     other.truncate(log.len() as u64 - 1).unwrap();
@@ -176,7 +178,7 @@ fn events_out_of_order_and_a_log_that_somebody_else_changed_are_refused() {
     assert!(writer.append(&events[4..5]).unwrap_err().message.contains("deleted"));
 }
 
-/// Lets go of the mount however the test ends.
+/// Unmounts when the test ends, also after a failure.
 struct Mounted(PathBuf);
 
 impl Drop for Mounted {

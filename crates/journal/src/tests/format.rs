@@ -1,4 +1,5 @@
-//! The log's form is a promise: these bytes were written by the first Althing and must be readable by every later one.
+//! The log format is stable: these bytes were written by the first version, and every later one must be able to
+//! read them.
 
 use super::{event, id, manager, opened, read, session, stored};
 use crate::event_json::{parse_canonical, read_event};

@@ -1,4 +1,4 @@
-//! S6: known secrets never reach a file, in whatever form they turn up, and masking never breaks an event.
+//! S6: known secrets never reach a file in any form, and masking never breaks an event.
 
 use super::{event, id, manager, opened, run_spec, session};
 use crate::mask::Search;
@@ -60,7 +60,7 @@ fn in_json(text: &str) -> String {
     serde_json::to_string(text).unwrap()
 }
 
-/// Every form in which a canary could stand in a file.
+/// The forms of all canaries that occur in this text.
 fn leaks(text: &str) -> Vec<String> {
     let forms = |canary: &str| {
         let once = in_json(canary).trim_matches('"').to_owned();
@@ -104,7 +104,7 @@ fn short_values_and_the_space_around_values_are_left_out() {
     assert_eq!(format!("{masker:?}"), "Masker(…)");
 }
 
-/// Events that carry a text wherever an event can carry one.
+/// Events with a text in every place where an event can have free text.
 fn carriers(text: &str) -> Vec<Arc<Event>> {
     let arguments = format!("{{\"content\":{}}}", in_json(text));
     let call = ToolCall { id: "c1".into(), name: "new_answer".into(), arguments };
@@ -176,7 +176,7 @@ fn a_secret_that_is_also_one_of_our_own_words_breaks_no_event() {
     assert_eq!(after, *carriers("my key is [secret]")[3]);
 }
 
-/// Facts in which models, programs and people name things themselves.
+/// Facts with names that models, programs and people choose.
 fn named_by_others(text: &str) -> Vec<Arc<Event>> {
     let call = |id: &str| ToolCall { id: id.into(), name: text.into(), arguments: "{}".into() };
     let reply =
@@ -258,7 +258,7 @@ fn named_by_others(text: &str) -> Vec<Arc<Event>> {
     (1..).zip(facts).map(|(n, fact)| event(n, Some("r1"), fact)).collect()
 }
 
-/// Every place of a text in a JSON value, as a pointer.
+/// The JSON pointers of all strings in a value.
 fn texts(value: &Value, at: &str, found: &mut Vec<String>) {
     match value {
         Value::String(_) => found.push(at.to_owned()),
@@ -272,7 +272,8 @@ fn texts(value: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Where Althing's own ids stand: of tasks, agents, sessions, interactions and plans, and the config's words for a backend.
+/// The positions of Althing's own ids (tasks, agents, sessions, interactions, plans) and of backend names from
+/// the config.
 fn is_our_id(place: &str) -> bool {
     let place = place.replace(|c: char| c.is_ascii_digit(), "");
     let ends = |ends: &[&str]| ends.iter().any(|end| place.ends_with(end));
@@ -295,7 +296,7 @@ fn every_text_of_every_fact_is_masked_but_for_our_own_ids() {
         for place in places {
             let mut json = json.clone();
             *json.pointer_mut(&place).unwrap() = format!("x{canary}").into();
-            // Where not every text fits, there is nothing that others could put.
+            // A field that does not accept every string cannot contain a secret.
             let Ok(event) = serde_json::from_value::<Event>(json.clone()) else { continue };
             tried += 1;
             let masked = json_of(&masker.mask_event(event.clone()));
@@ -330,7 +331,7 @@ fn a_secret_that_is_one_of_the_logs_own_words_costs_no_other_secret_its_mask() {
         let masked = json_of(&masker.mask_event((*event).clone()));
         assert_eq!(leaks(&masked), Vec::<String>::new(), "{masked}");
     }
-    // Masked, this word would leave an approval that cannot be read back.
+    // If this word were masked, the approval could not be read back.
     let json = json_of(&named_by_others("plain")[0]).replace("\"write\"", "\"read\"");
     let masker = Masker::new(["chosen", "read_x", "run_approval", "sk-canary-0123456789abcdef"]);
     let json = json.replace("\"task\":\"plain\"", "\"task\":\"sk-canary-0123456789abcdef\"");

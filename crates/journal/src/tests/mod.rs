@@ -1,6 +1,6 @@
-//! What this crate promises, shown on the simulated disk, on real files and with real processes.
+//! The guarantees of this crate, tested on the simulated disk, on real files and with real processes.
 //!
-//! This file holds what the tests share: a session to store, and how large the tests are.
+//! This file contains what the tests share: a session to store, and the size of the tests.
 
 mod checkpoints;
 mod crashes;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 pub(super) const STATE: &str = "/home/state";
 
-/// How large a test is: `pr` unless `ALTHING_TEST_SCALE=nightly`.
+/// The size of a test: `pr` unless `ALTHING_TEST_SCALE=nightly`.
 pub(super) fn scale(pr: u64, nightly: u64) -> u64 {
     althing_testkit::scale(pr as usize, nightly as usize) as u64
 }
@@ -36,7 +36,7 @@ pub(super) fn log_path() -> PathBuf {
     Path::new(STATE).join("sessions").join(id().as_str()).join("events.jsonl")
 }
 
-/// Reads a part of a log as a front end does, inside an async runtime.
+/// Reads a range of a log as a front end does, inside an async runtime.
 pub(super) fn read(
     reader: &dyn JournalReader,
     after: Seq,
@@ -85,7 +85,7 @@ pub(super) fn event(seq: u64, task: Option<&str>, fact: Fact) -> Arc<Event> {
     Arc::new(Event { seq: Seq(seq), at, task: task.map(TaskId::from), cause, fact })
 }
 
-/// A session of so many events, of many kinds and sizes; the same every time.
+/// A session with this many events of various kinds and sizes; deterministic.
 pub(super) fn session(len: u64) -> Vec<Arc<Event>> {
     let mut rng = fastrand::Rng::with_seed(42);
     (1..=len)
@@ -113,7 +113,7 @@ fn some_fact(seq: u64, rng: &mut fastrand::Rng) -> Fact {
                 item: Item::ToolResult { call: "c1".into(), content: text, is_error: false },
             }
         }
-        // Now and then a reply that spans several pages.
+        // Occasionally a reply that spans several pages.
         3 => {
             let times = if rng.u8(..8) == 0 { 300 } else { rng.usize(..8) };
             let reply = Reply { text: words.repeat(times), ..Reply::default() };
@@ -133,7 +133,7 @@ fn some_fact(seq: u64, rng: &mut fastrand::Rng) -> Fact {
     }
 }
 
-/// The session cut into appends of 1 to 6 events; the same every time.
+/// The session split into appends of 1 to 6 events; deterministic.
 pub(super) fn batches(events: &[Arc<Event>]) -> Vec<&[Arc<Event>]> {
     let mut rng = fastrand::Rng::with_seed(7);
     let mut rest = events;
@@ -150,7 +150,7 @@ pub(super) fn manager(disk: &SimDisk) -> SessionManager {
     SessionManager::on_disk(Arc::new(disk.clone()), Path::new(STATE)).unwrap()
 }
 
-/// Appends in batches and checkpoints after each, as the engine does.
+/// Appends a batch and updates the checkpoint, as the engine does.
 pub(super) fn write(writer: &mut SessionWriter, fold: &mut CheckpointFold, batch: &[Arc<Event>]) {
     writer.append(batch).unwrap();
     for event in batch {
@@ -159,7 +159,7 @@ pub(super) fn write(writer: &mut SessionWriter, fold: &mut CheckpointFold, batch
     writer.checkpoint(fold.checkpoint().unwrap());
 }
 
-/// A disk with `events` stored on it in these batches, and the bytes of its log.
+/// A disk on which `events` are stored in these batches, and the bytes of the log.
 pub(super) fn stored(events: &[Arc<Event>], batches: &[&[Arc<Event>]]) -> (SimDisk, Vec<u8>) {
     assert_eq!(batches.iter().map(|b| b.len()).sum::<usize>(), events.len());
     let disk = SimDisk::new(1);

@@ -1,5 +1,5 @@
-//! D8: several processes want one session and the one that has it is killed, again and again. One writer at a time, a
-//! dead owner's lock is free at once, and no event is written twice.
+//! D8: several processes compete for one session, and its owner is killed again and again. There is one writer
+//! at a time, the lock of a dead owner is free at once, and no event is written twice.
 
 use super::{event, id, opened, scale};
 use crate::{SessionError, open_state};
@@ -10,21 +10,21 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// Set for a child: the state directory it fights in.
+/// Set in child processes: the state directory that they compete in.
 const CHILD: &str = "ALTHING_STORAGE_CHILD";
 
-/// What a child says on its standard output.
+/// What a child reports on its standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ChildMessage {
-    /// It has the session, whose last event is this one.
+    /// It owns the session, whose last event is this one.
     Holds(u64),
-    /// Another one has it.
+    /// Another process owns the session.
     Locked,
     /// It has made this event durable.
     Wrote(u64),
 }
 
-/// Not a test of its own: the life of a child process, which never ends by itself.
+/// Not a test: the main loop of a child process, which runs until it is killed.
 #[test]
 fn a_child_competes_for_the_session_until_it_is_killed() {
     let Ok(state) = std::env::var(CHILD) else { return };
@@ -34,7 +34,7 @@ fn a_child_competes_for_the_session_until_it_is_killed() {
             Ok(opened) => break opened,
             Err(SessionError::Locked { .. }) => {
                 println!("@@locked 0");
-                // How eager it is: many at once must leave the processors to whoever holds the session.
+                // With many children, polling without a pause would starve the owner of CPU time.
                 std::thread::sleep(Duration::from_millis(2));
             }
             Err(e) => panic!("{e}"),
@@ -81,7 +81,7 @@ fn spawn(number: usize, state: &Path, messages: &Sender<(usize, ChildMessage)>) 
 struct Competition {
     children: Vec<Child>,
     messages: Receiver<(usize, ChildMessage)>,
-    /// Children that were killed: what they still say was said before.
+    /// Children that were killed; messages that still arrive from them are old.
     killed: Vec<bool>,
     last_acknowledged: u64,
 }
@@ -105,7 +105,7 @@ impl Competition {
         (child, message)
     }
 
-    /// Waits for the next holder; whoever says so while another holds is a second writer.
+    /// Waits for the next owner.
     fn next_owner(&mut self) -> (usize, u64) {
         loop {
             match self.next_message() {
@@ -115,7 +115,7 @@ impl Competition {
         }
     }
 
-    /// Until the holder has written and somebody else has been turned away, nobody else may hold or write.
+    /// Until the owner has written and another child was refused, no other child may own the session or write.
     fn watch(&mut self, owner: usize, round: usize) {
         let (mut wrote, mut refused) = (0, 0);
         while wrote < 3 || refused < 1 {
@@ -134,7 +134,7 @@ impl Competition {
 
 #[test]
 fn one_process_writes_at_a_time_and_a_killed_ones_lock_is_free_at_once() {
-    // In sets, each with a session of its own: a log that grew over a thousand rounds takes long to read.
+    // In sets, each with its own session: a log that grew over a thousand rounds takes long to read.
     let sets = [(2, 10), (4, 20), (16, 10)];
     for (competition, rounds) in sets.into_iter().cycle().take(sets.len() * scale(1, 25) as usize) {
         compete(competition, rounds);
@@ -160,7 +160,7 @@ fn compete(count: usize, rounds: usize) {
         competition.children[owner].kill().unwrap();
         competition.killed[owner] = true;
         competition.children[owner].wait().unwrap();
-        // Only the lock is timed: starting whoever fights in the dead one's place takes its own time.
+        // Only the lock is timed: starting a replacement child takes time of its own.
         let killed = Instant::now();
         owner = competition.next_owner().0;
         slowest = slowest.max(killed.elapsed());

@@ -1,4 +1,4 @@
-//! The real disk: modes, links, names, locks, and errors that a person can act on.
+//! The real disk: modes, links, names, locks, and errors with hints for the user.
 
 use super::{batches, id, session, write};
 use crate::{CheckpointFold, SessionError, open_existing_state, open_state, rebuild_checkpoint};
@@ -36,7 +36,7 @@ fn everything_is_for_its_owner_only_and_git_ignores_it() {
     assert_eq!(fs::read_to_string(writer.task_dir(&"r1".into()).join("final.md")).unwrap(), "the end");
     let dir = writer.dir().to_owned();
     writer.close().unwrap();
-    // A torn end, so that there is a file set aside as well.
+    // Tear the end of the log, so that there is a file with damaged bytes as well.
     let log = dir.join("events.jsonl");
     let bytes = fs::read(&log).unwrap();
     fs::write(&log, &bytes[..bytes.len() - 5]).unwrap();

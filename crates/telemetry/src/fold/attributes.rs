@@ -1,5 +1,5 @@
-//! What is told of each thing: the attributes of spans and the notes on them. The one place that decides what leaves the
-//! machine; words that people, models and tools wrote leave it only where that was asked for.
+//! The attributes and events of spans. This module alone decides what leaves the machine: text that people,
+//! models and tools wrote is included only if the user asked for it.
 
 use super::{ContentCapture, names};
 use crate::span::{Attributes, Span, Value};
@@ -9,13 +9,13 @@ use althing_protocol::{
 };
 use serde_json::json;
 
-/// The longest text of somebody's that is told.
+/// The maximum length of an exported text.
 const MAX_TEXT_BYTES: usize = 16 * 1024;
 
-/// A note: its name, and more about it.
+/// The name and the attributes of a span event.
 type EventData = (&'static str, Attributes);
 
-/// Somebody's words, where they may be told; cut short where they are long.
+/// The text, truncated if it is long; `None` if content is not captured.
 pub(super) fn captured_text(text: &str, content: ContentCapture) -> Option<String> {
     match content {
         ContentCapture::Omit => None,
@@ -33,13 +33,13 @@ fn set_captured(span: &mut Span, key: &'static str, text: &str, content: Content
     }
 }
 
-/// An agent that is invoked.
+/// The attributes of an agent's attempt.
 pub(super) fn agent(span: &mut Span, member: Option<&Member>) {
     span.set("gen_ai.operation.name", "invoke_agent");
     model(span, member);
 }
 
-/// Whose model is called.
+/// The attributes of the model and the agent that uses it.
 pub(super) fn model(span: &mut Span, member: Option<&Member>) {
     let Some(member) = member else { return };
     span.set("gen_ai.provider.name", names::provider(&member.backend));
@@ -49,12 +49,12 @@ pub(super) fn model(span: &mut Span, member: Option<&Member>) {
     span.set("gen_ai.agent.id", member.id.as_str());
     span.set("gen_ai.agent.name", member.id.as_str());
     if member.offline {
-        // Nobody must take its numbers for a model's.
+        // Marks numbers that do not come from a real model.
         span.set("althing.offline", true);
     }
 }
 
-/// A program of a workflow.
+/// The attributes of a workflow's program.
 pub(super) fn program(span: &mut Span, id: &TaskId, spec: &ProgramSpec) {
     if let Some(agent) = names::agent(spec) {
         span.set("gen_ai.operation.name", "invoke_agent");
@@ -68,7 +68,7 @@ pub(super) fn program(span: &mut Span, id: &TaskId, spec: &ProgramSpec) {
     span.set("althing.adapter", spec.adapter.as_str());
 }
 
-/// A run that begins.
+/// The attributes of a run that begins.
 pub(super) fn run(span: &mut Span, spec: &RunSpec, content: ContentCapture) {
     let mode = match spec.modes.agent_mode {
         AgentMode::Multi => "multi",
@@ -85,7 +85,7 @@ pub(super) fn run(span: &mut Span, spec: &RunSpec, content: ContentCapture) {
     }
 }
 
-/// A run that is over.
+/// The attributes of a run that has ended.
 pub(super) fn result(span: &mut Span, end: RunEnd, result: &RunResult, content: ContentCapture) {
     span.set("althing.status", result.status.as_str());
     let summary = &result.coordination_summary;
@@ -95,7 +95,7 @@ pub(super) fn result(span: &mut Span, end: RunEnd, result: &RunResult, content: 
             span.set(key, agent.as_str());
         }
     }
-    // Not under the conventions' names: whoever sums those up would count every call twice.
+    // These do not use the conventional names, because a sum over all spans would count every call twice.
     span.set("althing.calls", result.usage.calls);
     span.set("althing.input_tokens", result.usage.input_tokens);
     span.set("althing.output_tokens", result.usage.output_tokens);
@@ -108,7 +108,7 @@ pub(super) fn result(span: &mut Span, end: RunEnd, result: &RunResult, content: 
     span.message = result.error.as_ref().and_then(|error| captured_text(error, content));
 }
 
-/// What a model call cost.
+/// The usage of a model call.
 pub(super) fn usage(span: &mut Span, usage: &Usage) {
     span.set("gen_ai.usage.input_tokens", usage.input_tokens);
     span.set("gen_ai.usage.output_tokens", usage.output_tokens);
@@ -122,7 +122,7 @@ pub(super) fn usage(span: &mut Span, usage: &Usage) {
     span.set("althing.calls", usage.calls);
 }
 
-/// A reply.
+/// The attributes of a model's reply.
 pub(super) fn reply(span: &mut Span, reply: &Reply, content: ContentCapture) {
     let finish = match reply {
         Reply { cut: true, .. } => "length",
@@ -148,12 +148,12 @@ pub(super) fn reply(span: &mut Span, reply: &Reply, content: ContentCapture) {
     span.set("gen_ai.output.messages", message.to_string());
 }
 
-/// A tool that is called.
+/// The arguments of a tool call.
 pub(super) fn tool_call(span: &mut Span, arguments: &str, content: ContentCapture) {
     set_captured(span, "gen_ai.tool.call.arguments", arguments, content);
 }
 
-/// What it gave.
+/// The result of a tool call.
 pub(super) fn tool_result(span: &mut Span, result: &str, is_error: bool, content: ContentCapture) {
     set_captured(span, "gen_ai.tool.call.result", result, content);
     if is_error {
@@ -209,7 +209,7 @@ pub(super) fn outcome(span: &mut Span, outcome: &AttemptOutcome, content: Conten
     }
 }
 
-/// A piece of an attempt that is no span of its own.
+/// The span event of an item that has no span of its own.
 pub(super) fn item_event(item: &Item, content: ContentCapture) -> Option<EventData> {
     let ballot = |ballot: &althing_protocol::Ballot| {
         let mut attributes: Attributes = vec![
@@ -245,7 +245,7 @@ pub(super) fn item_event(item: &Item, content: ContentCapture) -> Option<EventDa
     })
 }
 
-/// A fact that is worth a note on the span in which it happened.
+/// The span event of a fact, if the fact is worth one.
 pub(super) fn fact_event(fact: &Fact, content: ContentCapture) -> Option<EventData> {
     Some(match fact {
         Fact::PhaseChanged { phase } => {

@@ -1,8 +1,10 @@
-//! From the facts of one session to finished spans, after OpenTelemetry's conventions for generative AI.
+//! Folds the facts of one session into finished spans, following OpenTelemetry's semantic conventions for
+//! generative AI.
 //!
-//! Pure: no clock, no randomness, no I/O. Ids follow from the log, so that a session that is resumed goes on in its trace.
-//! A run and a workflow are an `invoke_workflow`, an agent's attempt is an `invoke_agent`, a reply is a `chat`, a tool's
-//! result an `execute_tool`. A trace is a run or a workflow with everything below it, or one turn of a conversation.
+//! The fold is pure: no clock, no randomness, no I/O. Ids are derived from the log, so a resumed session
+//! continues its trace. A run or a workflow becomes an `invoke_workflow` span, an agent's attempt an
+//! `invoke_agent` span, a model call a `chat` span, and a tool call an `execute_tool` span. A trace is a run or
+//! a workflow with everything below it, or one turn of a conversation.
 
 mod attributes;
 mod names;
@@ -14,13 +16,13 @@ use althing_protocol::{
 };
 use std::collections::{BTreeMap, HashMap};
 
-/// Whether what people, models and tools wrote is told.
+/// Whether spans include text that people, models and tools wrote.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ContentCapture {
-    /// It stays here.
+    /// Text is left out.
     #[default]
     Omit,
-    /// It is told, cut short where it is long.
+    /// Text is included, truncated if it is long.
     Include,
 }
 
@@ -30,7 +32,7 @@ pub struct SpanFold {
     content: ContentCapture,
     session: Option<Session>,
     tasks: HashMap<TaskId, TaskState>,
-    /// What ended with the fact that is being taken in.
+    /// The spans that the current fact ended.
     finished: Vec<Span>,
 }
 
@@ -46,9 +48,9 @@ struct TaskState {
     role: TaskRole,
     /// The span of a run or a workflow.
     span: Option<Span>,
-    /// The attempts that are under way.
+    /// The attempts in progress, by number.
     attempts: BTreeMap<u32, OpenAttempt>,
-    /// For attempts that carry on others: the first of them.
+    /// For an attempt that continues another one: the first attempt of the chain.
     firsts: HashMap<u32, u32>,
 }
 
@@ -57,7 +59,7 @@ enum TaskRole {
     #[default]
     Workflow,
     Run(Vec<Member>),
-    /// With the agent that is talked to.
+    /// A conversation, with its chat agent.
     Chat(Option<Member>),
     Work(Option<Member>),
     Program(ProgramSpec),
@@ -67,13 +69,14 @@ enum TaskRole {
 struct OpenAttempt {
     span: Span,
     member: Option<Member>,
-    /// When the model call that is under way can have begun: the last thing that it was made from.
+    /// The earliest time at which the current model call can have begun: when the last item that it depends on
+    /// was recorded.
     since: Timestamp,
-    /// Tools that were called and have not given their results, by the model's id for the call.
+    /// The tool calls without a result, by the model's call id.
     calls: HashMap<String, Span>,
 }
 
-/// Where a new span belongs.
+/// The trace and the parent of a new span.
 #[derive(Clone, Copy)]
 struct ParentContext {
     trace: TraceId,
@@ -81,12 +84,12 @@ struct ParentContext {
 }
 
 impl SpanFold {
-    /// Nothing happened yet.
+    /// An empty fold.
     pub fn new(content: ContentCapture) -> Self {
         Self { content, session: None, tasks: HashMap::new(), finished: Vec::new() }
     }
 
-    /// Takes in a fact; gives the spans that it ended.
+    /// Applies a fact and returns the spans that it ended.
     pub fn apply(&mut self, event: &Event) -> Vec<Span> {
         match (&event.fact, &event.task) {
             (Fact::SessionOpened(opened), _) => self.open(opened, event.at),
@@ -128,7 +131,8 @@ impl SpanFold {
     }
 
     fn open(&mut self, opened: &SessionOpened, at: Timestamp) {
-        // The name of a session holds its second and a little chance; the rest tells it from those of other machines.
+        // A session id consists of a second and 16 random bits; the other parts distinguish sessions of
+        // different machines.
         let parts = [opened.session.as_str(), &at.0.to_string(), &opened.cwd, &opened.goal];
         let seed = Seed::new(&parts);
         self.session = Some(Session { id: opened.session.to_string(), seed });
@@ -191,7 +195,8 @@ impl SpanFold {
             }
         };
         let parent_context = parent.and_then(|parent| self.parent_for(&parent));
-        // A turn of a conversation is a trace of its own; what carries it on is part of it.
+        // A turn of a conversation is its own trace; an attempt that continues the turn belongs to the same
+        // trace.
         let parent_context = parent_context.or_else(|| self.new_trace(&format!("{id}#{first}")));
         let key = ["attempt", id.as_str(), &attempt.to_string()];
         let Some(mut span) =
@@ -226,7 +231,7 @@ impl SpanFold {
                 }
             }
             Item::Did { tool, is_error, .. } => {
-                // A program tells of its own tools when they are done; how long they took it keeps to itself.
+                // A CLI agent reports its own tool calls when they are done, without their duration.
                 let parent_context = self.attempt(id, attempt).map(|attempt| attempt.parent_context());
                 let key = ["did", &seq.to_string()];
                 let span =
@@ -275,7 +280,7 @@ impl SpanFold {
 
     fn end(&mut self, id: &TaskId, n: u32, outcome: &AttemptOutcome, usage: &Usage, event: &Event) {
         let content = self.content;
-        // What failed was the model call under way: it has a span of its own, as if it had ended well.
+        // The model call in progress failed: it gets a span, like a successful one.
         if let AttemptOutcome::Failed { error, kind: Some(kind), .. } = outcome
             && let Some(mut call) = self.call(id, n, event.seq)
         {
@@ -294,7 +299,7 @@ impl SpanFold {
         }
     }
 
-    /// The model call that a fact ended, begun when the last thing before it was there.
+    /// The model call that a fact ended. It began when the preceding item was recorded.
     fn call(&mut self, id: &TaskId, n: u32, seq: Seq) -> Option<Span> {
         let attempt = self.attempt(id, n)?;
         let (parent_context, since, member) =
@@ -340,13 +345,13 @@ impl SpanFold {
         Some(span.with("gen_ai.conversation.id", session.id.as_str()))
     }
 
-    /// The beginning of a trace.
+    /// The start of a new trace.
     fn new_trace(&self, key: &str) -> Option<ParentContext> {
         let trace = self.session.as_ref()?.seed.trace(&[key]);
         Some(ParentContext { trace, parent: None })
     }
 
-    /// Where what a task brings about belongs: below its span, or below what its agent is at.
+    /// The parent of what a task starts: the task's own span, or the span of its agent's current work.
     fn parent_for(&self, id: &TaskId) -> Option<ParentContext> {
         let task = self.tasks.get(id)?;
         if let Some(span) = &task.span {
@@ -361,7 +366,7 @@ impl SpanFold {
         }
     }
 
-    /// Where a run belongs that an agent asked for: below the call with which it did.
+    /// The parent of a subagent run: the tool call that started it.
     fn subagent_parent(&self, of: &SubagentOf) -> Option<ParentContext> {
         let attempts = self.tasks.get(&of.work)?.attempts.values();
         attempts.rev().find_map(|attempt| attempt.calls.get(&of.call).map(context_below))
@@ -371,7 +376,7 @@ impl SpanFold {
         self.tasks.get_mut(id)?.attempts.get_mut(&attempt)
     }
 
-    /// Puts a note on the nearest span that is open: the task's own, its agent's, or that of what it is part of.
+    /// Adds an event to the nearest open span: the task's own span, its current attempt's, or an ancestor's.
     fn add_event(&mut self, id: &TaskId, event: SpanEvent) {
         let Some(task) = self.tasks.get_mut(id) else { return };
         let attempt = task.attempts.values_mut().next_back().map(|attempt| &mut attempt.span);

@@ -1,8 +1,8 @@
-//! The words of the conventions for what we have words of our own for.
+//! Maps Althing's terms to the names of the semantic conventions.
 
 use althing_protocol::{AgentKind, BackendErrorKind, Phase, ProgramSpec, Purpose, TaskId, TaskStatus, Timer};
 
-/// `gen_ai.provider.name` for a `backend.type`; types that the conventions do not name go by their own.
+/// The `gen_ai.provider.name` of a `backend.type`; a type without a conventional name keeps its own.
 pub(super) fn provider(kind: &str) -> &str {
     if let Some(agent) = AgentKind::of(kind) {
         return agent.vendor;
@@ -17,7 +17,7 @@ pub(super) fn provider(kind: &str) -> &str {
     }
 }
 
-/// The name of a span of a workflow's program: an agent that is invoked, or a command that is nobody.
+/// The span name of a workflow's program: `invoke_agent` for a CLI agent, `execute_task` for a command.
 pub(super) fn program(id: &TaskId, spec: &ProgramSpec) -> String {
     match agent(spec) {
         Some(agent) => format!("invoke_agent {agent}"),
@@ -25,18 +25,18 @@ pub(super) fn program(id: &TaskId, spec: &ProgramSpec) -> String {
     }
 }
 
-/// The agent that a program is, unless it is the user's own command.
+/// The agent that a program runs; `None` for the user's own command.
 pub(super) fn agent(spec: &ProgramSpec) -> Option<&str> {
     let named = spec.agent.as_ref().map(althing_protocol::AgentId::as_str);
     named.or_else(|| Some(spec.adapter.as_str()).filter(|adapter| *adapter != "command"))
 }
 
-/// A workflow's task as its file names it.
+/// The task's name in the workflow file.
 pub(super) fn task_name(id: &TaskId) -> &str {
     id.as_str().rsplit('.').next().unwrap_or_default()
 }
 
-/// A tool as it may be told: a model can call by any words at all, and words stay here.
+/// A tool name that is safe to export: a model can put any text there, and text must not leave the machine.
 pub(super) fn tool(name: &str) -> &str {
     let fine = |c: char| c.is_ascii_alphanumeric() || "_-./:".contains(c);
     if name.len() <= 64 && name.chars().all(fine) { name } else { "unknown" }
@@ -66,7 +66,7 @@ pub(super) fn status(status: TaskStatus) -> &'static str {
     }
 }
 
-/// `error.type` of a failed model call.
+/// The `error.type` of a failed model call.
 pub(super) fn failure(kind: BackendErrorKind) -> &'static str {
     match kind {
         BackendErrorKind::Auth => "auth",
@@ -83,7 +83,7 @@ pub(super) fn failure(kind: BackendErrorKind) -> &'static str {
     }
 }
 
-/// A phase of a run or a workflow. A conversation's are told by its spans.
+/// The phase of a run or a workflow. The phases of a conversation are visible as spans.
 pub(super) fn phase(phase: Phase) -> Option<String> {
     Some(match phase {
         Phase::Answering => "answering".to_owned(),

@@ -1,4 +1,4 @@
-//! Spans on their way to a collector that is there, slow, full, wrong or away.
+//! Exporting to a collector that works, is slow, is overloaded, rejects spans, or is absent.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,11 @@ use super::support::{RUN, recorded, replayed};
 
 /// Longer than anything takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How many spans the recorded run is.
+/// The number of spans of the recorded run.
 const SPANS: u64 = 21;
 
 fn exporter(url: &str) -> Exporter {
-    // Only the first of a process counts.
+    // Only the first installation in a process succeeds.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let settings = ExporterSettings {
         endpoint: Endpoint::parse(url).unwrap(),
@@ -27,7 +27,7 @@ fn exporter(url: &str) -> Exporter {
     Exporter::new(settings).unwrap()
 }
 
-/// Tells of the recorded run, whole, and finishes.
+/// Exports the whole recorded run and finishes.
 fn export_run(url: &str, limit: Duration) -> ExportReport {
     let exporter = exporter(url);
     let (_, feed) = replayed(&recorded(RUN));
@@ -54,7 +54,7 @@ fn what_a_collector_was_told_before_is_not_told_again() {
     let (before, after) = events.split_at(40);
     let (_, feed) = replayed(before);
     exporter.follow(feed, Seq(0));
-    // The session is opened again, and goes on.
+    // The session is opened again and continues.
     let (_, feed) = replayed(&events);
     exporter.follow(feed, before.last().unwrap().seq);
     let report = exporter.finish(LIMIT).unwrap();
@@ -81,7 +81,7 @@ fn a_collector_that_never_answers_is_not_waited_for() {
     let began = Instant::now();
     let report = export_run(&collector.url(), Duration::from_millis(300));
     assert_eq!((report.sent, report.lost), (0, SPANS));
-    assert_eq!(report.why.as_deref(), Some("there was no time left to wait for it"));
+    assert_eq!(report.why.as_deref(), Some("it did not respond before the process ended"));
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
 }
 

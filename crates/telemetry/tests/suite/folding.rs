@@ -1,4 +1,4 @@
-//! Facts in, spans out: their tree, their names, their times, and what they do not say.
+//! The spans of recorded sessions: their tree, names and times, and what they leave out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -133,7 +133,7 @@ fn whoever_reads_a_log_and_however_often_gets_the_same_spans() {
         let events = recorded(session);
         assert_eq!(spans(&events, ContentCapture::Omit), spans(&events, ContentCapture::Omit));
     }
-    // A session of the same name that was begun elsewhere is another one.
+    // A session with the same id that began elsewhere is a different one.
     let mut elsewhere = recorded(RUN);
     if let Fact::SessionOpened(opened) = &mut elsewhere[0].fact {
         opened.cwd = "/somewhere/else".to_owned();
@@ -166,7 +166,7 @@ fn nothing_that_anybody_wrote_is_told_unless_it_is_asked_for() {
     assert!(tool.text("gen_ai.tool.call.result").contains("Not counted"));
 }
 
-/// The recorded run up to the first attempts, and then this of the first agent.
+/// The recorded run up to the first attempts, followed by these facts of the first agent.
 fn then(facts: Vec<Fact>) -> Vec<CollectedSpan> {
     let mut events: Vec<Event> = recorded(RUN).into_iter().take(12).collect();
     let last = events[11].clone();

@@ -1,4 +1,4 @@
-//! Recorded sessions, and a feed that plays them.
+//! Recorded sessions, and a feed that replays them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,25 +12,25 @@ pub const RUN: &str = "20261115-180955-1189";
 pub const CHAT: &str = "20261115-180955-7711";
 pub const WORKFLOW: &str = "20261115-180955-8b2e";
 
-/// The facts of a session that an older version recorded.
+/// The facts of a session that version 0.1.0 recorded.
 pub fn recorded(session: &str) -> Vec<Event> {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/tests/golden/0.1.0");
     let text = std::fs::read_to_string(golden.join(session).join("events.jsonl")).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// What comes of facts.
+/// The spans of these facts.
 pub fn spans(events: &[Event], content: ContentCapture) -> Vec<Span> {
     let mut fold = SpanFold::new(content);
     events.iter().flat_map(|event| fold.apply(event)).collect()
 }
 
-/// The same as a collector reads it.
+/// The same spans as a collector reads them.
 pub fn collected(events: &[Event], content: ContentCapture) -> Vec<CollectedSpan> {
     read_spans(&request(&Resource::default(), &spans(events, content)))
 }
 
-/// The one span of this name.
+/// The only span with this name.
 #[track_caller]
 pub fn named<'a>(collected: &'a [CollectedSpan], name: &str) -> &'a CollectedSpan {
     let found: Vec<&CollectedSpan> = collected.iter().filter(|span| span.name == name).collect();
@@ -48,7 +48,7 @@ impl EventStream for Replayed {
     }
 }
 
-/// A feed with these facts in it, and the end by which more are added.
+/// A feed with these facts, and a sender to add more.
 pub fn replayed(events: &[Event]) -> (mpsc::UnboundedSender<Arc<Event>>, Box<dyn EventStream>) {
     let (sender, receiver) = mpsc::unbounded_channel();
     for event in events {

@@ -1,4 +1,4 @@
-//! Who may touch what: the rules ([`FilePolicy`]), the way from a path to a handle, and the refusals.
+//! File access control: the rules ([`FilePolicy`]), path resolution, and the errors for refused access.
 
 mod policy;
 mod refusal;

@@ -1,7 +1,8 @@
-//! What one agent may touch: the roots it was given, and what is closed inside them.
+//! What one agent may access: its roots, and the exclusions inside them.
 //!
-//! Deny comes first, then what would have to be asked (nobody is asked yet, so it is denied with its reason), then allow;
-//! a check that fails means no. The README has the order. This file must never grant by name what it has not opened.
+//! Deny rules come first, then rules that would require approval (which are denied with their reason, because
+//! no approval is implemented), then allow rules; a check that fails denies access. The README lists the order.
+//! Access is granted only through an open handle, never by name.
 
 use super::refusal::{ReadOnlyReason, Refusal};
 use crate::confine::ConfinedDir;
@@ -10,20 +11,21 @@ use althing_protocol::{ContextAccess, ContextPath, EXCLUDED_NAMES, Grant, RootKi
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
-/// A grant as file tools take it.
+/// A [`Grant`] in the form that the file tools use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilePolicy {
-    /// Its own directory, readable and writable; relative paths start here, where `start` names no other place.
+    /// The agent's own directory, readable and writable. Relative paths start here unless `start` is set.
     pub workspace: PathBuf,
-    /// Where relative paths start instead: one of the other roots.
+    /// Another root at which relative paths start instead.
     pub start: Option<PathBuf>,
-    /// Directories that it may read: others' kept work, temporary things.
+    /// Directories that the agent may read: snapshots of others, temporary files.
     pub views: Vec<PathBuf>,
-    /// The run's context paths: readable; writable if configured so and the access of the call says so.
+    /// The run's context paths: readable, and writable if the configuration and the access of the call allow
+    /// it.
     pub context: Vec<ContextPath>,
-    /// Althing's state: closed, but for the workspace and the views.
+    /// Althing's state directory: no access, except to the workspace and the views in it.
     pub state_dir: Option<PathBuf>,
-    /// Whether the agent only plans: nothing is written, the workspace included.
+    /// Whether the agent only plans: nothing may be written, not even in the workspace.
     pub planning: bool,
 }
 
@@ -40,25 +42,26 @@ impl From<&Grant> for FilePolicy {
     }
 }
 
-/// What kind of root a path belongs to.
+/// The kind of root that a path belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RootRole {
     Workspace,
     View,
-    /// The number of the context path.
+    /// The index of the context path.
     Context(usize),
 }
 
-/// A root, opened.
+/// An open root.
 #[derive(Debug)]
 pub(crate) struct Root {
     pub role: RootRole,
-    /// As the agent is told.
+    /// The path as shown to the agent.
     pub shown: PathBuf,
-    /// Where it is, links resolved.
+    /// The path with links resolved.
     pub real: PathBuf,
     pub dir: ConfinedDir,
-    /// For a context path that is one file: its name. `dir` is the directory above, of which nothing else is given.
+    /// If the context path is a single file, its name. `dir` is then its parent directory, in which nothing
+    /// else is accessible.
     pub single_file: Option<OsString>,
 }
 
@@ -71,12 +74,12 @@ pub(crate) struct RootSet {
     pub context: Vec<ContextPath>,
     protected: Vec<PathBuf>,
     state: Vec<PathBuf>,
-    /// Context paths that are not there.
+    /// Context paths that do not exist.
     pub missing: Vec<String>,
     planning: bool,
 }
 
-/// A path without `.` and `..`, by its text alone.
+/// Removes `.` and `..` from a path without looking at the file system.
 pub(crate) fn normalize_lexically(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
@@ -91,7 +94,7 @@ pub(crate) fn normalize_lexically(path: &Path) -> PathBuf {
     out
 }
 
-/// Both names of a place: as configured, and with links resolved where it exists.
+/// Both forms of a path: as configured, and with links resolved if it exists.
 fn both_forms(path: &Path) -> Vec<PathBuf> {
     let mut names = vec![normalize_lexically(path)];
     if let Ok(real) = std::fs::canonicalize(path)
@@ -103,7 +106,7 @@ fn both_forms(path: &Path) -> Vec<PathBuf> {
 }
 
 impl RootSet {
-    /// Opens everything that the policy names. A context path that is not there is left out and told; a workspace or a
+    /// Opens all roots of the policy. A missing context path is skipped and listed in `missing`; a workspace or
     /// view that cannot be opened is an error.
     pub(crate) fn open(policy: &FilePolicy) -> Result<Self, DiskError> {
         let mut roots = vec![open_dir_root(RootRole::Workspace, &policy.workspace)?];
@@ -117,7 +120,7 @@ impl RootSet {
                 Ok(root) => roots.push(root),
                 Err(_) => missing.push(context.path.clone()),
             }
-            // Relative ones are meant below the context path; below its directory if it is a file.
+            // Protected paths are relative to the context path, or to its directory if it is a file.
             let base = if path.is_file() { path.parent().unwrap_or(path) } else { path };
             for part in &context.protected {
                 protected.extend(both_forms(&base.join(part)));
@@ -136,7 +139,7 @@ impl RootSet {
         })
     }
 
-    /// The roots as the agent is told of them.
+    /// The roots, for a message to the agent.
     pub(crate) fn allowed(&self) -> String {
         let name = |root: &Root| match root.role {
             RootRole::Workspace => format!("{} (your workspace, read and write)", root.shown.display()),
@@ -146,7 +149,8 @@ impl RootSet {
         self.roots.iter().map(name).collect::<Vec<_>>().join(", ")
     }
 
-    /// The root that decides about a real path: a single file before directories, a deeper directory before a higher one.
+    /// The root that decides about a resolved path: a single file takes precedence over directories, a deeper
+    /// directory over a higher one.
     pub(crate) fn deciding_root(&self, real: &Path) -> Option<&Root> {
         let holds = |root: &&Root| {
             if root.single_file.is_some() { root.real == real } else { real.starts_with(&root.real) }
@@ -155,13 +159,13 @@ impl RootSet {
         self.roots.iter().filter(holds).max_by_key(rank)
     }
 
-    /// Whether a real path is closed to the agent because it is Althing's own.
+    /// Whether a resolved path is inaccessible because it belongs to Althing's state.
     pub(crate) fn is_state(&self, real: &Path) -> bool {
         let own = self.deciding_root(real).is_some_and(|root| !matches!(root.role, RootRole::Context(_)));
         !own && self.state.iter().any(|state| real.starts_with(state))
     }
 
-    /// Whether a place may be written to; `real` is where it is, `shown` what the agent calls it.
+    /// Whether a path may be written; `real` is its resolved form, `shown` the form for messages.
     pub(crate) fn may_write(
         &self,
         root: &Root,
@@ -197,20 +201,20 @@ impl RootSet {
     }
 }
 
-/// The excluded name that this one is, if any.
+/// The excluded name that this name matches, ignoring case.
 pub(crate) fn excluded(name: &OsStr) -> Option<&'static str> {
     EXCLUDED_NAMES.iter().copied().find(|excluded| name.eq_ignore_ascii_case(excluded))
 }
 
 fn open_dir_root(role: RootRole, path: &Path) -> Result<Root, DiskError> {
     let dir = ConfinedDir::open(path).map_err(DiskError::io("open the directory", path))?;
-    let real = std::fs::canonicalize(path).map_err(DiskError::io("look at", path))?;
+    let real = std::fs::canonicalize(path).map_err(DiskError::io("access", path))?;
     Ok(Root { role, shown: normalize_lexically(path), real, dir, single_file: None })
 }
 
 fn open_context_root(n: usize, path: &Path) -> Result<Root, DiskError> {
     let role = RootRole::Context(n);
-    let real = std::fs::canonicalize(path).map_err(DiskError::io("look at", path))?;
+    let real = std::fs::canonicalize(path).map_err(DiskError::io("access", path))?;
     if real.is_dir() {
         return open_dir_root(role, path);
     }

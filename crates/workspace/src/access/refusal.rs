@@ -1,139 +1,139 @@
-//! Why an agent's file access was refused, in words that name the path and what is allowed instead.
+//! Why an agent's file access was refused, with the path and the allowed alternative.
 
 use std::io;
 
-/// A refusal. Nothing was read or changed.
+/// A refused file access. Nothing was read or changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// A text that cannot be a path.
+    /// The string cannot be a path.
     #[error("{path} is not a usable path: {why}")]
     BadPath {
-        /// As it was given, cut.
+        /// The input, truncated.
         path: String,
         /// What is wrong with it.
         why: &'static str,
     },
-    /// It leads outside everything that the agent was given.
+    /// The path is outside all roots of the agent.
     #[error("{path} is outside what you may use. You may use: {allowed}")]
     Outside {
-        /// As it was given.
+        /// The input.
         path: String,
         /// The roots.
         allowed: String,
     },
-    /// It is in Althing's own files.
-    #[error("{path} belongs to Althing's own state, which is closed to agents")]
+    /// The path is in Althing's state directory.
+    #[error("{path} belongs to Althing's own state, which agents cannot access")]
     State {
-        /// As it was given.
+        /// The input.
         path: String,
     },
-    /// It may be read, not written.
+    /// The path may be read but not written.
     #[error("{path} is read-only: {why}")]
     ReadOnly {
-        /// Where.
+        /// The path.
         path: String,
-        /// Which rule says so.
+        /// The rule that applies.
         why: ReadOnlyReason,
     },
-    /// The file has further names, and one may lie outside.
-    #[error("{path} has {links} hard links, one of which may lie outside; {instead}")]
+    /// The file has several hard links, and one of them may be outside.
+    #[error("{path} has {links} hard links, one of which may be outside; {instead}")]
     HardLinked {
-        /// Which.
+        /// The path.
         path: String,
-        /// How many names it has.
+        /// The number of hard links.
         links: u64,
-        /// What to do.
+        /// What to do instead.
         instead: &'static str,
     },
     /// A pipe, socket or device.
     #[error("{path} is not a regular file")]
     Special {
-        /// Which.
+        /// The path.
         path: String,
     },
-    /// Too large to take in.
+    /// The file is too large.
     #[error("{path} has {size} bytes; the limit is {limit}")]
     TooLarge {
-        /// Which.
+        /// The path.
         path: String,
-        /// How large it is, or would be.
+        /// Its actual or future size.
         size: u64,
-        /// How large it may be.
+        /// The maximum size.
         limit: u64,
     },
-    /// What the check itself needed could not be had; so the answer is no.
-    #[error("{path} could not be checked ({why}), so it is refused")]
+    /// The check itself failed, so access is denied.
+    #[error("{path} could not be checked ({why}), so access is denied")]
     CheckFailed {
-        /// Which.
+        /// The path.
         path: String,
-        /// What happened.
+        /// The reason.
         why: String,
     },
-    /// There is nothing there.
-    #[error("there is no {path}")]
+    /// The file does not exist.
+    #[error("{path} does not exist")]
     NotFound {
-        /// What was asked for.
+        /// The path.
         path: String,
     },
-    /// It is something else than the tool needs.
+    /// The path has the wrong type for this tool.
     #[error("{path} is {what}")]
     WrongKind {
-        /// Which.
+        /// The path.
         path: String,
-        /// What it is, and what would do.
+        /// What it is, and what the tool needs.
         what: &'static str,
     },
-    /// The disk refused.
+    /// A file operation failed.
     #[error("cannot {doing} {path}: {why}")]
     Io {
-        /// What was tried.
+        /// The operation.
         doing: &'static str,
-        /// With what.
+        /// The path.
         path: String,
-        /// What the system said.
+        /// The error from the operating system.
         why: String,
     },
-    /// The arguments are wrong.
+    /// An argument is invalid.
     #[error("argument `{argument}`: {why}")]
     Argument {
-        /// Which.
+        /// Its name.
         argument: String,
         /// What is wrong with it.
         why: String,
     },
-    /// The call was given up.
+    /// The call was cancelled.
     #[error("the call was cancelled; nothing was changed")]
     Cancelled,
 }
 
-/// Which rule makes a path read-only.
+/// The rule that makes a path read-only.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadOnlyReason {
-    /// It shows others' work.
-    #[error("it shows the kept work of others. Copy what you need into your workspace")]
+    /// The path shows the work of other agents.
+    #[error("it is a snapshot of another agent's work. Copy what you need into your workspace")]
     View,
-    /// The context path is given for reading only.
+    /// The context path was given for reading only.
     #[error("this context path was given for reading only. Write to your workspace")]
     Context,
-    /// The context path will be writable, not now.
+    /// The context path is writable, but not at this time.
     #[error(
-        "context paths are read-only while agents work; whoever presents the final answer may write there"
+        "context paths are read-only while agents work; the agent that presents the final answer may write there"
     )]
     NotNow,
     /// The agent only plans.
-    #[error("you are planning: nothing is written until the plan is carried out")]
+    #[error("you are planning: nothing may be written until the plan is executed")]
     Planning,
     /// The context path was not opened for writing.
     #[error("the context paths have not been opened for writing")]
     NotOpen,
-    /// Protected by the configuration.
+    /// The configuration protects the path.
     #[error("it is protected by the configuration")]
     Protected,
-    /// It runs code later.
-    #[error("it runs code when {0}, so that only a user who names it as a writable context path opens it")]
+    /// The file runs code later.
+    #[error("it runs code when {0}; it is writable only if the user names it as a writable context path")]
     RunsCode(&'static str),
-    /// A name that nobody may write in context paths.
-    #[error("`{0}` is never written in context paths")]
+    /// The name is excluded in context paths.
+    #[error("`{0}` is never writable in context paths")]
     Excluded(String),
 }
 

@@ -1,7 +1,8 @@
-//! From what an agent wrote to the file it means: step by step, through handles, links read and judged by us.
+//! Resolves the path that an agent wrote: component by component, through directory handles. The text of each
+//! link is read and checked like a path that the agent wrote.
 //!
-//! The kernel follows nothing here. The answer names a directory handle and one plain name in it, so that what was
-//! judged is what is used, whoever swaps what meanwhile.
+//! The kernel follows no link here. The result is a directory handle and one plain name in it, so the file that
+//! was checked is the file that is used, even if somebody swaps directories in the meantime.
 
 use super::policy::{Root, RootSet, normalize_lexically};
 use super::refusal::Refusal;
@@ -10,52 +11,52 @@ use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
-/// As many links as the kernel itself would follow.
+/// The kernel's own limit.
 const MAX_LINKS: usize = 40;
-/// The longest path that the kernel takes.
+/// The maximum path length that the kernel accepts.
 const PATH_MAX: usize = 4096;
 
-/// What to do with a link in the last place.
+/// How to treat a link in the last component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LastLink {
     Follow,
-    /// The link itself is meant: it is to be deleted.
+    /// The link itself is the target, for example of a deletion.
     NoFollow,
 }
 
-/// A file or directory that an agent means.
+/// A path that was resolved within the agent's roots.
 #[derive(Debug)]
 pub(crate) struct ResolvedPath<'a> {
-    /// The root that decides what may be done.
+    /// The root that decides what is allowed.
     pub root: &'a Root,
-    /// The directory it is in, as far as that exists.
+    /// The deepest existing directory above the target.
     pub dir: ConfinedDir,
     /// Directories that are missing between `dir` and `name`.
     pub missing: Vec<OsString>,
-    /// Its name; None for a root itself, which `dir` is then.
+    /// The name of the target in its directory; `None` if the target is a root, which is then `dir`.
     pub name: Option<OsString>,
-    /// What is there now.
+    /// What exists there now.
     pub found: Option<FileStat>,
-    /// Where it is, links resolved.
+    /// The absolute path with links resolved.
     pub real: PathBuf,
-    /// The same as the agent calls it.
+    /// The path as shown to the agent.
     pub shown: String,
 }
 
 enum WalkResult<'a> {
     Resolved(Box<ResolvedPath<'a>>),
-    /// A link or `..` led out of the root: begin again with this path.
+    /// A link or `..` led out of the root: restart with this path.
     Restart(PathBuf),
 }
 
-/// A text from a model, fit for a message.
+/// A string from a model, safe for a message.
 fn quoted(text: &str) -> String {
     let short: String = text.chars().take(200).collect();
     short.escape_debug().to_string()
 }
 
 impl RootSet {
-    /// Finds what the agent means. Only what the agent was given comes back.
+    /// Resolves a path. Fails unless the target is inside the agent's roots.
     pub(crate) fn resolve(&self, input: &str, last: LastLink) -> Result<ResolvedPath<'_>, Refusal> {
         let bad = |why| Err(Refusal::BadPath { path: quoted(input), why });
         if input.is_empty() {
@@ -92,7 +93,7 @@ impl RootSet {
         bad("too many links")
     }
 
-    /// The root where the walk begins, and the way from there.
+    /// The root at which the walk starts, and the remaining components.
     fn find_start(&self, path: &Path) -> Option<(&Root, VecDeque<OsString>)> {
         let by_name = |path: &Path| {
             let under = |root: &'_ Root| {
@@ -117,13 +118,13 @@ impl RootSet {
     }
 }
 
-/// A walk from a root, step by step.
+/// The walk from a root to the target.
 struct PathWalk<'a, 'i> {
     root: &'a Root,
-    /// The real directory of `root.dir`: for a single file, the one above it.
+    /// The resolved path of `root.dir`: for a single file, its parent directory.
     base: &'a Path,
     steps: VecDeque<OsString>,
-    /// The directories gone into so far.
+    /// The directories entered so far.
     dirs: Vec<(OsString, ConfinedDir)>,
     links: usize,
     last: LastLink,
@@ -160,7 +161,7 @@ impl<'a> PathWalk<'a, '_> {
             }
         }
         let real = self.current_path();
-        // A directory is its own handle; its name only says that it is not a root.
+        // For a directory, `dir` is the directory itself; `name` only shows that it is not a root.
         let (name, dir) = match self.dirs.pop() {
             None => (None, self.root.dir.try_clone().map_err(|e| self.failed(&e))?),
             Some((name, dir)) => (Some(name), dir),
@@ -169,9 +170,9 @@ impl<'a> PathWalk<'a, '_> {
         Ok(self.finish(dir, name, found, real))
     }
 
-    /// One name further; an end if there is nowhere to go from there.
+    /// Processes one component; returns a result if the walk ends there.
     fn step_into(&mut self, step: OsString) -> Result<Option<WalkResult<'a>>, Refusal> {
-        // Of the directory above a single file, nothing else is given.
+        // Nothing else in the parent directory of a single file is accessible.
         if self.dirs.is_empty()
             && self.root.single_file.as_ref().is_some_and(|single_file| *single_file != step)
         {
@@ -187,7 +188,7 @@ impl<'a> PathWalk<'a, '_> {
                 Ok(None)
             }
             Some(_) if !is_last => {
-                let what = "below something that is no directory";
+                let what = "below something that is not a directory";
                 Err(Refusal::WrongKind { path: quoted(self.input), what })
             }
             Some(FileKind::File | FileKind::Link | FileKind::Special) => {
@@ -207,7 +208,7 @@ impl<'a> PathWalk<'a, '_> {
         }
     }
 
-    /// Goes on where a link leads, by its text.
+    /// Continues at the target of a link, according to its text.
     fn follow(&mut self, step: &OsStr) -> Result<Option<WalkResult<'a>>, Refusal> {
         self.links += 1;
         if self.links > MAX_LINKS {
@@ -243,11 +244,12 @@ impl<'a> PathWalk<'a, '_> {
     }
 
     fn failed(&self, error: &std::io::Error) -> Refusal {
-        Refusal::Io { doing: "reach", path: quoted(self.input), why: error.to_string() }
+        Refusal::Io { doing: "access", path: quoted(self.input), why: error.to_string() }
     }
 }
 
-/// A path whose end is not there: the last name is what is meant, those before it are missing directories.
+/// Resolves a path whose end does not exist: the last component is the target, the ones before it are missing
+/// directories.
 fn resolve_missing<'a>(
     root: &'a Root,
     dir: &ConfinedDir,
@@ -271,7 +273,7 @@ fn resolve_missing<'a>(
     }
     let real = missing.iter().fold(at.to_owned(), |path, name| path.join(name));
     let name = missing.pop();
-    let dir = dir.try_clone().map_err(Refusal::io("reach", &quoted(input)))?;
+    let dir = dir.try_clone().map_err(Refusal::io("access", &quoted(input)))?;
     Ok(WalkResult::Resolved(Box::new(ResolvedPath {
         root,
         dir,

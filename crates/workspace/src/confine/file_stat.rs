@@ -1,21 +1,21 @@
-//! What is found under a name, in the few facts that we compare.
+//! File metadata, reduced to the fields that are compared.
 
 use rustix::fs::{FileType, Stat};
 use serde::{Deserialize, Serialize};
 
-/// What a name stands for.
+/// The type of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum FileKind {
     File,
     Dir,
     Link,
-    /// A pipe, a socket, a device: nothing that we open.
+    /// A pipe, a socket or a device; never opened.
     Special,
 }
 
-/// What tells one state of a file from another without reading it. The change time cannot be set by hand, so that a
-/// rewrite that puts size and modification time back is seen all the same.
+/// Identifies the state of a file without reading it. The change time cannot be set by a program, so a rewrite
+/// that restores size and modification time is still detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "(u64, i64, i64, u64, u64)", into = "(u64, i64, i64, u64, u64)")]
 pub(crate) struct Stamp {
@@ -39,17 +39,18 @@ impl From<Stamp> for (u64, i64, i64, u64, u64) {
     }
 }
 
-/// How coarse a file system's clock may be: two changes within one tick look the same.
+/// The assumed resolution of a file system's clock, in nanoseconds: two changes within one tick may have equal
+/// stamps.
 pub(crate) const CLOCK_TICK: i64 = 20_000_000;
 
-/// One look at a name.
+/// The metadata of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileStat {
     pub kind: FileKind,
     pub stamp: Stamp,
     /// Permission bits.
     pub mode: u32,
-    /// How many names the file has.
+    /// The number of hard links.
     pub links: u64,
 }
 

@@ -1,8 +1,8 @@
-//! A directory handle that nothing leads out of: every file that an agent touches is reached through one.
+//! A directory handle that no path can leave: every file of an agent is accessed through one.
 //!
-//! Each operation takes one plain name in the directory at hand, and the kernel never follows a link for us: where a
-//! link may be followed, its text is read and judged like any other path (see `access`). A directory that is swapped for
-//! a link between two steps therefore ends in an error, never somewhere else.
+//! Each operation takes one plain name in the directory, and the kernel never follows a link. Where a link may
+//! be followed, its text is read and checked like any other path (see `access`). If a directory is swapped for
+//! a link between two steps, the operation fails instead of leading elsewhere.
 
 mod file_stat;
 mod read_path;
@@ -24,19 +24,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The longest name of a file that common file systems take.
+/// The maximum length of a file name on common file systems.
 const NAME_MAX: usize = 255;
 
-/// Tells temporary files of one process apart.
+/// Makes the names of temporary files unique within this process.
 static TEMPORARY: AtomicU64 = AtomicU64::new(0);
 
-/// A directory, held open; see the file's head.
+/// An open directory; see the module documentation.
 #[derive(Debug)]
 pub struct ConfinedDir {
     dir: Dir,
 }
 
-/// Refuses what is more than one plain name.
+/// Rejects anything but one plain name.
 fn plain_name(name: &OsStr) -> io::Result<&Path> {
     let path = Path::new(name);
     let bytes = name.as_bytes();
@@ -49,12 +49,12 @@ fn plain_name(name: &OsStr) -> io::Result<&Path> {
     }
 }
 
-/// Permission bits, which some systems keep in fewer than 32 bits.
+/// Permission bits; some systems store them in fewer than 32 bits.
 fn permissions(mode: u32) -> Mode {
     Mode::from_raw_mode(mode as rustix::fs::RawMode)
 }
 
-/// The umask may have taken bits away that the file had; most often it has not.
+/// Sets the mode if the umask removed bits from it.
 fn ensure_mode(file: &File, mode: u32) -> io::Result<()> {
     if FileStat::from_stat(&rustix::fs::fstat(file)?).mode == mode {
         return Ok(());
@@ -67,19 +67,18 @@ fn not_a_file() -> io::Error {
 }
 
 impl ConfinedDir {
-    /// Opens a directory that a person or Althing itself has named. Links on the way to it are followed: what they name
-    /// is what is meant.
+    /// Opens a directory that the user or Althing itself named. Links in this path are followed.
     pub fn open(path: &Path) -> io::Result<Self> {
         Dir::open_ambient_dir(path, cap_std::ambient_authority()).map(|dir| Self { dir })
     }
 
-    /// The directory of that name in this one.
+    /// Opens a subdirectory.
     pub fn open_dir(&self, name: &OsStr) -> io::Result<Self> {
         let dir = self.dir.open_dir_nofollow(plain_name(name)?)?;
         Ok(Self { dir })
     }
 
-    /// The directory below this one whose path consists of plain names only.
+    /// Opens a directory below this one; all components must be plain names.
     pub fn open_dir_path(&self, below: &Path) -> io::Result<Self> {
         let mut at = self.try_clone()?;
         for part in below.components() {
@@ -93,7 +92,7 @@ impl ConfinedDir {
         self.dir.try_clone().map(|dir| Self { dir })
     }
 
-    /// What is there under that name, links not followed; None for nothing.
+    /// The metadata of a name, without following links; `None` if it does not exist.
     pub(crate) fn stat(&self, name: &OsStr) -> io::Result<Option<FileStat>> {
         match rustix::fs::statat(&self.dir, plain_name(name)?, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(FileStat::from_stat(&stat))),
@@ -102,18 +101,18 @@ impl ConfinedDir {
         }
     }
 
-    /// What this directory itself is.
+    /// The metadata of this directory.
     pub(crate) fn stat_self(&self) -> io::Result<FileStat> {
         Ok(FileStat::from_stat(&rustix::fs::fstat(&self.dir)?))
     }
 
-    /// The text of a link.
+    /// The target of a symbolic link, as written.
     pub(crate) fn read_link(&self, name: &OsStr) -> io::Result<OsString> {
         let text = rustix::fs::readlinkat(&self.dir, plain_name(name)?, Vec::new())?;
         Ok(OsStr::from_bytes(text.as_bytes()).to_owned())
     }
 
-    /// The names in it, in no order.
+    /// The names in this directory, in no particular order.
     pub(crate) fn names(&self) -> io::Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::new(self.reopen_readable()?)? {
@@ -126,7 +125,7 @@ impl ConfinedDir {
         Ok(names)
     }
 
-    /// Opens a regular file for reading. Never waits, as opening a pipe would.
+    /// Opens a regular file for reading. Never blocks, unlike opening a pipe.
     pub(crate) fn open_file(&self, name: &OsStr) -> io::Result<(File, FileStat)> {
         self.open_regular(name, OpenOptions::new().read(true))
     }
@@ -136,13 +135,14 @@ impl ConfinedDir {
         self.open_regular(name, OpenOptions::new().read(true).write(true))
     }
 
-    /// Opens a file that a walk has just seen, without looking a second time.
+    /// Opens a file that a walk has just listed, without checking its type first.
     pub(crate) fn open_listed(&self, name: &OsStr) -> io::Result<(File, FileStat)> {
         self.open_checked(name, OpenOptions::new().read(true))
     }
 
     fn open_regular(&self, name: &OsStr, options: &mut OpenOptions) -> io::Result<(File, FileStat)> {
-        // Opening a device can already do something, so we look first; and look again at what was opened.
+        // Opening a device can have side effects, so the type is checked before the open, and again afterwards
+        // on the open file.
         match self.stat(name)? {
             Some(found) if found.kind == FileKind::File => {}
             Some(_) => return Err(not_a_file()),
@@ -151,7 +151,7 @@ impl ConfinedDir {
         self.open_checked(name, options)
     }
 
-    /// Opens what was a regular file a moment ago; it must be one still.
+    /// Opens a file; fails if it is not a regular file.
     fn open_checked(&self, name: &OsStr, options: &mut OpenOptions) -> io::Result<(File, FileStat)> {
         let nonblock = OFlags::NONBLOCK.bits().cast_signed();
         let options = options.follow(FollowSymlinks::No).custom_flags(nonblock);
@@ -160,14 +160,14 @@ impl ConfinedDir {
         if found.kind == FileKind::File { Ok((file, found)) } else { Err(not_a_file()) }
     }
 
-    /// Makes a file that must not be there yet.
+    /// Creates a file, which must not exist yet.
     pub(crate) fn create(&self, name: &OsStr, mode: u32) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).follow(FollowSymlinks::No).mode(mode);
         self.dir.open_with(plain_name(name)?, &options).map(cap_std::fs::File::into_std)
     }
 
-    /// Puts a file in place, whole or not at all. `mode` is kept exactly where given; else the user's umask decides.
+    /// Replaces a file atomically. If `mode` is given, it is set exactly; otherwise the umask applies.
     pub(crate) fn replace(&self, name: &OsStr, bytes: &[u8], mode: Option<u32>) -> io::Result<()> {
         plain_name(name)?;
         let temporary = self.stage(bytes, mode)?;
@@ -178,7 +178,7 @@ impl ConfinedDir {
         placed
     }
 
-    /// Writes a file under a name of its own, to be renamed when all else is ready.
+    /// Writes a temporary file, to be renamed when everything else is ready.
     pub(crate) fn stage(&self, bytes: &[u8], mode: Option<u32>) -> io::Result<OsString> {
         self.stage_with(mode, |file| file.write_all(bytes))
     }
@@ -192,7 +192,7 @@ impl ConfinedDir {
         let temporary = OsString::from(format!(".althing-{}-{n}.tmp", std::process::id()));
         let asked = mode.unwrap_or(0o666);
         let made = self.create(&temporary, asked).or_else(|_| {
-            // What a killed process of the same id left behind.
+            // A killed process with the same id may have left the file behind.
             let _ = self.remove_file(&temporary);
             self.create(&temporary, asked)
         });
@@ -209,7 +209,7 @@ impl ConfinedDir {
         }
     }
 
-    /// Gives a file another name in this directory; what had that name is replaced.
+    /// Renames a file within this directory; an existing file is replaced.
     pub(crate) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.dir, plain_name(from)?, &self.dir, plain_name(to)?)?)
     }
@@ -224,7 +224,7 @@ impl ConfinedDir {
         Ok(rustix::fs::unlinkat(&self.dir, plain_name(name)?, AtFlags::REMOVEDIR)?)
     }
 
-    /// Makes a directory; one that is there already is fine.
+    /// Creates a directory; an existing one is not an error.
     pub(crate) fn make_dir(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
         match rustix::fs::mkdirat(&self.dir, plain_name(name)?, permissions(mode)) {
             Ok(()) | Err(rustix::io::Errno::EXIST) => self.open_dir(name),
@@ -232,19 +232,20 @@ impl ConfinedDir {
         }
     }
 
-    /// Makes a link with that text.
+    /// Creates a symbolic link with this text.
     pub(crate) fn symlink(&self, text: &OsStr, name: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::symlinkat(text, &self.dir, plain_name(name)?)?)
     }
 
-    /// A second name, in `to`, for a file here. For files that nobody writes to any more.
+    /// Creates a hard link in `to`. Only for files that are never written again.
     pub(crate) fn hard_link(&self, name: &OsStr, to: &Self, new: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::linkat(&self.dir, plain_name(name)?, &to.dir, plain_name(new)?, AtFlags::empty())?)
     }
 
-    /// Sets a directory's own mode.
+    /// Sets the mode of this directory.
     pub(crate) fn set_mode(&self, mode: u32) -> io::Result<()> {
-        // The handle is only a place, not open for reading, so that it goes by the name that a directory has for itself.
+        // The handle is opened with O_PATH, which fchmod does not accept, so the mode is set through the name
+        // `.`.
         Ok(rustix::fs::chmodat(&self.dir, ".", permissions(mode), AtFlags::empty())?)
     }
 
@@ -254,13 +255,13 @@ impl ConfinedDir {
         Ok(rustix::fs::openat(&self.dir, ".", flags, Mode::empty())?)
     }
 
-    /// Deletes a directory here with everything in it; links are deleted, not followed. What is gone already is fine.
+    /// Deletes an entry recursively; links are deleted, not followed. A missing entry is not an error.
     pub(crate) fn remove_tree(&self, name: &OsStr) -> io::Result<()> {
         match self.stat(name)? {
             None => Ok(()),
             Some(found) if found.kind == FileKind::Dir => {
                 let dir = self.open_dir(name)?;
-                // Kept work is read-only even to us.
+                // Directories of snapshots are read-only, also for their owner.
                 dir.set_mode(0o700)?;
                 for name in dir.names()? {
                     dir.remove_tree(&name)?;

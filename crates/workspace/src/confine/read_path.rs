@@ -1,4 +1,5 @@
-//! Reading one path below a directory for somebody outside: a text, or the names in a directory. Nothing leads out.
+//! Reads one path below a directory on behalf of an outside caller: the text of a file, or the names in a
+//! directory. No path leads out of the directory.
 
 use super::ConfinedDir;
 use std::ffi::OsStr;
@@ -8,14 +9,14 @@ use std::path::{Component, Path};
 /// What is at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathContents {
-    /// A file's text.
+    /// The text of a file.
     Text(String),
-    /// A directory's names, sorted; those of directories end in a slash.
+    /// The sorted names in a directory; names of subdirectories end in a slash.
     Names(Vec<String>),
 }
 
-/// Reads what is at `path` below `root`; the empty path is `root` itself. Files beyond `limit` bytes are refused, and so is
-/// what is no UTF-8 text.
+/// Reads `path` below `root`; the empty path is `root` itself. Files larger than `limit` bytes and files that
+/// are not UTF-8 are refused.
 pub fn read_confined_path(root: &Path, path: &str, limit: u64) -> io::Result<PathContents> {
     let path = Path::new(path);
     let plain = path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));

@@ -1,7 +1,7 @@
-//! Walks a whole tree through handles, on all cores, and tells what every name in it stands for.
+//! Walks a whole tree through directory handles, with several threads, and returns the metadata of every entry.
 //!
-//! Links are told, never followed. Directories wait in the queue by name, not as handles: a wide tree has more
-//! directories than a process may hold open.
+//! Links are listed but not followed. The queue contains paths instead of open handles, because a wide tree has
+//! more directories than a process may have open files.
 
 use super::{ConfinedDir, FileKind, FileStat};
 use std::ffi::OsStr;
@@ -10,19 +10,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// A name found in the tree.
+/// An entry of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TreeNode {
-    /// Below the root of the walk.
+    /// Relative to the root of the walk.
     pub path: PathBuf,
     pub found: FileStat,
 }
 
-/// How to walk.
+/// The options of a walk.
 pub(crate) struct TreeWalk<'a> {
-    /// Whether to leave out a name (and all below it, for a directory).
+    /// Whether to skip an entry, including everything below it if it is a directory.
     pub skip: &'a (dyn Fn(&Path, &OsStr, &FileStat) -> bool + Sync),
-    /// Asked now and then; true ends the walk early with an error.
+    /// Polled during the walk; true ends the walk early with an error.
     pub stop: &'a (dyn Fn() -> bool + Sync),
 }
 
@@ -32,19 +32,19 @@ struct Queue {
     failed: Option<io::Error>,
 }
 
-/// The order of all our lists: a directory before what is in it. Comparing paths part by part, as the standard library
-/// does, takes longer than looking at the files.
+/// The order of all file lists: a directory comes before its content. `Path`'s own comparison by components
+/// takes longer than reading the metadata.
 pub(crate) fn by_bytes(a: &Path, b: &Path) -> std::cmp::Ordering {
     a.as_os_str().as_bytes().cmp(b.as_os_str().as_bytes())
 }
 
-/// How many threads work on a tree: beyond eight, the file system is what is waited for.
+/// The number of threads per walk: with more than eight, the file system is the bottleneck.
 pub(crate) fn worker_count() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from).min(8)
 }
 
 impl TreeWalk<'_> {
-    /// Everything below `root`, sorted [`by_bytes`]. What vanishes meanwhile is left out.
+    /// Everything below `root`, sorted [`by_bytes`]. Entries that vanish during the walk are left out.
     pub(crate) fn run(&self, root: &ConfinedDir) -> io::Result<Vec<TreeNode>> {
         let queue = Mutex::new(Queue { waiting: vec![PathBuf::new()], busy: 0, failed: None });
         let changed = Condvar::new();
@@ -58,7 +58,7 @@ impl TreeWalk<'_> {
         }
         let mut all = Vec::new();
         for part in parts {
-            all.extend(part.map_err(|_| io::Error::other("a thread of the walk broke"))?);
+            all.extend(part.map_err(|_| io::Error::other("a thread of the directory walk panicked"))?);
         }
         all.sort_unstable_by(|a: &TreeNode, b| by_bytes(&a.path, &b.path));
         Ok(all)
@@ -106,7 +106,7 @@ impl TreeWalk<'_> {
         below: &mut Vec<PathBuf>,
     ) -> io::Result<()> {
         let handle = match root.open_dir_path(dir) {
-            // Gone, or no directory any more: somebody works here while we look.
+            // The directory was deleted or replaced during the walk.
             Err(e) if !dir.as_os_str().is_empty() && is_concurrent_change(&e) => return Ok(()),
             handle => handle?,
         };
@@ -129,7 +129,7 @@ fn interrupted() -> io::Error {
     io::Error::new(io::ErrorKind::Interrupted, "stopped")
 }
 
-/// Whether an error means that the tree changed under our hands.
+/// Whether an error means that the tree was changed concurrently.
 pub(crate) fn is_concurrent_change(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let code = error.raw_os_error();

@@ -1,8 +1,8 @@
-//! What an agent changes with its file tools where people work, too: each file before and after, and nothing of what
-//! others change there.
+//! Records what an agent changes with its file tools in context paths where people work at the same time: each
+//! file before and after the agent's own edits, and nothing else.
 //!
-//! Kept in the same form as a run's pre-images, so that the same undo puts it back. A file that somebody else changed in
-//! between is kept anew: an undo goes back to what they left.
+//! The format is that of a run's pre-images, so the same undo applies. If somebody else changes a file between
+//! two edits, its pre-image is stored again, so that an undo restores what that person left.
 
 use super::preimages::Preimages;
 use super::snapshot::ContextSnapshot;
@@ -20,7 +20,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// The changes of one agent.
+/// The edits of one agent.
 #[derive(Debug)]
 pub(crate) struct EditJournal {
     dir: PathBuf,
@@ -29,28 +29,28 @@ pub(crate) struct EditJournal {
     records: Mutex<Option<EditRecords>>,
 }
 
-/// What is known of the files that were changed.
+/// The recorded state of the edited files.
 #[derive(Debug)]
 struct EditRecords {
-    /// Only what was changed, and the directories above it.
+    /// Only the edited files and their parent directories.
     before: ContextSnapshot,
     after: Vec<RecordedChange>,
 }
 
-/// Where a file is among the writable context paths.
+/// The location of a file in the writable context paths.
 struct FileLocation {
     root: usize,
     path: PathBuf,
 }
 
 impl EditJournal {
-    /// Kept in `dir`, where an undo finds it.
+    /// A journal that is stored in `dir`, where `undo` finds it.
     pub(crate) fn of(dir: &Path, paths: &[ContextPath]) -> Self {
         let preimages = Preimages::of(dir);
         Self { dir: dir.to_owned(), paths: paths.to_vec(), preimages, records: Mutex::new(None) }
     }
 
-    /// Goes on with what an earlier process began; begins anew after an undo.
+    /// Loads the records of an earlier process; starts over after an undo.
     fn open(&self) -> Result<EditRecords, DiskError> {
         if self.is_undone()? {
             let above = ConfinedDir::open(&self.dir).map_err(DiskError::io("open", &self.dir))?;
@@ -73,7 +73,7 @@ impl EditJournal {
 
     fn record_before(&self, records: &mut EditRecords, resolved: &ResolvedPath<'_>) -> Result<(), DiskError> {
         let Some(FileLocation { root: n, path }) = locate(&records.before, resolved) else { return Ok(()) };
-        let failed = || DiskError::io("keep what an undo needs of", &resolved.real);
+        let failed = || DiskError::io("store the pre-image of", &resolved.real);
         let Some(root) = records.before.roots.get_mut(n) else { return Ok(()) };
         let dir = root.open().map_err(failed())?;
         let known = records.after.iter().position(|after| after.root == n && after.path == path);
@@ -100,7 +100,7 @@ impl EditJournal {
         let Some(FileLocation { root: n, path }) = locate(&records.before, resolved) else { return Ok(()) };
         let Some(root) = records.before.roots.get(n) else { return Ok(()) };
         let state = root.open().and_then(|dir| PathState::of(&dir, &path));
-        let state = state.map_err(DiskError::io("look at", &resolved.real))?;
+        let state = state.map_err(DiskError::io("access", &resolved.real))?;
         let change = match (root.entry(&path).is_some(), &state) {
             (true, PathState::Absent) => Some(FileChange::Deleted),
             (true, _) => Some(FileChange::Modified),
@@ -125,7 +125,7 @@ impl EditJournal {
             record(self, known, resolved)
         });
         recorded.map_err(|error| Refusal::Io {
-            doing: "keep what an undo needs of",
+            doing: "store the pre-image of",
             path: resolved.shown.clone(),
             why: error.to_string(),
         })

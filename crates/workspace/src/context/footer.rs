@@ -1,4 +1,4 @@
-//! What is said of the files that a run wrote to context paths, below its final answer.
+//! The footer below a final answer: the files that the run wrote to context paths.
 
 use althing_disk::files::{Durability, replace};
 use althing_disk::{Disk, DiskError, RealDisk};
@@ -6,9 +6,9 @@ use althing_protocol::{FileChange, FileWrite};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// The file with the whole list, in the run's directory.
+/// The file with the complete list, in the run's directory.
 pub const WRITES_FILE: &str = "context_path_writes.txt";
-/// Up to so many files are named one by one.
+/// Up to this many files are listed individually.
 const MAX_LISTED: usize = 5;
 
 fn split_deleted(writes: &[FileWrite]) -> (Vec<&FileWrite>, Vec<&FileWrite>) {
@@ -19,7 +19,8 @@ fn lines<'a>(head: &str, writes: impl IntoIterator<Item = &'a FileWrite>) -> Str
     writes.into_iter().fold(head.to_owned(), |text, write| format!("{text}\n  {write}"))
 }
 
-/// The footer; None if nothing was written or deleted. Deleted files are named apart and do not count as written.
+/// The footer; `None` if nothing was written or deleted. Deleted files are listed separately and do not count
+/// as written.
 pub fn footer(writes: &[FileWrite], log_dir: &Path) -> Option<String> {
     let (written, deleted) = split_deleted(writes);
     let list = log_dir.join(WRITES_FILE);
@@ -27,7 +28,7 @@ pub fn footer(writes: &[FileWrite], log_dir: &Path) -> Option<String> {
     if written.len() > MAX_LISTED {
         let count = written.len();
         let head = format!("{count} files written to context paths\n  Details: {}", list.display());
-        // What runs code later is named even where the rest is only counted.
+        // Files that run code later are listed even if the others are only counted.
         let noted = written.into_iter().filter(|write| write.note.is_some()).take(MAX_LISTED);
         parts.push(lines(&head, noted));
     } else if !written.is_empty() {
@@ -42,7 +43,7 @@ pub fn footer(writes: &[FileWrite], log_dir: &Path) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("\n"))
 }
 
-/// Keeps the whole list where [`footer`] points at it; None if it points nowhere.
+/// Writes the complete list to the file that [`footer`] refers to; `None` if the footer lists all files itself.
 pub fn write_change_list(writes: &[FileWrite], log_dir: &Path) -> Result<Option<PathBuf>, DiskError> {
     let (written, deleted) = split_deleted(writes);
     if written.len() <= MAX_LISTED && deleted.len() <= MAX_LISTED {

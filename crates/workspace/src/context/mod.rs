@@ -1,4 +1,4 @@
-//! The run's context paths: what was there, what a run changed, and how to put it back.
+//! The run's context paths: their state before a run, what the run changed, and how to undo it.
 
 mod edit_journal;
 mod footer;

@@ -1,8 +1,9 @@
-//! One at a time writes to a context path: two sessions that did so at once would each take the other's changes for
-//! their own, in what they tell and in what they undo.
+//! Locks context paths so that only one session writes to them at a time: two concurrent sessions would report
+//! and undo each other's changes as their own.
 //!
-//! The lock is the system's, on the directory or file itself: nothing is left behind, and a killed process holds none. A
-//! path is held alone and everything above it is shared, so that `project` and `project/src` meet as well.
+//! The lock is a `flock` on the directory or file itself, so nothing is left behind and a killed process holds
+//! no lock. A path is locked exclusively and its ancestors are locked shared, so that `project` and
+//! `project/src` exclude each other as well.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -10,35 +11,35 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long another process may hold a path before we do without.
+/// How long to wait for a path that another process holds.
 const MAX_WAIT: Duration = Duration::from_secs(5);
-/// The same for another run of our own session, which is known to come to an end.
+/// How long to wait for a path that another run of this process holds; such a run is certain to end.
 const MAX_WAIT_SAME_PROCESS: Duration = Duration::from_secs(600);
-/// How long until it is tried again.
+/// The polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What this process holds.
+/// The paths that this process holds.
 static HELD_PATHS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Another session writes to a context path.
+/// Another session is writing to a context path.
 #[derive(Debug, thiserror::Error)]
 #[error("another session is writing to {}; it was not opened to this one", path.display())]
 pub(crate) struct WrittenElsewhere {
     path: PathBuf,
 }
 
-/// The right to write to some paths, until it is dropped.
+/// The exclusive right to write to some paths, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct PathLock {
-    /// Held for what they lock.
+    /// The open files that carry the locks.
     locks: Vec<File>,
     paths: Vec<PathBuf>,
 }
 
 impl PathLock {
-    /// Waits for its turn on all of these paths at once.
+    /// Waits until all of these paths are locked.
     pub(crate) async fn acquire(paths: &[PathBuf]) -> Result<Self, WrittenElsewhere> {
-        // Under their real names, each once; what is not there is written to by nobody.
+        // Resolved and deduplicated; missing paths cannot be written to and need no lock.
         let mut paths: Vec<PathBuf> = paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
         paths.sort();
         paths.dedup();
@@ -56,12 +57,12 @@ impl PathLock {
         }
     }
 
-    /// All of them or none; the error is the path at which another one was met.
+    /// Locks all paths or none; the error is the path that is held elsewhere.
     fn try_acquire(paths: &[PathBuf]) -> Result<Self, PathBuf> {
         let mut lock = Self { locks: Vec::new(), paths: Vec::new() };
         for path in paths {
             lock.lock(path, File::try_lock).map_err(|()| path.clone())?;
-            // The paths of one run may lie within each other.
+            // The paths of one run may be nested.
             for above in path.ancestors().skip(1).filter(|above| !paths.iter().any(|own| own == above)) {
                 lock.lock(above, File::try_lock_shared).map_err(|()| path.clone())?;
             }
@@ -72,7 +73,8 @@ impl PathLock {
         Ok(lock)
     }
 
-    /// What cannot be opened or locked at all (some file systems know no locks) stands in nobody's way.
+    /// A file that cannot be opened or locked (some file systems do not support locks) does not prevent
+    /// writing.
     fn lock(&mut self, path: &Path, how: fn(&File) -> Result<(), TryLockError>) -> Result<(), ()> {
         let Ok(file) = open(path) else { return Ok(()) };
         match how(&file) {
@@ -96,7 +98,7 @@ impl Drop for PathLock {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    // Nothing but directories and files: to open a pipe would wait for its other end.
+    // Only directories and regular files: opening a pipe would block.
     let kind = std::fs::metadata(path)?;
     if kind.is_dir() || kind.is_file() { File::open(path) } else { Err(io::ErrorKind::Unsupported.into()) }
 }
@@ -124,7 +126,7 @@ mod tests {
             assert!(is_held_by_this_process(&path), "{blocked}");
         }
         drop(PathLock::acquire(&[at("other"), at("missing")]).await.unwrap());
-        // Another run of ours is waited for.
+        // A second run of this process waits.
         let (path, waiting) = (at("project/src"), std::sync::Arc::new(tokio::sync::Notify::new()));
         let begun = std::sync::Arc::clone(&waiting);
         let next = tokio::spawn(async move {

@@ -1,16 +1,16 @@
-//! Pre-images: what files in context paths held before a run changed them, so that the run can be undone.
+//! Pre-images: the content of files in context paths before a run changed them, so that the run can be undone.
 //!
 //! ```text
 //! <run>/preimages/
-//!   before        what was there: names, sizes, times
-//!   cover         whether `tree` holds everything, or only what tools were about to change
-//!   tree/<n>/…    the files themselves, n counting the writable context paths
+//!   before        the state before the run: names, sizes, times
+//!   cover         whether `tree` contains all files, or only those that tools were about to change
+//!   tree/<n>/…    the files themselves; n is the index of the writable context path
 //!   aside/        a file that is being copied
-//!   after         what the changed files looked like when the context paths were closed
-//!   undo          what an undo is doing; `undone` when it is done
+//!   after         the state of the changed files when the context paths were closed
+//!   undo          exists once an undo has begun; `undone` once it is complete
 //! ```
 //!
-//! A pre-image is durable before the file is changed. One that cannot be had means that the file is not changed.
+//! A pre-image is durable before its file is changed. If it cannot be stored, the file is not changed.
 
 use super::snapshot::ContextSnapshot;
 use crate::confine::{ConfinedDir, FileKind, TreeNode};
@@ -23,21 +23,21 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How far an undo must reach.
+/// Which changes an undo must cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UndoReach {
-    /// Only our own tools write: each file's pre-image is kept just before it is changed.
+    /// Only Althing's file tools write: each file's pre-image is stored just before it is changed.
     ToolWrites,
-    /// Commands write too: everything is kept beforehand, up to the limits.
+    /// Commands write too: all files are stored in advance, up to the limits.
     Everything,
 }
 
-/// How much is kept beforehand at most.
+/// The maximum that is stored in advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UndoLimits {
-    /// Bytes in all.
+    /// The total size in bytes.
     pub bytes: u64,
-    /// Files in all.
+    /// The number of files.
     pub files: u64,
 }
 
@@ -53,7 +53,7 @@ impl Default for UndoLimits {
 pub(crate) enum Coverage {
     Everything,
     ToolWrites,
-    /// Everything was wanted, and was too much.
+    /// Everything was to be stored but exceeded the limits.
     TooLarge {
         bytes: u64,
         files: u64,
@@ -80,7 +80,7 @@ impl Preimages {
         replace(&RealDisk, &self.dir, name, &bytes, Durability::Synced)
     }
 
-    /// What was written; None if it is not there. Damage is an error: guessing would undo the wrong thing.
+    /// Reads a record; `None` if it does not exist. Damage is an error: a guess could undo the wrong change.
     pub(crate) fn read<T: for<'de> Deserialize<'de>>(&self, name: &str) -> Result<Option<T>, DiskError> {
         let path = self.dir.join(name);
         match std::fs::read(&path) {
@@ -93,7 +93,7 @@ impl Preimages {
         }
     }
 
-    /// Begins, or goes on with what an interrupted run began: the first look at the files is the one that counts.
+    /// Begins, or continues after an interruption: the first recorded state is the one that counts.
     pub(crate) fn begin(
         &self,
         take: impl FnOnce() -> Result<ContextSnapshot, DiskError>,
@@ -111,19 +111,19 @@ impl Preimages {
         if let Some(cover) = self.read::<Coverage>("cover")? {
             return Ok((before, cover));
         }
-        // Nobody could write yet: what is in the tree is the beginning of an interrupted copy.
+        // No agent could write yet, so the tree contains at most the start of an interrupted copy.
         let here = ConfinedDir::open(&self.dir).map_err(self.io("open the directory"))?;
         here.remove_tree(OsStr::new("tree")).map_err(self.io("clear"))?;
-        let tree = here.make_dir(OsStr::new("tree"), 0o700).map_err(self.io("make a directory in"))?;
+        let tree = here.make_dir(OsStr::new("tree"), 0o700).map_err(self.io("create a directory in"))?;
         let cover = match reach {
             UndoReach::ToolWrites => Coverage::ToolWrites,
             UndoReach::Everything => {
                 let copied = copy_all(&tree, &before, limits);
                 if copied.is_err() {
-                    // The disk may be full of it.
+                    // The partial copy may have filled the disk.
                     let _ = here.remove_tree(OsStr::new("tree"));
                 }
-                copied.map_err(self.io("keep pre-images in"))?
+                copied.map_err(self.io("store pre-images in"))?
             }
         };
         self.write("cover", &cover)?;
@@ -135,7 +135,7 @@ impl Preimages {
         tree.make_dir(OsStr::new(&root.to_string()), 0o700)
     }
 
-    /// The directory and name of a pre-image, if there is one.
+    /// The directory and type of a pre-image, if there is one.
     pub(crate) fn find(&self, root: usize, path: &Path) -> Option<(ConfinedDir, FileKind)> {
         let (above, name) = split_path(path);
         let dir = self.tree(root).ok()?.open_dir_path(above).ok()?;
@@ -143,7 +143,7 @@ impl Preimages {
         Some((dir, kind))
     }
 
-    /// Forgets the pre-image of one file, if there is one.
+    /// Deletes the pre-image of one file, if there is one.
     pub(crate) fn forget(&self, root: usize, path: &Path) -> io::Result<()> {
         match self.find(root, path) {
             Some((dir, _)) => dir.remove_tree(split_path(path).1),
@@ -151,7 +151,7 @@ impl Preimages {
         }
     }
 
-    /// Keeps the pre-image of one file, durably, unless there is one.
+    /// Stores the pre-image of one file durably, unless there already is one.
     pub(crate) fn store_one(&self, root: usize, path: &Path, from: &ConfinedDir) -> io::Result<()> {
         if self.find(root, path).is_some() {
             return Ok(());
@@ -164,7 +164,7 @@ impl Preimages {
         match from.stat(name)?.map(|found| found.kind) {
             Some(FileKind::Link) => dir.symlink(&from.read_link(name)?, name)?,
             Some(FileKind::File) => {
-                // Under its own name only when it is whole.
+                // The copy gets its final name only when it is complete.
                 let aside = ConfinedDir::open(&self.dir)?.make_dir(OsStr::new("aside"), 0o700)?;
                 aside.remove_tree(name)?;
                 let copied = Copier::default().copy(from, name, &aside, &mut Vec::new())?;
@@ -205,7 +205,7 @@ fn copy_all(tree: &ConfinedDir, before: &ContextSnapshot, limits: UndoLimits) ->
             FileKind::Dir | FileKind::Special => Ok(()),
         })?;
     }
-    // One call for all of them.
+    // One sync for the whole file system instead of one per file.
     #[cfg(target_os = "linux")]
     rustix::fs::syncfs(tree.reopen_readable()?)?;
     Ok(Coverage::Everything)

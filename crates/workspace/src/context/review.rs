@@ -1,4 +1,4 @@
-//! What a run changed, with both contents, for a person to review.
+//! What a run changed, with the content before and after, for a person to review.
 
 use super::preimages::Preimages;
 use super::snapshot::{ContextSnapshot, TrackedPath};
@@ -10,40 +10,40 @@ use althing_protocol::FileWrite;
 use std::io::Read;
 use std::path::Path;
 
-/// The most of one file that is shown.
+/// The maximum size of a file that is shown.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// One changed file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedFile {
-    /// Which, and how.
+    /// The path and the kind of change.
     pub write: FileWrite,
-    /// What it held before the run.
+    /// The content before the run.
     pub before: FileContent,
-    /// What it holds now.
+    /// The current content.
     pub now: FileContent,
 }
 
-/// What a file holds, as far as it can be shown.
+/// The content of a file, as far as it can be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileContent {
-    /// There is no such file.
+    /// The file does not exist.
     Absent,
     /// Text.
     Text(String),
-    /// Where a link leads.
+    /// The target of a symbolic link.
     Link(String),
-    /// Not text, or too long.
+    /// Not text, or too large.
     Opaque {
-        /// How long it is.
+        /// The size in bytes.
         bytes: u64,
     },
-    /// There was something, and nothing was kept of it.
+    /// The file existed, but no pre-image was stored.
     Unknown,
 }
 
-/// What the run whose files are in `run_dir` changed in context paths, sorted by path; empty if nothing, or if its context
-/// paths are still open.
+/// What the run in `run_dir` changed in context paths, sorted by path; empty if it changed nothing, or if its
+/// context paths are still open.
 pub fn review(run_dir: &Path) -> Result<Vec<ChangedFile>, DiskError> {
     let preimages = Preimages::of(run_dir);
     let Some(before) = preimages.read::<ContextSnapshot>("before")? else { return Ok(Vec::new()) };

@@ -1,7 +1,7 @@
-//! What the writable context paths looked like before a run wrote to them, and what is different now.
+//! The state of the writable context paths before a run wrote to them, and the difference to the current state.
 //!
-//! Names, sizes and times only, no content. `.git` directories are left out: what is in them is git's bookkeeping, and
-//! nobody may write there. So is Althing's own state.
+//! It contains names, sizes and times, no content. `.git` directories are left out: they contain git's
+//! bookkeeping, and agents may not write there. Althing's own state is left out, too.
 
 use crate::confine::{CLOCK_TICK, ConfinedDir, FileKind, TreeNode, TreeWalk, by_bytes};
 use crate::manifest::{ManifestEntry, path_from_text, path_to_text};
@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The writable context paths at one moment.
+/// The writable context paths at one point in time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextSnapshot {
     pub(crate) roots: Vec<TrackedPath>,
@@ -23,24 +23,24 @@ pub struct ContextSnapshot {
 /// One context path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TrackedPath {
-    /// As configured.
+    /// The path as configured.
     shown: String,
-    /// Links resolved.
+    /// The path with links resolved.
     real: String,
-    /// Where this one is among the run's context paths.
+    /// The index among the run's context paths.
     pub number: usize,
-    /// Whether the path is one file: then `real` is the directory above, and this its name.
+    /// The file name, if the context path is a single file; `real` is then its parent directory.
     only: Option<String>,
     /// Sorted by the bytes of their paths.
     pub entries: Vec<ManifestEntry>,
 }
 
-/// A file that differs.
+/// A file that changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PathChange {
-    /// Which of the tracked paths.
+    /// The index of the tracked path.
     pub root: usize,
-    /// Below it.
+    /// Relative to the tracked path.
     pub path: PathBuf,
     pub change: FileChange,
 }
@@ -59,14 +59,14 @@ impl TrackedPath {
         self.entries.get(at)
     }
 
-    /// Takes one more entry in, in its place; one that is there already stays.
+    /// Inserts an entry in order; an existing entry is not replaced.
     pub(crate) fn insert_entry(&mut self, entry: ManifestEntry) {
         if let Err(at) = self.entries.binary_search_by(|known| by_bytes(&known.path, &entry.path)) {
             self.entries.insert(at, entry);
         }
     }
 
-    /// A path as it is told.
+    /// A path as shown to the user.
     pub(crate) fn display_path(&self, path: &Path) -> String {
         let shown = path_from_text(&self.shown);
         let whole = if self.only.is_some() { shown } else { shown.join(path) };
@@ -103,7 +103,7 @@ impl TrackedPath {
 }
 
 impl ContextSnapshot {
-    /// The writable ones of the context paths, with nothing in them. Paths that are not there are left out.
+    /// The writable context paths without their entries. Missing paths are left out.
     pub(crate) fn without_entries(paths: &[ContextPath]) -> Self {
         let mut roots = Vec::new();
         for (number, path) in paths.iter().enumerate().filter(|(_, path)| path.writable) {
@@ -115,7 +115,7 @@ impl ContextSnapshot {
         Self { roots, state: None }
     }
 
-    /// Looks at every file in those of the context paths that are writable. Paths that are not there are left out.
+    /// Records every file in the writable context paths. Missing paths are left out.
     pub fn take(paths: &[ContextPath], state_dir: Option<&Path>) -> Result<Self, DiskError> {
         let state = state_dir.and_then(|dir| std::fs::canonicalize(dir).ok()).map(|dir| path_to_text(&dir));
         let mut snapshot = Self { state, ..Self::without_entries(paths) };
@@ -131,14 +131,14 @@ impl ContextSnapshot {
         let state = self.state.as_deref().map(path_from_text);
         let inner: Vec<PathBuf> =
             self.roots.iter().filter(|root| root.only.is_none()).map(TrackedPath::dir).collect();
-        // A context path within another one is looked at once.
+        // A context path inside another one is scanned only once.
         let skip = |path: &Path| state.as_deref() == Some(path) || inner.iter().any(|root| root == path);
-        let scan = |root: &TrackedPath| root.scan(&skip).map_err(DiskError::io("look at", &root.dir()));
+        let scan = |root: &TrackedPath| root.scan(&skip).map_err(DiskError::io("access", &root.dir()));
         self.roots.iter().map(scan).collect()
     }
 
-    /// Lets the file system's clock go on, if something was changed just now: a further change at the same tick would
-    /// look the same.
+    /// Waits for one tick of the file system's clock if something has just changed: a further change within the
+    /// same tick would have the same stamp.
     fn wait_for_clock_tick(&self) {
         let newest = self.roots.iter().flat_map(|root| &root.entries).map(|entry| entry.stamp.ctime).max();
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
@@ -148,7 +148,7 @@ impl ContextSnapshot {
         }
     }
 
-    /// What is different now, file by file, sorted.
+    /// The changes since the snapshot, sorted by path.
     pub fn compare(&self) -> Result<Vec<FileWrite>, DiskError> {
         let display_path =
             |changed: &PathChange| self.roots.get(changed.root).map(|root| root.display_path(&changed.path));
@@ -167,7 +167,7 @@ impl ContextSnapshot {
     }
 }
 
-/// Goes through both lists side by side; directories themselves are no files.
+/// Merges both sorted lists. Directories are not reported.
 fn diff(root: usize, before: &[ManifestEntry], now: &[ManifestEntry], changes: &mut Vec<PathChange>) {
     let is_file = |entry: &&ManifestEntry| entry.kind != FileKind::Dir;
     let mut old = before.iter().filter(is_file).peekable();

@@ -1,4 +1,4 @@
-//! What a path in a context path holds, exactly: by this an undo knows whether somebody else has changed it.
+//! The exact state of a path in a context path. Undo compares it to detect changes by somebody else.
 
 use crate::confine::{ConfinedDir, FileKind, is_concurrent_change};
 use crate::manifest::{path_from_text, path_to_text};
@@ -20,10 +20,10 @@ pub(crate) enum PathState {
     Special,
 }
 
-/// What a changed file was when the context paths were closed.
+/// The state of a changed file when the context paths were closed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RecordedChange {
-    /// Which of the tracked context paths.
+    /// The index of the tracked context path.
     pub root: usize,
     #[serde(with = "as_text")]
     pub path: PathBuf,
@@ -45,7 +45,7 @@ mod as_text {
 }
 
 impl PathState {
-    /// What is there now; links are not followed, also not on the way.
+    /// The current state; no link is followed, not even in parent directories.
     pub(crate) fn of(root: &ConfinedDir, path: &Path) -> io::Result<Self> {
         let (above, name) = split_path(path);
         let dir = match root.open_dir_path(above) {

@@ -1,8 +1,8 @@
-//! Puts back what a run changed in context paths.
+//! Undoes what a run changed in context paths.
 //!
-//! Everything is checked before anything is changed: a file that is neither as the run left it nor as it was before the
-//! run belongs to somebody else, and then nothing is undone. Each file is put back whole, so that an interrupted undo is
-//! finished by undoing again.
+//! All files are checked before any is changed: if a file is neither as the run left it nor as it was before
+//! the run, somebody else changed it, and nothing is undone. Each file is replaced atomically, so an
+//! interrupted undo is completed by running it again.
 
 use super::preimages::Preimages;
 use super::snapshot::{ContextSnapshot, TrackedPath};
@@ -18,47 +18,47 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What an undo did.
+/// The result of an undo.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UndoReport {
-    /// Files that hold again what they held.
+    /// Files that have their earlier content again.
     pub restored: Vec<String>,
-    /// Files that the run had made, and that are gone.
+    /// Files that the run had created and that were deleted.
     pub removed: Vec<String>,
-    /// Files of which nothing was kept, because a command changed them in a context path too large to keep.
+    /// Files without a pre-image: a command changed them in a context path that was too large to copy.
     pub not_covered: Vec<String>,
-    /// Whether this finished an undo that was interrupted.
+    /// Whether this completed an interrupted undo.
     pub resumed: bool,
 }
 
 /// Why nothing was undone.
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
-    /// The run has changed nothing.
-    #[error("the run in {} changed no context path", run_dir.display())]
+    /// The run changed nothing.
+    #[error("the run in {} changed nothing in context paths", run_dir.display())]
     Nothing {
         /// The run's directory.
         run_dir: PathBuf,
     },
-    /// The run is not over.
-    #[error("the run in {} still has its context paths open: let it end, or resume it, first", run_dir.display())]
+    /// The run has not ended.
+    #[error("the run in {} has not closed its context paths: wait until it ends, or resume it", run_dir.display())]
     NotClosed {
         /// The run's directory.
         run_dir: PathBuf,
     },
-    /// It was undone before.
+    /// The run was undone before.
     #[error("the run in {} is undone already", run_dir.display())]
     Done {
         /// The run's directory.
         run_dir: PathBuf,
     },
     /// Somebody else has changed files since.
-    #[error("nothing was undone, since these files were changed after the run: {}", paths.join(", "))]
+    #[error("nothing was undone, because these files were changed after the run: {}", paths.join(", "))]
     Changed {
-        /// Which.
+        /// The changed files.
         paths: Vec<String>,
     },
-    /// The disk refused. What was put back so far stays; undoing again goes on.
+    /// A disk operation failed. Files that were already restored stay restored; another undo continues.
     #[error(transparent)]
     Disk(#[from] DiskError),
 }
@@ -79,25 +79,26 @@ impl UndoStep<'_> {
         move |source| DiskError::Io { doing, path, source }
     }
 
-    /// Whether nothing is to be done, perhaps because an interrupted undo did it.
+    /// Whether nothing has to be done, possibly because an interrupted undo already did it.
     fn is_done(&self, now: &PathState) -> bool {
-        // Where the run put a file in place of a directory, the directory comes back with what is in it.
+        // If the run replaced a directory with a file, the directory is restored together with its content.
         let was_dir = || self.root.entry(&self.after.path).is_some_and(|entry| entry.kind == FileKind::Dir);
         *now == self.wanted || (self.after.change == FileChange::New && *now == PathState::Dir && was_dir())
     }
 
-    /// Whether what is there is the run's, and nobody loses anything if it goes.
+    /// Whether the path still is as the run left it, so that nobody else's work is lost.
     fn is_left_by_run(&self, now: &PathState) -> bool {
-        // A directory in place of a file is gone once an interrupted undo has emptied it.
+        // If the run replaced a file with a directory, an interrupted undo may already have removed the
+        // directory.
         *now == self.after.state || (self.after.state == PathState::Dir && *now == PathState::Absent)
     }
 
     fn now(&self) -> Result<PathState, DiskError> {
-        self.root.open().and_then(|dir| PathState::of(&dir, &self.after.path)).map_err(self.io("look at"))
+        self.root.open().and_then(|dir| PathState::of(&dir, &self.after.path)).map_err(self.io("access"))
     }
 }
 
-/// Puts back what the run whose files are in `run_dir` changed. To be called when nobody works on the run.
+/// Undoes the changes of the run in `run_dir`. Must not be called while the run is active.
 pub fn undo(run_dir: &Path) -> Result<UndoReport, UndoError> {
     let preimages = Preimages::of(run_dir);
     let here = || run_dir.to_owned();
@@ -127,25 +128,25 @@ pub fn undo(run_dir: &Path) -> Result<UndoReport, UndoError> {
     Ok(report)
 }
 
-/// Makes what was put back durable: only then it is done.
+/// Syncs the directories of the restored files; only then is the undo complete.
 fn sync_dirs(steps: &[UndoStep<'_>]) -> Result<(), DiskError> {
     let mut dirs = BTreeSet::new();
     for step in steps.iter().filter(|step| dirs.insert((step.after.root, split_path(&step.after.path).0))) {
         let dir = step.root.open().and_then(|root| root.open_dir_path(split_path(&step.after.path).0));
         match dir {
-            Ok(dir) => dir
-                .reopen_readable()
-                .and_then(|dir| Ok(rustix::fs::fsync(dir)?))
-                .map_err(step.io("make durable"))?,
-            // It was the run's, and went with its last file.
+            Ok(dir) => {
+                dir.reopen_readable().and_then(|dir| Ok(rustix::fs::fsync(dir)?)).map_err(step.io("sync"))?
+            }
+            // The run created the directory, and it was removed with its last file.
             Err(error) if is_concurrent_change(&error) => {}
-            Err(error) => return Err(step.io("reach")(error)),
+            Err(error) => return Err(step.io("access")(error)),
         }
     }
     Ok(())
 }
 
-/// The task of a session that changed files last, of those that are not undone where there are any; None where none did.
+/// The task of a session that changed files last; tasks that are not undone take precedence. `None` if no task
+/// changed files.
 pub fn last_task_with_changes(session_dir: &Path) -> Option<TaskId> {
     let tasks = std::fs::read_dir(session_dir.join(TASKS)).ok()?;
     let changed = tasks.filter_map(Result::ok).filter_map(|task| {
@@ -159,7 +160,7 @@ pub fn last_task_with_changes(session_dir: &Path) -> Option<TaskId> {
     changed.max().map(|(.., name)| TaskId::from(name.as_str()))
 }
 
-/// What is to be done; refused if a file is not what the run left.
+/// The steps of the undo; an error if a file is not as the run left it.
 fn plan<'a>(
     preimages: &Preimages,
     before: &'a ContextSnapshot,
@@ -190,7 +191,7 @@ fn plan<'a>(
     if foreign.is_empty() { Ok(steps) } else { Err(UndoError::Changed { paths: foreign }) }
 }
 
-/// The state that the kept file stands for.
+/// The state that the pre-image represents.
 fn pre_image(
     preimages: &Preimages,
     root: &TrackedPath,
@@ -212,11 +213,11 @@ fn pre_image(
     }))
 }
 
-/// Removes the files that the run made, then the directories that it made for them and that are empty now.
+/// Deletes the files that the run created, then the directories that it created for them, if they are empty.
 fn remove_created(steps: &[UndoStep<'_>], report: &mut UndoReport) -> Result<(), DiskError> {
     for step in steps.iter().filter(|step| step.after.change == FileChange::New).rev() {
         let (above, name) = split_path(&step.after.path);
-        let dir = step.root.open().and_then(|root| root.open_dir_path(above)).map_err(step.io("reach"))?;
+        let dir = step.root.open().and_then(|root| root.open_dir_path(above)).map_err(step.io("access"))?;
         dir.remove_file(name).map_err(step.io("remove"))?;
         report.removed.push(step.path());
     }
@@ -232,7 +233,7 @@ fn remove_created(steps: &[UndoStep<'_>], report: &mut UndoReport) -> Result<(),
     for (n, path) in made.iter().rev() {
         let Some(step) = steps.iter().find(|step| step.after.root == *n) else { continue };
         let (above, name) = split_path(path);
-        // Somebody has put something in it: then it stays.
+        // A directory with other files in it stays.
         let _ =
             step.root.open().and_then(|root| root.open_dir_path(above)).and_then(|dir| dir.remove_dir(name));
     }
@@ -241,8 +242,8 @@ fn remove_created(steps: &[UndoStep<'_>], report: &mut UndoReport) -> Result<(),
 
 fn restore(preimages: &Preimages, step: &UndoStep<'_>) -> Result<(), DiskError> {
     let (above, name) = split_path(&step.after.path);
-    let dir = recreate_parent(step.root, above).map_err(step.io("reach"))?;
-    let gone = || io::Error::new(io::ErrorKind::NotFound, "its pre-image is gone");
+    let dir = recreate_parent(step.root, above).map_err(step.io("access"))?;
+    let gone = || io::Error::new(io::ErrorKind::NotFound, "its pre-image is missing");
     let (stored, _) =
         preimages.find(step.after.root, &step.after.path).ok_or_else(gone).map_err(step.io("restore"))?;
     let staged = match &step.wanted {
@@ -269,7 +270,7 @@ fn restore(preimages: &Preimages, step: &UndoStep<'_>) -> Result<(), DiskError> 
     staged.and_then(|temporary| dir.rename(&temporary, name)).map_err(step.io("restore"))
 }
 
-/// The directory of a file, made again where the run had removed it.
+/// The parent directory of a file, created again if the run had removed it.
 fn recreate_parent(root: &TrackedPath, above: &Path) -> io::Result<ConfinedDir> {
     let (mut dir, mut at) = (root.open()?, PathBuf::new());
     for part in above.components() {

@@ -1,4 +1,4 @@
-//! Opens the writable context paths to one agent, watches over what it changes there, and closes them again.
+//! Opens the writable context paths for one agent, tracks what it changes there, and closes them again.
 
 use super::footer::write_change_list;
 use super::preimages::{Coverage, Preimages, UndoLimits, UndoReach};
@@ -20,7 +20,7 @@ pub(crate) struct WriteTracker {
     reach: UndoReach,
     limits: UndoLimits,
     preimages: Preimages,
-    /// What was there before, while the paths are open.
+    /// The state before the run, while the paths are open.
     open: Mutex<Option<Arc<ContextSnapshot>>>,
 }
 
@@ -43,7 +43,7 @@ impl WriteTracker {
         }
     }
 
-    /// Remembers what is there and lets the agent write. Says what an undo will not reach.
+    /// Records the current state and allows writing. Returns a notice if an undo will not cover everything.
     pub(crate) fn open(&self) -> Result<Option<String>, DiskError> {
         let take = || ContextSnapshot::take(&self.paths, self.state_dir.as_deref());
         let (before, cover) = self.preimages.begin(take, self.reach, self.limits)?;
@@ -51,19 +51,19 @@ impl WriteTracker {
         Ok(match cover {
             Coverage::Everything | Coverage::ToolWrites => None,
             Coverage::TooLarge { bytes, files } => Some(format!(
-                "the writable context paths hold {files} files with {} MiB: too much to keep a copy of; `althing \
-                 undo` will put back what file tools change, not what commands change",
+                "the writable context paths contain {files} files with {} MiB: too much to keep a copy of; `althing \
+                 undo` will restore what file tools change, not what commands change",
                 bytes >> 20
             )),
         })
     }
 
-    /// Takes the right to write back and says what changed since the paths were first opened.
+    /// Ends write access and returns what changed since the paths were first opened.
     pub(crate) fn close(&self) -> Result<Vec<FileWrite>, DiskError> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
         let before = match open {
             Some(before) => before,
-            // A resumed run closes what an earlier process opened.
+            // A resumed run closes the paths that an earlier process opened.
             None => match self.preimages.read("before")? {
                 Some(before) => Arc::new(before),
                 None => return Ok(Vec::new()),
@@ -75,7 +75,7 @@ impl WriteTracker {
             let path = root.display_path(&changed.path);
             let dir = root.open().map_err(DiskError::io("open the directory", &root.dir()))?;
             let state =
-                PathState::of(&dir, &changed.path).map_err(DiskError::io("look at", Path::new(&path)))?;
+                PathState::of(&dir, &changed.path).map_err(DiskError::io("access", Path::new(&path)))?;
             writes.push(FileWrite::new(path, changed.change, &changed.path));
             after.push(RecordedChange {
                 root: changed.root,
@@ -89,12 +89,12 @@ impl WriteTracker {
         Ok(writes)
     }
 
-    /// Where the run's pre-images are kept.
+    /// The directory of the run's pre-images.
     pub(crate) fn preimages_dir(&self) -> PathBuf {
         self.preimages.dir.clone()
     }
 
-    /// Whether there is anything to open.
+    /// Whether there are no writable context paths.
     pub(crate) fn is_empty(&self) -> bool {
         !self.paths.iter().any(|path| path.writable)
     }
@@ -111,7 +111,7 @@ impl ChangeObserver for WriteTracker {
         let (n, root) = found.ok_or_else(not_open)?;
         let failed = |why: String| Refusal::CheckFailed { path: resolved.shown.clone(), why };
         let path = resolved.real.strip_prefix(root.dir()).map_err(|e| failed(e.to_string()))?;
-        // What was not there before is deleted by an undo.
+        // A file that did not exist before needs no pre-image: an undo deletes it.
         if root.entry(path).is_none() || resolved.found.is_none() {
             return Ok(());
         }

@@ -1,12 +1,13 @@
-//! The YAML front matter of a Markdown file: the plain texts in it.
+//! Parses the YAML front matter of a Markdown file: its top-level string values.
 
 use granit_parser::{Event, Options, Parser};
 use std::collections::BTreeMap;
 
-/// Nobody nests front matter deeper.
+/// The maximum nesting depth.
 const MAX_DEPTH: usize = 16;
 
-/// The keys of the front matter whose values are texts, and what follows it. None where it is not YAML.
+/// The top-level keys with string values, and the text after the front matter. `None` if the front matter is
+/// not valid YAML.
 pub(super) fn parse(text: &str) -> Option<(BTreeMap<String, String>, &str)> {
     let Some((yaml, rest)) = split(text) else { return Some((BTreeMap::new(), text)) };
     let mut options = Options::default();
@@ -19,7 +20,7 @@ pub(super) fn parse(text: &str) -> Option<(BTreeMap<String, String>, &str)> {
             Event::MappingStart(..) | Event::SequenceStart(..) => {
                 depth += 1;
                 if depth > 1 {
-                    // What is nested is not for us, nor is its key.
+                    // Nested values and their keys are ignored.
                     key = None;
                 }
             }
@@ -37,7 +38,7 @@ pub(super) fn parse(text: &str) -> Option<(BTreeMap<String, String>, &str)> {
     Some((found, rest))
 }
 
-/// What is between the first two lines of three dashes, and what follows.
+/// The text between the first two lines of three dashes, and the text after them.
 fn split(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start_matches('\u{feff}');
     let body = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n"))?;

@@ -1,18 +1,18 @@
-//! A project's own instructions for agents: `AGENTS.md` and `CLAUDE.md` in its context paths.
+//! A project's instructions for agents: `AGENTS.md` and `CLAUDE.md` in its context paths.
 
 use super::Document;
 use crate::tools::FileHost;
 use althing_protocol::ContextPath;
 use std::path::Path;
 
-/// The files, the one that all agents read first.
+/// The file names, the common one first.
 const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
-/// How much of one file is told, and of all together.
+/// The maximum size of one file, and of all files together.
 const MAX_PER_FILE: usize = 16 * 1024;
 const MAX_TOTAL: usize = 32 * 1024;
 
-/// The instructions in the directories of these paths: the deepest directory first, since what is nearest to the work
-/// counts most. They are read as the agent itself would read them, so what it was not given is not told.
+/// The instructions in these context paths, from the deepest directory to the highest, since the closest ones
+/// matter most. They are read through the agent's own file access, so files that it may not read are left out.
 pub fn project_instructions(files: &FileHost, context: &[ContextPath]) -> Vec<Document> {
     let mut dirs: Vec<&Path> = context.iter().map(|path| Path::new(&path.path)).collect();
     dirs.sort_by_key(|dir| std::cmp::Reverse(dir.components().count()));
@@ -20,7 +20,7 @@ pub fn project_instructions(files: &FileHost, context: &[ContextPath]) -> Vec<Do
     let mut left = MAX_TOTAL;
     for path in dirs.into_iter().flat_map(|dir| NAMES.map(|name| dir.join(name))) {
         let Some(document) = files.text(&path.to_string_lossy(), MAX_PER_FILE.min(left)) else { continue };
-        // Many projects keep both names for one text.
+        // Many projects have the same text under both names.
         let is_new = !found.iter().any(|known| known.text == document.text);
         if is_new && !document.text.trim().is_empty() {
             left -= document.text.len();

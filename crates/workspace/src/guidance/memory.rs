@@ -1,8 +1,8 @@
-//! An agent's own notes: `memory/short_term` and `memory/long_term` in its workspace, kept from run to run.
+//! An agent's notes: `memory/short_term` and `memory/long_term` in its workspace, carried over from run to run.
 //!
-//! A workspace lives as long as its run; notes outlive it in a store beside the runs. They are brought when a run
-//! begins and taken back after each answer and at the end. Only plain files of limited size travel: no links, nothing
-//! nested, so that a store can never become a way out.
+//! A workspace belongs to one run; the notes are stored outside of the runs. They are copied into the workspace
+//! when a run begins, and back to the store after each answer and at the end. Only plain files of limited size
+//! are copied, no links and no subdirectories, so that the store cannot lead out of the workspace.
 
 use super::{Document, front_matter, names_in, read_prefix};
 use crate::confine::{ConfinedDir, FileKind, is_concurrent_change};
@@ -16,15 +16,15 @@ use std::sync::{Mutex, PoisonError};
 const MEMORY: &str = "memory";
 const SHORT: &str = "short_term";
 const LONG: &str = "long_term";
-/// The most files of a kind, and how long one may be.
+/// The maximum number of files per kind, and the maximum size of one.
 const MAX_FILES: usize = 64;
 const MAX_BYTES: usize = 64 * 1024;
-/// How much of short-term notes is told in all.
+/// How much of the short-term notes the agent is given in total.
 const MAX_SHORT_TERM: usize = 16 * 1024;
-/// How much is told of what a long-term note is about.
+/// The maximum length of a long-term note's summary.
 const MAX_SUMMARY: usize = 200;
 
-/// Notes are saved one at a time: of two that delete what the other has just copied, neither would be right.
+/// Serializes `save`: two concurrent calls could delete each other's copies.
 static SAVING: Mutex<()> = Mutex::new(());
 
 /// The notes of one agent, in its workspace and in the store.
@@ -34,17 +34,17 @@ pub struct Memory {
     store: PathBuf,
 }
 
-/// What an agent noted.
+/// The content of an agent's notes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// Word for word.
+    /// The full texts.
     pub short_term: Vec<Document>,
-    /// By path and what each is about, to be read when needed.
+    /// Path and summary of each note, which the agent reads when needed.
     pub long_term: Vec<(String, String)>,
 }
 
 impl Memory {
-    /// Opens the notes in a workspace; brings those of the store if the workspace has none yet.
+    /// Opens the notes in a workspace; copies them from the store if the workspace has none yet.
     pub fn open(workspace: &Path, store: &Path) -> Result<Self, DiskError> {
         let memory = Self { workspace: workspace.to_owned(), store: store.to_owned() };
         let failed = |e| DiskError::io("prepare", &memory.dir())(e);
@@ -60,21 +60,21 @@ impl Memory {
             match ConfinedDir::open(&stored) {
                 Ok(from) => copy(&from, &to).map_err(failed)?,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                // Without the kept notes the agent would seem to have deleted them.
+                // If stored notes were silently missing, the next save would delete them.
                 Err(error) => return Err(DiskError::io("read the notes in", &stored)(error)),
             };
         }
         Ok(memory)
     }
 
-    /// Where the agent finds them.
+    /// The directory of the notes in the workspace.
     pub fn dir(&self) -> PathBuf {
         self.workspace.join(MEMORY)
     }
 
-    /// Takes the notes back to the store, those that are gone too.
+    /// Copies the notes back to the store and deletes stored notes that are gone.
     pub fn save(&self) -> Result<(), DiskError> {
-        let failed = |e| DiskError::io("keep the notes in", &self.store)(e);
+        let failed = |e| DiskError::io("save the notes in", &self.store)(e);
         let _one = SAVING.lock().unwrap_or_else(PoisonError::into_inner);
         for kind in [SHORT, LONG] {
             let below = Path::new(MEMORY).join(kind);
@@ -84,7 +84,7 @@ impl Memory {
             let to = ConfinedDir::open(&path).map_err(failed)?;
             let stored = match from {
                 Ok(from) => copy(&from, &to).map_err(failed)?,
-                // An agent may delete all its notes, and be without.
+                // An agent may delete all its notes.
                 Err(error) if is_concurrent_change(&error) => Vec::new(),
                 Err(error) => return Err(failed(error)),
             };
@@ -97,7 +97,7 @@ impl Memory {
         Ok(())
     }
 
-    /// What is noted now.
+    /// Reads the current notes.
     pub fn notes(&self) -> Result<Notes, DiskError> {
         let mut notes = Notes::default();
         let mut left = MAX_SHORT_TERM;
@@ -124,7 +124,7 @@ impl Memory {
         let failed = |error| DiskError::io("read the notes in", &self.workspace.join(&below))(error);
         let dir = match ConfinedDir::open(&self.workspace).and_then(|root| root.open_dir_path(&below)) {
             Ok(dir) => dir,
-            // An agent may delete all its notes, and be without.
+            // An agent may delete all its notes.
             Err(error) if is_concurrent_change(&error) => return Ok(Vec::new()),
             Err(error) => return Err(failed(error)),
         };
@@ -144,7 +144,7 @@ impl Memory {
     }
 }
 
-/// What a note is about: its description, or its first line.
+/// The summary of a note: its `description`, or its first line.
 fn summary_of(text: &str) -> String {
     let (fields, rest) = front_matter::parse(text).unwrap_or_default();
     let first = || rest.lines().map(|line| line.trim_start_matches('#').trim()).find(|line| !line.is_empty());
@@ -152,7 +152,7 @@ fn summary_of(text: &str) -> String {
     summary_of.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_SUMMARY).collect()
 }
 
-/// Copies the plain files of a directory that are small enough; gives their names.
+/// Copies the regular files of a directory that are small enough; returns their names.
 fn copy(from: &ConfinedDir, to: &ConfinedDir) -> io::Result<Vec<String>> {
     let mut copied = Vec::new();
     for name in names_in(from)? {

@@ -1,7 +1,7 @@
-//! What files have to tell an agent before it begins: a project's instructions, skills, its own notes of earlier runs.
+//! Texts for an agent from files: a project's instructions, skills, and the agent's notes from earlier runs.
 //!
-//! Everything is read through confined handles and cut to fixed sizes: it is sent with every model call. Nothing here
-//! says how an agent is told; that is the prompt's matter.
+//! All files are read through confined handles and truncated to fixed sizes, because they are sent with every
+//! model call. How they are presented is decided by the prompt.
 
 mod front_matter;
 mod instructions;
@@ -17,18 +17,18 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
 
-/// A text file, or its beginning.
+/// A text file, possibly truncated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
-    /// Where it is.
+    /// Its path.
     pub path: String,
-    /// What it says.
+    /// Its text.
     pub text: String,
-    /// Whether that is all.
+    /// Whether the text is complete.
     pub whole: bool,
 }
 
-/// The beginning of a file, if it is text.
+/// Reads the start of a file; `None` if it is not text.
 pub(crate) fn read_prefix(file: File, most: usize) -> io::Result<Option<(String, bool)>> {
     let mut bytes = Vec::new();
     file.take(most as u64 + 1).read_to_end(&mut bytes)?;
@@ -37,7 +37,7 @@ pub(crate) fn read_prefix(file: File, most: usize) -> io::Result<Option<(String,
     if bytes.contains(&0) {
         return Ok(None);
     }
-    // A character that the cut went through is left out.
+    // Leave out a character that the truncation split.
     let text = match std::str::from_utf8(&bytes) {
         Ok(text) => text.to_owned(),
         Err(e) if !whole && e.error_len().is_none() => {
@@ -48,7 +48,7 @@ pub(crate) fn read_prefix(file: File, most: usize) -> io::Result<Option<(String,
     Ok(Some((text, whole)))
 }
 
-/// The beginning of a text file in a directory; None if there is none.
+/// Reads the start of a text file in a directory; `None` if it does not exist.
 fn text_in(dir: &ConfinedDir, name: &str, most: usize) -> io::Result<Option<(String, bool)>> {
     match dir.open_file(OsStr::new(name)) {
         Ok((file, _)) => read_prefix(file, most),
@@ -57,7 +57,7 @@ fn text_in(dir: &ConfinedDir, name: &str, most: usize) -> io::Result<Option<(Str
     }
 }
 
-/// The names in a directory, sorted; those that are not text are left out.
+/// The sorted names in a directory; names that are not UTF-8 are left out.
 fn names_in(dir: &ConfinedDir) -> io::Result<Vec<String>> {
     let mut names: Vec<String> =
         dir.names()?.into_iter().filter_map(|name| name.into_string().ok()).collect();

@@ -1,4 +1,4 @@
-//! Skills: folders with a `SKILL.md` whose front matter says what they are for.
+//! Skills: directories with a `SKILL.md` whose front matter describes them.
 
 use super::{front_matter, names_in, text_in};
 use crate::confine::ConfinedDir;
@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The most skills that are told of, and the longest description.
+/// The maximum number of skills, and the maximum length of a description.
 const MAX_SKILLS: usize = 100;
 const MAX_DESCRIPTION: usize = 1024;
 /// How much of a `SKILL.md` is read for its front matter.
@@ -15,26 +15,27 @@ const MAX_READ: usize = 64 * 1024;
 /// A skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skill {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// What it is for.
     pub description: String,
-    /// Its `SKILL.md`.
+    /// The path of its `SKILL.md`.
     pub path: String,
 }
 
-/// What was found.
+/// The result of a search for skills.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skills {
     /// The skills, sorted by name.
     pub found: Vec<Skill>,
-    /// The directories that hold them, which an agent must be able to read.
+    /// The directories that contain them, which an agent must be able to read.
     pub dirs: Vec<PathBuf>,
-    /// What a person should know: skills that cannot be used, and why.
+    /// Messages for the user about skills that cannot be used.
     pub notices: Vec<String>,
 }
 
-/// Looks for skills. A directory that is not there holds none; of two skills of one name the first counts.
+/// Searches directories for skills. A missing directory is skipped; if two skills have the same name, the first
+/// one is used.
 pub fn find_skills(dirs: &[PathBuf]) -> Skills {
     let mut skills = Skills::default();
     for dir in dirs {
@@ -49,9 +50,10 @@ pub fn find_skills(dirs: &[PathBuf]) -> Skills {
     }
     skills.found.sort_by(|a, b| a.name.cmp(&b.name));
     if skills.found.len() > MAX_SKILLS {
-        skills
-            .notices
-            .push(format!("there are {} skills; agents are told of {MAX_SKILLS}", skills.found.len()));
+        skills.notices.push(format!(
+            "there are {} skills; only {MAX_SKILLS} are offered to agents",
+            skills.found.len()
+        ));
         skills.found.truncate(MAX_SKILLS);
     }
     skills

@@ -1,10 +1,10 @@
-//! A plan for people.
+//! Renders a plan as Markdown.
 
 use super::progress::ProgressByTask;
 use althing_protocol::{PlanStatus, PlanTask};
 use std::fmt::Write;
 
-/// The plan as Markdown, with a box per task.
+/// The whole plan, with a checkbox per task.
 pub(crate) fn render_plan(
     goal: &str,
     additions: Option<&str>,
@@ -20,7 +20,7 @@ pub(crate) fn render_plan(
     text
 }
 
-/// The tasks with a box each, what they need, and how one sees that they are done.
+/// The tasks with checkboxes, dependencies and verification.
 pub(crate) fn render_tasks(tasks: &[PlanTask], progress_by_task: &ProgressByTask) -> String {
     let mut text = String::new();
     for task in tasks {

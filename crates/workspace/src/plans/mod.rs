@@ -1,7 +1,8 @@
-//! Plans: what is to be done, in which order, and how one sees that it is done.
+//! Plans on disk: tasks with dependencies and verification.
 //!
-//! A plan comes from an agent's answer, is checked whole, and is kept under `<state>/plans/<id>/`: `plan.json` for
-//! programs, `plan.md` for people, `progress.json` for how far it is. What is missing or wrong is said, never guessed at.
+//! A plan comes from an agent's answer, is validated, and is stored in `<state>/plans/<id>/`: `plan.json` for
+//! programs, `plan.md` for people, `progress.json` for the status of its tasks. Invalid plans are rejected,
+//! never repaired by guessing.
 
 mod markdown;
 mod progress;
@@ -15,41 +16,41 @@ pub use store::{PlanLock, PlanStore, StoredPlan};
 use althing_disk::DiskError;
 use std::path::PathBuf;
 
-/// Why there is no usable plan.
+/// Why a plan cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// It cannot be read, or is not valid.
+    /// The plan cannot be read or is not valid.
     #[error(transparent)]
     Plan(#[from] althing_plan::PlanError),
     /// There is no such plan on disk.
     #[error("there is no plan `{which}` in {}", dir.display())]
     NotFound {
-        /// What was asked for.
+        /// The requested plan.
         which: String,
-        /// Where plans are.
+        /// The directory of all plans.
         dir: PathBuf,
     },
-    /// There is no such task in it.
+    /// The plan has no such task.
     #[error("there is no task `{task}` in the plan")]
     NoSuchTask {
-        /// What was asked for.
+        /// The requested task.
         task: String,
     },
-    /// Somebody else executes it.
+    /// Another process executes the plan.
     #[error("the plan `{id}` is being executed by another process{}", pid.map(|p| format!(" (pid {p})")).unwrap_or_default())]
     Locked {
-        /// Which.
+        /// The id of the plan.
         id: String,
-        /// By whom, if it said so.
+        /// The process id of the other process, if it is known.
         pid: Option<u32>,
     },
-    /// The disk refused.
+    /// A disk operation failed.
     #[error(transparent)]
     Disk(#[from] DiskError),
 }
 
 impl PlanError {
-    /// What a person can do about it.
+    /// What the user can do about it.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Plan(error) => error.hint(),

@@ -1,23 +1,23 @@
-//! How far a plan is.
+//! The progress of a plan.
 
 use althing_protocol::{PlanStatus, PlanTask};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How far a task is.
+/// The progress of a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskProgress {
-    /// Where it stands.
+    /// The status of the task.
     pub status: PlanStatus,
-    /// What there is to say about it: a result, a reason.
+    /// A remark: a result or a reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// How far all tasks are; those that are not named have not begun.
+/// The progress of all tasks, by id; a missing task has not begun.
 pub(crate) type ProgressByTask = BTreeMap<String, TaskProgress>;
 
-/// The tasks that can begin now: not begun, and all that they need is done.
+/// The tasks that can begin now: pending tasks whose dependencies are completed.
 pub(crate) fn ready<'a>(tasks: &'a [PlanTask], progress_by_task: &ProgressByTask) -> Vec<&'a PlanTask> {
     let at = |id: &str| progress_by_task.get(id).map(|task| task.status).unwrap_or_default();
     let done = |id: &String| at(id) == PlanStatus::Completed;

@@ -1,7 +1,7 @@
-//! Plans on disk: `<state>/plans/<id>/`.
+//! The plans of a state directory: `<state>/plans/<id>/`.
 //!
-//! Every file is replaced whole. `plan.json` may be edited by hand between planning and execution: it is checked again
-//! whenever it is read.
+//! Every file is replaced atomically. `plan.json` may be edited by hand between planning and execution, so it
+//! is validated whenever it is read.
 
 use super::progress::{self, ProgressByTask, TaskProgress};
 use super::{PlanError, markdown};
@@ -33,16 +33,15 @@ pub struct StoredPlan {
     progress_by_task: ProgressByTask,
 }
 
-/// Everything in `plan.json` but the tasks.
+/// Everything in `plan.json` except the tasks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct PlanHeader {
-    /// What the plan is for.
     goal: String,
     created_at: Timestamp,
-    /// The run that made it.
+    /// The run that created it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     run: Option<String>,
-    /// What was said when it was approved.
+    /// What the user added with the approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     additions: Option<String>,
     /// Whether it may be executed.
@@ -61,8 +60,8 @@ impl PlanStore {
         Self { dir: state_dir.join("plans") }
     }
 
-    /// Stores the plan that a run made, which began then. A plan of that run that is stored already stays as it is: its id
-    /// follows from the run, so that storing it again after a crash finds it.
+    /// Stores the plan of a run that began at `began`. The call is idempotent: the id is derived from the run,
+    /// so a repeated call after a crash returns the stored plan unchanged.
     pub fn create(
         &self,
         goal: &str,
@@ -98,16 +97,16 @@ impl PlanStore {
                     if let Some(there) = there.filter(|there| there.header.run.as_deref() == Some(run)) {
                         return Ok(there);
                     }
-                    refused = Some(DiskError::io("make the directory", &dir)(error));
+                    refused = Some(DiskError::io("create the directory", &dir)(error));
                 }
-                Err(error) => return Err(DiskError::io("make the directory", &dir)(error).into()),
+                Err(error) => return Err(DiskError::io("create the directory", &dir)(error).into()),
             }
         }
         let missing = || PlanError::NotFound { which: run.to_owned(), dir: self.dir.clone() };
         Err(refused.map_or_else(missing, PlanError::from))
     }
 
-    /// The plan of that id, in that directory, or the `latest`.
+    /// Loads a plan by its id, by its directory, or the newest one as `latest`.
     pub fn load(&self, which: &str) -> Result<StoredPlan, PlanError> {
         let missing = || PlanError::NotFound { which: which.to_owned(), dir: self.dir.clone() };
         if which == "latest" {
@@ -136,7 +135,7 @@ impl PlanStore {
 
 impl StoredPlan {
     fn read(dir: &Path) -> Result<Self, PlanError> {
-        let dir = dir.canonicalize().map_err(DiskError::io("look at", dir))?;
+        let dir = dir.canonicalize().map_err(DiskError::io("access", dir))?;
         let id = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let value: Value = read_json(&dir.join("plan.json"))?;
         let plan = plan_from_json(&value)?.checked()?;
@@ -147,7 +146,7 @@ impl StoredPlan {
         let progress = dir.join("progress.json");
         let mut progress_by_task: ProgressByTask =
             if progress.is_file() { read_json(&progress)? } else { ProgressByTask::new() };
-        // Of tasks that were edited away nothing is left to say.
+        // Drop the progress of tasks that were removed from the plan.
         progress_by_task.retain(|id, _| plan.task(id).is_some());
         Ok(Self { id, dir, header, plan, progress_by_task })
     }
@@ -157,7 +156,7 @@ impl StoredPlan {
         &self.id
     }
 
-    /// Where it is.
+    /// Its directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -172,7 +171,7 @@ impl StoredPlan {
         &self.header.goal
     }
 
-    /// What was said when it was approved.
+    /// What the user added with the approval.
     pub fn additions(&self) -> Option<&str> {
         self.header.additions.as_deref()
     }
@@ -182,12 +181,12 @@ impl StoredPlan {
         self.header.approved
     }
 
-    /// As results name it.
+    /// The reference that results use.
     pub fn reference(&self) -> PlanRef {
         PlanRef { id: self.id.clone(), path: self.dir.display().to_string() }
     }
 
-    /// How far a task is.
+    /// The progress of a task.
     pub fn progress(&self, task: &str) -> TaskProgress {
         self.progress_by_task.get(task).cloned().unwrap_or_default()
     }
@@ -197,25 +196,25 @@ impl StoredPlan {
         progress::ready(&self.plan.tasks, &self.progress_by_task)
     }
 
-    /// How many tasks are done, of how many.
+    /// The number of completed tasks, and of all tasks.
     pub fn done(&self) -> (usize, usize) {
         let is_done = |task: &&PlanTask| self.progress(&task.id).status == PlanStatus::Completed;
         (self.plan.tasks.iter().filter(is_done).count(), self.plan.tasks.len())
     }
 
-    /// The plan as Markdown, with a box per task.
+    /// The plan as Markdown, with a checkbox per task.
     pub fn text(&self) -> String {
         markdown::render_plan(&self.header.goal, self.additions(), &self.plan.tasks, &self.progress_by_task)
     }
 
-    /// Allows its execution, with what the user has to add.
+    /// Approves the plan for execution, with the user's additions.
     pub fn approve(&mut self, additions: Option<String>) -> Result<(), PlanError> {
         let header = PlanHeader { additions, approved: true, ..self.header.clone() };
         self.header = header;
         self.write_plan()
     }
 
-    /// Puts other tasks in place of its own; what was done of tasks that stay is still done. It has to be approved again.
+    /// Replaces the tasks. Tasks that stay keep their progress; the plan has to be approved again.
     pub fn edit(&mut self, plan: Plan) -> Result<(), PlanError> {
         self.plan = plan.checked()?;
         self.progress_by_task.retain(|id, _| self.plan.task(id).is_some());
@@ -224,7 +223,7 @@ impl StoredPlan {
         self.write_progress()
     }
 
-    /// Says how far a task is; durable when it returns.
+    /// Sets the status of a task; durable when it returns.
     pub fn set(&mut self, task: &str, status: PlanStatus, note: Option<String>) -> Result<(), PlanError> {
         if self.plan.task(task).is_none() {
             return Err(PlanError::NoSuchTask { task: task.to_owned() });
@@ -233,7 +232,7 @@ impl StoredPlan {
         self.write_progress()
     }
 
-    /// What was under way when nobody is left to do it begins anew.
+    /// Resets tasks that were in progress when their process ended, so that they start over.
     pub fn reset_unfinished(&mut self) -> Result<(), PlanError> {
         let under_way = |task: &TaskProgress| task.status == PlanStatus::InProgress;
         if !self.progress_by_task.values().any(under_way) {
@@ -243,7 +242,7 @@ impl StoredPlan {
         self.write_progress()
     }
 
-    /// Takes the right to execute it.
+    /// Takes the lock that allows its execution.
     pub fn lock(&self) -> Result<PlanLock, PlanError> {
         let path = self.dir.join("lock");
         match DISK.lock(&path).map_err(DiskError::io("lock", &path))? {
@@ -267,7 +266,7 @@ impl StoredPlan {
         self.write("plan.md", &self.text())
     }
 
-    /// What goes into the file `name`.
+    /// Serializes the content of the file `name`.
     fn to_json(&self, name: &str, content: &impl Serialize) -> Result<Value, PlanError> {
         let json = serde_json::to_value(content).map_err(io::Error::from);
         Ok(json.map_err(DiskError::io("write", &self.dir.join(name)))?)
@@ -278,7 +277,7 @@ impl StoredPlan {
     }
 }
 
-/// FNV-1a: the same for the same text in every version.
+/// FNV-1a: gives the same hash in every version.
 fn hash(text: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)

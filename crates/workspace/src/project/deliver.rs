@@ -1,7 +1,7 @@
-//! Brings what a run delivers into the project: the presenter's `deliverables/`.
+//! Copies a run's deliverables into the project: the `deliverables/` directory of the presenter's workspace.
 //!
-//! What we brought ourselves and nobody touched since is replaced. A file that somebody edited, or that is somebody
-//! else's, stays as it is under its name, and the run's version is put beside it. Nothing is ever deleted.
+//! A file that Althing delivered earlier and nobody has edited since is replaced. A file that somebody edited
+//! or created stays unchanged, and the run's version is stored next to it. Nothing is ever deleted.
 
 use super::{DELIVERABLES, ProjectError, ProjectWorkspace};
 use crate::confine::{ConfinedDir, FileKind, FileStat};
@@ -13,21 +13,21 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What we brought: path → SHA-256.
+/// The record of delivered files: path → SHA-256.
 const RECORD: &str = ".delivered.json";
-/// How much is brought at most.
+/// The maximum that one run may deliver.
 const MAX_FILES: usize = 10_000;
 const MAX_BYTES: u64 = 4 << 30;
 const MAX_DEPTH: usize = 32;
 
-/// What was brought.
+/// The result of a delivery.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeliveryReport {
-    /// Files that are new or replaced, relative to `deliverables/`.
+    /// New and replaced files, relative to `deliverables/`.
     pub copied: Vec<String>,
-    /// Files that somebody had edited, and the name beside them under which the run's version is.
+    /// Files that somebody had edited, each with the name of the run's version next to it.
     pub beside: Vec<(String, String)>,
-    /// What could not be brought, and why.
+    /// Files that could not be copied, with the reason.
     pub left_out: Vec<(String, String)>,
 }
 
@@ -40,23 +40,24 @@ struct Delivery<'a> {
 }
 
 impl ProjectWorkspace {
-    /// Brings the `deliverables/` of a workspace, if it has any. `run` names the run in what is put beside.
+    /// Copies the `deliverables/` of a workspace, if there are any. `run` becomes part of the names of files
+    /// that are stored next to edited ones.
     pub fn deliver(&self, workspace: &Path, run: &str) -> Result<DeliveryReport, ProjectError> {
         if !is_plain_name(run) {
-            return Err(ProjectError::Refused(format!("`{}` is no run's id", run.escape_debug())));
+            return Err(ProjectError::Refused(format!("`{}` is not a run id", run.escape_debug())));
         }
         let from = ConfinedDir::open(workspace).and_then(|dir| dir.open_dir(OsStr::new(DELIVERABLES)));
         let from = match from {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(DeliveryReport::default()),
             from => from.map_err(DiskError::io("open", &workspace.join(DELIVERABLES)))?,
         };
-        let failed = |e| DiskError::io("bring deliverables to", &self.deliverables_dir())(e);
+        let failed = |e| DiskError::io("copy deliverables to", &self.deliverables_dir())(e);
         let to = self.root.make_dir(OsStr::new(DELIVERABLES), 0o777).map_err(failed)?;
-        // Without the record everything there counts as somebody's: then nothing is replaced.
+        // Without the record every existing file counts as the user's, so nothing is replaced.
         let record = self.read_json(RECORD).ok().flatten().unwrap_or_default();
         let mut delivery = Delivery { run, record, report: DeliveryReport::default(), files: 0, bytes: 0 };
         let done = delivery.directory(&from, &to, Path::new(""), 0);
-        // What was brought before something failed is ours all the same.
+        // Record the files that were copied before an error, too.
         let json = serde_json::to_string(&delivery.record).map_err(io::Error::from);
         let json = json.map_err(DiskError::io("write", &self.dir().join(RECORD)))?;
         self.write_durably(RECORD, json.as_bytes())?;
@@ -79,17 +80,17 @@ impl Delivery<'_> {
                         self.directory(&from.open_dir(&name)?, &below, &path, depth + 1)?;
                         continue;
                     }
-                    Err(_) => "something else has its name in the project",
+                    Err(_) => "the project has something else under this name",
                 },
                 FileKind::File if self.files >= MAX_FILES || self.bytes + found.stamp.size > MAX_BYTES => {
-                    "there is too much"
+                    "the limit is reached"
                 }
                 FileKind::File => {
                     self.file(from, to, &name, &path)?;
                     continue;
                 }
                 FileKind::Link => "it is a link",
-                FileKind::Special => "it is no regular file",
+                FileKind::Special => "it is not a regular file",
             };
             self.report.left_out.push((path.display().to_string(), why.to_owned()));
         }
@@ -133,7 +134,8 @@ impl Delivery<'_> {
         Ok(())
     }
 
-    /// A free name beside a file: `report.<run>.md`; the one that holds the same already, if there is one.
+    /// A free name next to a file: `report.<run>.md`. If a file with the same content already has such a name,
+    /// that name is returned.
     fn free_name(&self, to: &ConfinedDir, name: &OsStr, sha: &str) -> io::Result<OsString> {
         let path = PathBuf::from(name);
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -147,11 +149,11 @@ impl Delivery<'_> {
                 Existing::File(_) | Existing::Other => {}
             }
         }
-        Err(io::Error::other("there is no free name beside it"))
+        Err(io::Error::other("there is no free name next to it"))
     }
 }
 
-/// What has a name.
+/// What exists under a name.
 enum Existing {
     Nothing,
     File(String),
@@ -166,7 +168,8 @@ fn existing_at(dir: &ConfinedDir, name: &OsStr) -> io::Result<Existing> {
     }
 }
 
-/// Copies a file under a temporary name; its digest is that of the copy, whatever happens to the original meanwhile.
+/// Copies a file to a temporary name. The digest is that of the copy, so a concurrent change of the original
+/// does not matter.
 fn stage(from: &ConfinedDir, to: &ConfinedDir, name: &OsStr) -> io::Result<(OsString, String, FileStat)> {
     let (mut source, found) = from.open_file(name)?;
     let mode = if found.mode & 0o100 == 0 { None } else { Some(0o755) };

@@ -1,4 +1,4 @@
-//! The interactive agent's tools for its project: what it is about, and where things are.
+//! The chat agent's tools for its project: its context and its described paths.
 
 use super::{DescribedPath, PathKind, ProjectError, ProjectWorkspace};
 use crate::access::Refusal;
@@ -12,7 +12,7 @@ use std::fmt::Write;
 const GET: &str = "get_project";
 const CONTEXT: &str = "update_project_context";
 const DESCRIBE: &str = "describe_path";
-/// How many runs are told of.
+/// How many runs the overview lists.
 const MAX_LISTED_RUNS: usize = 20;
 
 /// The tools for one project. Its files are read and written with file tools that are confined to it.
@@ -21,7 +21,7 @@ pub struct ProjectHost {
 }
 
 impl ProjectHost {
-    /// Tools for this project.
+    /// Creates the tools for this project.
     pub fn new(project: ProjectWorkspace) -> Self {
         Self { project }
     }
@@ -50,7 +50,10 @@ fn run(project: &ProjectWorkspace, call: &ToolCall) -> Result<String, String> {
             let description = args.optional_text("description").map_err(refusal)?.unwrap_or_default();
             if description.trim().is_empty() {
                 let gone = project.forget(path).map_err(failed)?;
-                return Ok(format!("{path} {}", if gone { "is forgotten." } else { "was not described." }));
+                return Ok(format!(
+                    "{path} {}",
+                    if gone { "is no longer described." } else { "was not described." }
+                ));
             }
             let described = project.describe(path, description).map_err(failed)?;
             Ok(format!("Noted: {}", path_line(&described)))
@@ -65,8 +68,7 @@ fn path_line(path: &DescribedPath) -> String {
 }
 
 impl ProjectWorkspace {
-    /// What there is to know of the project before anything is read: its context, described paths, deliverables and
-    /// newest runs.
+    /// An overview of the project: its context, described paths, deliverables and newest runs.
     pub fn overview(&self) -> Result<String, ProjectError> {
         let context = self.context()?;
         let mut text =
@@ -95,7 +97,7 @@ impl ProjectWorkspace {
         Ok(text)
     }
 
-    /// What is directly in `deliverables/`, sorted.
+    /// The names directly in `deliverables/`, sorted.
     pub fn deliverables(&self) -> Result<Vec<String>, ProjectError> {
         let dir = self.root.open_dir(std::ffi::OsStr::new(super::DELIVERABLES));
         let names = match dir.and_then(|dir| dir.names()) {
@@ -135,8 +137,8 @@ impl ToolHost for ProjectHost {
             ),
             spec(
                 DESCRIBE,
-                "Say in a line what a file or directory of the project is for, so that later runs find it. Without a \
-                 description it is forgotten.",
+                "Describe in one line what a file or directory of the project is for, so that later runs find it. Without a \
+                 description, the entry is removed.",
                 json!({ "path": { "type": "string" }, "description": { "type": "string" } }),
                 &["path"],
             ),

@@ -1,8 +1,8 @@
-//! A project: what outlives any conversation. `CONTEXT.md` for what it is about, `filepaths.json` for where things are,
-//! `runs/<run>/run_description.json` for what was done, `deliverables/` for what came of it.
+//! A project, which outlives conversations: `CONTEXT.md` describes it, `filepaths.json` lists important paths,
+//! `runs/<run>/run_description.json` records its runs, and `deliverables/` contains their results.
 //!
-//! Its files belong to the user, who edits them as they like: what is there is never overwritten unseen, every file is
-//! replaced whole, and one session at a time keeps it.
+//! The files belong to the user, who may edit them at any time. An edited file is never overwritten unnoticed,
+//! every file is replaced atomically, and only one session at a time may use the project.
 
 mod deliver;
 mod host;
@@ -30,10 +30,10 @@ const CONTEXT: &str = "CONTEXT.md";
 const RUNS: &str = "runs";
 const DELIVERABLES: &str = "deliverables";
 const LOCK: &str = ".althing-lock";
-/// What a new project's context says: how it is used.
+/// The initial `CONTEXT.md` of a new project.
 const NEW_CONTEXT: &str = "# Project context\n\nWhat this project is about, what was decided, what comes next. The \
     interactive agent reads and updates this file; so can you.\n";
-/// How much of the context is told, and the most that is kept.
+/// The maximum size of `CONTEXT.md`.
 const MAX_CONTEXT: usize = 64 * 1024;
 /// How much of a JSON file is read.
 const MAX_JSON: usize = 4 << 20;
@@ -41,32 +41,32 @@ const MAX_JSON: usize = 4 << 20;
 /// Why a project cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectError {
-    /// Another session keeps it.
+    /// Another session uses the project.
     #[error("the project {} is in use by another session{}", dir.display(), pid.map(|p| format!(" (pid {p})")).unwrap_or_default())]
     Locked {
-        /// Which.
+        /// The project's directory.
         dir: PathBuf,
-        /// By whom, if it said so.
+        /// The process id of the other session, if it is known.
         pid: Option<u32>,
     },
-    /// A file of it was edited into something that cannot be read.
+    /// A file of the project cannot be read, for example after an edit.
     #[error("{} cannot be read: {why}", path.display())]
     Broken {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
     },
-    /// What was to be kept is refused.
+    /// The new content is rejected.
     #[error("{0}")]
     Refused(String),
-    /// The disk refused.
+    /// A disk operation failed.
     #[error(transparent)]
     Disk(#[from] DiskError),
 }
 
 impl ProjectError {
-    /// What a person can do about it.
+    /// What the user can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Locked { .. } => {
@@ -86,16 +86,16 @@ pub struct ProjectWorkspace {
     root: Arc<ConfinedDir>,
 }
 
-/// Held by the session that keeps a project.
+/// Held by the session that uses a project.
 pub struct ProjectLock {
     _lock: Box<dyn DiskLock>,
 }
 
 impl ProjectWorkspace {
-    /// Opens the project in a directory; what is missing of it is made, what is there stays as it is.
+    /// Opens the project in a directory; creates missing files and leaves existing ones unchanged.
     pub fn open(dir: &Path) -> Result<Self, ProjectError> {
         create_dirs(&RealDisk, dir, Durability::Synced)?;
-        let dir = dir.canonicalize().map_err(DiskError::io("look at", dir))?;
+        let dir = dir.canonicalize().map_err(DiskError::io("access", dir))?;
         let failed = |e| DiskError::io("open the project", &dir)(e);
         let root = ConfinedDir::open(&dir).map_err(failed)?;
         for name in [RUNS, DELIVERABLES] {
@@ -109,7 +109,8 @@ impl ProjectWorkspace {
         Ok(Self { dir, root: Arc::new(root) })
     }
 
-    /// Takes the right to keep it, as long as the lock lives. Two sessions on one project would undo each other's work.
+    /// Takes the project's lock, which is held until it is dropped. Two sessions on one project would overwrite
+    /// each other's work.
     pub fn lock(&self) -> Result<ProjectLock, ProjectError> {
         let path = self.dir.join(LOCK);
         match RealDisk.lock(&path).map_err(DiskError::io("lock", &path))? {
@@ -118,27 +119,27 @@ impl ProjectWorkspace {
         }
     }
 
-    /// What it is called: as its directory.
+    /// The name of the project: the name of its directory.
     pub fn name(&self) -> String {
         self.dir.file_name().map_or_else(|| "/".to_owned(), |name| name.to_string_lossy().into_owned())
     }
 
-    /// Where it is, links resolved.
+    /// The project's directory, with links resolved.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Where what came of it is: the source of truth for later runs.
+    /// The directory with the results of runs: the source of truth for later runs.
     pub fn deliverables_dir(&self) -> PathBuf {
         self.dir.join(DELIVERABLES)
     }
 
-    /// Where agents' notes of this project are kept between sessions.
+    /// The directory in which agents' notes are stored between sessions.
     pub fn notes_dir(&self) -> PathBuf {
         self.dir.join("memory")
     }
 
-    /// What `CONTEXT.md` says.
+    /// Reads `CONTEXT.md`.
     pub fn context(&self) -> Result<Document, ProjectError> {
         let path = self.dir.join(CONTEXT);
         let (text, whole) = self.read(CONTEXT, MAX_CONTEXT)?.unwrap_or_default();
@@ -152,7 +153,7 @@ impl ProjectWorkspace {
         }
         if text.len() > MAX_CONTEXT {
             let why = format!(
-                "the context has {} bytes, of which {MAX_CONTEXT} are allowed: put details into files and describe their \
+                "the context has {} bytes; the limit is {MAX_CONTEXT}: put details into files and describe their \
                  paths",
                 text.len()
             );
@@ -162,7 +163,7 @@ impl ProjectWorkspace {
         self.write_durably(CONTEXT, ended.as_bytes())
     }
 
-    /// A text file directly in the project; None if there is none.
+    /// Reads a text file directly in the project; `None` if it does not exist.
     fn read(&self, name: &str, most: usize) -> Result<Option<(String, bool)>, ProjectError> {
         let path = self.dir.join(name);
         let text = match self.root.open_file(OsStr::new(name)) {
@@ -175,7 +176,7 @@ impl ProjectWorkspace {
         text.map(Some).ok_or_else(not_text)
     }
 
-    /// A JSON file directly in the project; None if there is none.
+    /// Reads a JSON file directly in the project; `None` if it does not exist.
     fn read_json<T: serde::de::DeserializeOwned>(&self, name: &str) -> Result<Option<T>, ProjectError> {
         let Some((text, _)) = self.read(name, MAX_JSON)? else { return Ok(None) };
         let broken =
@@ -188,7 +189,7 @@ impl ProjectWorkspace {
     }
 }
 
-/// Puts a file in place, whole and durable.
+/// Replaces a file atomically and durably.
 fn write_durably(dir: &ConfinedDir, name: &str, bytes: &[u8]) -> io::Result<()> {
     let staged = dir.stage_with(None, |file| {
         file.write_all(bytes)?;

@@ -1,5 +1,5 @@
-//! `filepaths.json`: the files and directories that matter to a project, and what each is for. Not a listing: who wants
-//! to know what is in a directory looks.
+//! `filepaths.json`: the important files and directories of a project, with a description of each. It is not a
+//! listing of all files.
 
 use super::{ProjectError, ProjectWorkspace};
 use althing_disk::DiskError;
@@ -7,22 +7,22 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 pub(super) const FILE: &str = "filepaths.json";
-/// The most paths, and the longest description.
+/// The maximum number of paths, and the maximum length of a description.
 const MAX_PATHS: usize = 200;
 const MAX_DESCRIPTION: usize = 1000;
 
-/// A path and what it is for.
+/// A path with a description.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DescribedPath {
     /// Absolute, or relative to the project.
     pub path: String,
-    /// What is there.
+    /// The type of the path.
     pub kind: PathKind,
     /// What it is for.
     pub description: String,
 }
 
-/// What is at a path.
+/// The type of a described path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PathKind {
@@ -38,12 +38,12 @@ impl ProjectWorkspace {
         Ok(self.read_json(FILE)?.unwrap_or_default())
     }
 
-    /// Says what a path is for, in place of what was said before.
+    /// Describes a path, or replaces its description.
     pub fn describe(&self, path: &str, description: &str) -> Result<DescribedPath, ProjectError> {
         let refused = |why: String| Err(ProjectError::Refused(why));
         let description = description.split_whitespace().collect::<Vec<_>>().join(" ");
         if description.is_empty() || description.len() > MAX_DESCRIPTION {
-            return refused(format!("a description has 1 to {MAX_DESCRIPTION} bytes"));
+            return refused(format!("a description must have 1 to {MAX_DESCRIPTION} bytes"));
         }
         let path = path.trim();
         let at = self.dir().join(path);
@@ -52,7 +52,7 @@ impl ProjectWorkspace {
             Ok(_) => PathKind::File,
             Err(error) => return refused(format!("{} cannot be described: {error}", at.display())),
         };
-        // One name for one place: below the project by the shorter way.
+        // A path inside the project is stored relative to it, so that it has only one form.
         let shown = Path::new(path).strip_prefix(self.dir()).unwrap_or(Path::new(path));
         let shown = if shown.as_os_str().is_empty() { ".".to_owned() } else { shown.display().to_string() };
         let mut paths = self.paths()?;
@@ -62,7 +62,7 @@ impl ProjectWorkspace {
             Some(known) => *known = described.clone(),
             None if is_full => {
                 return refused(format!(
-                    "there are {MAX_PATHS} described paths already: describe directories, not each file"
+                    "there already are {MAX_PATHS} described paths: describe directories instead of single files"
                 ));
             }
             None => paths.push(described.clone()),
@@ -71,7 +71,7 @@ impl ProjectWorkspace {
         Ok(described)
     }
 
-    /// Takes a path from the described ones; whether it was there.
+    /// Removes the description of a path; returns whether there was one.
     pub fn forget(&self, path: &str) -> Result<bool, ProjectError> {
         let mut paths = self.paths()?;
         let before = paths.len();

@@ -1,4 +1,4 @@
-//! The projects that this user has worked in, so that they can be listed and found again.
+//! The list of projects that this user has opened.
 
 use super::{ProjectError, ProjectWorkspace};
 use althing_disk::files::{Durability, create_dirs, replace};
@@ -10,28 +10,28 @@ use std::path::{Path, PathBuf};
 
 const FILE: &str = "projects.json";
 const LOCK: &str = ".projects.lock";
-/// The most that are remembered; the longest unused are forgotten.
+/// The maximum number of entries; the least recently used ones are removed.
 const MAX_ENTRIES: usize = 500;
 
-/// A list of projects in a directory of the user's.
+/// The list of projects, in the user's configuration directory.
 #[derive(Clone, Debug)]
 pub struct ProjectRegistry {
     dir: PathBuf,
 }
 
-/// A project that was worked in.
+/// A project that was opened before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProjectEntry {
     /// Its name.
     pub name: String,
-    /// Where it is.
+    /// Its directory.
     pub path: PathBuf,
     /// When it was last opened.
     pub last_used: Timestamp,
 }
 
 impl ProjectEntry {
-    /// Whether it is still there.
+    /// Whether its directory still exists.
     pub fn exists(&self) -> bool {
         self.path.is_dir()
     }
@@ -43,7 +43,7 @@ impl ProjectRegistry {
         Self { dir: dir.to_owned() }
     }
 
-    /// The projects, last used first.
+    /// The projects, most recently used first.
     pub fn list(&self) -> Result<Vec<ProjectEntry>, ProjectError> {
         let path = self.dir.join(FILE);
         let bytes = match RealDisk.read(&path) {
@@ -56,7 +56,7 @@ impl ProjectRegistry {
         Ok(entries)
     }
 
-    /// Notes that a project is worked in.
+    /// Records that a project was opened.
     pub fn note(&self, project: &ProjectWorkspace, now: Timestamp) -> Result<(), ProjectError> {
         let entry = ProjectEntry { name: project.name(), path: project.dir().to_owned(), last_used: now };
         self.change(|entries| {
@@ -66,12 +66,12 @@ impl ProjectRegistry {
         })
     }
 
-    /// Forgets a project; its files stay.
+    /// Removes a project from the list; its files stay.
     pub fn forget(&self, path: &Path) -> Result<(), ProjectError> {
         self.change(|entries| entries.retain(|known| known.path != path))
     }
 
-    /// The project of that name or path.
+    /// Finds a project by its name or path.
     pub fn find(&self, which: &str) -> Result<Option<ProjectEntry>, ProjectError> {
         let named = |entry: &ProjectEntry| entry.name == which || entry.path == Path::new(which);
         Ok(self.list()?.into_iter().find(named))
@@ -80,7 +80,8 @@ impl ProjectRegistry {
     fn change(&self, change: impl FnOnce(&mut Vec<ProjectEntry>)) -> Result<(), ProjectError> {
         create_dirs(&RealDisk, &self.dir, Durability::Synced)?;
         let path = self.dir.join(LOCK);
-        // Held for a moment only; who finds it taken for longer than that says so instead of losing somebody's entry.
+        // The lock is held only for an instant. A caller that cannot get it reports an error rather than risk
+        // losing another process's entry.
         let lock = RealDisk.lock(&path).map_err(DiskError::io("lock", &path))?;
         let _lock = match lock {
             Lock::Taken(lock) => lock,
@@ -88,7 +89,7 @@ impl ProjectRegistry {
         };
         let mut entries = self.list()?;
         change(&mut entries);
-        // A path that is not UTF-8 cannot be written; the list must not be lost for that.
+        // A path that is not UTF-8 cannot be serialized; this must not destroy the list.
         let json = serde_json::to_string_pretty(&entries).map_err(io::Error::from);
         let json = json.map_err(DiskError::io("write", &self.dir.join(FILE)))?;
         Ok(replace(&RealDisk, &self.dir, FILE, format!("{json}\n").as_bytes(), Durability::Synced)?)

@@ -1,5 +1,5 @@
-//! `runs/<run>/run_description.json`: what each run of a project was and gave. Written when the run begins, rewritten
-//! when it ends, so that one that never ended is seen as well.
+//! `runs/<run>/run_description.json`: the task and the result of each run of a project. The file is written
+//! when the run begins and rewritten when it ends, so that interrupted runs are listed as well.
 
 use super::{ProjectError, ProjectWorkspace, RUNS, write_durably};
 use crate::confine::ConfinedDir;
@@ -15,21 +15,21 @@ use std::path::Path;
 const FILE: &str = "run_description.json";
 const MAX_BYTES: usize = 8 << 20;
 
-/// A run of a project, in brief.
+/// The summary of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectRun {
     /// Its id.
     pub id: String,
     /// Its task.
     pub task: String,
-    /// `running` or how it ended.
+    /// `running`, or how it ended.
     pub status: String,
-    /// When it began, where that is known.
+    /// When it began, if that is known.
     pub started_at: Option<Timestamp>,
 }
 
 impl ProjectWorkspace {
-    /// Notes that a run began.
+    /// Records that a run began.
     pub fn begin_run(
         &self,
         id: &str,
@@ -46,7 +46,7 @@ impl ProjectWorkspace {
         self.write_run(id, &description)
     }
 
-    /// Notes how a run ended.
+    /// Records how a run ended.
     pub fn end_run(&self, result: &RunResult) -> Result<(), ProjectError> {
         let started = self.description(&result.run_id)?.and_then(|known| known.get("started_at").cloned());
         let path = self.dir().join(RUNS).join(&result.run_id).join(FILE);
@@ -58,7 +58,7 @@ impl ProjectWorkspace {
         self.write_run(&result.run_id, &description)
     }
 
-    /// What is known of a run; None if nothing is.
+    /// The description of a run; `None` if there is none.
     pub fn description(&self, id: &str) -> Result<Option<Value>, ProjectError> {
         let path = self.dir().join(RUNS).join(id).join(FILE);
         if !is_plain_name(id) {
@@ -79,7 +79,7 @@ impl ProjectWorkspace {
         serde_json::from_str(&text).map(Some).map_err(|e| broken(e.to_string()))
     }
 
-    /// The runs, newest first. What somebody broke is left out: it says nothing.
+    /// The runs, newest first. Unreadable descriptions are left out.
     pub fn runs(&self) -> Result<Vec<ProjectRun>, ProjectError> {
         let path = self.dir().join(RUNS);
         let names = self.root.open_dir(OsStr::new(RUNS)).and_then(|dir| dir.names());
@@ -100,7 +100,7 @@ impl ProjectWorkspace {
 
     fn write_run(&self, id: &str, description: &Value) -> Result<(), ProjectError> {
         if !is_plain_name(id) {
-            return Err(ProjectError::Refused(format!("`{}` is no run's id", id.escape_debug())));
+            return Err(ProjectError::Refused(format!("`{}` is not a run id", id.escape_debug())));
         }
         let path = self.dir().join(RUNS).join(id).join(FILE);
         let make = |dir: ConfinedDir| dir.make_dir(OsStr::new(id), 0o777);

@@ -1,7 +1,7 @@
-//! An agent's list of what it has to do: [`TaskHost`] offers the tools that keep it in a file.
+//! An agent's task list: [`TaskHost`] provides the tools that maintain it in a file.
 //!
-//! The file is the truth: it outlives a crash, and with the workspace it is shown to others. It is reached through a
-//! confined handle, read anew for every call, and replaced whole.
+//! The file is the source of truth: it survives a crash, and other agents see it with the workspace's snapshot.
+//! It is accessed through a confined handle, read again for every call, and replaced atomically.
 
 mod specs;
 
@@ -24,10 +24,10 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The directory of the list, and its name in there.
+/// The directory and the name of the list.
 const DIR: &str = "tasks";
 const FILE: &str = "plan.json";
-/// The largest list that is read.
+/// The maximum size of a list.
 const CAP: u64 = 1 << 20;
 
 /// The tools for one agent's list.
@@ -36,14 +36,14 @@ pub struct TaskHost {
 }
 
 struct Inner {
-    /// The workspace, or another directory where the list is nobody else's matter.
+    /// The workspace, or another directory if the list is not shown to other agents.
     root: ConfinedDir,
     most: usize,
-    /// The list's file. Calls run one at a time under its lock: each is a read and a write.
+    /// The list's file. Calls run one at a time under its lock, because each one reads and writes the file.
     file: PathBuf,
 }
 
-/// One task with where it stands, as in the file.
+/// One task with its progress, as stored in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct TaskEntry {
     #[serde(flatten)]
@@ -62,7 +62,7 @@ fn invalid_argument(argument: &str, why: impl Into<String>) -> Refusal {
 }
 
 impl TaskHost {
-    /// A list in `tasks/plan.json` below `root`, of at most `most` tasks.
+    /// A list in `tasks/plan.json` below `root` with at most `most` tasks.
     pub fn open(root: &Path, most: u32) -> Result<Self, DiskError> {
         let dir = ConfinedDir::open(root).map_err(DiskError::io("open the directory", root))?;
         let most = usize::try_from(most).unwrap_or(usize::MAX).max(1);
@@ -123,10 +123,10 @@ impl Inner {
     }
 }
 
-/// The list as the agent is told of it.
+/// The list as the agent sees it.
 fn render(list: &TaskList) -> String {
     if list.tasks.is_empty() {
-        return "There are no tasks yet; create_task_plan makes a list.".to_owned();
+        return "There are no tasks yet; create_task_plan creates a list.".to_owned();
     }
     let tasks: Vec<PlanTask> = list.tasks.iter().map(|entry| entry.task.clone()).collect();
     let progress_by_task: BTreeMap<String, TaskProgress> =
@@ -142,7 +142,7 @@ fn render(list: &TaskList) -> String {
 }
 
 fn entry(number: usize, value: &Value) -> Result<TaskEntry, Refusal> {
-    // A bare text is a task that says no more.
+    // A plain string is a task that has only a description.
     let value = match value {
         Value::String(text) => serde_json::json!({ "description": text }),
         value => value.clone(),
@@ -162,7 +162,7 @@ fn entries(args: &Args) -> Result<Vec<TaskEntry>, Refusal> {
 }
 
 fn add(list: &mut TaskList, args: &Args) -> Result<(), Refusal> {
-    // There is always a free one among so many.
+    // At least one number in this range is free.
     let number = (list.tasks.len() + 1..=2 * list.tasks.len() + 1)
         .find(|n| !list.tasks.iter().any(|entry| entry.task.id == format!("t{n}")))
         .unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the tools for the task list are called, what they take, and what a model is told of them.
+//! The names, arguments and descriptions of the task list tools.
 
 use althing_protocol::{PlanStatus, ToolSpec};
 use serde_json::{Map, Value, json};
@@ -14,7 +14,7 @@ pub(super) const DELETE: &str = "delete_task";
 pub(super) struct TaskToolSpec {
     name: &'static str,
     description: &'static str,
-    /// Its arguments, and which of them must be given.
+    /// Its arguments, and whether they are required.
     takes: &'static [(&'static str, Need)],
 }
 
@@ -29,13 +29,17 @@ use Need::{Optional, Required};
 const SPECS: &[TaskToolSpec] = &[
     TaskToolSpec {
         name: CREATE,
-        description: "Begin a list of what you have to do, in place of an earlier one.",
+        description: "Create your task list; it replaces an earlier one.",
         takes: &[("tasks", Required)],
     },
-    TaskToolSpec { name: GET, description: "Show your task list, and what can begin now.", takes: &[] },
+    TaskToolSpec {
+        name: GET,
+        description: "Show your task list and the tasks that can begin now.",
+        takes: &[],
+    },
     TaskToolSpec {
         name: ADD,
-        description: "Add a task at the end of your list, or behind another.",
+        description: "Add a task at the end of your list, or after another task.",
         takes: &[
             ("description", Required),
             ("id", Optional),
@@ -46,7 +50,7 @@ const SPECS: &[TaskToolSpec] = &[
     },
     TaskToolSpec {
         name: UPDATE,
-        description: "Say where a task stands. Completed means verified.",
+        description: "Set the status of a task. Completed means verified.",
         takes: &[("id", Required), ("status", Required), ("note", Optional)],
     },
     TaskToolSpec {
@@ -59,7 +63,7 @@ const SPECS: &[TaskToolSpec] = &[
             ("verification", Optional),
         ],
     },
-    TaskToolSpec { name: DELETE, description: "Take a task from your list.", takes: &[("id", Required)] },
+    TaskToolSpec { name: DELETE, description: "Remove a task from your list.", takes: &[("id", Required)] },
 ];
 
 pub(super) fn find(name: &str) -> Option<&'static TaskToolSpec> {
@@ -81,14 +85,16 @@ fn schema(argument: &str, most: usize) -> Value {
                     "id": { "type": "string" },
                     "description": { "type": "string" },
                     "depends_on": { "type": "array", "items": { "type": "string" } },
-                    "verification": { "type": "string", "description": "How you will see that it is done." },
+                    "verification": { "type": "string", "description": "How you will check that it is done." },
                 },
                 "required": ["description"],
             },
         }),
         "depends_on" => json!({ "type": "array", "items": { "type": "string" } }),
         "status" => json!({ "type": "string", "enum": words }),
-        "after" => json!({ "type": "string", "description": "The id of the task it comes behind." }),
+        "after" => {
+            json!({ "type": "string", "description": "The id of the task after which it is inserted." })
+        }
         _ => json!({ "type": "string" }),
     }
 }

@@ -1,4 +1,4 @@
-//! A whole place: context paths are closed until they are opened, and what was done there is told.
+//! An agent's files as a whole: context paths are writable only while they are open, and changes are reported.
 
 use super::fixture::{Temp, context, temp, write};
 use crate::{AgentFiles, AgentFilesOptions, ToolSet, UndoLimits, UndoReach, Workspace, undo};
@@ -117,7 +117,7 @@ async fn what_runs_code_later_is_refused_to_file_tools_unless_the_user_names_it(
         let done = put(&files, &fixture.at(&format!("project/{path}")), "x").await;
         assert!(!done.is_error, "{path}: {}", done.content);
     }
-    // The agent's own workspace is not the user's.
+    // The agent's own workspace is not the user's directory.
     assert!(!put(&files, ".envrc", "x").await.is_error);
     let writes = files.close_context().await.unwrap();
     let noted = writes.iter().filter_map(|write| write.note.as_deref()).collect::<Vec<_>>();
@@ -178,7 +178,7 @@ async fn without_writable_paths_there_is_nothing_to_open() {
     assert!(put(&files, &fixture.at("project/b.txt"), "x").await.is_error);
     assert_eq!(files.close_context().await.unwrap(), []);
     assert!(!fixture.run.join("preimages").exists());
-    assert!(files.take_notices()[0].contains("missing is not there"));
+    assert!(files.take_notices()[0].contains("missing does not exist"));
 }
 
 #[tokio::test]
@@ -197,7 +197,11 @@ async fn agents_see_each_others_kept_work_and_cannot_touch_it() {
         ("delete_file", json!({"path": path})),
     ] {
         let refused = call(&two, tool, arguments).await;
-        assert!(refused.is_error && refused.content.contains("kept work of others"), "{}", refused.content);
+        assert!(
+            refused.is_error && refused.content.contains("snapshot of another agent"),
+            "{}",
+            refused.content
+        );
     }
     let live = format!("{}/report.md", one.path());
     assert!(

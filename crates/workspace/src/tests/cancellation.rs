@@ -1,4 +1,5 @@
-//! A file operation whose caller went away still runs to its end. The next operation on the same files must not meet it.
+//! A file operation continues after its caller was cancelled. The next operation on the same files must wait
+//! for it.
 
 use super::agent_files::{RunFixture, put};
 use super::fixture::{tree, write};
@@ -16,7 +17,8 @@ fn label(agent: u32, nth: u32) -> AnswerLabel {
     AnswerLabel { agent, nth }
 }
 
-/// Starts an operation and stops it some steps later, like a model call that newer answers overtake.
+/// Starts an operation and aborts it some steps later, as the engine aborts a model call when newer answers
+/// arrive.
 async fn start_and_cancel<T: Send + 'static>(
     operation: impl Future<Output = T> + Send + 'static,
     steps: u32,
@@ -85,7 +87,7 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
     tokio::time::timeout(Duration::from_secs(30), wait).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
 
-/// An operation that can be started again and again, and the path whose lock it takes.
+/// An operation that can be started repeatedly, and the path whose lock it takes.
 struct Operation {
     name: &'static str,
     path: PathBuf,
@@ -119,7 +121,7 @@ fn on_host(host: impl ToolHost + 'static, path: &Path, tool: &'static str, argum
     Operation { name: tool, path: path.to_owned(), start: Box::new(start) }
 }
 
-/// Every kind of blocking operation on files that a cancelled call can leave behind.
+/// Every kind of blocking file operation that a cancelled call can leave running.
 fn operations(fixture: &RunFixture, files: &Arc<AgentFiles>) -> Vec<Operation> {
     let from = fixture.at("project/src");
     let project = ProjectWorkspace::open(&fixture.base.join("kept project")).unwrap();
@@ -200,7 +202,7 @@ async fn context_paths_stay_locked_while_a_cancelled_opening_still_reads_them() 
     closing.abort();
     let _ = closing.await;
     gate.open();
-    // The next presenter gets the paths, although the closing of the first one was cancelled.
+    // The next presenter gets the paths, although closing them for the first one was cancelled.
     other.open_context().await.unwrap();
     assert!(is_locked());
     let writes = other.close_context().await.unwrap();

@@ -1,4 +1,4 @@
-//! What the changing tools do to single files.
+//! The tools that change single files.
 
 use super::fixture::Fixture;
 use crate::Refusal;

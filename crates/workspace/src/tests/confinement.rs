@@ -1,5 +1,5 @@
-//! S1: no path, link, hard link or special file leads an agent out of what it was given; and what is closed inside it
-//! stays closed.
+//! S1: no path, link, hard link or special file leads an agent out of its roots, and the exclusions inside them
+//! hold.
 
 use super::fixture::{Fixture, SECRET, context, write};
 use crate::{FileHost, ReadOnlyReason, Refusal, ToolSet};
@@ -14,16 +14,16 @@ use std::os::unix::net::UnixListener;
 enum Expect {
     /// Every operation is refused.
     Refused,
-    /// The same, but the link itself, which is the agent's own, may be deleted.
+    /// Every operation is refused, except that the link itself may be deleted: it belongs to the agent.
     LinkMayGo,
-    /// An odd name that means nothing to the system: whatever happens, happens inside.
+    /// An odd name without a special meaning to the system: any effect stays inside the workspace.
     Inside,
 }
 use Expect::{Inside, LinkMayGo, Refused};
 
 type Prepare = fn(&Fixture);
 
-/// What is tried, what must come of it, and what has to be there first. `{b}` is the yard, `{w}` the workspace.
+/// The path, the expected result, and the setup. `{b}` is the base directory, `{w}` the workspace.
 #[allow(clippy::too_many_lines, reason = "a table")]
 fn patterns() -> Vec<(&'static str, Expect, Prepare)> {
     let none: Prepare = |_| {};
@@ -90,7 +90,7 @@ fn patterns() -> Vec<(&'static str, Expect, Prepare)> {
             y.link("pong", "ping");
         }),
         ("there/secret.txt", Refused, |y| {
-            // A link that is fine by itself leads into Althing's own files.
+            // A valid link that leads into Althing's own files.
             y.link("there", y.base.join("project/.althing"));
         }),
         ("{b}/project/out/secret.txt", Refused, |y| {

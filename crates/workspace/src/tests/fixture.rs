@@ -1,4 +1,5 @@
-//! A yard to try an agent's hands in: a workspace, views, context paths, Althing's state, and a secret outside.
+//! A fixture for an agent's file tools: a workspace, views, context paths, Althing's state, and a secret
+//! outside.
 
 use crate::{FileHost, FilePolicy, Refusal, ToolSet};
 use althing_protocol::{ContextAccess, ContextPath};
@@ -11,7 +12,7 @@ use tempfile::TempDir;
 
 pub(super) const SECRET: &str = "canary-7f3a";
 
-/// A temporary directory that can be deleted although kept work in it is read-only.
+/// A temporary directory that is deleted even if it contains read-only snapshots.
 pub(super) struct Temp(TempDir);
 
 pub(super) fn temp() -> Temp {
@@ -100,12 +101,12 @@ impl Fixture {
         symlink(target, self.workspace().join(name)).unwrap();
     }
 
-    /// A call by the presenter, who may write to context paths.
+    /// A call by the presenter, which may write to context paths.
     pub(super) fn call(&self, tool: &str, arguments: &Value) -> Result<String, Refusal> {
         self.host.call_blocking(tool, &arguments.to_string(), ContextAccess::Writable)
     }
 
-    /// The same by an agent that works beside others.
+    /// A call by an agent that works in parallel with others, without write access to context paths.
     pub(super) fn call_reading(&self, tool: &str, arguments: &Value) -> Result<String, Refusal> {
         self.host.call_blocking(tool, &arguments.to_string(), ContextAccess::ReadOnly)
     }
@@ -118,7 +119,7 @@ impl Fixture {
         self.call("read_file", &json!({"path": path}))
     }
 
-    /// Everything that the agent was not given, with its content.
+    /// All files that the agent must not access, with their content.
     pub(super) fn foreign(&self) -> BTreeMap<PathBuf, String> {
         let mut all = BTreeMap::new();
         for dir in ["outside", "project-twin", "single", "project/.althing"] {
@@ -144,7 +145,7 @@ pub(super) fn files(dir: &Path, all: &mut BTreeMap<PathBuf, String>) {
     }
 }
 
-/// The files below a directory by their path there.
+/// The files below a directory, by relative path.
 pub(super) fn tree(dir: &Path) -> BTreeMap<PathBuf, String> {
     let mut all = BTreeMap::new();
     files(dir, &mut all);

@@ -1,4 +1,4 @@
-//! What files tell an agent before it begins, and what they cannot tell it.
+//! Instructions, skills and notes: what agents are given from files, and what must not reach them.
 
 use super::fixture::{SECRET, context, temp, write};
 use crate::{FileHost, FilePolicy, Memory, ToolSet, find_skills, project_instructions};
@@ -96,7 +96,8 @@ fn notes_go_from_run_to_run_and_what_was_deleted_stays_deleted() {
     let about: Vec<&str> = notes.long_term.iter().map(|(_, about)| about.as_str()).collect();
     assert_eq!(about, ["The port", "How tea is made"]);
 
-    // Found again, not brought again: what it deleted in this run stays deleted.
+    // The second open finds the notes and does not copy them again: what the agent deleted in this run stays
+    // deleted.
     fs::remove_file(second.dir().join("short_term/plan.md")).unwrap();
     assert!(Memory::open(&workspace("two"), &store).unwrap().notes().unwrap().short_term.is_empty());
 }
@@ -109,7 +110,7 @@ fn notes_that_cannot_be_taken_back_whole_do_not_take_away_those_that_are_kept() 
     let memory = Memory::open(&base.join("one"), &base.join("store")).unwrap();
     write(&memory.dir().join("short_term/b.md"), "Keep me.\n");
     memory.save().unwrap();
-    // Something in the store that no note can be put in place of.
+    // A directory in the store that cannot be replaced by a note.
     write(&base.join("store/short_term/a.md/x"), "");
     write(&memory.dir().join("short_term/a.md"), "New.\n");
     memory.save().unwrap_err();
@@ -121,7 +122,7 @@ fn kept_notes_that_cannot_be_read_are_an_error_and_stay_as_they_are() {
     let dir = temp();
     let base = fs::canonicalize(dir.path()).unwrap();
     fs::create_dir_all(base.join("one")).unwrap();
-    // A file in place of the directory: reading it as a directory fails, also as root.
+    // A file in place of the directory: reading it as a directory fails, even as root.
     write(&base.join("store/short_term"), "Keep me.\n");
     let error = Memory::open(&base.join("one"), &base.join("store")).unwrap_err();
     assert!(error.to_string().contains("store/short_term"), "{error}");

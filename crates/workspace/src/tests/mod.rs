@@ -1,6 +1,6 @@
-//! What this crate promises about agents' files, shown on real files.
+//! The guarantees about agents' files, tested on real files.
 //!
-//! This file says how large the tests are; what they share is in `fixture.rs` and `places.rs`.
+//! This file contains the size of the tests; shared helpers are in `fixture.rs` and `agent_files.rs`.
 
 mod agent_files;
 mod cancellation;
@@ -20,7 +20,7 @@ mod task_lists;
 mod tracking;
 mod undoing;
 
-/// How large a test is: `pr` unless `ALTHING_TEST_SCALE=nightly`.
+/// The size of a test: `pr` unless `ALTHING_TEST_SCALE=nightly`.
 pub(super) fn scale(pr: u64, nightly: u64) -> u64 {
     althing_testkit::scale(pr as usize, nightly as usize) as u64
 }

@@ -1,4 +1,4 @@
-//! `apply_patch`: what the format means, and that a patch is applied whole or not at all.
+//! `apply_patch`: the meaning of the format, and atomicity.
 
 use super::fixture::{Fixture, tree};
 use crate::Refusal;
@@ -61,17 +61,17 @@ fn a_patch_of_which_one_part_fails_changes_nothing() {
     let good = "*** Add File: made/new.txt\n+x\n*** Update File: ok.txt\n@@\n-fine\n+changed\n";
     for (bad, output) in [
         ("*** Update File: sub/deep.txt\n@@\n-not there\n+x\n", "are not in the file"),
-        ("*** Update File: missing.txt\n@@\n-a\n+b\n", "there is no"),
-        ("*** Delete File: missing.txt\n", "there is no"),
-        ("*** Add File: sub/deep.txt\n+x\n", "there already"),
+        ("*** Update File: missing.txt\n@@\n-a\n+b\n", "does not exist"),
+        ("*** Delete File: missing.txt\n", "does not exist"),
+        ("*** Add File: sub/deep.txt\n+x\n", "already there"),
         ("*** Add File: ../other/new.txt\n+x\n", "Althing's own state"),
         ("*** Delete File: ../../views/me/agent2/shown.txt\n", "read-only"),
         ("*** Add File: made/new.txt\n+y\n", "changed twice"),
-        ("*** Add File: ok.txt/below.txt\n+y\n", "no directory"),
+        ("*** Add File: ok.txt/below.txt\n+y\n", "not a directory"),
         ("*** Rename File: a\n", "expected"),
         ("*** Update File: sub/deep.txt\n@@\n deep\n", "changes nothing"),
         ("*** Update File: sub/deep.txt\n@@\ndeep\n", "begins with a space"),
-        // Everything is checked by then: a directory stands where the file is to go.
+        // This fails only after all checks: the target is a directory.
         ("*** Add File: sub\n+x\n", "a directory"),
     ] {
         let fixture = Fixture::new();
@@ -86,7 +86,7 @@ fn a_patch_of_which_one_part_fails_changes_nothing() {
 fn a_failure_while_files_are_put_in_place_takes_back_what_was_placed() {
     let fixture = Fixture::new();
     let before = tree(&fixture.base);
-    // The second file needs a directory of the name that the first file has: nothing to be seen before it is tried.
+    // The second file needs a directory with the name of the first file, which only fails when it is tried.
     let output = apply(
         &fixture,
         "*** Update File: ok.txt\n@@\n-fine\n+x\n*** Add File: both\n+x\n*** Add File: both/below\n+x\n",

@@ -1,4 +1,4 @@
-//! Plans: found in answers, checked whole, kept with their progress.
+//! Plans: parsed from answers, validated, stored with their progress.
 
 use super::fixture::temp;
 use crate::plans::ready;
@@ -92,8 +92,8 @@ fn everything_wrong_with_a_plan_is_told_at_once() {
 }
 
 proptest! {
-    /// A plan whose tasks only need earlier ones is valid and is worked off completely, each task once and none before
-    /// what it needs; one more edge backwards makes it a circle, which is found.
+    /// A plan whose tasks depend only on earlier ones is valid and completes, with each task done once, after
+    /// its dependencies; one backward edge makes a cycle, which is detected.
     #[test]
     fn an_order_is_kept_and_a_circle_is_found(needs in prop::collection::vec(prop::collection::vec(any::<prop::sample::Index>(), 0..3), 1..30), at in any::<prop::sample::Index>()) {
         let name = |n: usize| format!("t{n}");
@@ -112,7 +112,7 @@ proptest! {
         }
         prop_assert_eq!(progress_by_task.len(), tasks.len());
 
-        // Whoever needs something, directly or through others, is now needed by it.
+        // A backward edge: the root of a dependency chain now depends on the last task of that chain.
         let last = at.index(tasks.len());
         let mut first = last;
         while let Some(needs) = tasks[first].depends_on.first() {
@@ -124,7 +124,7 @@ proptest! {
         prop_assert!(found.iter().any(circle));
     }
 
-    /// Whatever an answer holds, looking for a plan ends in a plan that is valid, or in words.
+    /// For any answer, the search returns a valid plan or an error message.
     #[test]
     fn no_answer_breaks_the_search_for_a_plan(text in "(\\PC|\n|```|json|[{}\\[\\]\":,]|\"tasks\"|\"id\"|\"description\"){0,80}") {
         match find_plan(&text) {
@@ -199,7 +199,7 @@ fn an_edited_plan_is_checked_again_keeps_what_was_done_and_needs_approval_again(
     plan.edit(Plan { tasks: vec![task("a", &[]), task("d", &["a"])] }).unwrap();
     assert!(!plan.is_approved());
     assert_eq!(plan.done(), (1, 2));
-    // By hand, and wrong.
+    // An invalid edit by hand.
     let file = plan.dir().join("plan.json");
     let text = fs::read_to_string(&file).unwrap().replace("\"d\"", "\"a\"");
     fs::write(&file, text).unwrap();
@@ -216,7 +216,7 @@ fn the_plan_of_a_run_is_stored_once_and_plans_of_other_runs_stay_apart() {
     stored.edit(Plan { tasks: vec![task("edited", &[])] }).unwrap();
     let again = store.create("goal", chain(), "s1.r1", AT).unwrap();
     assert_eq!((again.id(), again.plan()), (stored.id(), stored.plan()), "what people changed stays");
-    // More runs of one second than there are tags that a good hash keeps apart.
+    // With this many runs in one second, some of their tags collide.
     let ids: BTreeSet<String> = (0..300)
         .map(|n| store.create("goal", chain(), &format!("s{n}.r1"), AT).unwrap().id().to_owned())
         .collect();

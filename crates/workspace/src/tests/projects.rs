@@ -1,4 +1,4 @@
-//! A project outlives sessions: its files are made once, kept current, and never taken from the one who edits them.
+//! A project outlives sessions: its files are created once, kept current, and the user's edits are never lost.
 
 use super::fixture::{temp, write};
 use crate::{PathKind, ProjectError, ProjectHost, ProjectRegistry, ProjectWorkspace};
@@ -96,7 +96,7 @@ fn files_and_directories_are_described_by_path_and_never_listed() {
     assert!(project.describe("nowhere", "x").unwrap_err().to_string().contains("nowhere"));
     assert!(project.describe("src", " ").is_err());
     assert!(project.forget("src").unwrap() && !project.forget("src").unwrap());
-    // Broken by hand: said, and kept as it is.
+    // Broken by hand: an error is returned, and the file is left unchanged.
     fs::write(project.dir().join("filepaths.json"), "[{").unwrap();
     let broken = project.describe("src", "x").unwrap_err();
     assert!(
@@ -161,7 +161,7 @@ fn deliverables_are_brought_and_what_somebody_edited_stays_with_the_new_one_besi
     );
     assert_eq!((read("report.md"), read("report.s.r2.md")), ("one, and mine".into(), "two".into()));
     assert_eq!((read("data/a.csv"), read("data/own.csv")), ("2".into(), "never ours".into()));
-    // Once more the same: nothing piles up.
+    // The same delivery again adds no further files.
     let again = run(2, &[("report.md", "two")]);
     assert_eq!(again.beside, second.beside);
     assert_eq!(
@@ -185,7 +185,7 @@ fn no_deliverable_leads_out_of_the_workspace_or_the_project() {
     assert_eq!(delivered.left_out.len(), 2, "{delivered:?}");
     assert!(!project.deliverables_dir().join("link.txt").exists());
     assert_eq!(fs::read_dir(dir.path().join("outside")).unwrap().count(), 1);
-    // The whole directory as a link.
+    // The whole directory is a link.
     fs::create_dir(dir.path().join("run2")).unwrap();
     symlink(dir.path().join("outside"), dir.path().join("run2/deliverables")).unwrap();
     assert!(project.deliver(&dir.path().join("run2"), "r2").is_err());
@@ -193,7 +193,7 @@ fn no_deliverable_leads_out_of_the_workspace_or_the_project() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
-    /// Whatever runs deliver and people edit, in whatever order: no text that a person wrote is ever lost.
+    /// For any sequence of deliveries and edits, no text that a person wrote is lost.
     #[test]
     fn nothing_that_a_person_wrote_is_ever_lost(steps in prop::collection::vec((any::<bool>(), 0..3usize, 0..4u32), 1..12)) {
         let dir = temp();

@@ -1,5 +1,5 @@
-//! S3 and S5 at the file tools: a model that obeys every injected order still gets nothing, and whatever goes wrong in a
-//! check means no.
+//! S3 and S5 for file tools: a model that obeys every injected instruction gains nothing, and a failing check
+//! denies access.
 
 use super::fixture::{Fixture, SECRET, write};
 use crate::tools::ChangeObserver;
@@ -8,7 +8,7 @@ use althing_protocol::{ContextAccess, ToolCall, ToolHost};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What texts in files, answers and names have told a model to do.
+/// Instructions that texts in files, answers and names have given to models.
 fn orders(fixture: &Fixture) -> Vec<(&'static str, Value)> {
     let patch = |body: &str| json!({"patch": format!("*** Begin Patch\n{body}\n*** End Patch")});
     let mut orders = vec![
@@ -63,7 +63,7 @@ async fn fifty_injected_orders_change_and_tell_nothing() {
     }
 }
 
-/// A check that goes wrong.
+/// A check that fails.
 struct Broken;
 
 impl ChangeObserver for Broken {
@@ -72,7 +72,7 @@ impl ChangeObserver for Broken {
     }
 }
 
-/// A check that does not come back with an answer at all.
+/// A check that panics.
 struct Panicking;
 
 impl ChangeObserver for Panicking {
@@ -127,7 +127,7 @@ async fn a_call_that_is_dropped_does_nothing_more() {
     let arguments = json!({"path": "late.txt", "content": "x"}).to_string();
     let call = ToolCall { id: "c".into(), name: "write_file".into(), arguments };
     for _ in 0..50 {
-        // Polled once, then dropped: either it was done by then, or it was given up; never half of it.
+        // Polled once, then dropped: the write happened completely or not at all.
         let mut future = fixture.host.call(&call, ContextAccess::ReadOnly);
         std::future::poll_fn(|cx| {
             let _ = future.as_mut().poll(cx);
@@ -136,7 +136,7 @@ async fn a_call_that_is_dropped_does_nothing_more() {
         .await;
         drop(future);
     }
-    // A later call waits for those before it, so that afterwards none is at work.
+    // A later call waits for the earlier ones, so none is running afterwards.
     fixture.write("settled.txt", "x").unwrap();
     let late =
         std::fs::read_to_string(fixture.workspace().join("late.txt")).unwrap_or_else(|_| "x".to_owned());

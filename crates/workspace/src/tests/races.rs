@@ -1,4 +1,4 @@
-//! S1, the races: directories and files that are swapped for links while an agent's calls are at work.
+//! S1, races: directories and files are swapped for links while an agent's calls run.
 
 use super::fixture::{Fixture, SECRET, tree, write};
 use super::scale;
@@ -9,7 +9,7 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Swaps two names over and over until the work is done; gives how often.
+/// Swaps two names repeatedly until the work is done; returns the number of swaps.
 fn while_swapping(a: &Path, b: &Path, work: impl FnOnce()) -> u64 {
     let (done, swaps) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -26,7 +26,7 @@ fn while_swapping(a: &Path, b: &Path, work: impl FnOnce()) -> u64 {
     swaps.into_inner()
 }
 
-/// So that a failing check ends the other thread too.
+/// Also ends the other thread when an assertion fails.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {

@@ -1,4 +1,4 @@
-//! What the reading tools tell: lines with numbers, what is binary, where the rest is, what is wrong with a call.
+//! The tools that only read: numbered lines, binary files, long results, invalid arguments.
 
 use super::fixture::{Fixture, write};
 use crate::{FileHost, Refusal, ToolSet};
@@ -12,7 +12,7 @@ fn a_file_is_read_with_line_numbers() {
     fixture.write("a.txt", "one\r\ntwo\nlast without end").unwrap();
     assert_eq!(fixture.read("a.txt").unwrap(), "     1\tone\n     2\ttwo\n     3\tlast without end\n");
     let part = fixture.call("read_file", &json!({"path": "a.txt", "offset": 2, "limit": 1})).unwrap();
-    assert_eq!(part, "     2\ttwo\n[lines 2 to 2 shown; go on with offset 3]\n");
+    assert_eq!(part, "     2\ttwo\n[lines 2 to 2 shown; continue with offset 3]\n");
     fixture.write("empty.txt", "").unwrap();
     assert!(fixture.read("empty.txt").unwrap().ends_with("is empty."));
 }
@@ -119,7 +119,7 @@ fn search_gives_lines_with_context_and_heeds_gitignore() {
     assert!(matches!(wrong, Err(Refusal::Argument { argument, .. }) if argument == "pattern"));
     write(&fixture.workspace().join("many.txt"), &"needle in a long line of hay\n".repeat(9000));
     let many = search(json!({"pattern": "hay"}));
-    assert!(many.len() <= 64 << 10 && many.contains("[there are more hits"));
+    assert!(many.len() <= 64 << 10 && many.contains("[there are more matches"));
 }
 
 #[test]

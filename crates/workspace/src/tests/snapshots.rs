@@ -1,4 +1,4 @@
-//! Kept workspaces: whole, never changed afterwards, cheap the second time; and what others see of them.
+//! Snapshots of workspaces are complete, immutable and cheap to repeat; other agents see them in views.
 
 use super::fixture::{Temp, temp, tree, write};
 use super::scale;
@@ -18,7 +18,7 @@ fn workspace(dir: &Temp, name: &str) -> Workspace {
     Workspace::open(&run, &run.join("workspaces").join(name)).unwrap()
 }
 
-/// Waits until the file system's clock has left behind whatever was written so far.
+/// Waits until new changes get a later timestamp than everything written so far.
 pub(super) fn let_time_pass(dir: &Path) {
     let probe = dir.join("probe");
     let stamp = || {
@@ -186,7 +186,7 @@ fn a_crash_in_the_middle_leaves_no_half_snapshot() {
     let dir = temp();
     let workspace = workspace(&dir, "me");
     write(&workspace.path().join("a.txt"), "a");
-    // As a killed process leaves it: the beginning of a copy, its list perhaps written, the name not given.
+    // The state after a killed process: a partial copy, possibly a manifest, but no final name.
     let half = dir.path().join("run/snapshots/.tmp-agent1.1");
     write(&half.join("deep/half.txt"), "ha");
     fs::set_permissions(half.join("deep"), fs::Permissions::from_mode(0o500)).unwrap();

@@ -1,4 +1,4 @@
-//! Files with huge holes cost neither space, nor memory, nor time, wherever they are copied; what is too much is refused.
+//! Copying a file with huge holes costs no space, memory or time; copies beyond the limits are refused.
 
 use super::agent_files::{RunFixture, call};
 use super::fixture::{Temp, temp, tree, write};
@@ -14,10 +14,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const TIB: u64 = 1 << 40;
-/// Far more than a copy without holes takes, far less than one with them.
+/// Far more than a copy that skips holes takes, far less than a copy that writes them.
 const QUICK: Duration = Duration::from_secs(20);
 
-/// A file of this size that holds these pieces and is a hole everywhere else.
+/// A file of this size with these pieces of data; the rest is a hole.
 fn sparse(path: &Path, size: u64, pieces: &[(u64, &str)]) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let file = File::create(path).unwrap();
@@ -33,7 +33,7 @@ fn piece(path: &Path, at: u64, len: usize) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// How much space a tree takes on the disk.
+/// The disk space that a tree takes.
 fn space(dir: &Path) -> u64 {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     let one = |path: std::path::PathBuf| {
@@ -138,13 +138,13 @@ fn deliverables_keep_their_holes_and_are_left_out_beyond_the_limit() {
     sparse(&run.path().join("deliverables/too-large"), 4 * TIB, &[]);
     let delivered = quickly(|| project.deliver(run.path(), "s.r1").unwrap());
     assert_eq!(delivered.copied, ["image"]);
-    assert_eq!(delivered.left_out, [("too-large".to_owned(), "there is too much".to_owned())]);
+    assert_eq!(delivered.left_out, [("too-large".to_owned(), "the limit is reached".to_owned())]);
     is_copy(&project.deliverables_dir().join("image"), size, &[(1 << 30, "data")]);
     let again = quickly(|| project.deliver(run.path(), "s.r2").unwrap());
     assert_eq!((again.copied.len(), again.beside.len()), (0, 0), "it is there already");
 }
 
-/// What is left in a directory.
+/// The names in a directory.
 fn names(dir: &Path) -> Vec<String> {
     fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
@@ -161,8 +161,8 @@ fn more_than_the_limits_is_refused_with_the_reason_and_leaves_nothing_behind() {
     let data = |dir: &Path| (0..3).for_each(|n| write(&dir.join(format!("{n}")), &"x".repeat(500_000)));
     let entries = |dir: &Path| (0..30).for_each(|n| write(&dir.join(format!("{n}/file")), "x"));
     let bombs: [Bomb<'_>; 3] = [
-        (&size, "the files have 10 TiB in all, of which at most 8 TiB are copied"),
-        (&data, "the files hold more than 1 MiB of data"),
+        (&size, "the files have a total size of 10 TiB; the limit is 8 TiB"),
+        (&data, "the files contain more than 1 MiB of data"),
         (&entries, "there are more than 20 files and directories"),
     ];
     for (bomb, why) in bombs {
@@ -176,7 +176,7 @@ fn more_than_the_limits_is_refused_with_the_reason_and_leaves_nothing_behind() {
         let refused = quickly(|| two.take(&one.path().join("bomb"), Path::new("taken"))).unwrap_err();
         assert!(refused.to_string().ends_with(why), "{refused}");
         assert_eq!(names(two.path()), Vec::<String>::new());
-        // Nobody else is disturbed, and the agent itself can go on.
+        // Other agents are not affected, and the agent itself can continue.
         two.show(&[label(1, 1)]).unwrap();
         fs::remove_dir_all(one.path().join("bomb")).unwrap();
         write(&one.path().join("fine.txt"), "fine");
@@ -196,7 +196,7 @@ fn where_holes_cannot_be_found_a_copy_is_written_out_up_to_the_limit() {
     let copier = Copier::without_holes(limits);
     let copy = |name: &str| copier.copy(&source, OsStr::new(name), &target, &mut Vec::new()).map(drop);
     let refused = quickly(|| copy("huge")).unwrap_err();
-    assert_eq!(refused.to_string(), "the files hold more than 1 MiB of data");
+    assert_eq!(refused.to_string(), "the files contain more than 1 MiB of data");
     assert_eq!(names(&to), Vec::<String>::new());
     copy("fine").unwrap();
     assert_eq!(fs::read(to.join("fine")).unwrap(), fs::read(from.join("fine")).unwrap());
@@ -223,7 +223,7 @@ fn a_digest_depends_on_the_content_and_not_on_where_the_holes_are() {
     ] {
         assert_ne!(plain, other);
     }
-    // Small files have the digest that they always had.
+    // Small files keep the digest that they have always had.
     let sha = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     assert_eq!(of("small", 3, &[(0, "abc")]), sha);
 }

@@ -1,4 +1,4 @@
-//! An agent's task list: kept in a file, in order, within its limits.
+//! An agent's task list: stored in a file, in order, within its limits.
 
 use super::fixture::{Temp, temp, write};
 use crate::TaskHost;

@@ -1,4 +1,4 @@
-//! What a run wrote to context paths: found file by file, told below the answer.
+//! Changes in context paths: detected per file, and reported below the answer.
 
 use super::fixture::{context, write};
 use super::scale;
@@ -78,10 +78,10 @@ fn new_and_modified_files_are_found_and_deleted_ones_too() {
     write(&base.join("new/deep.txt"), "new");
     write(&base.join(".git/index"), "git's own bookkeeping");
     fs::remove_file(base.join("gone.txt")).unwrap();
-    // The same size, and the time put back.
+    // The same size, with the modification time restored.
     fs::write(base.join("sneaky.txt"), "after!").unwrap();
     fs::File::options().write(true).open(base.join("sneaky.txt")).unwrap().set_modified(time).unwrap();
-    // Another file under the same name, also of that size and time.
+    // A different file under the same name, with the same size and time.
     fs::write(base.join("tmp"), "after!").unwrap();
     fs::File::options().write(true).open(base.join("tmp")).unwrap().set_modified(time).unwrap();
     fs::rename(base.join("tmp"), base.join("replaced.txt")).unwrap();

@@ -1,4 +1,5 @@
-//! Undo: everything as it was, or nothing done and the file named; an interrupted undo is finished.
+//! Undo restores everything, or changes nothing and names the conflicting file; an interrupted undo can be
+//! completed.
 
 use super::agent_files::{RunFixture, call, put};
 use super::fixture::{tree, write};
@@ -25,7 +26,7 @@ fn dirs(fixture: &RunFixture) -> Vec<String> {
     names
 }
 
-/// What a command might do that goes through none of our tools.
+/// Changes that a command might make without any of our tools.
 fn change_by_command(fixture: &RunFixture) {
     let at = |path: &str| fixture.base.join("project").join(path);
     fs::write(at("b.txt"), "b by a command\n").unwrap();
@@ -129,7 +130,7 @@ async fn other_files_may_change_and_stay() {
 
 #[tokio::test]
 async fn an_undo_that_was_interrupted_anywhere_is_finished_by_another() {
-    // Whatever had been put back when the process died, the rest follows.
+    // Any part may have been restored when the process died; the rest follows.
     for steps in 0..=6 {
         let (fixture, before, _) = run_with_changes().await;
         let at = |path: &str| fixture.base.join("project").join(path);
@@ -171,7 +172,7 @@ async fn a_pre_image_that_cannot_be_kept_means_that_the_file_is_not_changed() {
     let fixture = RunFixture::writable();
     let files = fixture.files(0);
     files.open_context().await.unwrap();
-    // Where the pre-images should go there is a file: nothing can be kept.
+    // A file in place of the pre-images directory: nothing can be stored.
     fs::remove_dir_all(fixture.run.join("preimages/tree")).unwrap();
     write(&fixture.run.join("preimages/tree"), "");
     let path = fixture.at("project/b.txt");
@@ -193,7 +194,7 @@ async fn an_interrupted_beginning_is_begun_again() {
     fixture.reach = UndoReach::Everything;
     let files = fixture.files(0);
     files.open_context().await.unwrap();
-    // As if the process had died while it copied: half a file, and no word that the copy is whole.
+    // The state after a crash during the copy: half a file, and no record that the copy is complete.
     drop(files);
     fs::remove_file(fixture.run.join("preimages/cover")).unwrap();
     let half = fixture.run.join("preimages/tree/0/b.txt");
@@ -207,7 +208,7 @@ async fn an_interrupted_beginning_is_begun_again() {
     assert_eq!(fixture.text("project/b.txt"), "b before\n");
 }
 
-/// The file tools of whoever is talked to, in a project where people work too.
+/// The chat agent's file tools, in a project where people work too.
 fn chat_agent_tools(fixture: &RunFixture) -> FileHost {
     let dir = fixture.base.join("project/.althing/sessions/s/tasks/chat");
     fs::create_dir_all(dir.join("workspace")).unwrap();
@@ -239,7 +240,7 @@ fn what_the_agent_that_is_talked_to_changed_is_put_back_and_what_people_changed_
     write_to(&host, "project/empty/made/new.txt", "by the agent");
     does(&host, "delete_file", &json!({"path": fixture.at("project/b.txt")}));
     fs::write(at("by-a-person.txt"), "mine").unwrap();
-    // A second process goes on where the first stopped.
+    // A second process continues where the first one stopped.
     let host = chat_agent_tools(&fixture);
     write_to(&host, "project/src/a.txt", "by the agent again");
     assert_eq!(last_task_with_changes(&session), Some("chat".into()));
@@ -255,7 +256,7 @@ fn what_the_agent_that_is_talked_to_changed_is_put_back_and_what_people_changed_
     assert_eq!(fs::read_to_string(at("b.txt")).unwrap(), "b before\n");
     assert_eq!(fs::read_to_string(at("by-a-person.txt")).unwrap(), "mine");
     assert!(at("empty").is_dir() && !at("empty/made").exists());
-    // What comes after an undo is undone by the next one, to what a person left meanwhile.
+    // Changes after an undo are undone by the next one, down to what a person left in between.
     write_to(&host, "project/b.txt", "by the agent");
     fs::write(at("b.txt"), "by a person").unwrap();
     write_to(&host, "project/b.txt", "by the agent once more");

@@ -1,7 +1,7 @@
-//! `apply_patch`: all the files of a patch, or none.
+//! `apply_patch`: applies a patch to all of its files or to none.
 //!
-//! First everything is checked and computed; then everything is written under other names; only then are the names put in
-//! place. If that fails half way, what was put in place is taken back.
+//! First everything is checked and computed, then all new contents are written to temporary files, and only
+//! then are these renamed. If a rename fails, the earlier ones are reverted.
 
 use super::args::Args;
 use super::change::{create_missing_dirs, read_text, write_in_place};
@@ -15,19 +15,19 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
-/// One file's change.
+/// The change of one file.
 struct PlannedChange<'a> {
     resolved: ResolvedPath<'a>,
-    /// What it will hold; None deletes it.
+    /// The new content; `None` deletes the file.
     new: Option<String>,
-    /// What it held.
+    /// The old content.
     old: Option<String>,
-    /// Its permissions, where it or the file that is moved here had some.
+    /// The permissions of the file, or of the file that is moved here.
     mode: Option<u32>,
     message: String,
 }
 
-/// A change that is written, but not in place yet.
+/// A change that is written to a temporary file but not renamed yet.
 struct StagedChange {
     dir: ConfinedDir,
     temporary: Option<OsString>,
@@ -56,7 +56,7 @@ fn plan<'a>(job: &Job<'a>, ops: Vec<PatchOp>) -> Result<Vec<PlannedChange<'a>>, 
                 if resolved.found.is_some() {
                     return Err(Refusal::WrongKind {
                         path: resolved.shown,
-                        what: "there already; use Update File",
+                        what: "already there; use Update File",
                     });
                 }
                 let message = format!("Added {}.", resolved.shown);
@@ -108,7 +108,7 @@ fn plan_update<'a>(
     if target.found.is_some() {
         return Err(Refusal::WrongKind {
             path: target.shown,
-            what: "there already; nothing can be moved there",
+            what: "already there; nothing can be moved there",
         });
     }
     let message = format!("Moved {} to {}.", resolved.shown, target.shown);
@@ -137,7 +137,7 @@ fn commit(plans: &[PlannedChange<'_>]) -> Result<(), Refusal> {
         remove_created_dirs(plans);
         let rest = if failed == 0 { "nothing was changed" } else { "some files could not be put back" };
         let why = format!("{e}; {rest}");
-        return Err(Refusal::Io { doing: "put in place", path: plan.resolved.shown.clone(), why });
+        return Err(Refusal::Io { doing: "replace", path: plan.resolved.shown.clone(), why });
     }
     Ok(())
 }
@@ -159,7 +159,7 @@ fn drop_staged(staged: &[StagedChange]) {
     }
 }
 
-/// Removes the directories that were made on the way, if they are empty.
+/// Removes the directories that were created for the patch, if they are empty.
 fn remove_created_dirs(plans: &[PlannedChange<'_>]) {
     for resolved in plans.iter().map(|plan| &plan.resolved) {
         for depth in (0..resolved.missing.len()).rev() {

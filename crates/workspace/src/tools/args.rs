@@ -1,4 +1,4 @@
-//! Reads a tool call's arguments; what is wrong is told by the argument's name.
+//! Parses the arguments of a tool call; errors name the argument.
 
 use crate::access::Refusal;
 use serde_json::{Map, Value};
@@ -11,7 +11,8 @@ fn invalid_argument(argument: &str, why: impl Into<String>) -> Refusal {
 }
 
 impl Args {
-    /// Takes a JSON object that has none but the known arguments: a misspelt one would silently do nothing.
+    /// Parses a JSON object. Unknown arguments are an error, because a misspelled one would silently have no
+    /// effect.
     pub(crate) fn parse(text: &str, known: &[&str]) -> Result<Self, Refusal> {
         let value: Value =
             serde_json::from_str(text).map_err(|e| invalid_argument("(all)", format!("not JSON: {e}")))?;
@@ -24,12 +25,12 @@ impl Args {
         }
     }
 
-    /// An argument as it was written.
+    /// An argument as JSON; `None` if it is missing or null.
     pub(crate) fn value(&self, name: &str) -> Option<&Value> {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
-    /// All of them.
+    /// All arguments.
     pub(crate) fn all(&self) -> &Map<String, Value> {
         &self.0
     }
@@ -46,7 +47,7 @@ impl Args {
         }
     }
 
-    /// A whole number of at least `least`; some models write numbers as strings.
+    /// An integer of at least `least`; also accepts a string, because some models write numbers as strings.
     pub(crate) fn optional_number(&self, name: &str, least: u64) -> Result<Option<u64>, Refusal> {
         let number = match self.0.get(name) {
             None | Some(Value::Null) => return Ok(None),
@@ -67,7 +68,7 @@ impl Args {
     }
 }
 
-/// What a flag is when it is not given.
+/// The default of a flag.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flag {
     On,

@@ -1,4 +1,4 @@
-//! `write_file`, `edit_file`, `delete_file`: one file, whole or not at all.
+//! `write_file`, `edit_file` and `delete_file`: each changes one file atomically.
 
 use super::args::{Args, Flag};
 use super::job::{Job, check_size, file_name};
@@ -7,7 +7,7 @@ use crate::confine::ConfinedDir;
 use std::ffi::OsStr;
 use std::io::{self, Write};
 
-/// What directories that an agent makes are made with, before the umask.
+/// The mode of directories that an agent creates, before the umask.
 const DIR_MODE: u32 = 0o777;
 
 pub(crate) fn write_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
@@ -44,7 +44,7 @@ pub(crate) fn edit_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
         _ if all => {}
         n => {
             return Err(invalid_argument(format!(
-                "occurs {n} times in {}; give more of it, or replace_all",
+                "occurs {n} times in {}; give more of the surrounding text, or set replace_all",
                 resolved.shown
             )));
         }
@@ -68,7 +68,7 @@ pub(crate) fn delete_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal>
     Ok(format!("Deleted {}.", resolved.shown))
 }
 
-/// A whole text file.
+/// Reads a whole text file.
 pub(crate) fn read_text(resolved: &ResolvedPath<'_>) -> Result<String, Refusal> {
     let (bytes, _) = Job::read_whole(resolved)?;
     String::from_utf8(bytes).map_err(|_| Refusal::WrongKind {
@@ -77,7 +77,9 @@ pub(crate) fn read_text(resolved: &ResolvedPath<'_>) -> Result<String, Refusal> 
     })
 }
 
-/// Models write `\n` also where the file has `\r\n`.
+/// Models write `
+/// ` even if the file uses `\r
+/// `.
 fn with_line_ends(text: &str, old: &str, new: &str) -> (String, String) {
     if !text.contains(old) && text.contains("\r\n") && !old.contains('\r') {
         return (old.replace('\n', "\r\n"), new.replace('\n', "\r\n"));
@@ -99,7 +101,7 @@ fn write_content(job: &Job<'_>, resolved: &ResolvedPath<'_>, bytes: &[u8]) -> Re
     job.after_change(resolved)
 }
 
-/// Makes the directories that are missing on the way; says how many.
+/// Creates the missing parent directories; returns how many.
 pub(crate) fn create_missing_dirs(resolved: &ResolvedPath<'_>) -> io::Result<(ConfinedDir, usize)> {
     let mut dir = resolved.dir.try_clone()?;
     for name in &resolved.missing {
@@ -108,8 +110,8 @@ pub(crate) fn create_missing_dirs(resolved: &ResolvedPath<'_>) -> io::Result<(Co
     Ok((dir, resolved.missing.len()))
 }
 
-/// Of a single file's directory nothing is given, so no other file may be put beside it; and whoever has mounted the
-/// file must see the change.
+/// Writes a context path that is a single file. No temporary file may be created next to it, because the agent
+/// has no access to the directory; and a bind mount of the file must see the change.
 pub(crate) fn write_in_place(dir: &ConfinedDir, name: &OsStr, bytes: &[u8]) -> io::Result<()> {
     let mut file = match dir.open_in_place(name) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => dir.create(name, 0o666)?,

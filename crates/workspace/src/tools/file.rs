@@ -1,4 +1,4 @@
-//! The host of one agent's file tools.
+//! The tool host of one agent's file tools.
 
 use super::args::Args;
 use super::job::{ChangeObserver, Job};
@@ -13,21 +13,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Which of the tools an agent has.
+/// Which tools an agent has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolSet {
-    /// All.
+    /// All tools.
     All,
-    /// Those that change nothing: for planning.
+    /// Only tools that change nothing, for planning.
     ReadOnly,
 }
 
-/// Whether a file tool only looks.
+/// Whether a file tool changes nothing.
 pub fn is_read_only_tool(name: &str) -> bool {
     specs::find(name).is_some_and(|spec| !spec.changes)
 }
 
-/// One agent's files.
+/// The file tools of one agent.
 pub struct FileHost {
     inner: Arc<Inner>,
     set: ToolSet,
@@ -36,11 +36,11 @@ pub struct FileHost {
 struct Inner {
     root_set: RootSet,
     observer: Option<Arc<dyn ChangeObserver>>,
-    /// Changes of one agent run one at a time under this path's lock: an edit is a read and a write.
+    /// Changes of one agent run one at a time under this path's lock, because an edit reads and then writes.
     workspace: PathBuf,
 }
 
-/// Sets the flag when the call's future goes away, so that the thread at work gives up at its next step.
+/// Sets the flag when the call's future is dropped, so that the working thread stops at its next check.
 struct CancelOnDrop(Arc<AtomicBool>);
 
 impl Drop for CancelOnDrop {
@@ -50,12 +50,12 @@ impl Drop for CancelOnDrop {
 }
 
 impl FileHost {
-    /// A host under a policy. Its changes to context paths leave no pre-images.
+    /// Opens the tools under a policy. Changes in context paths leave no pre-images.
     pub fn open(policy: &FilePolicy, set: ToolSet) -> Result<Self, DiskError> {
         Self::with_observer(policy, set, None)
     }
 
-    /// A host whose changes to context paths can be undone: what an undo needs of them is kept in `dir`.
+    /// Opens tools whose changes in context paths can be undone; the pre-images are stored in `dir`.
     pub fn undoable(policy: &FilePolicy, set: ToolSet, dir: &Path) -> Result<Self, DiskError> {
         Self::with_observer(policy, set, Some(Arc::new(EditJournal::of(dir, &policy.context))))
     }
@@ -70,12 +70,13 @@ impl FileHost {
         Ok(Self { inner: Arc::new(Inner { root_set, observer, workspace }), set })
     }
 
-    /// Context paths that were not there when the host was made, and are therefore not given.
+    /// Context paths that did not exist when the host was opened and are therefore not accessible.
     pub fn missing(&self) -> &[String] {
         &self.inner.root_set.missing
     }
 
-    /// The beginning of a text file, by the same rules as `read_file`; None where that would refuse, or it is not text.
+    /// Reads the start of a text file by the rules of `read_file`; `None` if access is refused or the file is
+    /// not text.
     pub fn text(&self, path: &str, most: usize) -> Option<Document> {
         let resolved = self.inner.root_set.resolve(path, LastLink::Follow).ok()?;
         let (file, _) = Job::open(&resolved).ok()?;
@@ -83,7 +84,7 @@ impl FileHost {
         Some(Document { path: resolved.shown, text, whole })
     }
 
-    /// Carries out a call in the caller's thread, with the refusal as it is.
+    /// Runs a call on the caller's thread and returns the typed refusal.
     #[cfg(test)]
     pub(crate) fn call_blocking(
         &self,

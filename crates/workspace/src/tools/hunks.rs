@@ -1,15 +1,15 @@
-//! Applies hunks to a text: where each belongs, and what the text is afterwards.
+//! Applies hunks to a text.
 //!
-//! A hunk is looked for behind the one before it: first exactly, then without regard to spaces at line ends, then at both
-//! ends. Lines that it keeps stay as the file has them.
+//! Each hunk is searched after the previous one: first exactly, then ignoring white space at line ends, then
+//! ignoring it at both ends. Unchanged lines keep the form that they have in the file.
 
 use super::patch::{Hunk, HunkLine};
 
-/// How alike two lines must be.
+/// Line comparisons, from strict to lenient.
 const LINE_COMPARISONS: &[fn(&str, &str) -> bool] =
     &[|a, b| a == b, |a, b| a.trim_end() == b.trim_end(), |a, b| a.trim() == b.trim()];
 
-/// The text after all hunks, or which hunk does not fit and why.
+/// The text after all hunks, or the number of the hunk that does not match and the reason.
 pub(crate) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, String> {
     let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let closed = text.is_empty() || text.ends_with('\n');
@@ -63,7 +63,7 @@ pub(crate) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, String> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Anywhere,
-    /// The last lines of the file.
+    /// Only at the end of the file.
     Last,
 }
 
@@ -79,7 +79,7 @@ fn find(lines: &[&str], wanted: &[&str], from: usize, end: End) -> Option<usize>
 }
 
 impl HunkLine {
-    /// The line as the file has it before the change.
+    /// The line before the change; `None` for an added line.
     fn before(&self) -> Option<&str> {
         match self {
             Self::Keep(line) | Self::Remove(line) => Some(line),

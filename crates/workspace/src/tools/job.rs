@@ -1,4 +1,4 @@
-//! One call at work: the rules it is under, and whether it is still wanted.
+//! The context of one tool call: its access rules and its cancellation flag.
 
 use crate::access::{LastLink, Refusal, ResolvedPath, RootRole, RootSet};
 use crate::confine::{FileKind, FileStat};
@@ -8,15 +8,15 @@ use std::fs::File;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The largest file that is taken in whole, to be edited or written.
+/// The maximum size of a file that is edited or written.
 pub(crate) const FILE_CAP: u64 = 8 << 20;
 
-/// Told before a file in a context path is changed, so that the change can be undone, and after it was.
+/// Notified before and after a file in a context path is changed, so that the change can be undone.
 pub(crate) trait ChangeObserver: Send + Sync {
-    /// An error means no.
+    /// An error prevents the change.
     fn before_change(&self, resolved: &ResolvedPath<'_>) -> Result<(), Refusal>;
 
-    /// An error is told; the change stays.
+    /// An error is reported, but the change stays.
     fn after_change(&self, resolved: &ResolvedPath<'_>) -> Result<(), Refusal> {
         let _ = resolved;
         Ok(())
@@ -30,14 +30,14 @@ pub(crate) struct Job<'a> {
     pub observer: Option<&'a dyn ChangeObserver>,
 }
 
-/// The name of something that is not a root; roots are directories and fail earlier.
+/// The file name of a resolved path; an error for roots, which are directories.
 pub(crate) fn file_name<'s>(resolved: &'s ResolvedPath<'_>) -> Result<&'s OsStr, Refusal> {
     let what = "a directory, not a file";
     resolved.name.as_deref().ok_or_else(|| Refusal::WrongKind { path: resolved.shown.clone(), what })
 }
 
 impl<'a> Job<'a> {
-    /// Ends the call here if nobody waits for it any more.
+    /// Fails if the call was cancelled.
     pub(crate) fn check_cancelled(&self) -> Result<(), Refusal> {
         if self.cancelled.load(Ordering::Relaxed) { Err(Refusal::Cancelled) } else { Ok(()) }
     }
@@ -46,13 +46,13 @@ impl<'a> Job<'a> {
         self.root_set.resolve(path, LastLink::Follow)
     }
 
-    /// A directory that is there.
+    /// Resolves a directory, which must exist.
     pub(crate) fn directory(&self, path: &str) -> Result<ResolvedPath<'a>, Refusal> {
         let resolved = self.resolve(path)?;
         match resolved.found.map(|found| found.kind) {
             Some(FileKind::Dir) => Ok(resolved),
             Some(FileKind::File | FileKind::Link | FileKind::Special) => {
-                Err(Refusal::WrongKind { path: resolved.shown, what: "no directory" })
+                Err(Refusal::WrongKind { path: resolved.shown, what: "not a directory" })
             }
             None => Err(Refusal::NotFound { path: resolved.shown }),
         }
@@ -77,18 +77,18 @@ impl<'a> Job<'a> {
         Ok(opened)
     }
 
-    /// A whole file, up to the cap.
+    /// Reads a whole file, up to the maximum size.
     pub(crate) fn read_whole(resolved: &ResolvedPath<'_>) -> Result<(Vec<u8>, FileStat), Refusal> {
         let (file, found) = Self::open(resolved)?;
         check_size(found.stamp.size, &resolved.shown)?;
         let mut bytes = Vec::new();
-        // It may grow meanwhile.
+        // The file may have grown since the check.
         file.take(FILE_CAP + 1).read_to_end(&mut bytes).map_err(Refusal::io("read", &resolved.shown))?;
         check_size(bytes.len() as u64, &resolved.shown)?;
         Ok((bytes, found))
     }
 
-    /// What an agent wants to write, change or delete, checked against every rule.
+    /// Resolves a path for writing, changing or deleting, and checks all rules.
     pub(crate) fn writable(&self, path: &str, last: LastLink) -> Result<ResolvedPath<'a>, Refusal> {
         let resolved = self.root_set.resolve(path, last)?;
         self.root_set.may_write(resolved.root, &resolved.real, &resolved.shown, self.access)?;
@@ -107,17 +107,17 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Tells the witness; to be called directly before the first change.
+    /// Notifies the observer; to be called directly before the first change.
     pub(crate) fn before_change(&self, resolved: &ResolvedPath<'_>) -> Result<(), Refusal> {
         self.observer_for(resolved).map_or(Ok(()), |observer| observer.before_change(resolved))
     }
 
-    /// Tells the witness; to be called when the change is in place.
+    /// Notifies the observer; to be called when the change is complete.
     pub(crate) fn after_change(&self, resolved: &ResolvedPath<'_>) -> Result<(), Refusal> {
         self.observer_for(resolved).map_or(Ok(()), |observer| observer.after_change(resolved))
     }
 
-    /// Whoever watches over changes there.
+    /// The observer of changes in context paths.
     fn observer_for(&self, resolved: &ResolvedPath<'_>) -> Option<&'a dyn ChangeObserver> {
         self.observer.filter(|_| matches!(resolved.root.role, RootRole::Context(_)))
     }
@@ -130,7 +130,8 @@ pub(crate) fn check_size(size: u64, path: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// In a workspace, a file with further names may be somebody else's; a context path was given with all that is in it.
+/// In a workspace, a file with several hard links may belong to somebody else. In a context path all files are
+/// accessible.
 pub(crate) fn check_readable(role: RootRole, found: FileStat, path: &str) -> Result<(), Refusal> {
     if role == RootRole::Workspace && found.links > 1 {
         let instead = "copy it with a command, if you may";

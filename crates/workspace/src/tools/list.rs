@@ -28,7 +28,7 @@ pub(crate) fn list_directory(job: &Job<'_>, args: &Args) -> Result<String, Refus
             FileKind::File => format!("{text} ({} bytes)", found.stamp.size),
             FileKind::Link => match resolved.dir.read_link(name) {
                 Ok(target) => format!("{text} -> {}", target.to_string_lossy()),
-                Err(error) => format!("{text} (a link that cannot be read: {error})"),
+                Err(error) => format!("{text} (an unreadable link: {error})"),
             },
             FileKind::Special => format!("{text} (special file)"),
         };
@@ -70,13 +70,14 @@ pub(crate) fn glob(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
     }
     let note = match (full, whole) {
         (true, _) => "[more files match; use a narrower pattern or path]",
-        (false, false) => "[not everything was looked at: too many files; use a narrower path]",
+        (false, false) => "[not all files were checked: there are too many; use a narrower path]",
         (false, true) => "",
     };
     Ok(page.end(note))
 }
 
-/// Takes the part of a pattern without wildcards as the place to begin: models like to write absolute patterns.
+/// Splits an absolute pattern into a start directory without wildcards and a relative pattern: models often
+/// write absolute patterns.
 fn split(path: &str, pattern: &str) -> (String, String) {
     if !pattern.starts_with('/') {
         return (path.to_owned(), pattern.trim_start_matches("./").to_owned());
@@ -88,7 +89,7 @@ fn split(path: &str, pattern: &str) -> (String, String) {
     (start.to_owned(), rest.trim_start_matches('/').to_owned())
 }
 
-/// A path as it is told: short where it is in the workspace.
+/// A path for output: relative if it is in the workspace.
 pub(crate) fn display_path(root_set: &RootSet, path: &Path) -> String {
     let workspace = root_set.roots.first().map(|root| root.shown.as_path());
     let short = workspace.and_then(|workspace| path.strip_prefix(workspace).ok());

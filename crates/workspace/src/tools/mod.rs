@@ -1,7 +1,8 @@
-//! An agent's file tools: [`FileHost`] offers and carries out `read_file`, `list_directory`, `glob`, `search`,
+//! The file tools of an agent: [`FileHost`] implements `read_file`, `list_directory`, `glob`, `search`,
 //! `write_file`, `edit_file`, `apply_patch` and `delete_file`.
 //!
-//! Every path goes through `access`; nothing here opens a file by its path. A refusal is told to the model in words.
+//! Every path is resolved by `access`; nothing here opens a file by its path. A refusal is returned to the
+//! model as text.
 
 mod apply;
 mod args;

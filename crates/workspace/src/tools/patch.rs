@@ -1,8 +1,8 @@
-//! Reads the patch format of `apply_patch`; what it means for a file is in `hunks`.
+//! Parses the patch format of `apply_patch`; `hunks` applies it.
 
 use crate::access::Refusal;
 
-/// One file's part of a patch.
+/// The changes of one file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PatchOp {
     Add { path: String, content: String },
@@ -13,10 +13,10 @@ pub(crate) enum PatchOp {
 /// One change within a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hunk {
-    /// A line after which it is to be looked for.
+    /// The hunk is searched after this line.
     pub after: Option<String>,
     pub lines: Vec<HunkLine>,
-    /// Whether it is at the end of the file.
+    /// Whether the hunk is at the end of the file.
     pub at_end: bool,
 }
 
@@ -31,7 +31,7 @@ fn invalid_argument(number: usize, why: &str) -> Refusal {
     Refusal::Argument { argument: "patch".to_owned(), why: format!("line {number}: {why}") }
 }
 
-/// Reads a whole patch.
+/// Parses a whole patch.
 pub(crate) fn parse(text: &str) -> Result<Vec<PatchOp>, Refusal> {
     let mut ops = Vec::new();
     let trimmed = text.trim();
@@ -92,7 +92,7 @@ fn read_hunks<'l, I: Iterator<Item = (usize, &'l str)>>(
         lines.next_if(|(_, line)| !line.starts_with("*** ") || line.trim_end() == "*** End of File")
     {
         if let Some(after) = line.strip_prefix("@@") {
-            // Also the heads of unified diffs: their numbers are not relied on.
+            // Headers of unified diffs are accepted, too; their line numbers are ignored.
             let after = after.trim();
             let after = (!after.is_empty() && !after.starts_with('-')).then(|| after.to_owned());
             hunks.push(Hunk { after, ..Hunk::default() });

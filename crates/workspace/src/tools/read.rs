@@ -1,4 +1,4 @@
-//! `read_file`: lines with their numbers, from where the agent wants them.
+//! `read_file`: numbered lines, from a given offset.
 
 use super::args::Args;
 use super::job::Job;
@@ -7,11 +7,11 @@ use crate::access::Refusal;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
-/// How many lines are given unless the agent asks for another number.
+/// The default number of lines.
 const DEFAULT_LINES: u64 = 2000;
-/// The longest line that is read to its end.
+/// The maximum length of a line that is read to its end.
 const LONGEST_LINE: u64 = 1 << 30;
-/// How often a long skip asks whether it is still wanted.
+/// After how many lines cancellation is checked.
 const CHECK_EVERY: u64 = 4096;
 
 pub(crate) fn read_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
@@ -46,7 +46,7 @@ pub(crate) fn read_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
         lossy |= whole <= line.len() as u64 && std::str::from_utf8(&line).is_err();
         let past = number >= offset.saturating_add(limit);
         if past || !page.line(&format!("{number:>6}\t{}", shown_line(&line, whole))) {
-            let shown = format!("[lines {offset} to {} shown; go on with offset {number}]", number - 1);
+            let shown = format!("[lines {offset} to {} shown; continue with offset {number}]", number - 1);
             return Ok(page.end(&with_encoding(&shown, lossy)));
         }
     }
@@ -62,7 +62,7 @@ fn with_encoding(note: &str, lossy: bool) -> String {
     [note, failed].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join("\n")
 }
 
-/// Reads on to the end of a line and keeps the beginning of it; gives its whole length, 0 at the end of the file.
+/// Reads one line and stores its start in `line`; returns the full length, or 0 at the end of the file.
 fn next_line(
     job: &Job<'_>,
     reader: &mut BufReader<File>,
@@ -77,7 +77,7 @@ fn next_line(
         }
         let end = memchr::memchr(b'\n', buffer);
         let taken = end.map_or(buffer.len(), |end| end + 1);
-        // A little more than is shown, so that a character at the cut is whole.
+        // Slightly more than is shown, so that a character at the cut is complete.
         let room = (LINE_CAP + 8).saturating_sub(line.len());
         line.extend_from_slice(buffer.get(..taken.min(room)).unwrap_or_default());
         reader.consume(taken);

@@ -1,4 +1,4 @@
-//! `search`: ripgrep's matcher and searcher on files that are opened by handle.
+//! `search`: ripgrep's matcher and searcher, applied to files that are opened through handles.
 
 use super::args::{Args, Flag};
 use super::job::{Job, check_readable};
@@ -15,14 +15,14 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// The most context lines around a hit.
+/// The maximum number of context lines around a match.
 const MAX_CONTEXT: u64 = 20;
-/// Lines longer than this make the searcher give a file up rather than hold it in memory.
+/// The searcher's memory limit; a file with longer lines is skipped.
 const HEAP: usize = 16 << 20;
 
 struct Hits {
     page: CappedText,
-    /// The file whose hits come next; told once, before the first.
+    /// The file of the next matches; printed before the first one.
     heading: Option<String>,
     full: bool,
 }
@@ -80,7 +80,7 @@ impl Search {
             .binary_detection(BinaryDetection::quit(0))
             .heap_limit(Some(HEAP))
             .build();
-        // A pattern without a slash means the file's name, wherever it is.
+        // A pattern without a slash matches the file name in any directory.
         let anywhere = |glob: &str| if glob.contains('/') { glob.to_owned() } else { format!("**/{glob}") };
         let only = args.optional_text("glob")?.map(|glob| compile("glob", &anywhere(glob))).transpose()?;
         let hits = Hits { page: CappedText::default(), heading: None, full: false };
@@ -101,7 +101,7 @@ impl Search {
     ) -> ControlFlow<()> {
         let wanted = visit.found.kind == FileKind::File
             && self.only.as_ref().is_none_or(|only| only.is_match(visit.below));
-        // A file that cannot be opened or read has no hits: others may have.
+        // A file that cannot be read has no matches; the search continues.
         if wanted
             && let Ok((file, found)) = visit.dir.open_file(visit.name)
             && check_readable(resolved.root.role, found, "").is_ok()
@@ -131,8 +131,8 @@ pub(crate) fn search(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
         return Ok(format!("No line in {} matches.", resolved.shown));
     }
     let note = match (search.hits.full, whole) {
-        (true, _) => "[there are more hits; use a narrower pattern, path or glob]",
-        (false, false) => "[not everything was searched: too many files; use a narrower path]",
+        (true, _) => "[there are more matches; use a narrower pattern, path or glob]",
+        (false, false) => "[not all files were searched: there are too many; use a narrower path]",
         (false, true) => "",
     };
     Ok(search.hits.page.end(note))

@@ -1,4 +1,4 @@
-//! What the tools are called, what they take, and what a model is told of them.
+//! The names, arguments and descriptions of the file tools.
 
 use althing_protocol::ToolSpec;
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ pub(crate) struct FileToolSpec {
     description: &'static str,
     /// Whether it changes files.
     pub changes: bool,
-    /// Its arguments; the first `required` ones must be given.
+    /// Its arguments; the first `required` ones are mandatory.
     pub arguments: &'static [&'static str],
     required: usize,
 }
@@ -17,14 +17,14 @@ pub(crate) struct FileToolSpec {
 const SPECS: &[FileToolSpec] = &[
     FileToolSpec {
         name: "read_file",
-        description: "Read a text file with line numbers. Long files come in parts: go on with `offset`.",
+        description: "Read a text file with line numbers. Long files are returned in parts: continue with `offset`.",
         changes: false,
         arguments: &["path", "offset", "limit"],
         required: 1,
     },
     FileToolSpec {
         name: "list_directory",
-        description: "List a directory: names, sizes, where links lead.",
+        description: "List a directory: names, sizes, link targets.",
         changes: false,
         arguments: &["path"],
         required: 0,
@@ -38,21 +38,21 @@ const SPECS: &[FileToolSpec] = &[
     },
     FileToolSpec {
         name: "search",
-        description: "Search files for a regular expression, line by line (ripgrep). What .gitignore names is left out.",
+        description: "Search files for a regular expression, line by line (ripgrep). Files ignored by .gitignore are skipped.",
         changes: false,
         arguments: &["pattern", "path", "glob", "case_sensitive", "context"],
         required: 1,
     },
     FileToolSpec {
         name: "write_file",
-        description: "Write a whole file; directories on the way are made. For small changes use edit_file.",
+        description: "Write a whole file; missing directories are created. For small changes use edit_file.",
         changes: true,
         arguments: &["path", "content"],
         required: 2,
     },
     FileToolSpec {
         name: "edit_file",
-        description: "Replace `old`, which must occur exactly once (or give `replace_all`), by `new` in a file.",
+        description: "Replace `old` with `new` in a file. `old` must occur exactly once, unless `replace_all` is set.",
         changes: true,
         arguments: &["path", "old", "new", "replace_all"],
         required: 3,
@@ -61,8 +61,8 @@ const SPECS: &[FileToolSpec] = &[
         name: "apply_patch",
         description: "Change several files at once, all or none. Format: a line `*** Begin Patch`; then for each file \
             `*** Add File: PATH` with lines that begin with +, or `*** Delete File: PATH`, or `*** Update File: PATH` \
-            (then optionally `*** Move to: PATH`) with hunks, each a line `@@` (optionally with a line of the file after \
-            it, to say where) and lines that begin with a space (unchanged), - (removed) or + (added); then \
+            (then optionally `*** Move to: PATH`) with hunks, each a line `@@` (optionally followed by a line of the file, \
+            to locate the change) and lines that begin with a space (unchanged), - (removed) or + (added); then \
             `*** End Patch`. Give about three unchanged lines around each change.",
         changes: true,
         arguments: &["patch"],
@@ -89,10 +89,10 @@ fn schema(argument: &str) -> Value {
     let (kind, description) = match argument {
         "path" => ("string", "Absolute, or relative to your workspace."),
         "offset" => ("integer", "First line, counted from 1."),
-        "limit" => ("integer", "How many lines; 2000 unless given."),
+        "limit" => ("integer", "Number of lines; default 2000."),
         "glob" => ("string", "Only files whose path matches, such as `*.rs`."),
-        "case_sensitive" => ("boolean", "True unless given."),
-        "context" => ("integer", "Lines to show around each hit."),
+        "case_sensitive" => ("boolean", "Default: true."),
+        "context" => ("integer", "Lines to show around each match."),
         "replace_all" => ("boolean", "Replace every occurrence."),
         _ => return json!({"type": "string"}),
     };

@@ -1,20 +1,20 @@
-//! Text for a model: capped, with a note where the rest is.
+//! Text results for a model: limited in size, with a note about what is left out.
 
-/// The most that one result holds, note included.
+/// The maximum size of one result, including the note.
 pub(crate) const RESULT_CAP: usize = 64 << 10;
-/// Room for the note.
+/// The space reserved for the note.
 const NOTE: usize = 512;
-/// The most of one line that is shown.
+/// The maximum length of one line.
 pub(crate) const LINE_CAP: usize = 2000;
 
-/// A result that grows line by line until it is full.
+/// A result that grows line by line up to its limit.
 #[derive(Default)]
 pub(crate) struct CappedText {
     text: String,
 }
 
 impl CappedText {
-    /// Adds a line; false if it does not fit any more, and then nothing of it is added.
+    /// Adds a line; returns false and adds nothing if the line does not fit.
     pub(crate) fn line(&mut self, line: &str) -> bool {
         if self.text.len() + line.len() + 1 > RESULT_CAP - NOTE {
             return false;
@@ -28,7 +28,7 @@ impl CappedText {
         self.text.is_empty()
     }
 
-    /// The result, with a last word of ours.
+    /// The result, followed by a note.
     pub(crate) fn end(mut self, note: &str) -> String {
         if !note.is_empty() {
             self.text.push_str(note);
@@ -38,7 +38,7 @@ impl CappedText {
     }
 }
 
-/// The line as text, cut where it is too long.
+/// A line as text, truncated if it is too long.
 pub(crate) fn shown_line(bytes: &[u8], whole: u64) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_end_matches(['\n', '\r']);
@@ -49,7 +49,7 @@ pub(crate) fn shown_line(bytes: &[u8], whole: u64) -> String {
     format!("{} … [line of {whole} bytes, cut]", text.get(..cut).unwrap_or(text))
 }
 
-/// What a file that is not text seems to be.
+/// The type of a file that is not text; `None` if it looks like text.
 pub(crate) fn binary_kind(head: &[u8]) -> Option<&'static str> {
     const KNOWN: &[(&[u8], &str)] = &[
         (b"\x89PNG", "PNG image"),

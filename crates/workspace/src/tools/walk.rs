@@ -1,5 +1,5 @@
-//! Goes through a directory for `glob` and `search`, by handles, in order of names. Links are not followed; `.git` and
-//! Althing's own files are left out.
+//! Walks a directory for `glob` and `search`, through handles, sorted by name. Links are not followed; `.git`
+//! and Althing's own state are skipped.
 
 use super::job::Job;
 use crate::access::{Refusal, ResolvedPath};
@@ -10,30 +10,30 @@ use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// Deeper than this is a trap, not a project; each level holds a handle.
+/// A deeper tree is assumed to be malicious; each level holds an open handle.
 const MAX_DEPTH: usize = 128;
-/// How many names are looked at in one call.
+/// The maximum number of names per call.
 const MAX_NAMES: u64 = 500_000;
-/// The largest `.gitignore` that is read.
+/// The maximum size of a `.gitignore`.
 const IGNORE_CAP: u64 = 256 << 10;
 
-/// Whether `.gitignore` is heeded.
+/// Whether `.gitignore` files apply.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GitignoreMode {
     Respect,
     Ignore,
 }
 
-/// Something that was come across.
+/// An entry that the walk has reached.
 pub(crate) struct Visit<'v> {
     pub dir: &'v ConfinedDir,
     pub name: &'v OsStr,
     pub found: FileStat,
-    /// Below where the walk began.
+    /// Relative to the start of the walk.
     pub below: &'v Path,
 }
 
-/// What to do with each file and link; stops early by breaking.
+/// Called for each file and link; breaking ends the walk.
 pub(crate) type Visitor<'v> = &'v mut dyn FnMut(&Visit<'_>) -> Result<ControlFlow<()>, Refusal>;
 
 pub(crate) struct Walk<'w> {
@@ -49,7 +49,7 @@ impl<'w> Walk<'w> {
         Self { job, real: start.real.clone(), gitignore_mode, rules: Vec::new(), seen: 0 }
     }
 
-    /// Visits everything below; true if it was not broken off.
+    /// Visits everything below `start`; returns true if the walk was not ended early.
     pub(crate) fn run(mut self, start: &ConfinedDir, visit: Visitor<'_>) -> Result<bool, Refusal> {
         Ok(self.dir(start, Path::new(""), 0, visit)?.is_continue())
     }
@@ -61,7 +61,7 @@ impl<'w> Walk<'w> {
         depth: usize,
         visit: Visitor<'_>,
     ) -> Result<ControlFlow<()>, Refusal> {
-        // What cannot be listed (somebody deleted it, or it is not ours to read) has nothing for us.
+        // A directory that cannot be listed, because it was deleted or is not readable, is skipped.
         let Ok(mut names) = dir.names() else { return Ok(ControlFlow::Continue(())) };
         names.sort_unstable();
         let rules = self.push_rules(dir, at, &names);
@@ -107,7 +107,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    /// Adds the directory's own rules; gives how many there were before.
+    /// Adds the rules of a directory's `.gitignore`; returns how many rule sets there were before.
     fn push_rules(&mut self, dir: &ConfinedDir, at: &Path, names: &[OsString]) -> usize {
         let before = self.rules.len();
         let name = OsStr::new(".gitignore");
@@ -129,7 +129,7 @@ fn read_rules(dir: &ConfinedDir, name: &OsStr, at: &Path) -> Option<Gitignore> {
     file.take(IGNORE_CAP).read_to_string(&mut text).ok()?;
     let mut rules = GitignoreBuilder::new(at);
     for line in text.lines() {
-        // A line that git would not understand either.
+        // git ignores invalid lines, too.
         let _ = rules.add_line(None, line);
     }
     rules.build().ok()

@@ -1,6 +1,6 @@
-//! Fills a directory from another, on all cores: each file by whatever way the caller takes.
+//! Copies a directory tree with several threads; the caller decides how each file is copied.
 //!
-//! Both sides are walked by handles; links are copied as links.
+//! Both sides are accessed through handles; links are copied as links.
 
 use crate::confine::{ConfinedDir, FileKind, FileStat, TreeNode, is_concurrent_change, worker_count};
 use crate::sparse::{CopyBudget, CopyLimits, HoleDetection};
@@ -14,10 +14,10 @@ use std::sync::{Mutex, PoisonError};
 
 /// How many files a thread takes at a time.
 const CHUNK: usize = 128;
-/// How often a file that changes while it is copied is copied again.
+/// How often the copy of a file is repeated if the file changes meanwhile.
 const TRIES: u32 = 3;
 
-/// Copies files; remembers whether the file system can share their blocks, and how much data it may still copy.
+/// Copies files. Remembers whether the file system supports reflinks, and how much data may still be copied.
 #[derive(Default)]
 pub(crate) struct Copier {
     no_reflink: AtomicBool,
@@ -25,28 +25,28 @@ pub(crate) struct Copier {
     budget: CopyBudget,
 }
 
-/// What a copy is of.
+/// The consistency of a copy.
 pub(crate) enum CopyResult {
-    /// The file as this look had it.
+    /// The file did not change during the copy.
     Whole(FileStat),
-    /// It changed whenever it was copied: the copy is of some moment, or of several.
+    /// The file changed during every attempt, so the copy may mix several states.
     Changing(FileStat),
 }
 
 impl Copier {
-    /// For one directory, within these limits.
+    /// A copier for one directory, with these limits.
     pub(crate) fn with_limits(limits: CopyLimits) -> Self {
         Self { budget: CopyBudget::new(limits), ..Self::default() }
     }
 
-    /// Like one between file systems that can neither share blocks nor find holes.
+    /// A copier that uses neither reflinks nor hole detection, as between different file systems.
     #[cfg(test)]
     pub(crate) fn without_holes(limits: CopyLimits) -> Self {
         let no_reflink = AtomicBool::new(true);
         Self { no_reflink, holes: HoleDetection::Unsupported, budget: CopyBudget::new(limits) }
     }
 
-    /// Copies a file under the same name, readable only. None if it is gone or no regular file any more.
+    /// Copies a file under the same name, read-only. `None` if it was deleted or is no longer a regular file.
     pub(crate) fn copy(
         &self,
         from: &ConfinedDir,
@@ -66,7 +66,7 @@ impl Copier {
             let mode = 0o400 | (before.mode & 0o100);
             let mut copy = to.create(name, mode)?;
             if let Err(error) = self.copy_content(&mut source, &mut copy, before.stamp.size, buffer) {
-                // Half a file helps nobody, and the disk may be full.
+                // A partial file is useless, and the disk may be full.
                 let _ = to.remove_file(name);
                 return Err(error);
             }
@@ -122,11 +122,12 @@ pub(crate) fn set_mtime(file: &File, mtime: i64) -> io::Result<()> {
     Ok(rustix::fs::futimens(file, &Timestamps { last_access: time, last_modification: time })?)
 }
 
-/// How one file or link gets from one directory to the other; called on several threads.
+/// Copies one file or link between two directories; called on several threads.
 pub(crate) type CopyNode<'w> =
     &'w (dyn Fn(&TreeNode, &OsStr, &ConfinedDir, &ConfinedDir, &mut Vec<u8>) -> io::Result<()> + Sync);
 
-/// Makes the directories of `nodes` below `to`, then sends every other leaf its way. `nodes` are sorted by path.
+/// Creates the directories among `nodes` below `to`, then copies every other node with `copy_node`. `nodes` are
+/// sorted by path.
 pub(crate) fn fill_dir(
     from: &ConfinedDir,
     to: &ConfinedDir,
@@ -170,7 +171,7 @@ fn copy_chunk(
         let (above, name) = split_path(&node.path);
         if here.as_ref().is_none_or(|(at, _, _)| *at != above) {
             let source = match from.open_dir_path(above) {
-                // The directory went away meanwhile, and its files with it.
+                // The directory was deleted meanwhile, together with its files.
                 Err(e) if is_concurrent_change(&e) => continue,
                 source => source?,
             };
@@ -183,12 +184,12 @@ fn copy_chunk(
     Ok(())
 }
 
-/// The directory of a path below a root, and the name in it.
+/// Splits a relative path into its directory and its name.
 pub(crate) fn split_path(path: &Path) -> (&Path, &OsStr) {
     (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default())
 }
 
-/// Makes every directory below `root`, and itself, read-only.
+/// Makes every directory below `root` read-only.
 pub(crate) fn make_dirs_read_only(root: &ConfinedDir, nodes: &[TreeNode]) -> io::Result<()> {
     for node in nodes.iter().rev().filter(|node| node.found.kind == FileKind::Dir) {
         root.open_dir_path(&node.path)?.set_mode(0o500)?;

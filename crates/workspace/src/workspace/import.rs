@@ -1,4 +1,4 @@
-//! Puts what another agent made into a workspace: copied, so that neither sees what the other does with it afterwards.
+//! Copies another agent's work into a workspace, so that neither sees the other's later changes.
 
 use super::Workspace;
 use super::copy::{Copier, fill_dir, split_path};
@@ -9,10 +9,10 @@ use std::io;
 use std::path::Path;
 
 impl Workspace {
-    /// Copies what is below `from` to `name` within the workspace, in place of what is there. Links are copied as links;
-    /// what is no file of its own (pipes, files with names elsewhere) is left out.
+    /// Copies everything below `from` to `name` in the workspace and replaces what is there. Links are copied
+    /// as links; special files and files with hard links elsewhere are left out.
     pub fn take(&self, from: &Path, name: &Path) -> Result<(), DiskError> {
-        self.copy_dir(from, name).map_err(DiskError::io("take files from", from))
+        self.copy_dir(from, name).map_err(DiskError::io("copy files from", from))
     }
 
     fn copy_dir(&self, from: &Path, name: &Path) -> io::Result<()> {
@@ -35,7 +35,7 @@ impl Workspace {
             FileKind::Dir | FileKind::Special => Ok(()),
         });
         if taken.is_err() {
-            // Half of another agent's work would pass for all of it.
+            // A partial copy could be mistaken for the complete work.
             let _ = target.remove_tree(last);
         }
         taken

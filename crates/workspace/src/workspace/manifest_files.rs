@@ -1,5 +1,5 @@
-//! The lists that go with a snapshot: every name with its stamp, by which the next one knows what changed; and the same in
-//! brief, by which it knows that nothing did.
+//! The files next to a snapshot: a manifest with the stamp of every file, which shows the next snapshot what
+//! changed, and a summary with one fingerprint, which shows whether anything changed.
 
 use crate::confine::{ConfinedDir, FileKind, Stamp, by_bytes};
 use crate::manifest::{ManifestEntry, seal, unseal};
@@ -12,16 +12,16 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// A snapshot in brief.
+/// The summary of a snapshot.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SnapshotSummary {
-    /// A digest of every name and stamp; None if one of them may have changed unseen.
+    /// A fingerprint of all names and stamps; `None` if a file may have changed without a new stamp.
     #[serde(rename = "print")]
     pub fingerprint: Option<String>,
     pub files: u64,
 }
 
-/// The two lists that belong to a snapshot: what is in it, and that in brief.
+/// The names of a snapshot's manifest and summary.
 pub(crate) fn manifest_file_names(label: AnswerLabel) -> [OsString; 2] {
     [format!("{label}.manifest").into(), format!("{label}.summary").into()]
 }
@@ -51,10 +51,10 @@ pub(crate) fn read_sealed<T: for<'de> Deserialize<'de>>(snapshots: &ConfinedDir,
     unseal(&bytes)
 }
 
-/// A digest of what a tree looks like. A directory's own times say nothing: its names are all there one by one.
+/// A fingerprint of a tree's metadata. The times of directories are left out, because all names are included.
 pub(crate) fn fingerprint<'e>(names: impl Iterator<Item = (&'e Path, FileKind, u32, Stamp)>) -> String {
     let mut hash = Sha256::new();
-    // Many small updates cost more than the digest.
+    // Hashing many small pieces costs more than the digest itself.
     let mut bytes = Vec::with_capacity(64 << 10);
     for (path, kind, mode, stamp) in names {
         let path = path.as_os_str().as_bytes();

@@ -1,6 +1,6 @@
-//! An agent's own directory, what is kept of it with each answer, and what it sees of others'.
+//! An agent's workspace, its snapshots, and its view of other agents' snapshots.
 //!
-//! What was kept never changes afterwards: it shares no file with anything that an agent can write to.
+//! A snapshot is immutable: it shares no file with anything that an agent can write to.
 
 mod copy;
 mod import;
@@ -26,7 +26,7 @@ pub struct Workspace {
     limits: CopyLimits,
 }
 
-/// Beginnings of names that only unfinished things have.
+/// The prefix of temporary names.
 pub(crate) const TEMP_PREFIX: &str = ".tmp-";
 
 fn create_private_dir(dir: &Path) -> Result<(), DiskError> {
@@ -34,7 +34,7 @@ fn create_private_dir(dir: &Path) -> Result<(), DiskError> {
 }
 
 impl Workspace {
-    /// Opens the workspace at `path` of the run in `run_dir`; made (0700) if it is not there.
+    /// Opens the workspace at `path` for the run in `run_dir`; creates it with mode 0700 if it is missing.
     pub fn open(run_dir: &Path, path: &Path) -> Result<Self, DiskError> {
         let limits = CopyLimits::default();
         let workspace = Self { path: path.to_owned(), run_dir: run_dir.to_owned(), limits };
@@ -44,18 +44,18 @@ impl Workspace {
         Ok(workspace)
     }
 
-    /// The same with other limits.
+    /// The same workspace with other limits.
     #[cfg(test)]
     pub(crate) fn with_limits(self, limits: CopyLimits) -> Self {
         Self { limits, ..self }
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where what was kept with an answer is.
+    /// The directory of an answer's snapshot.
     pub fn snapshot_dir(&self, label: AnswerLabel) -> PathBuf {
         self.snapshots_dir().join(label.to_string())
     }
@@ -64,17 +64,19 @@ impl Workspace {
         self.run_dir.join("snapshots")
     }
 
-    /// Where this agent sees others' work. Named like its workspace, so that it does not tell its anonymous number.
+    /// The directory in which this agent sees others' work. It is named like the workspace, so that it does not
+    /// reveal the agent's anonymous number.
     pub fn view_dir(&self) -> PathBuf {
         Self::view_dir_of(&self.run_dir, &self.path)
     }
 
-    /// Where the agent with this workspace sees others' work: one directory that stays, in which what is shown changes.
+    /// The directory in which the agent with this workspace sees others' work. The directory stays the same;
+    /// its content changes.
     pub fn view_dir_of(run_dir: &Path, workspace: &Path) -> PathBuf {
         run_dir.join("views").join(workspace.file_name().unwrap_or(OsStr::new("agent")))
     }
 
-    /// Where this agent sees another's work.
+    /// The directory in which this agent sees another agent's work.
     pub fn view_of(&self, agent: u32) -> PathBuf {
         self.view_dir().join(format!("agent{agent}"))
     }

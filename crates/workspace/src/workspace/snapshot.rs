@@ -1,8 +1,8 @@
-//! Keeps a workspace as it is, under the name of an answer.
+//! Stores a snapshot of a workspace under the label of an answer.
 //!
-//! Only what changed is copied; the rest is shared with what was kept before, which nobody can write to. A tree in which
-//! nothing changed costs one look at each file. Everything is prepared under another name, so that there is never half
-//! of it under the right one.
+//! Only changed files are copied; unchanged files are hard links to the earlier snapshot, which nobody can
+//! write to. A snapshot of an unchanged workspace costs one `stat` per file. The snapshot is built under a
+//! temporary name, so a partial snapshot is never visible.
 
 use super::copy::{Copier, CopyResult, fill_dir, make_dirs_read_only, split_path};
 use super::manifest_files::{
@@ -21,46 +21,46 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What was kept.
+/// A stored snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkspaceSnapshot {
-    /// Where.
+    /// Its directory.
     pub path: PathBuf,
-    /// How many files were copied.
+    /// The number of copied files.
     pub copied: u64,
-    /// How many are shared with what was kept before.
+    /// The number of files shared with the earlier snapshot.
     pub shared: u64,
-    /// What is not as it is in the workspace.
+    /// How the snapshot differs from the workspace.
     pub issues: Vec<SnapshotIssue>,
 }
 
-/// Something that was not kept as it is.
+/// A file that is not in the snapshot as it is in the workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SnapshotIssue {
-    /// A link that leads out of the workspace: kept as a link, not followed.
+    /// A link that leads out of the workspace: stored as a link, not followed.
     LinkOutside(PathBuf),
-    /// A file with a further name outside the workspace: not kept, it may be somebody else's.
+    /// A file with a hard link outside the workspace: left out, because it may belong to somebody else.
     HardLink(PathBuf),
-    /// A pipe, socket or device: not kept.
+    /// A pipe, socket or device: left out.
     Special(PathBuf),
-    /// A file that changed all the while: kept as it was at some moment.
+    /// A file that changed during the copy: its content may mix several states.
     Changing(PathBuf),
 }
 
-/// What was kept before.
+/// An earlier snapshot of the same agent.
 struct EarlierSnapshot {
     dir: ConfinedDir,
     label: AnswerLabel,
     summary: SnapshotSummary,
 }
 
-/// The list of what was kept before, by path.
+/// The entries of the earlier snapshot's manifest, by path.
 struct EarlierManifest {
     dir: ConfinedDir,
     entries: HashMap<PathBuf, ManifestEntry>,
 }
 
-/// What the threads that fill a snapshot share.
+/// The state that the copying threads share.
 struct SnapshotWork<'w> {
     before: Option<&'w EarlierManifest>,
     started: i64,
@@ -72,10 +72,10 @@ struct SnapshotWork<'w> {
 }
 
 impl Workspace {
-    /// Keeps the workspace under a label. A label that was used stays as it is.
+    /// Stores a snapshot under a label. An existing snapshot of that label is not changed.
     pub fn keep(&self, label: AnswerLabel) -> Result<WorkspaceSnapshot, DiskError> {
         let path = self.snapshot_dir(label);
-        self.snapshot_in(label).map_err(DiskError::io("keep the workspace in", &path))
+        self.snapshot_in(label).map_err(DiskError::io("store a snapshot of the workspace in", &path))
     }
 
     fn snapshot_in(&self, label: AnswerLabel) -> io::Result<WorkspaceSnapshot> {
@@ -89,13 +89,13 @@ impl Workspace {
         snapshots.remove_tree(&temporary)?;
         let kept = self.build_snapshot(label, &snapshots, &temporary, &name);
         if kept.is_err() {
-            // What was refused, or filled the disk, must not stay behind.
+            // A refused snapshot may have filled the disk, so nothing of it may stay.
             let _ = snapshots.remove_tree(&temporary);
         }
         kept
     }
 
-    /// Prepares a snapshot under a temporary name and gives it its own when it is whole.
+    /// Builds a snapshot under a temporary name and renames it when it is complete.
     fn build_snapshot(
         &self,
         label: AnswerLabel,
@@ -105,7 +105,8 @@ impl Workspace {
     ) -> io::Result<WorkspaceSnapshot> {
         let path = self.snapshot_dir(label);
         let target = snapshots.make_dir(temporary, 0o700)?;
-        // The file system's own time: what changed at this moment or later may change again and look the same.
+        // The time of the file system itself: a file that changed at or after this time may change again
+        // without a new stamp.
         let started = target.stat_self()?.stamp.ctime;
         let source = ConfinedDir::open(&self.path)?;
         let mut issues = Vec::new();
@@ -154,7 +155,7 @@ impl Workspace {
     }
 }
 
-/// The newest that was kept of the same agent before, with a list that can be believed.
+/// The newest earlier snapshot of the same agent with a valid summary.
 fn newest_earlier(snapshots: &ConfinedDir, label: AnswerLabel) -> Option<EarlierSnapshot> {
     let earlier = (1..label.nth).rev().map(|nth| AnswerLabel { agent: label.agent, nth });
     earlier.into_iter().find_map(|earlier| {
@@ -171,7 +172,7 @@ fn fingerprint_of(nodes: &[TreeNode]) -> String {
     )
 }
 
-/// The label under which the files are: a label of an unchanged workspace is a link to an earlier one.
+/// The label of the directory with the files: the label of an unchanged workspace is a link to an earlier one.
 pub(crate) fn real_label(snapshots: &ConfinedDir, label: AnswerLabel) -> Option<AnswerLabel> {
     let name = OsString::from(label.to_string());
     match snapshots.stat(&name).ok()??.kind {
@@ -181,8 +182,8 @@ pub(crate) fn real_label(snapshots: &ConfinedDir, label: AnswerLabel) -> Option<
     }
 }
 
-/// Lets a label mean what an earlier one means. A link to a link would break when read by hand, so it leads straight
-/// to the files.
+/// Makes a label an alias of an earlier one. The link leads directly to the files, because chains of links
+/// would be hard to follow by hand.
 fn alias_label(snapshots: &ConfinedDir, earlier: AnswerLabel, label: AnswerLabel) -> io::Result<()> {
     let real = real_label(snapshots, earlier).unwrap_or(earlier).to_string();
     for (list, of) in manifest_file_names(label).iter().zip(manifest_file_names(earlier)) {
@@ -194,7 +195,7 @@ fn alias_label(snapshots: &ConfinedDir, earlier: AnswerLabel, label: AnswerLabel
     snapshots.symlink(OsStr::new(&real), OsStr::new(&label.to_string()))
 }
 
-/// Everything below `root`; refused if that is more than may be copied.
+/// Everything below `root`; an error if it exceeds the limits.
 pub(crate) fn walk(root: &ConfinedDir, limits: CopyLimits) -> io::Result<Vec<TreeNode>> {
     let entries = AtomicUsize::new(0);
     let count = |_: &Path, _: &OsStr, _: &FileStat| {
@@ -210,7 +211,7 @@ pub(crate) fn walk(root: &ConfinedDir, limits: CopyLimits) -> io::Result<Vec<Tre
     Ok(nodes)
 }
 
-/// Leaves out what cannot be kept.
+/// Removes the nodes that cannot be stored.
 pub(super) fn remove_unstorable(nodes: Vec<TreeNode>, issues: &mut Vec<SnapshotIssue>) -> Vec<TreeNode> {
     let mut names: HashMap<(u64, u64), u64> = HashMap::new();
     let several = |node: &&TreeNode| node.found.kind == FileKind::File && node.found.links > 1;
@@ -287,7 +288,7 @@ impl SnapshotWork<'_> {
         Ok(())
     }
 
-    /// Shares the file with what was kept before, if it is the same; where that cannot be, it is copied.
+    /// Links a file to the earlier snapshot if it is unchanged. If linking fails, the caller copies the file.
     fn link_to_earlier(&self, node: &TreeNode, name: &OsStr, to: &ConfinedDir) -> bool {
         let Some(before) = self.before.filter(|before| before.is_unchanged(node)) else { return false };
         let above = before.dir.open_dir_path(split_path(&node.path).0);
@@ -313,7 +314,7 @@ impl SnapshotWork<'_> {
     }
 }
 
-/// Whether a link at `path` below a root leads out of the root, by its text.
+/// Whether the link at `path` leads out of the root, judged by its text.
 fn leads_out(path: &Path, text: &Path) -> bool {
     let mut depth = path.components().count().saturating_sub(1);
     for part in text.components() {

@@ -1,7 +1,7 @@
-//! Lets an agent see the kept work of others, read-only, each agent under its anonymous name.
+//! Shows an agent the snapshots of others, read-only, each under an anonymous name.
 //!
-//! The files are those that were kept, under second names: nothing is copied, and nobody writes to them any more. A view is
-//! prepared aside and put in place by one rename.
+//! The files are hard links to the snapshots, so nothing is copied, and snapshots are never written. A view is
+//! built under a temporary name and then renamed.
 
 use super::copy::{Copier, fill_dir, make_dirs_read_only};
 use super::snapshot::{real_label, walk};
@@ -15,12 +15,12 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 
 impl Workspace {
-    /// Shows what was kept with these answers, in place of what was shown before. Of several answers of one agent the
-    /// newest is shown; an answer with which nothing was kept shows nothing.
+    /// Shows the snapshots of these answers instead of those shown before. For several answers of one agent,
+    /// the newest is shown; an answer without a snapshot shows nothing.
     pub fn show(&self, labels: &[AnswerLabel]) -> Result<(), DiskError> {
         let dir = self.view_dir();
         create_private_dir(&dir)?;
-        self.update_view(labels).map_err(DiskError::io("show others' work in", &dir))
+        self.update_view(labels).map_err(DiskError::io("show other agents' snapshots in", &dir))
     }
 
     fn update_view(&self, labels: &[AnswerLabel]) -> io::Result<()> {
@@ -37,7 +37,7 @@ impl Workspace {
             let shown = wanted.entry(format!("agent{}", label.agent)).or_insert(real);
             *shown = (*shown).max(real);
         }
-        // What is not certain is not recorded: then it is made anew next time.
+        // Clear the record during the change, so that an interrupted change is repeated next time.
         views.replace(&record, b"{}", Some(0o600))?;
         for name in view.names()? {
             if name.to_str().is_none_or(|name| !wanted.contains_key(name)) {
@@ -71,7 +71,7 @@ impl Workspace {
         placed
     }
 
-    /// Prepares a view under a temporary name and puts it in place when it is whole.
+    /// Builds a view under a temporary name and moves it into place when it is complete.
     fn build_view(
         &self,
         views: &ConfinedDir,
@@ -82,7 +82,7 @@ impl Workspace {
     ) -> io::Result<()> {
         let target = views.make_dir(temporary, 0o700)?;
         let nodes = walk(source, self.limits)?;
-        // For files that cannot have a further name: they have too many, or the file system knows none.
+        // The fallback for files that cannot be hard-linked: too many links, or no support in the file system.
         let copier = Copier::with_limits(self.limits);
         fill_dir(source, &target, &nodes, &|node, name, from, to, buffer| match node.found.kind {
             FileKind::Link => to.symlink(&from.read_link(name)?, name),
@@ -93,7 +93,7 @@ impl Workspace {
         })?;
         make_dirs_read_only(&target, &nodes)?;
         if view.stat(name)?.is_some() {
-            // A directory can only be moved by who may write to it.
+            // Only a writable directory can be moved.
             view.open_dir(name)?.set_mode(0o700)?;
             exchange(views, temporary, view, name)?;
             views.remove_tree(temporary)?;
@@ -120,7 +120,7 @@ fn exchange(a: &ConfinedDir, from: &OsStr, b: &ConfinedDir, to: &OsStr) -> io::R
     if rustix::fs::renameat_with(a, from, b, to, RenameFlags::EXCHANGE).is_ok() {
         return Ok(());
     }
-    // A file system that cannot exchange: a reader may find nothing there for a moment.
+    // Without support for an atomic exchange, the directory is missing for an instant.
     b.remove_tree(to)?;
     Ok(rustix::fs::renameat(a, from, b, to)?)
 }
