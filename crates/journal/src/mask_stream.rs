@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret_passes_byte_for_byte_and_nothing_is_held_for_long() {
+    fn other_bytes_pass_unchanged_and_little_is_held_back() {
         let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
         for size in [1, 7, 4096] {
             assert_eq!(masked(&["sk-canary-01", "\u{1}\u{2}\u{3}!!!!"], bytes.chunks(size)), bytes);
@@ -127,14 +127,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_a_terminal_ended_in_its_own_way_are_known() {
+    fn secrets_with_terminal_line_ends_are_masked() {
         let text: &[u8] = b"<first line\r\nsecond line>";
         assert_eq!(masked(&["first line\nsecond line"], [text]), b"<[secret]>");
     }
 
     proptest! {
         #[test]
-        fn a_stream_in_pieces_is_what_the_whole_would_be(
+        fn a_chunked_stream_equals_the_masked_whole(
             text in "[abc]{0,60}",
             secrets in proptest::collection::vec("[abc]{6,9}", 1..4),
             sizes in proptest::collection::vec(1_usize..9, 1..30),

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moved_log_names_the_directory_it_is_in_and_is_continued_in_the_terms_of_the_first() {
+    fn a_moved_log_is_read_with_the_current_and_written_with_the_recorded_directory() {
         let mapping = StateDirMapping::new(Some("/home/me/.althing"), Path::new("/srv/state \"new\""));
         for (stored, read) in [
             (r#"{"a":"/home/me/.althing/plans/p1"}"#, r#"{"a":"/srv/state \"new\"/plans/p1"}"#),

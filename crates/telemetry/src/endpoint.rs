@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_collectors_base_address_gets_the_path_and_a_whole_one_keeps_its_own() {
+    fn a_base_address_gets_the_traces_path_and_a_complete_one_is_kept() {
         for (given, meant) in [
             ("http://localhost:4318", "http://localhost:4318/v1/traces"),
             ("http://localhost:4318/", "http://localhost:4318/v1/traces"),
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_without_repeating_a_password() {
+    fn an_invalid_address_is_refused_without_showing_a_password() {
         for given in ["", "localhost:4318", "ftp://h", "http://", "me:hidden@h", "http://me:hidden@"] {
             let error = Endpoint::parse(given).unwrap_err().to_string();
             assert!(!error.contains("hidden"), "{error}");
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_pairs_are_read_as_the_standard_has_them() {
+    fn pairs_are_parsed_in_the_standard_format() {
         let read = parse_pairs(" api-key = a%20b%2Cc==, x=%zz,,y= ").unwrap();
         let expected = [("api-key", "a b,c=="), ("x", "%zz"), ("y", "")];
         assert_eq!(read, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));

@@ -70,7 +70,7 @@ struct Running {
 
 #[derive(Default)]
 struct Counts {
-    made: AtomicU64,
+    created: AtomicU64,
     sent: AtomicU64,
     why: Mutex<Option<String>>,
 }
@@ -141,7 +141,7 @@ impl Exporter {
             }
         }
         let sent = self.counts.sent.load(Ordering::SeqCst);
-        let lost = self.counts.made.load(Ordering::SeqCst).saturating_sub(sent);
+        let lost = self.counts.created.load(Ordering::SeqCst).saturating_sub(sent);
         let why = self.counts.why.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Some(ExportReport { sent, lost, why: why.filter(|_| lost > 0) })
     }
@@ -202,7 +202,7 @@ impl Worker {
                 continue;
             }
             for span in ended {
-                self.counts.made.fetch_add(1, Ordering::SeqCst);
+                self.counts.created.fetch_add(1, Ordering::SeqCst);
                 // The send fails only after sending has stopped; such spans count as lost.
                 let _ = queue.send(span).await;
             }

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_collector_refused_is_read_as_number_and_as_text() {
+    fn rejected_spans_are_read_as_number_and_as_string() {
         let cases: [(&[u8], u64); 4] = [
             (br#"{"partialSuccess":{"rejectedSpans":"3","errorMessage":"too old"}}"#, 3),
             (br#"{"partialSuccess":{"rejectedSpans":2}}"#, 2),

@@ -39,7 +39,7 @@ fn history() -> Vec<Arc<Event>> {
 }
 
 #[test]
-fn the_checkpoint_follows_from_the_facts_alone() {
+fn the_checkpoint_is_derived_from_facts_alone() {
     use SessionState::{AwaitingInteraction, Done, Idle, Running};
     let events = history();
     assert_eq!(rebuild_checkpoint(&[]), None);
@@ -62,7 +62,7 @@ fn the_checkpoint_follows_from_the_facts_alone() {
 }
 
 #[test]
-fn the_list_is_right_when_the_checkpoint_is_missing_damaged_or_behind() {
+fn the_list_is_correct_with_a_missing_damaged_or_outdated_checkpoint() {
     let events = session(50);
     let path = log_path().with_file_name("session.json");
     let right = rebuild_checkpoint(&events).unwrap();
@@ -82,7 +82,7 @@ fn the_list_is_right_when_the_checkpoint_is_missing_damaged_or_behind() {
 }
 
 #[test]
-fn a_checkpoint_that_stands_where_the_log_ends_is_taken_without_reading_the_log() {
+fn a_checkpoint_that_matches_the_log_end_is_used_without_reading_the_log() {
     let events = session(50);
     let (disk, _) = stored(&events, &batches(&events));
     let path = log_path().with_file_name("session.json");
@@ -93,7 +93,7 @@ fn a_checkpoint_that_stands_where_the_log_ends_is_taken_without_reading_the_log(
 }
 
 #[test]
-fn a_session_that_cannot_be_read_is_listed_all_the_same() {
+fn an_unreadable_session_is_still_listed() {
     let events = session(10);
     let (disk, bytes) = stored(&events, &batches(&events));
     disk.put(&log_path(), &bytes[..bytes.len() - 3]).unwrap();
@@ -105,7 +105,7 @@ fn a_session_that_cannot_be_read_is_listed_all_the_same() {
 }
 
 #[test]
-fn a_checkpoint_that_cannot_be_written_waits_and_never_stops_the_session() {
+fn a_failed_checkpoint_is_retried_and_never_stops_the_session() {
     let events = session(9);
     let disk = SimDisk::new(0);
     let mut writer = manager(&disk).create(&id()).unwrap();
@@ -135,7 +135,7 @@ fn make(disk: &SimDisk, name: &str, at: u64) -> SessionId {
 }
 
 #[test]
-fn sessions_are_listed_newest_first_removed_and_pruned_but_never_under_a_writer() {
+fn sessions_are_listed_removed_and_pruned_but_not_while_in_use() {
     let disk = SimDisk::new(0);
     let sessions = manager(&disk);
     let (old, new, mid) = (make(&disk, "a", 1000), make(&disk, "b", 3000), make(&disk, "c", 2000));

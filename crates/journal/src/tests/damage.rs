@@ -67,7 +67,7 @@ fn expect_tail(good: &Good, log: &[u8], kept: usize, case: &str) {
     assert_eq!(opened.events, good.events[..kept], "{case}");
     assert_eq!(opened.notices.len(), 1, "{case}");
     assert_eq!(opened.notices[0].level, NoticeLevel::Warning);
-    assert_eq!(damaged_bytes(&disk).unwrap(), log[end..], "{case}: damaged bytes are not kept");
+    assert_eq!(damaged_bytes(&disk).unwrap(), log[end..], "{case}: the damaged bytes were not saved");
     opened.writer.append(&good.events[kept..]).unwrap();
     drop(opened);
     let read = manager(&disk).read(&id()).unwrap();
@@ -189,7 +189,7 @@ fn check_order(good: &Good, log: &[u8], order: &[usize], case: &str) {
 }
 
 #[test]
-fn a_checkpoint_that_knows_a_bad_line_to_have_been_safe_makes_it_a_middle() {
+fn a_checkpoint_can_prove_that_a_bad_line_was_durable() {
     // A single append, so that the log alone cannot distinguish a torn end from a flipped bit.
     let mut good = Good::new(12);
     let (disk, bytes) = stored(&good.events, &[&good.events]);
@@ -241,7 +241,7 @@ fn a_log_of_a_newer_schema_is_refused_and_left_unchanged() {
 }
 
 #[test]
-fn a_whole_line_that_is_not_understood_is_never_cut_off() {
+fn an_intact_line_that_is_not_understood_is_never_truncated() {
     let good = Good::new(6);
     let mut line = b"{\"seq\":7,\"at\":\"2026-11-15T09:56:12.123Z\",\"type\":\"news\",\"data\":{}".to_vec();
     let crc = crc32c::crc32c(&line);

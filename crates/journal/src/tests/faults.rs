@@ -131,7 +131,7 @@ fn what_was_acknowledged_before_or_during_a_fault_survives_a_power_cut_in_it() {
 }
 
 #[test]
-fn a_disk_error_names_the_file_says_what_to_do_and_whether_to_wait() {
+fn a_disk_error_names_the_file_and_has_a_hint_and_is_retryable() {
     for (kind, hint) in
         [(Full, "free some space; Althing then continues by itself"), (Io, "dmesg"), (ReadOnly, "writable")]
     {
@@ -145,7 +145,7 @@ fn a_disk_error_names_the_file_says_what_to_do_and_whether_to_wait() {
 }
 
 #[test]
-fn events_out_of_order_and_a_log_that_somebody_else_changed_are_refused() {
+fn events_out_of_order_and_logs_changed_by_others_are_refused() {
     let events = session(6);
     let disk = SimDisk::new(0);
     let mut writer = start(&disk).unwrap();

@@ -66,7 +66,7 @@ fn the_fast_reader_and_serde_read_the_same_event() {
 }
 
 #[test]
-fn lines_behind_the_first_of_an_append_name_it() {
+fn later_lines_of_an_append_name_its_first_event() {
     let event = event(12, None, Fact::SessionClosed {});
     let mut line = Vec::new();
     line::encode(&event, Seq(9), &StateDirMapping::default(), &mut line).unwrap();
@@ -90,7 +90,7 @@ fn ids_are_short_and_sort_by_time() {
 }
 
 #[test]
-fn the_reader_gives_any_part_of_the_log_while_the_writer_writes_on() {
+fn any_range_can_be_read_while_the_writer_appends() {
     let events = session(300);
     let disk = SimDisk::new(0);
     let mut writer = manager(&disk).create(&id()).unwrap();

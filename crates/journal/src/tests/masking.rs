@@ -37,7 +37,7 @@ fn broken() -> Masker {
 }
 
 #[test]
-fn a_masker_that_cannot_search_withholds_every_text() {
+fn a_masker_without_a_search_masks_every_text() {
     assert!(masker().is_searchable() && !broken().is_searchable());
     assert_eq!(broken().mask_text("nothing secret"), "[secret]");
     assert_eq!(broken().mask_text(""), "");
@@ -83,21 +83,21 @@ fn a_text_loses_its_secrets_and_nothing_else() {
 }
 
 #[test]
-fn escapes_that_other_writers_choose_are_known_too() {
+fn other_json_escapes_of_a_secret_are_masked() {
     let masker = Masker::new(["path/like+base64==", "ünïcode-🦀"]);
     assert_eq!(masker.mask_text(r#"{"k":"path\/like+base64=="}"#), r#"{"k":"[secret]"}"#);
     assert_eq!(masker.mask_text(r#"{"k":"\u00fcn\u00efcode-\ud83e\udd80"}"#), r#"{"k":"[secret]"}"#);
 }
 
 #[test]
-fn values_that_overlap_leave_no_end_of_either() {
+fn overlapping_secrets_are_masked_completely() {
     let masker = Masker::new(["abcdef", "abcdefghi", "defghijkl", "uvwxyz"]);
     assert_eq!(masker.mask_text("-abcdefghijkl-abcdefghi-abcdef-"), "-[secret]-[secret]-[secret]-");
     assert_eq!(masker.mask_text("uvwxyzuvwxyz"), "[secret][secret]");
 }
 
 #[test]
-fn short_values_and_the_space_around_values_are_left_out() {
+fn short_values_are_ignored_and_white_space_is_trimmed() {
     let masker = Masker::new(["12345", "", "   ", " sk-secret\n"]);
     assert_eq!(masker.mask_text("12345 sk-secret 12345"), "12345 [secret] 12345");
     assert_eq!(Masker::new(["x"; 3]).mask_text("xxx"), "xxx");
@@ -137,7 +137,7 @@ fn carriers(text: &str) -> Vec<Arc<Event>> {
 }
 
 #[test]
-fn no_canary_reaches_the_log_however_it_comes() {
+fn no_canary_reaches_the_log_in_any_form() {
     let masker = masker();
     for canary in CANARIES {
         let disk = SimDisk::new(0);
@@ -154,7 +154,7 @@ fn no_canary_reaches_the_log_however_it_comes() {
 }
 
 #[test]
-fn an_event_without_secrets_comes_back_as_it_was() {
+fn an_event_without_secrets_is_unchanged() {
     let masker = masker();
     for event in session(40) {
         assert_eq!(masker.mask_event((*event).clone()), *event);
@@ -162,7 +162,7 @@ fn an_event_without_secrets_comes_back_as_it_was() {
 }
 
 #[test]
-fn a_secret_that_is_also_one_of_our_own_words_breaks_no_event() {
+fn a_secret_that_equals_a_format_word_breaks_no_event() {
     let words =
         ["openai", "session_opened", "running", "r1.a1.a2", "2026-1", "item_added", "agent1", "new_answer"];
     let masker = Masker::new(words);
@@ -311,7 +311,7 @@ fn every_text_of_every_fact_is_masked_but_for_our_own_ids() {
 }
 
 #[test]
-fn calls_whose_ids_are_nothing_but_secrets_stay_apart_and_have_ids_that_providers_take() {
+fn masked_call_ids_stay_distinct_and_valid_for_providers() {
     let call = |id: &str| ToolCall { id: id.into(), name: CANARIES[0].into(), arguments: "{}".into() };
     let ids = [CANARIES[0], CANARIES[3], "c1", CANARIES[4], "secret", "call-sk-canary-0123456789abcdef-1"];
     let reply = Reply { tool_calls: ids.map(call).to_vec(), ..Reply::default() };
@@ -325,7 +325,7 @@ fn calls_whose_ids_are_nothing_but_secrets_stay_apart_and_have_ids_that_provider
 }
 
 #[test]
-fn a_secret_that_is_one_of_the_logs_own_words_costs_no_other_secret_its_mask() {
+fn a_secret_that_equals_a_format_word_does_not_unmask_other_secrets() {
     let masker = Masker::new(["permission", "write_only", "sk-canary-0123456789abcdef"]);
     for event in named_by_others("sk-canary-0123456789abcdef") {
         let masked = json_of(&masker.mask_event((*event).clone()));
@@ -340,7 +340,7 @@ fn a_secret_that_is_one_of_the_logs_own_words_costs_no_other_secret_its_mask() {
 }
 
 #[test]
-fn encoded_secrets_are_known_wherever_they_stand_in_what_was_encoded() {
+fn encoded_secrets_are_masked_at_any_offset() {
     let secret = "sk-canary/01?environment";
     let masker = Masker::new([secret]);
     for (text, masked) in [
@@ -383,7 +383,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn a_stream_can_tell_what_may_be_the_beginning_of_a_secret() {
+fn the_possible_start_of_a_secret_is_held_back() {
     let masker = Masker::new(["sk-canary-0123", "other-secret"]);
     assert_eq!(masker.unfinished("the key is sk-can"), "sk-can".len());
     assert_eq!(masker.unfinished("the key is sk-canary-0123"), 0, "whole ones are masked, not held back");

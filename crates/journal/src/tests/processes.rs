@@ -62,7 +62,7 @@ fn spawn(number: usize, state: &Path, messages: &Sender<(usize, ChildMessage)>) 
     std::thread::spawn(move || {
         for line in out.lines().map_while(Result::ok) {
             // A killed child may leave half a line.
-            let Some((message, seq)) = line.split_once("@@").and_then(|(_, said)| said.split_once(' '))
+            let Some((message, seq)) = line.split_once("@@").and_then(|(_, rest)| rest.split_once(' '))
             else {
                 continue;
             };
@@ -98,7 +98,7 @@ impl Drop for Competition {
 impl Competition {
     fn next_message(&mut self) -> (usize, ChildMessage) {
         let (child, message) =
-            self.messages.recv_timeout(Duration::from_secs(20)).expect("the fighters are silent");
+            self.messages.recv_timeout(Duration::from_secs(20)).expect("no child reported anything");
         if let ChildMessage::Wrote(seq) = message {
             self.last_acknowledged = self.last_acknowledged.max(seq);
         }
@@ -120,10 +120,12 @@ impl Competition {
         let (mut wrote, mut refused) = (0, 0);
         while wrote < 3 || refused < 1 {
             match self.next_message() {
-                (child, ChildMessage::Holds(_)) => panic!("round {round}: {child} holds beside {owner}"),
+                (child, ChildMessage::Holds(_)) => {
+                    panic!("round {round}: {child} owns the session while {owner} does")
+                }
                 (child, ChildMessage::Wrote(_)) if child == owner => wrote += 1,
                 (child, ChildMessage::Wrote(_)) if !self.killed[child] => {
-                    panic!("round {round}: {child} writes beside {owner}")
+                    panic!("round {round}: {child} writes while {owner} owns the session")
                 }
                 (_, ChildMessage::Locked) => refused += 1,
                 (_, ChildMessage::Wrote(_)) => {}

@@ -20,7 +20,7 @@ fn modes_below(dir: &Path, out: &mut Vec<(String, u32)>) {
 }
 
 #[test]
-fn everything_is_for_its_owner_only_and_git_ignores_it() {
+fn files_are_private_and_ignored_by_git() {
     let home = tempfile::tempdir().unwrap();
     let state = home.path().join("deep/er/.althing");
     let sessions = open_state(&state).unwrap();
@@ -54,7 +54,7 @@ fn everything_is_for_its_owner_only_and_git_ignores_it() {
 }
 
 #[test]
-fn a_session_is_stored_and_read_back_with_its_checkpoint_written_behind_the_scenes() {
+fn a_session_and_its_background_checkpoint_are_stored_and_read_back() {
     let home = tempfile::tempdir().unwrap();
     let sessions = open_state(home.path()).unwrap();
     let events = session(500);
@@ -127,7 +127,7 @@ fn a_state_directory_that_cannot_be_used_says_why_and_what_to_do() {
 }
 
 #[test]
-fn the_holder_of_a_lock_is_named_to_the_next_who_wants_it() {
+fn a_locked_session_names_its_owner() {
     let home = tempfile::tempdir().unwrap();
     let sessions = open_state(home.path()).unwrap();
     let mut writer = sessions.create(&id()).unwrap();
@@ -148,7 +148,7 @@ fn the_holder_of_a_lock_is_named_to_the_next_who_wants_it() {
 }
 
 #[test]
-fn a_session_that_its_owner_has_just_made_is_read_as_one_without_events() {
+fn a_session_that_was_just_created_reads_as_empty() {
     let home = tempfile::tempdir().unwrap();
     let sessions = open_state(home.path()).unwrap();
     let store: &dyn SessionStore = &sessions;

@@ -36,7 +36,7 @@ fn export_run(url: &str, limit: Duration) -> ExportReport {
 }
 
 #[test]
-fn everything_that_ended_arrives_with_the_headers_and_who_tells() {
+fn all_finished_spans_arrive_with_headers_and_resource() {
     let collector = Collector::start(CollectorReply::Take);
     let report = export_run(&collector.url(), LIMIT);
     assert_eq!(report, ExportReport { sent: SPANS, lost: 0, why: None });
@@ -47,7 +47,7 @@ fn everything_that_ended_arrives_with_the_headers_and_who_tells() {
 }
 
 #[test]
-fn what_a_collector_was_told_before_is_not_told_again() {
+fn spans_that_were_already_exported_are_not_sent_again() {
     let events = recorded(RUN);
     let collector = Collector::start(CollectorReply::Take);
     let exporter = exporter(&collector.url());
@@ -67,7 +67,7 @@ fn what_a_collector_was_told_before_is_not_told_again() {
 }
 
 #[test]
-fn a_collector_that_is_not_there_costs_a_line_and_no_time() {
+fn an_absent_collector_costs_a_message_and_no_time() {
     let began = Instant::now();
     let report = export_run(&refused_base_url(), LIMIT);
     assert_eq!((report.sent, report.lost), (0, SPANS));
@@ -76,7 +76,7 @@ fn a_collector_that_is_not_there_costs_a_line_and_no_time() {
 }
 
 #[test]
-fn a_collector_that_never_answers_is_not_waited_for() {
+fn a_collector_that_never_responds_is_not_waited_for() {
     let collector = Collector::start(CollectorReply::Never);
     let began = Instant::now();
     let report = export_run(&collector.url(), Duration::from_millis(300));
@@ -86,7 +86,7 @@ fn a_collector_that_never_answers_is_not_waited_for() {
 }
 
 #[test]
-fn what_a_collector_refuses_for_good_is_counted_and_not_sent_again() {
+fn permanently_rejected_spans_are_counted_and_not_retried() {
     for (answer, sent) in [
         (CollectorReply::Status(400), 0),
         (CollectorReply::Status(401), 0),
@@ -101,7 +101,7 @@ fn what_a_collector_refuses_for_good_is_counted_and_not_sent_again() {
 }
 
 #[test]
-fn a_collector_that_comes_back_gets_what_it_missed() {
+fn a_recovered_collector_receives_the_queued_spans() {
     let collector = Collector::start(CollectorReply::Status(503));
     let exporter = exporter(&collector.url());
     let (more, feed) = replayed(&recorded(RUN)[..52]);
@@ -116,7 +116,7 @@ fn a_collector_that_comes_back_gets_what_it_missed() {
 }
 
 #[test]
-fn a_session_that_is_still_going_on_does_not_hold_up_the_end() {
+fn an_active_session_does_not_delay_finish() {
     let collector = Collector::start(CollectorReply::Take);
     let exporter = exporter(&collector.url());
     let (_more, feed) = replayed(&recorded(RUN)[..30]);
@@ -128,7 +128,7 @@ fn a_session_that_is_still_going_on_does_not_hold_up_the_end() {
 }
 
 #[test]
-fn nothing_is_started_where_there_is_nothing_to_tell() {
+fn without_sessions_nothing_is_started() {
     let collector = Collector::start(CollectorReply::Take);
     assert_eq!(exporter(&collector.url()).finish(LIMIT), None);
     assert!(collector.requests().is_empty());

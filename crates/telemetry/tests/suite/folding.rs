@@ -26,12 +26,12 @@ fn children<'a>(collected: &'a [CollectedSpan], parent: &CollectedSpan) -> Vec<&
 }
 
 #[test]
-fn a_run_is_one_trace_of_agents_calls_and_tools() {
+fn a_run_is_one_trace_with_agents_model_calls_and_tools() {
     let collected = collected(&recorded(RUN), ContentCapture::Omit);
     let traces: BTreeSet<&str> = collected.iter().map(|span| span.trace.as_str()).collect();
     assert_eq!(traces.len(), 1);
     let ids: BTreeSet<&str> = collected.iter().map(|span| span.id.as_str()).collect();
-    assert_eq!(ids.len(), collected.len(), "every span has an id of its own");
+    assert_eq!(ids.len(), collected.len(), "span ids are unique");
     let expected = [
         ("invoke_workflow run", 1),
         ("invoke_agent one", 4),
@@ -50,11 +50,11 @@ fn a_run_is_one_trace_of_agents_calls_and_tools() {
     assert_eq!(run.text("gen_ai.conversation.id"), RUN);
     assert_eq!((run.text("althing.winner"), run.text("althing.status")), ("one", "completed"));
     assert_eq!(run.attributes["althing.agents"], json!(["one", "two", "three"]));
-    let winner = run.events.iter().find(|(name, _)| name == "althing.winner").expect("the vote is told");
+    let winner = run.events.iter().find(|(name, _)| name == "althing.winner").expect("the vote is an event");
     assert_eq!(winner.1["althing.votes"], json!(["one=3"]));
 
     let agents = children(&collected, run);
-    assert_eq!(agents.len(), 8, "the agents' attempts are what a run is made of");
+    assert_eq!(agents.len(), 8, "a run consists of the agents' attempts");
     for agent in agents {
         assert_eq!(agent.text("gen_ai.operation.name"), "invoke_agent");
         assert_eq!(agent.name, format!("invoke_agent {}", agent.text("gen_ai.agent.name")));
@@ -71,12 +71,12 @@ fn a_run_is_one_trace_of_agents_calls_and_tools() {
 }
 
 #[test]
-fn a_model_call_says_whose_model_was_called_and_what_it_took() {
+fn a_model_call_has_its_model_its_usage_and_its_time() {
     let events = recorded(RUN);
     let collected = collected(&events, ContentCapture::Omit);
     let calls: Vec<&CollectedSpan> = collected.iter().filter(|span| span.name == "chat offline-b").collect();
     let first = calls[0];
-    assert_eq!(first.kind, 3, "a call of ours to somebody else");
+    assert_eq!(first.kind, 3, "a call to another service");
     assert_eq!(first.text("gen_ai.operation.name"), "chat");
     assert_eq!(
         (first.text("gen_ai.provider.name"), first.text("gen_ai.request.model")),
@@ -96,7 +96,7 @@ fn a_model_call_says_whose_model_was_called_and_what_it_took() {
 }
 
 #[test]
-fn a_turn_of_a_conversation_is_a_trace_and_its_run_is_below_the_call_that_launched_it() {
+fn a_conversation_turn_is_a_trace_and_its_run_is_below_the_launching_call() {
     let collected = collected(&recorded(CHAT), ContentCapture::Omit);
     let turns: Vec<&CollectedSpan> = collected.iter().filter(|span| span.parent.is_none()).collect();
     assert_eq!(turns.len(), 2);
@@ -117,7 +117,7 @@ fn a_turn_of_a_conversation_is_a_trace_and_its_run_is_below_the_call_that_launch
 }
 
 #[test]
-fn a_workflows_tasks_are_below_it_and_a_command_is_no_agent() {
+fn workflow_tasks_are_below_the_workflow_and_a_command_is_not_an_agent() {
     let collected = collected(&recorded(WORKFLOW), ContentCapture::Omit);
     let one = named(&collected, "execute_task one");
     assert_eq!(one.text("althing.outcome"), "exited");
@@ -128,7 +128,7 @@ fn a_workflows_tasks_are_below_it_and_a_command_is_no_agent() {
 }
 
 #[test]
-fn whoever_reads_a_log_and_however_often_gets_the_same_spans() {
+fn the_same_log_always_gives_the_same_spans() {
     for session in [RUN, CHAT, WORKFLOW] {
         let events = recorded(session);
         assert_eq!(spans(&events, ContentCapture::Omit), spans(&events, ContentCapture::Omit));
@@ -144,13 +144,13 @@ fn whoever_reads_a_log_and_however_often_gets_the_same_spans() {
 }
 
 #[test]
-fn nothing_that_anybody_wrote_is_told_unless_it_is_asked_for() {
+fn text_is_exported_only_if_content_capture_is_on() {
     for session in [RUN, CHAT, WORKFLOW] {
         let events = recorded(session);
         let wrote = ["sort", "Good morning", "Options", "fewest questions", "rearrange", "first\\n"];
         let without = format!("{:?}", spans(&events, ContentCapture::Omit));
         for words in wrote {
-            assert!(!without.contains(words), "{words} is told: {without}");
+            assert!(!without.contains(words), "{words} is exported: {without}");
         }
     }
     let collected = collected(&recorded(RUN), ContentCapture::Include);
@@ -183,7 +183,7 @@ fn ended(outcome: AttemptOutcome) -> Fact {
 }
 
 #[test]
-fn a_model_call_that_failed_is_told_with_the_kind_of_failure_and_not_in_the_providers_words() {
+fn a_failed_model_call_has_an_error_type_but_no_provider_text() {
     let outcome = AttemptOutcome::Failed {
         error: "the key sk-1 was refused".into(),
         hint: None,
@@ -199,7 +199,7 @@ fn a_model_call_that_failed_is_told_with_the_kind_of_failure_and_not_in_the_prov
 }
 
 #[test]
-fn a_tools_time_is_from_its_call_to_its_result_and_the_next_model_call_begins_there() {
+fn a_tool_span_ends_with_its_result_and_the_next_model_call_starts_there() {
     let reply = |calls: &[(&str, &str)]| {
         let call = |(id, name): &(&str, &str)| ToolCall {
             id: (*id).into(),
@@ -231,11 +231,14 @@ fn a_tools_time_is_from_its_call_to_its_result_and_the_next_model_call_begins_th
     assert_eq!(calls[1].time.0, bad.time.1);
     assert_eq!(calls[1].attributes["gen_ai.response.finish_reasons"], json!(["length"]));
     assert_eq!(named(&collected, "invoke_agent one").text("error.type"), "timeout");
-    assert!(!collected.iter().any(|span| span.name.contains("never_run")), "what gave no result is not told");
+    assert!(
+        !collected.iter().any(|span| span.name.contains("never_run")),
+        "a tool call without a result has no span"
+    );
 }
 
 #[test]
-fn a_turn_that_was_cut_off_goes_on_in_the_same_trace() {
+fn an_interrupted_turn_continues_in_the_same_trace() {
     let mut events: Vec<Event> = recorded(CHAT).into_iter().take(7).collect();
     let (seq, at) = (events[6].seq, events[6].at);
     let facts = [
@@ -257,7 +260,7 @@ fn a_turn_that_was_cut_off_goes_on_in_the_same_trace() {
 }
 
 #[test]
-fn a_run_that_an_agent_asked_for_is_below_the_call_with_which_it_did() {
+fn a_subagent_run_is_below_the_call_that_started_it() {
     let mut events: Vec<Event> = recorded(RUN).into_iter().take(12).collect();
     let Fact::TaskCreated { spec: TaskSpec::Run(spec), .. } = &events[1].fact else { panic!("it is a run") };
     let mut errand = spec.clone();

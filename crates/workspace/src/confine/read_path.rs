@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_below_is_read_and_nothing_else() {
+    fn only_paths_below_the_root_can_be_read() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("root");
         std::fs::create_dir_all(root.join("sub")).unwrap();

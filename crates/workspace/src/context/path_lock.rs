@@ -23,7 +23,7 @@ static HELD_PATHS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Another session is writing to a context path.
 #[derive(Debug, thiserror::Error)]
-#[error("another session is writing to {}; it was not opened to this one", path.display())]
+#[error("another session is writing to {}; this session may not write there", path.display())]
 pub(crate) struct WrittenElsewhere {
     path: PathBuf,
 }
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn whoever_writes_to_a_path_has_it_alone_with_all_that_is_below_and_above() {
+    async fn a_lock_excludes_other_writers_of_the_path_its_ancestors_and_descendants() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         std::fs::create_dir_all(at("project/src")).unwrap();

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_quoted_and_folded_texts_are_read_and_nested_values_left_alone() {
+    fn plain_quoted_and_folded_strings_are_parsed_and_nested_values_ignored() {
         let text = "---\nname: pdf\nlicense: 'MIT'\ndescription: >\n  Reads\n  PDF files\nmetadata:\n  name: other\n\
                     tags: [a, b]\nlast: \"x: y\"\n---\n# Body\n";
         let (found, rest) = parse(text).unwrap();
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_front_matter_is_all_body_and_broken_front_matter_is_told_apart() {
+    fn missing_front_matter_is_fine_and_invalid_front_matter_is_detected() {
         assert_eq!(parse("# Title\n").unwrap(), (BTreeMap::new(), "# Title\n"));
         assert!(parse("---\nname: [unclosed\n---\nbody").is_none());
     }

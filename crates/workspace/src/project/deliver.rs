@@ -110,9 +110,9 @@ impl Delivery<'_> {
                 return Ok(());
             }
         };
-        let there = existing_at(to, name)?;
+        let existing = existing_at(to, name)?;
         let ours = |sha: &String| self.record.get(&shown) == Some(sha);
-        match there {
+        match existing {
             Existing::File(now) if now == sha => to.remove_file(&staged)?,
             Existing::Nothing => {
                 to.rename(&staged, name)?;
@@ -141,11 +141,11 @@ impl Delivery<'_> {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let end = path.extension().map(|end| format!(".{}", end.to_string_lossy())).unwrap_or_default();
         for n in 1..=1000 {
-            let again = if n == 1 { String::new() } else { format!("-{n}") };
-            let beside = OsString::from(format!("{stem}.{}{again}{end}", self.run));
+            let suffix = if n == 1 { String::new() } else { format!("-{n}") };
+            let beside = OsString::from(format!("{stem}.{}{suffix}{end}", self.run));
             match existing_at(to, &beside)? {
                 Existing::Nothing => return Ok(beside),
-                Existing::File(there) if there == sha => return Ok(beside),
+                Existing::File(existing) if existing == sha => return Ok(beside),
                 Existing::File(_) | Existing::Other => {}
             }
         }

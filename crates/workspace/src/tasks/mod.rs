@@ -192,10 +192,10 @@ fn find_mut<'a>(list: &'a mut TaskList, args: &Args) -> Result<&'a mut TaskEntry
 }
 
 fn update(list: &mut TaskList, args: &Args) -> Result<(), Refusal> {
-    let word = args.text("status")?;
-    let words = PlanStatus::NAMES;
-    let Some((_, status)) = words.iter().find(|(known, _)| *known == word) else {
-        let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+    let name = args.text("status")?;
+    let names = PlanStatus::NAMES;
+    let Some((_, status)) = names.iter().find(|(known, _)| *known == name) else {
+        let all: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
         return Err(invalid_argument("status", format!("must be one of {}", all.join(", "))));
     };
     let note = args.optional_text("note")?.map(str::to_owned);

@@ -75,7 +75,7 @@ pub(super) fn all(most: usize) -> Vec<ToolSpec> {
 }
 
 fn schema(argument: &str, most: usize) -> Value {
-    let words: Vec<&str> = PlanStatus::NAMES.iter().map(|(word, _)| *word).collect();
+    let names: Vec<&str> = PlanStatus::NAMES.iter().map(|(name, _)| *name).collect();
     match argument {
         "tasks" => json!({
             "type": "array", "minItems": 1, "maxItems": most,
@@ -91,7 +91,7 @@ fn schema(argument: &str, most: usize) -> Value {
             },
         }),
         "depends_on" => json!({ "type": "array", "items": { "type": "string" } }),
-        "status" => json!({ "type": "string", "enum": words }),
+        "status" => json!({ "type": "string", "enum": names }),
         "after" => {
             json!({ "type": "string", "description": "The id of the task after which it is inserted." })
         }

@@ -97,7 +97,7 @@ pub(super) async fn put(files: &AgentFiles, path: &str, content: &str) -> ToolOu
 }
 
 #[tokio::test]
-async fn what_runs_code_later_is_refused_to_file_tools_unless_the_user_names_it() {
+async fn files_that_run_code_later_are_writable_only_if_the_user_names_them() {
     let fixture = RunFixture::new(|base| {
         write(&base.join("project/named/.envrc"), "");
         write(&base.join("project/.codex/config.toml"), "");
@@ -125,7 +125,7 @@ async fn what_runs_code_later_is_refused_to_file_tools_unless_the_user_names_it(
 }
 
 #[tokio::test]
-async fn context_paths_are_closed_until_they_are_opened_and_after_they_are_closed() {
+async fn context_paths_are_writable_only_between_open_and_close() {
     let fixture = RunFixture::writable();
     let files = fixture.files(0);
     let path = fixture.at("project/src/a.txt");
@@ -152,7 +152,7 @@ async fn context_paths_are_closed_until_they_are_opened_and_after_they_are_close
 }
 
 #[tokio::test]
-async fn a_resumed_run_compares_with_what_was_there_at_first() {
+async fn a_resumed_run_compares_with_the_first_recorded_state() {
     let fixture = RunFixture::writable();
     let first = fixture.files(0);
     first.open_context().await.unwrap();
@@ -182,7 +182,7 @@ async fn without_writable_paths_there_is_nothing_to_open() {
 }
 
 #[tokio::test]
-async fn agents_see_each_others_kept_work_and_cannot_touch_it() {
+async fn agents_can_read_but_not_change_each_others_snapshots() {
     let fixture = RunFixture::writable();
     let (one, two) = (fixture.files(0), fixture.files(1));
     assert_eq!(one.path(), fixture.workspace(0).to_str().unwrap());
@@ -213,7 +213,7 @@ async fn agents_see_each_others_kept_work_and_cannot_touch_it() {
 }
 
 #[tokio::test]
-async fn more_than_can_be_kept_is_said_and_tools_can_be_undone_all_the_same() {
+async fn beyond_the_limits_a_notice_is_given_and_tool_changes_can_still_be_undone() {
     let mut fixture = RunFixture::writable();
     fixture.reach = UndoReach::Everything;
     fixture.limits = UndoLimits { bytes: 10, files: 50_000 };

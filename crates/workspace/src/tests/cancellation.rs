@@ -124,7 +124,7 @@ fn on_host(host: impl ToolHost + 'static, path: &Path, tool: &'static str, argum
 /// Every kind of blocking file operation that a cancelled call can leave running.
 fn operations(fixture: &RunFixture, files: &Arc<AgentFiles>) -> Vec<Operation> {
     let from = fixture.at("project/src");
-    let project = ProjectWorkspace::open(&fixture.base.join("kept project")).unwrap();
+    let project = ProjectWorkspace::open(&fixture.base.join("a project")).unwrap();
     let project_dir = project.dir().to_owned();
     let tasks = TaskHost::open(Path::new(files.path()), 10).unwrap();
     let list = Path::new(files.path()).join("tasks/plan.json");

@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 #[test]
-fn a_file_is_written_with_the_directories_on_its_way() {
+fn missing_directories_are_created_when_a_file_is_written() {
     let fixture = Fixture::new();
     assert!(fixture.write("new/deep/file.txt", "one\n").unwrap().starts_with("Wrote "));
     assert!(fixture.write("new/deep/file.txt", "two\n").unwrap().starts_with("Replaced "));
@@ -27,7 +27,7 @@ fn permissions_survive_a_change() {
 }
 
 #[test]
-fn an_edit_needs_its_text_exactly_once_unless_all_are_meant() {
+fn an_edit_needs_exactly_one_match_unless_replace_all_is_set() {
     let fixture = Fixture::new();
     fixture.write("a.txt", "x y x\n").unwrap();
     let edit = |old: &str, new: &str, all: bool| {
@@ -51,7 +51,7 @@ fn an_edit_keeps_the_line_ends_of_the_file() {
 }
 
 #[test]
-fn what_is_not_text_or_too_large_is_not_edited() {
+fn binary_and_too_large_files_are_not_edited() {
     let fixture = Fixture::new();
     fs::write(fixture.workspace().join("latin"), b"caf\xe9").unwrap();
     let edited = fixture.call("edit_file", &json!({"path": "latin", "old": "caf", "new": "x"}));

@@ -160,7 +160,7 @@ fn sixty_ways_out_lead_nowhere_for_any_operation() {
         for (tool, arguments) in &operations(&path) {
             let outcome = fixture.call(tool, arguments);
             let output = outcome.as_ref().map_or_else(ToString::to_string, Clone::clone);
-            assert!(!output.contains(SECRET), "{tool} {pattern:?} told the secret: {output}");
+            assert!(!output.contains(SECRET), "{tool} {pattern:?} revealed the secret: {output}");
             assert_eq!(fixture.foreign(), before, "{tool} {pattern:?} changed something outside: {output}");
             let may_pass = expect == Inside || (expect == LinkMayGo && *tool == "delete_file");
             assert!(may_pass || outcome.is_err(), "{tool} {pattern:?} was not refused: {output}");
@@ -169,7 +169,7 @@ fn sixty_ways_out_lead_nowhere_for_any_operation() {
 }
 
 #[test]
-fn links_that_stay_inside_are_followed() {
+fn links_inside_the_roots_are_followed() {
     let fixture = Fixture::new();
     fixture.link("again", "sub/../sub/deep.txt");
     fixture.link("whole", fixture.workspace().join("sub"));
@@ -181,7 +181,7 @@ fn links_that_stay_inside_are_followed() {
     let deep = fs::read_to_string(fixture.workspace().join("sub/deep.txt")).unwrap();
     assert_eq!(deep, "changed through a link\n");
     fixture.call("delete_file", &json!({"path": "again"})).unwrap();
-    assert!(fixture.workspace().join("sub/deep.txt").exists(), "the link was deleted, not what it names");
+    assert!(fixture.workspace().join("sub/deep.txt").exists(), "the link was deleted, not its target");
 }
 
 fn why(outcome: Result<String, Refusal>) -> ReadOnlyReason {
@@ -192,7 +192,7 @@ fn why(outcome: Result<String, Refusal>) -> ReadOnlyReason {
 }
 
 #[test]
-fn context_paths_are_writable_only_where_and_when_they_are_given_so() {
+fn context_paths_are_writable_only_where_and_when_allowed() {
     let fixture = Fixture::new();
     let source = fixture.at("project/src/new.rs");
     let arguments = json!({"path": source, "content": "x"});
@@ -214,12 +214,12 @@ fn context_paths_are_writable_only_where_and_when_they_are_given_so() {
     assert_eq!(
         fs::read_dir(fixture.base.join("single")).unwrap().count(),
         2,
-        "nothing is put beside a single file"
+        "no file is created next to a single file"
     );
 }
 
 #[test]
-fn a_link_to_a_protected_or_excluded_place_does_not_open_it() {
+fn a_link_does_not_give_access_to_a_protected_or_excluded_path() {
     let fixture = Fixture::new();
     symlink("locked", fixture.base.join("project/open")).unwrap();
     symlink(".git", fixture.base.join("project/g")).unwrap();
@@ -228,7 +228,7 @@ fn a_link_to_a_protected_or_excluded_place_does_not_open_it() {
 }
 
 #[test]
-fn the_deepest_root_decides_and_a_single_file_before_all() {
+fn the_deepest_root_decides_and_single_files_take_precedence() {
     let fixture = Fixture::new();
     let mut policy = fixture.policy.clone();
     policy.context = vec![
@@ -247,7 +247,7 @@ fn the_deepest_root_decides_and_a_single_file_before_all() {
 }
 
 #[test]
-fn lists_and_searches_pass_over_what_is_closed() {
+fn listings_and_searches_skip_inaccessible_paths() {
     let fixture = Fixture::new();
     let project = fixture.at("project");
     let listed = fixture.call("list_directory", &json!({"path": project})).unwrap();
@@ -259,18 +259,18 @@ fn lists_and_searches_pass_over_what_is_closed() {
 }
 
 #[test]
-fn files_with_names_elsewhere_are_not_written_through() {
+fn files_with_hard_links_elsewhere_are_not_written() {
     let fixture = Fixture::new();
     let (file, twin) = (fixture.base.join("project/src/main.rs"), fixture.base.join("outside/twin.rs"));
     fs::hard_link(&file, &twin).unwrap();
     let path = fixture.at("project/src/main.rs");
     assert!(matches!(fixture.write(&path, "x"), Err(Refusal::HardLinked { links: 2, .. })));
-    assert!(fixture.read(&path).is_ok(), "a context path is given with all that is in it");
+    assert!(fixture.read(&path).is_ok(), "all files of a context path are readable");
     assert_eq!(fs::read_to_string(twin).unwrap(), "fn main() {}\n");
 }
 
 #[test]
-fn a_policy_whose_workspace_cannot_be_opened_makes_no_host() {
+fn a_policy_without_a_usable_workspace_is_an_error() {
     let fixture = Fixture::new();
     let mut policy = fixture.policy.clone();
     policy.workspace = fixture.base.join("not/there");
@@ -282,7 +282,7 @@ fn a_policy_whose_workspace_cannot_be_opened_makes_no_host() {
     let arguments = json!({"path": fixture.at("missing/x"), "content": "x"}).to_string();
     let refused = host.call_blocking("write_file", &arguments, ContextAccess::Writable);
     assert!(matches!(refused, Err(Refusal::Outside { .. })));
-    write(&fixture.base.join("missing/y"), "made later: still not given");
+    write(&fixture.base.join("missing/y"), "created later: still not accessible");
     let refused = host.call_blocking("write_file", &arguments, ContextAccess::Writable);
     assert!(matches!(refused, Err(Refusal::Outside { .. })));
 }

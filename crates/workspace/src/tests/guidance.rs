@@ -14,7 +14,7 @@ fn host(base: &Path, context: Vec<ContextPath>) -> FileHost {
 }
 
 #[test]
-fn a_projects_instructions_are_told_nearest_first_once_and_only_where_the_agent_may_read() {
+fn instructions_are_ordered_by_depth_deduplicated_and_limited_to_readable_files() {
     let dir = temp();
     let base = fs::canonicalize(dir.path()).unwrap();
     write(&base.join("project/AGENTS.md"), "of the project\n");
@@ -33,7 +33,7 @@ fn a_projects_instructions_are_told_nearest_first_once_and_only_where_the_agent_
 }
 
 #[test]
-fn long_instructions_are_cut_at_a_character_and_say_so() {
+fn long_instructions_are_truncated_at_a_character_boundary() {
     let dir = temp();
     let base = fs::canonicalize(dir.path()).unwrap();
     write(&base.join("a/AGENTS.md"), &"þ".repeat(20_000));
@@ -46,7 +46,7 @@ fn long_instructions_are_cut_at_a_character_and_say_so() {
 }
 
 #[test]
-fn skills_are_found_by_their_front_matter_and_the_unusable_ones_are_named() {
+fn skills_are_found_by_front_matter_and_unusable_ones_are_reported() {
     let dir = temp();
     let base = fs::canonicalize(dir.path()).unwrap();
     let skill = |place: &str, text: &str| write(&base.join(place).join("SKILL.md"), text);
@@ -69,7 +69,7 @@ fn skills_are_found_by_their_front_matter_and_the_unusable_ones_are_named() {
 }
 
 #[test]
-fn notes_go_from_run_to_run_and_what_was_deleted_stays_deleted() {
+fn notes_carry_over_between_runs_and_deleted_notes_stay_deleted() {
     let dir = temp();
     let base = fs::canonicalize(dir.path()).unwrap();
     let store = base.join("store");
@@ -103,7 +103,7 @@ fn notes_go_from_run_to_run_and_what_was_deleted_stays_deleted() {
 }
 
 #[test]
-fn notes_that_cannot_be_taken_back_whole_do_not_take_away_those_that_are_kept() {
+fn a_failed_save_deletes_no_stored_note() {
     let dir = temp();
     let base = fs::canonicalize(dir.path()).unwrap();
     fs::create_dir_all(base.join("one")).unwrap();
@@ -118,7 +118,7 @@ fn notes_that_cannot_be_taken_back_whole_do_not_take_away_those_that_are_kept() 
 }
 
 #[test]
-fn kept_notes_that_cannot_be_read_are_an_error_and_stay_as_they_are() {
+fn unreadable_stored_notes_are_an_error_and_stay_unchanged() {
     let dir = temp();
     let base = fs::canonicalize(dir.path()).unwrap();
     fs::create_dir_all(base.join("one")).unwrap();

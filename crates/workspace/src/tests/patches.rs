@@ -34,7 +34,7 @@ fn a_patch_adds_updates_moves_and_deletes() {
 }
 
 #[test]
-fn hunks_are_found_in_order_and_by_the_line_that_they_name() {
+fn hunks_match_in_order_and_after_their_anchor_line() {
     let fixture = Fixture::new();
     fixture.write("a.rs", "fn a() {\n    x();\n}\n\nfn b() {\n    x();\n}\n").unwrap();
     apply(&fixture, "*** Update File: a.rs\n@@ fn b() {\n-    x();\n+    y();\n").unwrap();
@@ -49,7 +49,7 @@ fn hunks_are_found_in_order_and_by_the_line_that_they_name() {
 }
 
 #[test]
-fn spaces_at_line_ends_do_not_matter_and_kept_lines_stay_as_they_are() {
+fn trailing_spaces_are_ignored_and_unchanged_lines_stay_as_they_are() {
     let fixture = Fixture::new();
     fixture.write("a.txt", "one  \r\ntwo\r\nthree").unwrap();
     apply(&fixture, "*** Update File: a.txt\n@@\n one\n-two\n+2\n").unwrap();
@@ -57,7 +57,7 @@ fn spaces_at_line_ends_do_not_matter_and_kept_lines_stay_as_they_are() {
 }
 
 #[test]
-fn a_patch_of_which_one_part_fails_changes_nothing() {
+fn a_patch_with_one_failing_part_changes_nothing() {
     let good = "*** Add File: made/new.txt\n+x\n*** Update File: ok.txt\n@@\n-fine\n+changed\n";
     for (bad, output) in [
         ("*** Update File: sub/deep.txt\n@@\n-not there\n+x\n", "are not in the file"),
@@ -83,7 +83,7 @@ fn a_patch_of_which_one_part_fails_changes_nothing() {
 }
 
 #[test]
-fn a_failure_while_files_are_put_in_place_takes_back_what_was_placed() {
+fn a_failure_during_commit_reverts_the_files_already_written() {
     let fixture = Fixture::new();
     let before = tree(&fixture.base);
     // The second file needs a directory with the name of the first file, which only fails when it is tried.
@@ -93,11 +93,11 @@ fn a_failure_while_files_are_put_in_place_takes_back_what_was_placed() {
     );
     assert!(output.is_err(), "{output:?}");
     assert_eq!(tree(&fixture.base), before);
-    assert!(!fixture.workspace().join("both").exists(), "directories made on the way are gone too");
+    assert!(!fixture.workspace().join("both").exists(), "directories created for the patch are removed, too");
 }
 
 #[test]
-fn what_is_no_patch_is_refused_with_the_line() {
+fn an_invalid_patch_is_refused_with_its_line() {
     let fixture = Fixture::new();
     for (patch, output) in [
         ("", "line 1: must be `*** Begin Patch`"),

@@ -25,7 +25,7 @@ fn problems(tasks: Vec<PlanTask>) -> Vec<PlanProblem> {
 const AT: Timestamp = Timestamp(1_763_200_000_000);
 
 #[test]
-fn a_plan_is_found_in_an_answer_in_the_ways_that_models_write_it() {
+fn a_plan_is_parsed_in_the_forms_that_models_write() {
     let block = r#"{"tasks": [{"id": "a", "description": "Do a", "verification": "it runs"}]}"#;
     let expected = "it runs";
     for answer in [
@@ -48,7 +48,7 @@ fn a_plan_is_found_in_an_answer_in_the_ways_that_models_write_it() {
 }
 
 #[test]
-fn a_missing_or_broken_plan_is_said_not_guessed_at() {
+fn a_missing_or_invalid_plan_is_an_error() {
     for (answer, word) in [
         ("I would start with the tests, then mend the code.", "no plan"),
         ("```json\n{\"steps\": []}\n```", "no plan"),
@@ -69,7 +69,7 @@ fn a_missing_or_broken_plan_is_said_not_guessed_at() {
 }
 
 #[test]
-fn everything_wrong_with_a_plan_is_told_at_once() {
+fn all_problems_of_a_plan_are_reported_at_once() {
     let mut silent = task("d", &[]);
     silent.description = " ".into();
     let found =
@@ -95,7 +95,7 @@ proptest! {
     /// A plan whose tasks depend only on earlier ones is valid and completes, with each task done once, after
     /// its dependencies; one backward edge makes a cycle, which is detected.
     #[test]
-    fn an_order_is_kept_and_a_circle_is_found(needs in prop::collection::vec(prop::collection::vec(any::<prop::sample::Index>(), 0..3), 1..30), at in any::<prop::sample::Index>()) {
+    fn dependencies_are_respected_and_a_cycle_is_detected(needs in prop::collection::vec(prop::collection::vec(any::<prop::sample::Index>(), 0..3), 1..30), at in any::<prop::sample::Index>()) {
         let name = |n: usize| format!("t{n}");
         let mut tasks: Vec<PlanTask> = Vec::new();
         for (n, needs) in needs.iter().enumerate() {
@@ -126,7 +126,7 @@ proptest! {
 
     /// For any answer, the search returns a valid plan or an error message.
     #[test]
-    fn no_answer_breaks_the_search_for_a_plan(text in "(\\PC|\n|```|json|[{}\\[\\]\":,]|\"tasks\"|\"id\"|\"description\"){0,80}") {
+    fn any_answer_gives_a_valid_plan_or_an_error(text in "(\\PC|\n|```|json|[{}\\[\\]\":,]|\"tasks\"|\"id\"|\"description\"){0,80}") {
         match find_plan(&text) {
             Ok(plan) => prop_assert!(plan.problems().is_empty()),
             Err(error) => prop_assert!(!error.to_string().is_empty()),
@@ -135,7 +135,7 @@ proptest! {
 }
 
 #[test]
-fn a_plan_is_kept_for_programs_and_people_and_found_by_id_directory_and_as_the_latest() {
+fn a_stored_plan_is_found_by_id_by_directory_and_as_latest() {
     let dir = temp();
     let store = PlanStore::of(dir.path());
     assert!(matches!(store.load("latest"), Err(PlanError::NotFound { .. })));
@@ -166,7 +166,7 @@ fn a_plan_is_kept_for_programs_and_people_and_found_by_id_directory_and_as_the_l
 }
 
 #[test]
-fn progress_outlives_the_process_and_what_was_under_way_begins_anew() {
+fn progress_survives_the_process_and_unfinished_tasks_start_over() {
     let dir = temp();
     let store = PlanStore::of(dir.path());
     let mut plan = store.create("goal", chain(), "s1.r1", AT).unwrap();
@@ -175,7 +175,7 @@ fn progress_outlives_the_process_and_what_was_under_way_begins_anew() {
     assert!(matches!(plan.set("x", PlanStatus::Failed, None), Err(PlanError::NoSuchTask { .. })));
     let lock = plan.lock().unwrap();
     let mut again = store.load("latest").unwrap();
-    assert!(again.ready().is_empty(), "somebody works on it");
+    assert!(again.ready().is_empty(), "its only ready task is in progress");
     let refused = again.lock().map(drop).unwrap_err();
     assert!(refused.to_string().contains(&format!("pid {}", std::process::id())), "{refused}");
     drop(lock);
@@ -187,7 +187,7 @@ fn progress_outlives_the_process_and_what_was_under_way_begins_anew() {
 }
 
 #[test]
-fn an_edited_plan_is_checked_again_keeps_what_was_done_and_needs_approval_again() {
+fn an_edited_plan_is_validated_keeps_progress_and_needs_approval_again() {
     let dir = temp();
     let store = PlanStore::of(dir.path());
     let mut plan = store.create("goal", chain(), "s1.r1", AT).unwrap();
@@ -209,17 +209,17 @@ fn an_edited_plan_is_checked_again_keeps_what_was_done_and_needs_approval_again(
 }
 
 #[test]
-fn the_plan_of_a_run_is_stored_once_and_plans_of_other_runs_stay_apart() {
+fn storing_the_plan_of_a_run_is_idempotent_and_other_runs_get_other_ids() {
     let dir = temp();
     let store = PlanStore::of(dir.path());
     let mut stored = store.create("goal", chain(), "s1.r1", AT).unwrap();
     stored.edit(Plan { tasks: vec![task("edited", &[])] }).unwrap();
     let again = store.create("goal", chain(), "s1.r1", AT).unwrap();
-    assert_eq!((again.id(), again.plan()), (stored.id(), stored.plan()), "what people changed stays");
+    assert_eq!((again.id(), again.plan()), (stored.id(), stored.plan()), "edits of people stay");
     // With this many runs in one second, some of their tags collide.
     let ids: BTreeSet<String> = (0..300)
         .map(|n| store.create("goal", chain(), &format!("s{n}.r1"), AT).unwrap().id().to_owned())
         .collect();
     assert_eq!(ids.len(), 300);
-    assert!(ids.contains(stored.id()), "s1.r1 is the run of before");
+    assert!(ids.contains(stored.id()), "s1.r1 has the same id as before");
 }

@@ -51,7 +51,7 @@ fn json_of(path: &Path) -> Value {
 
 // spec: interactive/project-based-workspace/workspace-structure
 #[test]
-fn a_new_project_has_its_four_parts_and_an_old_one_keeps_what_is_there() {
+fn a_new_project_gets_its_four_parts_and_existing_files_stay() {
     let dir = temp();
     let path = dir.path().join("deep/my-app");
     let project = ProjectWorkspace::open(&path).unwrap();
@@ -71,7 +71,7 @@ fn a_new_project_has_its_four_parts_and_an_old_one_keeps_what_is_there() {
 
 // spec: design/project/filepaths
 #[test]
-fn files_and_directories_are_described_by_path_and_never_listed() {
+fn paths_are_described_individually_and_never_listed() {
     let dir = temp();
     let project = ProjectWorkspace::open(dir.path()).unwrap();
     for n in 0..50 {
@@ -108,7 +108,7 @@ fn files_and_directories_are_described_by_path_and_never_listed() {
 // spec: interactive/project-based-workspace/run-association
 // spec: design/project/run-description
 #[test]
-fn a_run_leaves_its_description_from_its_beginning_on_and_names_its_log() {
+fn a_run_has_a_description_from_its_start_that_names_its_log() {
     let dir = temp();
     let project = ProjectWorkspace::open(dir.path()).unwrap();
     let id = "20261115-120000-0001.r1";
@@ -134,7 +134,7 @@ fn a_run_leaves_its_description_from_its_beginning_on_and_names_its_log() {
 
 // spec: design/project/deliverables
 #[test]
-fn deliverables_are_brought_and_what_somebody_edited_stays_with_the_new_one_beside_it() {
+fn deliverables_are_copied_and_edited_files_stay_with_the_new_version_next_to_them() {
     let dir = temp();
     let project = ProjectWorkspace::open(&dir.path().join("project")).unwrap();
     let run = |n: u32, files: &[(&str, &str)]| {
@@ -195,7 +195,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
     /// For any sequence of deliveries and edits, no text that a person wrote is lost.
     #[test]
-    fn nothing_that_a_person_wrote_is_ever_lost(steps in prop::collection::vec((any::<bool>(), 0..3usize, 0..4u32), 1..12)) {
+    fn no_text_that_a_person_wrote_is_lost(steps in prop::collection::vec((any::<bool>(), 0..3usize, 0..4u32), 1..12)) {
         let dir = temp();
         let project = ProjectWorkspace::open(&dir.path().join("project")).unwrap();
         let mut written: BTreeMap<usize, String> = BTreeMap::new();
@@ -222,7 +222,7 @@ proptest! {
 }
 
 #[test]
-fn one_session_at_a_time_keeps_a_project_and_a_dead_one_does_not_stand_in_the_way() {
+fn only_one_session_uses_a_project_and_a_released_lock_is_free() {
     let dir = temp();
     let project = ProjectWorkspace::open(dir.path()).unwrap();
     let lock = project.lock().unwrap();
@@ -235,7 +235,7 @@ fn one_session_at_a_time_keeps_a_project_and_a_dead_one_does_not_stand_in_the_wa
 }
 
 #[test]
-fn projects_are_remembered_last_used_first() {
+fn projects_are_listed_most_recently_used_first() {
     let dir = temp();
     let registry = ProjectRegistry::of(&dir.path().join("config"));
     assert!(registry.list().unwrap().is_empty());
@@ -256,7 +256,7 @@ fn projects_are_remembered_last_used_first() {
 }
 
 #[tokio::test]
-async fn the_interactive_agent_keeps_context_and_paths_current_through_its_tools() {
+async fn the_chat_agent_updates_context_and_paths_through_its_tools() {
     let dir = temp();
     let project = ProjectWorkspace::open(&dir.path().join("my-app")).unwrap();
     let host = ProjectHost::new(project.clone());
@@ -296,7 +296,7 @@ async fn the_interactive_agent_keeps_context_and_paths_current_through_its_tools
 }
 
 #[test]
-fn a_project_whose_path_cannot_be_written_as_text_does_not_cost_the_list_of_projects() {
+fn a_project_path_that_is_not_utf8_does_not_destroy_the_list() {
     let dir = temp();
     let registry = ProjectRegistry::of(&dir.path().join("config"));
     let plain = ProjectWorkspace::open(&dir.path().join("plain")).unwrap();

@@ -122,7 +122,7 @@ fn nothing_is_allowed_by_an_empty_policy() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_dropped_does_nothing_more() {
+async fn a_dropped_call_leaves_no_partial_change() {
     let fixture = Fixture::new();
     let arguments = json!({"path": "late.txt", "content": "x"}).to_string();
     let call = ToolCall { id: "c".into(), name: "write_file".into(), arguments };

@@ -87,7 +87,7 @@ fn a_file_swapped_for_a_link_is_never_read_or_written_through() {
 }
 
 #[test]
-fn what_is_kept_while_links_are_swapped_in_holds_nothing_from_outside() {
+fn a_snapshot_taken_during_link_swaps_contains_nothing_from_outside() {
     let fixture = Fixture::new();
     let run = fixture.base.join("run");
     let workspace = Workspace::open(&run, &run.join("workspaces/me")).unwrap();

@@ -18,7 +18,7 @@ fn a_file_is_read_with_line_numbers() {
 }
 
 #[test]
-fn a_long_file_comes_in_parts_that_join_without_gap() {
+fn the_parts_of_a_long_file_join_without_gaps() {
     let fixture = Fixture::new();
     let lines: Vec<String> = (1..=9000).map(|n| format!("line {n} {}\n", "x".repeat(n % 50))).collect();
     let text = lines.concat();
@@ -44,7 +44,7 @@ fn a_long_file_comes_in_parts_that_join_without_gap() {
 }
 
 #[test]
-fn what_is_not_text_is_described_and_long_lines_are_cut() {
+fn binary_files_are_described_and_long_lines_are_truncated() {
     let fixture = Fixture::new();
     fs::write(fixture.workspace().join("a.png"), b"\x89PNG\r\n\x1a\n\0\0").unwrap();
     fs::write(fixture.workspace().join("a.bin"), b"abc\0def").unwrap();
@@ -58,7 +58,7 @@ fn what_is_not_text_is_described_and_long_lines_are_cut() {
 }
 
 #[test]
-fn a_directory_is_listed_with_sizes_and_where_links_lead() {
+fn a_directory_is_listed_with_sizes_and_link_targets() {
     let fixture = Fixture::new();
     fixture.link("way", "sub");
     let listed = fixture.call("list_directory", &json!({})).unwrap();
@@ -73,7 +73,7 @@ fn a_directory_is_listed_with_sizes_and_where_links_lead() {
 }
 
 #[test]
-fn glob_finds_by_pattern_also_by_an_absolute_one() {
+fn glob_accepts_relative_and_absolute_patterns() {
     let fixture = Fixture::new();
     for path in ["a.rs", "src/b.rs", "src/deep/c.rs", "src/d.txt", ".git/e.rs"] {
         write(&fixture.workspace().join(path), "");
@@ -89,7 +89,7 @@ fn glob_finds_by_pattern_also_by_an_absolute_one() {
 }
 
 #[test]
-fn search_gives_lines_with_context_and_heeds_gitignore() {
+fn search_returns_lines_with_context_and_respects_gitignore() {
     let fixture = Fixture::new();
     for (path, text) in [
         (".gitignore", "target/\n*.log\n!keep.log\n"),
@@ -123,7 +123,7 @@ fn search_gives_lines_with_context_and_heeds_gitignore() {
 }
 
 #[test]
-fn wrong_arguments_are_told_by_name() {
+fn errors_name_the_invalid_argument() {
     let fixture = Fixture::new();
     let output = |tool: &str, text: &str| {
         fixture.host.call_blocking(tool, text, ContextAccess::ReadOnly).unwrap_err().to_string()
@@ -148,7 +148,7 @@ fn wrong_arguments_are_told_by_name() {
 }
 
 #[tokio::test]
-async fn the_host_offers_its_tools_and_carries_out_calls() {
+async fn the_host_offers_its_tools_and_runs_calls() {
     let fixture = Fixture::new();
     let names = |host: &FileHost| -> Vec<String> {
         host.tools(ContextAccess::ReadOnly).into_iter().map(|tool| tool.name).collect()

@@ -34,7 +34,7 @@ pub(super) fn let_time_pass(dir: &Path) {
 }
 
 #[test]
-fn a_workspace_is_kept_whole_and_stays_as_it_was() {
+fn a_snapshot_is_complete_and_immutable() {
     let dir = temp();
     let workspace = workspace(&dir, "me");
     assert_eq!(fs::metadata(workspace.path()).unwrap().mode() & 0o777, 0o700);
@@ -57,13 +57,13 @@ fn a_workspace_is_kept_whole_and_stays_as_it_was() {
 
     write(&workspace.path().join("a/b/c.txt"), "two");
     fs::remove_file(workspace.path().join("run.sh")).unwrap();
-    assert_eq!(tree(&snapshot.path), before, "changes in the workspace do not reach what was kept");
+    assert_eq!(tree(&snapshot.path), before, "changes in the workspace do not affect the snapshot");
     let again = workspace.keep(label(1, 1)).unwrap();
-    assert_eq!((tree(&again.path), again.copied), (before, 0), "a label that was used stays as it is");
+    assert_eq!((tree(&again.path), again.copied), (before, 0), "an existing label is not changed");
 }
 
 #[test]
-fn only_what_changed_is_copied_and_nothing_is_shared_with_the_workspace() {
+fn only_changed_files_are_copied_and_no_file_is_shared_with_the_workspace() {
     let dir = temp();
     let workspace = workspace(&dir, "me");
     for n in 0..100 {
@@ -83,7 +83,7 @@ fn only_what_changed_is_copied_and_nothing_is_shared_with_the_workspace() {
     }
     let third = workspace.keep(label(1, 3)).unwrap();
     assert_eq!(third.copied, 0);
-    assert!(fs::symlink_metadata(&third.path).unwrap().is_symlink(), "an unchanged tree is another name");
+    assert!(fs::symlink_metadata(&third.path).unwrap().is_symlink(), "an unchanged tree becomes an alias");
     assert_eq!(tree(&third.path.canonicalize().unwrap()), tree(workspace.path()));
     write(&workspace.path().join("d0/0.txt"), "after an unchanged one");
     let fourth = workspace.keep(label(1, 4)).unwrap();
@@ -91,7 +91,7 @@ fn only_what_changed_is_copied_and_nothing_is_shared_with_the_workspace() {
 }
 
 #[test]
-fn a_rewrite_that_hides_itself_is_copied_all_the_same() {
+fn a_rewrite_that_restores_size_and_time_is_still_copied() {
     let dir = temp();
     let workspace = workspace(&dir, "me");
     let file = workspace.path().join("a.txt");
@@ -106,7 +106,7 @@ fn a_rewrite_that_hides_itself_is_copied_all_the_same() {
 }
 
 #[test]
-fn a_file_written_again_right_after_it_was_kept_is_seen() {
+fn a_change_right_after_a_snapshot_is_detected() {
     let dir = temp();
     let workspace = workspace(&dir, "me");
     let file = workspace.path().join("a.txt");
@@ -119,7 +119,7 @@ fn a_file_written_again_right_after_it_was_kept_is_seen() {
 }
 
 #[test]
-fn a_damaged_or_missing_list_means_that_everything_is_copied() {
+fn with_a_damaged_or_missing_manifest_everything_is_copied() {
     for (which, damage) in [
         ("manifest", Some("")),
         ("manifest", Some("[]")),
@@ -147,7 +147,7 @@ fn a_damaged_or_missing_list_means_that_everything_is_copied() {
 }
 
 #[test]
-fn what_was_kept_is_whole_while_its_agent_goes_on_writing() {
+fn a_snapshot_is_complete_while_its_agent_keeps_writing() {
     let dir = temp();
     let workspace = workspace(&dir, "me");
     for n in 0..300 {
@@ -182,7 +182,7 @@ fn what_was_kept_is_whole_while_its_agent_goes_on_writing() {
 }
 
 #[test]
-fn a_crash_in_the_middle_leaves_no_half_snapshot() {
+fn a_crash_leaves_no_partial_snapshot() {
     let dir = temp();
     let workspace = workspace(&dir, "me");
     write(&workspace.path().join("a.txt"), "a");
@@ -198,7 +198,7 @@ fn a_crash_in_the_middle_leaves_no_half_snapshot() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_said() {
+fn files_that_cannot_be_stored_are_reported() {
     let dir = temp();
     let workspace = workspace(&dir, "me");
     write(&dir.path().join("elsewhere.txt"), "not the agent's");
@@ -223,7 +223,7 @@ fn what_cannot_be_kept_is_said() {
 }
 
 #[test]
-fn others_see_what_was_kept_under_anonymous_names_and_only_what_they_are_shown() {
+fn others_see_snapshots_under_anonymous_names_and_only_those_shown_to_them() {
     let dir = temp();
     let (one, two, three) = (workspace(&dir, "gem"), workspace(&dir, "gpt"), workspace(&dir, "sol"));
     write(&one.path().join("a/one.txt"), "first");
@@ -234,7 +234,7 @@ fn others_see_what_was_kept_under_anonymous_names_and_only_what_they_are_shown()
     let seen = |agent: u32| tree(&three.view_of(agent));
     assert_eq!(seen(1).get(Path::new("a/one.txt")).map(String::as_str), Some("first"));
     assert_eq!(seen(2).len(), 1);
-    assert!(!three.view_of(9).exists(), "nothing was kept with that answer");
+    assert!(!three.view_of(9).exists(), "that answer has no snapshot");
     assert_eq!(fs::metadata(three.view_of(1)).unwrap().mode() & 0o777, 0o500);
     assert!(three.view_of(1).ends_with("views/sol/agent1"));
 
@@ -243,7 +243,7 @@ fn others_see_what_was_kept_under_anonymous_names_and_only_what_they_are_shown()
     assert_eq!(seen(1)[Path::new("a/one.txt")], "first", "until it is shown");
     three.show(&[label(1, 1), label(1, 2)]).unwrap();
     assert_eq!(seen(1)[Path::new("a/one.txt")], "better");
-    assert!(!three.view_of(2).exists(), "what is shown takes the place of what was shown before");
+    assert!(!three.view_of(2).exists(), "new views replace the earlier ones");
     let inode = fs::metadata(three.view_of(1).join("a/one.txt")).unwrap().ino();
     assert_eq!(
         inode,
@@ -256,7 +256,7 @@ fn others_see_what_was_kept_under_anonymous_names_and_only_what_they_are_shown()
 }
 
 #[test]
-fn an_unchanged_answer_is_shown_like_any_other() {
+fn the_snapshot_of_an_unchanged_workspace_can_be_shown() {
     let dir = temp();
     let (one, two) = (workspace(&dir, "gem"), workspace(&dir, "gpt"));
     write(&one.path().join("one.txt"), "text");
@@ -268,7 +268,7 @@ fn an_unchanged_answer_is_shown_like_any_other() {
 }
 
 #[test]
-fn a_session_with_kept_work_can_be_deleted_although_that_is_read_only() {
+fn a_session_with_read_only_snapshots_can_be_deleted() {
     let dir = temp();
     let (one, two) = (workspace(&dir, "gem"), workspace(&dir, "gpt"));
     write(&one.path().join("deep/down/one.txt"), "text");

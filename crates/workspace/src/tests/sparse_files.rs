@@ -117,7 +117,7 @@ async fn a_hole_of_four_tebibytes_in_a_context_path_is_remembered_reviewed_and_p
 }
 
 #[tokio::test]
-async fn a_huge_file_that_somebody_changed_after_the_run_is_not_undone() {
+async fn a_huge_file_changed_after_the_run_is_not_undone() {
     let fixture = RunFixture::writable();
     let files = fixture.files(0);
     files.open_context().await.unwrap();
@@ -141,7 +141,7 @@ fn deliverables_keep_their_holes_and_are_left_out_beyond_the_limit() {
     assert_eq!(delivered.left_out, [("too-large".to_owned(), "the limit is reached".to_owned())]);
     is_copy(&project.deliverables_dir().join("image"), size, &[(1 << 30, "data")]);
     let again = quickly(|| project.deliver(run.path(), "s.r2").unwrap());
-    assert_eq!((again.copied.len(), again.beside.len()), (0, 0), "it is there already");
+    assert_eq!((again.copied.len(), again.beside.len()), (0, 0), "it was already delivered");
 }
 
 /// The names in a directory.

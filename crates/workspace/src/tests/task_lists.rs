@@ -17,7 +17,7 @@ async fn call(host: &TaskHost, tool: &str, arguments: Value) -> ToolOutcome {
 }
 
 #[tokio::test]
-async fn a_list_is_made_worked_off_and_found_again_in_its_file() {
+async fn a_list_is_created_updated_and_read_back_from_its_file() {
     let dir = temp();
     let first = host(&dir, 10);
     assert!(call(&first, "get_task_plan", json!({})).await.content.contains("no tasks"));
@@ -54,7 +54,7 @@ async fn a_list_is_made_worked_off_and_found_again_in_its_file() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused_and_changes_nothing() {
+async fn invalid_changes_are_refused_and_change_nothing() {
     let dir = temp();
     let host = host(&dir, 2);
     call(&host, "create_task_plan", json!({ "tasks": [{ "id": "a", "description": "A" }, "B"] })).await;
@@ -81,7 +81,7 @@ async fn what_makes_no_sense_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_list_that_somebody_broke_is_said_and_can_be_made_anew_and_a_link_is_not_followed() {
+async fn a_broken_list_is_reported_and_replaceable_and_links_are_not_followed() {
     let dir = temp();
     let host = host(&dir, 5);
     write(&dir.path().join("tasks/plan.json"), "{ not json");

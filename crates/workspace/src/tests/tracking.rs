@@ -21,7 +21,7 @@ fn writes(list: &[(&Path, &str, FileChange)]) -> Vec<FileWrite> {
 
 // spec: modes/context-path-write-tracking/snapshot-context-paths-before-writes-are-enabled
 #[test]
-fn the_snapshot_has_every_file_of_writable_paths_with_its_time_and_no_content() {
+fn the_snapshot_records_every_file_of_writable_paths_without_content() {
     let dir = tempfile::tempdir().unwrap();
     let base = dir.path();
     for path in ["w/a.txt", "w/deep/b.txt", "w/.git/index", "w/.state/log", "r/c.txt", "one.txt"] {
@@ -106,7 +106,7 @@ fn new_and_modified_files_are_found_and_deleted_ones_too() {
 }
 
 #[test]
-fn a_change_right_after_the_snapshot_is_seen() {
+fn a_change_right_after_the_snapshot_is_detected() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.txt");
     for n in 0..scale(10, 100) {
@@ -193,7 +193,7 @@ fn more_than_five_are_counted_and_listed_in_a_file_that_the_footer_names() {
 }
 
 #[test]
-fn a_file_that_runs_code_later_is_pointed_out_however_many_were_written() {
+fn a_file_that_runs_code_later_is_always_listed() {
     let dir = tempfile::tempdir().unwrap();
     let line = "\n  /p/package.json (runs code when npm installs, or runs a script)";
     for count in [1, 9] {

@@ -63,7 +63,7 @@ async fn run_with_changes() -> (RunFixture, BTreeMap<PathBuf, String>, Vec<Strin
 }
 
 #[tokio::test]
-async fn what_tools_changed_is_put_back() {
+async fn changes_by_tools_are_undone() {
     let fixture = RunFixture::writable();
     let before = project(&fixture);
     let files = fixture.files(0);
@@ -87,14 +87,14 @@ async fn what_tools_changed_is_put_back() {
     assert_eq!(reviewed, expected);
     let report = undo(&fixture.run).unwrap();
     assert_eq!(project(&fixture), before);
-    assert!(!fixture.base.join("project/made").exists(), "directories that the run made are gone");
+    assert!(!fixture.base.join("project/made").exists(), "directories that the run created are removed");
     assert_eq!(report.restored.len(), 2);
     assert_eq!(report.removed, [fixture.at("project/made/deep/c.txt")]);
     assert!(matches!(undo(&fixture.run), Err(UndoError::Done { .. })));
 }
 
 #[tokio::test]
-async fn what_commands_changed_is_put_back_too() {
+async fn changes_by_commands_are_undone() {
     let (fixture, before, names) = run_with_changes().await;
     let report = undo(&fixture.run).unwrap();
     assert_eq!(project(&fixture), before);
@@ -104,7 +104,7 @@ async fn what_commands_changed_is_put_back_too() {
 }
 
 #[tokio::test]
-async fn a_file_that_somebody_else_has_changed_since_stops_everything() {
+async fn if_somebody_else_changed_a_file_nothing_is_undone() {
     let (fixture, _, _) = run_with_changes().await;
     write(&fixture.base.join("project/b.txt"), "my own work");
     write(&fixture.base.join("project/made/deep/new.txt"), "mine too");
@@ -119,7 +119,7 @@ async fn a_file_that_somebody_else_has_changed_since_stops_everything() {
 }
 
 #[tokio::test]
-async fn other_files_may_change_and_stay() {
+async fn changes_to_other_files_are_preserved() {
     let (fixture, before, _) = run_with_changes().await;
     write(&fixture.base.join("project/made/mine.txt"), "in a directory that the run made");
     undo(&fixture.run).unwrap();
@@ -129,7 +129,7 @@ async fn other_files_may_change_and_stay() {
 }
 
 #[tokio::test]
-async fn an_undo_that_was_interrupted_anywhere_is_finished_by_another() {
+async fn an_undo_interrupted_at_any_step_is_completed_by_the_next() {
     // Any part may have been restored when the process died; the rest follows.
     for steps in 0..=6 {
         let (fixture, before, _) = run_with_changes().await;
@@ -154,7 +154,7 @@ async fn an_undo_that_was_interrupted_anywhere_is_finished_by_another() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_not_over_or_wrote_nothing_is_not_undone() {
+async fn a_run_that_is_active_or_wrote_nothing_is_not_undone() {
     let fixture = RunFixture::writable();
     assert!(matches!(undo(&fixture.run), Err(UndoError::Nothing { .. })));
     let files = fixture.files(0);
@@ -168,7 +168,7 @@ async fn a_run_that_is_not_over_or_wrote_nothing_is_not_undone() {
 }
 
 #[tokio::test]
-async fn a_pre_image_that_cannot_be_kept_means_that_the_file_is_not_changed() {
+async fn a_file_without_a_storable_pre_image_is_not_changed() {
     let fixture = RunFixture::writable();
     let files = fixture.files(0);
     files.open_context().await.unwrap();
@@ -189,7 +189,7 @@ async fn a_pre_image_that_cannot_be_kept_means_that_the_file_is_not_changed() {
 }
 
 #[tokio::test]
-async fn an_interrupted_beginning_is_begun_again() {
+async fn an_interrupted_copy_of_pre_images_is_repeated() {
     let mut fixture = RunFixture::writable();
     fixture.reach = UndoReach::Everything;
     let files = fixture.files(0);
@@ -226,7 +226,7 @@ fn does(host: &FileHost, tool: &str, arguments: &serde_json::Value) {
 }
 
 #[test]
-fn what_the_agent_that_is_talked_to_changed_is_put_back_and_what_people_changed_stays() {
+fn edits_of_the_chat_agent_are_undone_and_edits_of_people_stay() {
     let fixture = RunFixture::writable();
     let at = |path: &str| fixture.base.join("project").join(path);
     let (session, chat) = (fixture.base.join("project/.althing/sessions/s"), "tasks/chat");
@@ -266,7 +266,7 @@ fn what_the_agent_that_is_talked_to_changed_is_put_back_and_what_people_changed_
 }
 
 #[test]
-fn a_change_of_a_person_after_the_agents_is_not_undone() {
+fn a_later_edit_of_a_person_prevents_the_undo() {
     let fixture = RunFixture::writable();
     let file = fixture.base.join("project/b.txt");
     let host = chat_agent_tools(&fixture);

@@ -135,7 +135,7 @@ fn commit(plans: &[PlannedChange<'_>]) -> Result<(), Refusal> {
         let failed = undone.filter(Result::is_err).count();
         drop_staged(staged.get(n..).unwrap_or_default());
         remove_created_dirs(plans);
-        let rest = if failed == 0 { "nothing was changed" } else { "some files could not be put back" };
+        let rest = if failed == 0 { "nothing was changed" } else { "some files could not be restored" };
         let why = format!("{e}; {rest}");
         return Err(Refusal::Io { doing: "replace", path: plan.resolved.shown.clone(), why });
     }

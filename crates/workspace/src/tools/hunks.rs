@@ -26,31 +26,31 @@ pub(crate) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, String> {
                 .ok_or_else(|| failed(&format!("no line `{after}` from line {}", at + 1)))?;
         }
         let wanted: Vec<&str> = hunk.lines.iter().filter_map(HunkLine::before).collect();
-        let place = if wanted.is_empty() {
+        let start_line = if wanted.is_empty() {
             if hunk.after.is_some() && !hunk.at_end { Some(from) } else { Some(old.len()) }
         } else {
             find(&old, &wanted, from, if hunk.at_end { End::Last } else { End::Anywhere })
         };
         let first = wanted.first().copied().unwrap_or_default();
-        let place = place.ok_or_else(|| {
+        let start_line = start_line.ok_or_else(|| {
             failed(&format!(
                 "its {} unchanged and removed lines, from `{first}`, are not in the file",
                 wanted.len()
             ))
         })?;
-        new.extend(old.get(at..place).unwrap_or_default().iter().map(|line| (*line).to_owned()));
-        let mut here = place;
+        new.extend(old.get(at..start_line).unwrap_or_default().iter().map(|line| (*line).to_owned()));
+        let mut line_index = start_line;
         for line in &hunk.lines {
             match line {
                 HunkLine::Keep(_) => {
-                    new.extend(old.get(here).map(|line| (*line).to_owned()));
-                    here += 1;
+                    new.extend(old.get(line_index).map(|line| (*line).to_owned()));
+                    line_index += 1;
                 }
-                HunkLine::Remove(_) => here += 1,
+                HunkLine::Remove(_) => line_index += 1,
                 HunkLine::Add(line) => new.push(line.clone()),
             }
         }
-        at = here;
+        at = line_index;
     }
     new.extend(old.get(at..).unwrap_or_default().iter().map(|line| (*line).to_owned()));
     let mut out = new.join(end);
@@ -72,8 +72,8 @@ fn find(lines: &[&str], wanted: &[&str], from: usize, end: End) -> Option<usize>
     let first = if end == End::Last { last.max(from) } else { from };
     LINE_COMPARISONS.iter().find_map(|equal| {
         (first..=last).find(|start| {
-            let here = lines.get(*start..start + wanted.len()).unwrap_or_default();
-            here.iter().zip(wanted).all(|(line, wanted)| equal(line, wanted))
+            let candidate = lines.get(*start..start + wanted.len()).unwrap_or_default();
+            candidate.iter().zip(wanted).all(|(line, wanted)| equal(line, wanted))
         })
     })
 }

@@ -28,7 +28,7 @@ pub(crate) struct Copier {
 /// The consistency of a copy.
 pub(crate) enum CopyResult {
     /// The file did not change during the copy.
-    Whole(FileStat),
+    Stable(FileStat),
     /// The file changed during every attempt, so the copy may mix several states.
     Changing(FileStat),
 }
@@ -73,7 +73,7 @@ impl Copier {
             set_mtime(&copy, before.stamp.mtime)?;
             let after = FileStat::from_stat(&rustix::fs::fstat(&source)?);
             if after.stamp == before.stamp {
-                return Ok(Some(CopyResult::Whole(before)));
+                return Ok(Some(CopyResult::Stable(before)));
             }
             if tried == TRIES {
                 return Ok(Some(CopyResult::Changing(after)));

@@ -87,12 +87,12 @@ impl Workspace {
         }
         let temporary = OsString::from(format!("{TEMP_PREFIX}{label}"));
         snapshots.remove_tree(&temporary)?;
-        let kept = self.build_snapshot(label, &snapshots, &temporary, &name);
-        if kept.is_err() {
+        let built = self.build_snapshot(label, &snapshots, &temporary, &name);
+        if built.is_err() {
             // A refused snapshot may have filled the disk, so nothing of it may stay.
             let _ = snapshots.remove_tree(&temporary);
         }
-        kept
+        built
     }
 
     /// Builds a snapshot under a temporary name and renames it when it is complete.
@@ -121,7 +121,7 @@ impl Workspace {
             alias_label(snapshots, before.label, label)?;
             return Ok(WorkspaceSnapshot { path, copied: 0, shared: before.summary.files, issues });
         }
-        let before = before.and_then(|before| before.list(snapshots));
+        let before = before.and_then(|before| before.load_manifest(snapshots));
         let work = SnapshotWork {
             before: before.as_ref(),
             started,
@@ -186,11 +186,11 @@ pub(crate) fn real_label(snapshots: &ConfinedDir, label: AnswerLabel) -> Option<
 /// would be hard to follow by hand.
 fn alias_label(snapshots: &ConfinedDir, earlier: AnswerLabel, label: AnswerLabel) -> io::Result<()> {
     let real = real_label(snapshots, earlier).unwrap_or(earlier).to_string();
-    for (list, of) in manifest_file_names(label).iter().zip(manifest_file_names(earlier)) {
-        if snapshots.stat(list)?.is_some() {
-            snapshots.remove_file(list)?;
+    for (file, of) in manifest_file_names(label).iter().zip(manifest_file_names(earlier)) {
+        if snapshots.stat(file)?.is_some() {
+            snapshots.remove_file(file)?;
         }
-        snapshots.hard_link(&of, snapshots, list)?;
+        snapshots.hard_link(&of, snapshots, file)?;
     }
     snapshots.symlink(OsStr::new(&real), OsStr::new(&label.to_string()))
 }
@@ -214,11 +214,11 @@ pub(crate) fn walk(root: &ConfinedDir, limits: CopyLimits) -> io::Result<Vec<Tre
 /// Removes the nodes that cannot be stored.
 pub(super) fn remove_unstorable(nodes: Vec<TreeNode>, issues: &mut Vec<SnapshotIssue>) -> Vec<TreeNode> {
     let mut names: HashMap<(u64, u64), u64> = HashMap::new();
-    let several = |node: &&TreeNode| node.found.kind == FileKind::File && node.found.links > 1;
-    for node in nodes.iter().filter(several) {
+    let has_more_links = |node: &&TreeNode| node.found.kind == FileKind::File && node.found.links > 1;
+    for node in nodes.iter().filter(has_more_links) {
         *names.entry((node.found.stamp.dev, node.found.stamp.ino)).or_default() += 1;
     }
-    let stays = |node: &TreeNode| match node.found.kind {
+    let issue_of = |node: &TreeNode| match node.found.kind {
         FileKind::Special => Some(SnapshotIssue::Special(node.path.clone())),
         FileKind::File if node.found.links > 1 => {
             let inside = names.get(&(node.found.stamp.dev, node.found.stamp.ino)).copied();
@@ -228,7 +228,7 @@ pub(super) fn remove_unstorable(nodes: Vec<TreeNode>, issues: &mut Vec<SnapshotI
     };
     nodes
         .into_iter()
-        .filter(|node| match stays(node) {
+        .filter(|node| match issue_of(node) {
             Some(reason) => {
                 issues.push(reason);
                 false
@@ -239,7 +239,7 @@ pub(super) fn remove_unstorable(nodes: Vec<TreeNode>, issues: &mut Vec<SnapshotI
 }
 
 impl EarlierSnapshot {
-    fn list(self, snapshots: &ConfinedDir) -> Option<EarlierManifest> {
+    fn load_manifest(self, snapshots: &ConfinedDir) -> Option<EarlierManifest> {
         let [manifest, _] = manifest_file_names(self.label);
         let entries: Vec<ManifestEntry> = read_sealed(snapshots, &manifest)?;
         Some(EarlierManifest {
@@ -274,7 +274,7 @@ impl SnapshotWork<'_> {
         }
         let found = match self.copier.copy(from, name, to, buffer)? {
             None => return Ok(()),
-            Some(CopyResult::Whole(found)) => found,
+            Some(CopyResult::Stable(found)) => found,
             Some(CopyResult::Changing(found)) => {
                 self.add_issue(SnapshotIssue::Changing(node.path.clone()));
                 self.copied.fetch_add(1, Ordering::Relaxed);

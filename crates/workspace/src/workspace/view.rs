@@ -64,11 +64,11 @@ impl Workspace {
         let mut temporary = OsString::from(TEMP_PREFIX);
         temporary.push(self.view_dir().file_name().unwrap_or_default());
         views.remove_tree(&temporary)?;
-        let placed = self.build_view(views, view, &temporary, name, source);
-        if placed.is_err() {
+        let installed = self.build_view(views, view, &temporary, name, source);
+        if installed.is_err() {
             let _ = views.remove_tree(&temporary);
         }
-        placed
+        installed
     }
 
     /// Builds a view under a temporary name and moves it into place when it is complete.
