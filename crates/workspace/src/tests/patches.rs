@@ -71,7 +71,7 @@ fn a_patch_with_one_failing_part_changes_nothing() {
         ("*** Rename File: a\n", "expected"),
         ("*** Update File: sub/deep.txt\n@@\n deep\n", "changes nothing"),
         ("*** Update File: sub/deep.txt\n@@\ndeep\n", "begins with a space"),
-        // This fails only after all checks: the target is a directory.
+        // The target is a directory.
         ("*** Add File: sub\n+x\n", "a directory"),
     ] {
         let fixture = Fixture::new();
