@@ -3,7 +3,7 @@
 //! Knows how to ask `bwrap` for a view; must never show the user's home, `/run` (sockets of Docker and agents) or
 //! another process. What bubblewrap leaves open is closed before it starts, by the sandbox process.
 
-use crate::view::{ETC, Mode, View};
+use crate::mount_table::{ETC, MountMode, MountTable};
 use std::path::{Path, PathBuf};
 
 /// The private `/tmp` lives in memory, so it has a size.
@@ -15,7 +15,7 @@ pub struct Bubblewrap {
     pub(crate) program: PathBuf,
     pub(crate) version: String,
     /// Whether it can forbid further user namespaces inside; old ones cannot.
-    pub(crate) no_more_namespaces: bool,
+    pub(crate) can_disable_userns: bool,
 }
 
 impl Bubblewrap {
@@ -25,7 +25,7 @@ impl Bubblewrap {
     }
 
     /// Arguments that put `argv` into the view.
-    pub(crate) fn args(&self, view: &View, cwd: &Path, network: bool, argv: &[&str]) -> Vec<String> {
+    pub(crate) fn args(&self, mounts: &MountTable, cwd: &Path, network: bool, argv: &[&str]) -> Vec<String> {
         let mut args = Args::default();
         args.flags(&[
             "--unshare-user",
@@ -35,27 +35,27 @@ impl Bubblewrap {
             "--unshare-cgroup-try",
         ]);
         args.flags(&["--die-with-parent", "--new-session", "--cap-drop", "ALL"]);
-        if self.no_more_namespaces {
+        if self.can_disable_userns {
             args.flags(&["--disable-userns"]);
         }
         if !network {
             args.flags(&["--unshare-net"]);
         }
         system(&mut args);
-        for rule in view.rules() {
+        for rule in mounts.rules() {
             match rule.mode {
-                Mode::Hidden => args.path("--tmpfs", &rule.path),
-                Mode::ReadOnly => args.bind("--ro-bind", &rule.path),
-                Mode::Writable => args.bind("--bind", &rule.path),
+                MountMode::Hidden => args.path("--tmpfs", &rule.path),
+                MountMode::ReadOnly => args.bind("--ro-bind", &rule.path),
+                MountMode::Writable => args.bind("--bind", &rule.path),
             }
         }
         // Where the place does not exist, bubblewrap makes it on our disk: the caller removes it.
-        for place in view.missing() {
-            args.path("--tmpfs", place);
+        for path in mounts.missing() {
+            args.path("--tmpfs", path);
         }
         // Empty directories that stay empty, shut only now that whatever lies deeper has its mount point there.
-        for place in view.hidden().chain(view.missing()) {
-            args.path("--remount-ro", place);
+        for path in mounts.hidden().chain(mounts.missing()) {
+            args.path("--remount-ro", path);
         }
         // Else a write to a place outside the view would seem to work, and be gone with the sandbox.
         args.flags(&["--remount-ro", "/"]);
@@ -66,12 +66,12 @@ impl Bubblewrap {
     }
 
     /// Arguments that run `argv` with the user's own rights, but for these places.
-    pub(crate) fn protecting(places: &[(PathBuf, Mode)], cwd: &Path, argv: &[&str]) -> Vec<String> {
+    pub(crate) fn protecting_args(paths: &[(PathBuf, MountMode)], cwd: &Path, argv: &[&str]) -> Vec<String> {
         let mut args = Args::default();
         // Without this right, the mounts cannot be undone from inside.
         args.flags(&["--die-with-parent", "--cap-drop", "CAP_SYS_ADMIN", "--dev-bind", "/", "/"]);
-        for (path, mode) in places {
-            args.bind(if *mode == Mode::Writable { "--bind" } else { "--ro-bind" }, path);
+        for (path, mode) in paths {
+            args.bind(if *mode == MountMode::Writable { "--bind" } else { "--ro-bind" }, path);
         }
         args.path("--chdir", cwd);
         args.flags(&["--"]);

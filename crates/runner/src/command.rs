@@ -5,14 +5,14 @@
 
 use crate::confinement::Confinement;
 use crate::docker::Exec;
-use crate::grants::grants;
-use crate::guarded::{End, Launcher, Time};
-use crate::launch::{Input, Launch, Restrict, environment};
-use crate::output::Collector;
-use crate::policy::{CommandPolicy, PolicyError, plain};
-use crate::protected::existing;
-use crate::text::{Arguments, is_sandbox_failure, outcome, refused, spec};
-use crate::view::{Mode, View};
+use crate::guarded::{CommandEnd, CommandTimes, Launcher};
+use crate::landlock_rules::landlock_rules;
+use crate::launch::{Input, Launch, Restrictions, environment};
+use crate::mount_table::{MountMode, MountTable};
+use crate::output::OutputCollector;
+use crate::policy::{CommandPolicy, PolicyError, without_dots};
+use crate::protected_paths::find_protected;
+use crate::tool_text::{Arguments, is_sandbox_failure, outcome, refused, spec};
 use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -74,16 +74,17 @@ impl CommandHost {
             Ok(protected) => protected,
             Err(why) => return refused(format!("The command could not be run: {why}")),
         };
-        let view = View::new(&self.policy.sandbox_paths, access, protected);
-        let cwd = match self.cwd(&arguments, &view) {
+        let mounts = MountTable::new(&self.policy.sandbox_paths, access, protected);
+        let cwd = match self.cwd(&arguments, &mounts) {
             Ok(cwd) => cwd,
             Err(why) => return refused(why),
         };
         let limits = &self.policy.limits;
         let limit = arguments.limit(limits);
-        let time = Time { limit, grace: limits.grace, drain: limits.drain };
+        let time = CommandTimes { limit, grace: limits.grace, drain: limits.drain };
         let file = self.policy.sandbox_paths.output_dir.join(format!("command-{}.log", unique()));
-        let mut output = Collector::new(limits.shown, limits.kept, file).masked(self.policy.masks.as_ref());
+        let mut output =
+            OutputCollector::new(limits.shown, limits.kept, file).masked(self.policy.masks.as_ref());
         let end = match &self.policy.confinement {
             Confinement::Docker(container) => {
                 // What is in our own environment says nothing about the container's, so nothing is passed on.
@@ -92,7 +93,7 @@ impl CommandHost {
                 let command = Exec { command: &arguments.command, cwd: &cwd, home, env, time };
                 container.run(command, access, &mut output).await.map_err(io::Error::other)
             }
-            local => self.run_here(local, &arguments.command, &cwd, &view, time, &mut output).await,
+            local => self.run_locally(local, &arguments.command, &cwd, &mounts, time, &mut output).await,
         };
         let text = output.finish();
         match end {
@@ -112,7 +113,7 @@ impl CommandHost {
         }
         let sandbox_paths = self.policy.sandbox_paths.clone();
         let look = || async {
-            let looked = tokio::task::spawn_blocking(move || existing(&sandbox_paths)).await;
+            let looked = tokio::task::spawn_blocking(move || find_protected(&sandbox_paths)).await;
             let looked = looked.map_err(|error| error.to_string())?;
             looked.map_err(|error| format!("{error} ({})", error.hint()))
         };
@@ -120,15 +121,15 @@ impl CommandHost {
     }
 
     /// Runs a command on this machine, under a guard.
-    async fn run_here(
+    async fn run_locally(
         &self,
         confinement: &Confinement,
         command: &str,
         cwd: &Path,
-        view: &View,
-        time: Time,
-        output: &mut Collector,
-    ) -> io::Result<End> {
+        mounts: &MountTable,
+        time: CommandTimes,
+        output: &mut OutputCollector,
+    ) -> io::Result<CommandEnd> {
         // Landlock cannot give a command a /tmp of its own.
         let scratch = match confinement {
             Confinement::Landlock => Some(Scratch::new(&self.policy.sandbox_paths.output_dir)?),
@@ -136,21 +137,21 @@ impl CommandHost {
         };
         let tmp = scratch.as_ref().map_or(Path::new("/tmp"), |scratch| &scratch.0);
         let network = self.policy.network;
-        let shell = shell();
-        let plain = || vec!["-c".to_owned(), command.to_owned()];
-        let (program, args, cwd, restrict) = match confinement {
+        let shell = shell_path();
+        let shell_args = || vec!["-c".to_owned(), command.to_owned()];
+        let (program, args, cwd, restrictions) = match confinement {
             Confinement::Bubblewrap(bubblewrap) => {
-                let args = bubblewrap.args(view, cwd, network, &[shell, "-c", command]);
-                let restrict = Restrict::BeforeBubblewrap { network };
+                let args = bubblewrap.args(mounts, cwd, network, &[shell, "-c", command]);
+                let restrictions = Restrictions::BeforeBubblewrap { network };
                 // Bubblewrap changes directory inside, so that an unreachable one is the command's error.
-                (bubblewrap.program.as_path(), args, Path::new("/"), Some(restrict))
+                (bubblewrap.program.as_path(), args, Path::new("/"), Some(restrictions))
             }
             Confinement::Landlock => {
-                let grants = grants(view, tmp)?;
-                let restrict = Restrict::Landlock { grants, network };
-                (Path::new(shell), plain(), cwd, Some(restrict))
+                let landlock_rules = landlock_rules(mounts, tmp)?;
+                let restrictions = Restrictions::Landlock { landlock_rules, network };
+                (Path::new(shell), shell_args(), cwd, Some(restrictions))
             }
-            Confinement::Unconfined(_) => (Path::new(shell), plain(), cwd, None),
+            Confinement::Unconfined(_) => (Path::new(shell), shell_args(), cwd, None),
             Confinement::Docker(_) | Confinement::Refused { .. } => {
                 return Err(io::Error::other("this confinement does not run commands here"));
             }
@@ -159,21 +160,22 @@ impl CommandHost {
         let env = environment(self.policy.env.pairs(&home, &tmp.to_string_lossy()));
         let grace_ms = u64::try_from(time.grace.as_millis()).unwrap_or(u64::MAX);
         let (program, cwd) = (program.to_owned(), cwd.to_owned());
-        let spare = matches!(confinement, Confinement::Bubblewrap(_));
+        let exempt_from_term = matches!(confinement, Confinement::Bubblewrap(_));
         let input = Input::Nothing;
-        let launch = Launch { program, args, env, cwd, input, restrict, spare, grace_ms };
-        let held = self.placeholders.hold(view.missing());
+        let launch = Launch { program, args, env, cwd, input, restrictions, exempt_from_term, grace_ms };
+        let lease = self.placeholders.lease(mounts.missing());
         let end = self.launcher.run(&launch, time, output).await;
-        held.done();
+        lease.release();
         end
     }
 
     /// Where the command starts: inside the view, or it is refused. The error is for the model.
-    fn cwd(&self, arguments: &Arguments, view: &View) -> Result<PathBuf, String> {
+    fn cwd(&self, arguments: &Arguments, mounts: &MountTable) -> Result<PathBuf, String> {
         let Some(asked) = &arguments.cwd else { return Ok(self.policy.sandbox_paths.workspace.clone()) };
-        let named = plain(&self.policy.sandbox_paths.workspace.join(asked));
+        let named = without_dots(&self.policy.sandbox_paths.workspace.join(asked));
         let cwd = named.canonicalize().ok().filter(|path| path.is_dir());
-        let cwd = cwd.filter(|path| matches!(view.mode(path), Some(Mode::ReadOnly | Mode::Writable)));
+        let cwd =
+            cwd.filter(|path| matches!(mounts.mode(path), Some(MountMode::ReadOnly | MountMode::Writable)));
         cwd.ok_or_else(|| format!("The directory {asked} does not exist, or is not one that you were given."))
     }
 }
@@ -196,7 +198,7 @@ impl ToolHost for CommandHost {
 }
 
 /// The shell that models expect, where there is one.
-fn shell() -> &'static str {
+fn shell_path() -> &'static str {
     if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" }
 }
 
@@ -227,28 +229,28 @@ impl Drop for Scratch {
 /// Removing one opens the place again in every sandbox that holds it, so it is done only when no call is under way and
 /// none was cut off a moment ago. A crash may leave an empty `.git`: git ignores it, and we protect it like any other.
 #[derive(Debug, Default)]
-pub(crate) struct Placeholders(Mutex<Held>);
+pub(crate) struct Placeholders(Mutex<PlaceholderState>);
 
 #[derive(Debug, Default)]
-struct Held {
+struct PlaceholderState {
     calls: usize,
     made: Vec<PathBuf>,
 }
 
 impl Placeholders {
-    pub(crate) fn hold(&self, missing: &[PathBuf]) -> Hold<'_> {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.calls += 1;
-        held.made.extend_from_slice(missing);
-        Hold(self, false)
+    pub(crate) fn lease(&self, missing: &[PathBuf]) -> PlaceholderLease<'_> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.calls += 1;
+        state.made.extend_from_slice(missing);
+        PlaceholderLease(self, false)
     }
 }
 
-impl Held {
+impl PlaceholderState {
     fn remove(&mut self) {
-        for place in self.made.drain(..) {
+        for path in self.made.drain(..) {
             // Removes it only if it is an empty directory, so nothing of the user's can be lost.
-            let _ = rustix::fs::rmdir(&place);
+            let _ = rustix::fs::rmdir(&path);
         }
     }
 }
@@ -260,20 +262,20 @@ impl Drop for Placeholders {
 }
 
 /// One call that holds placeholders; the flag says whether it ended by itself.
-pub(crate) struct Hold<'a>(&'a Placeholders, bool);
+pub(crate) struct PlaceholderLease<'a>(&'a Placeholders, bool);
 
-impl Hold<'_> {
-    pub(crate) fn done(mut self) {
+impl PlaceholderLease<'_> {
+    pub(crate) fn release(mut self) {
         self.1 = true;
     }
 }
 
-impl Drop for Hold<'_> {
+impl Drop for PlaceholderLease<'_> {
     fn drop(&mut self) {
-        let mut held = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        held.calls -= 1;
-        if held.calls == 0 && self.1 {
-            held.remove();
+        let mut state = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.calls -= 1;
+        if state.calls == 0 && self.1 {
+            state.remove();
         }
     }
 }

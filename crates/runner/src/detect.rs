@@ -16,14 +16,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// A daemon that does not answer a first question by then is none to work with.
-const DAEMON_LIMIT: Duration = Duration::from_secs(1);
+const DOCKER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long a sandbox may take to tell its version.
-const VERSION_LIMIT: Duration = Duration::from_secs(5);
+const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A sandbox on this machine, or why there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found<T> {
+pub struct SandboxProbe<T> {
     /// It, if it works.
     pub works: Option<T>,
     /// Its version if it works, else what is missing and what to do; for people.
@@ -32,11 +32,11 @@ pub struct Found<T> {
 
 /// What works on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Available {
+pub struct AvailableSandboxes {
     /// Bubblewrap.
-    pub bubblewrap: Found<Bubblewrap>,
+    pub bubblewrap: SandboxProbe<Bubblewrap>,
     /// Landlock, and the newest generation of it that this kernel knows.
-    pub landlock: Found<u8>,
+    pub landlock: SandboxProbe<u8>,
 }
 
 /// One way to run commands, for showing.
@@ -50,7 +50,7 @@ pub struct SandboxAvailability {
     pub note: String,
 }
 
-impl Available {
+impl AvailableSandboxes {
     /// The strongest confinement that works; running unconfined only if the user accepted it; else refusal.
     pub fn choose(&self, accepted: Option<AcceptedByUser>) -> Confinement {
         match (&self.bubblewrap.works, self.landlock.works, accepted) {
@@ -69,10 +69,10 @@ impl Available {
 }
 
 /// Tries each sandbox once, in a directory of its own below `scratch`, which must exist.
-pub async fn detect(launcher: &Launcher, scratch: &Path) -> Available {
+pub async fn detect(launcher: &Launcher, scratch: &Path) -> AvailableSandboxes {
     let (bubblewrap, landlock) =
         futures_util::join!(bubblewrap(launcher, scratch), landlock(launcher, scratch));
-    Available { bubblewrap, landlock }
+    AvailableSandboxes { bubblewrap, landlock }
 }
 
 /// For `althing agents`: bubblewrap, Landlock and Docker, tried once each.
@@ -83,7 +83,7 @@ pub async fn availability(
 ) -> [SandboxAvailability; 3] {
     let (available, (docker, docker_note)) =
         futures_util::join!(detect(launcher, scratch), docker(docker_socket));
-    let Available { bubblewrap, landlock } = available;
+    let AvailableSandboxes { bubblewrap, landlock } = available;
     [
         SandboxAvailability { name: "bubblewrap", usable: bubblewrap.works.is_some(), note: bubblewrap.note },
         SandboxAvailability { name: "landlock", usable: landlock.works.is_some(), note: landlock.note },
@@ -92,39 +92,39 @@ pub async fn availability(
 }
 
 async fn docker(socket: &Path) -> (bool, String) {
-    match tokio::time::timeout(DAEMON_LIMIT, DockerClient::connect(socket)).await {
+    match tokio::time::timeout(DOCKER_TIMEOUT, DockerClient::connect(socket)).await {
         Ok(Ok(containers)) => (true, format!("daemon {} at {}", containers.version(), socket.display())),
         Ok(Err(error)) => (false, format!("{error}; {}", error.hint())),
         Err(_) => (false, format!("the daemon at {} takes a call and does not answer", socket.display())),
     }
 }
 
-async fn bubblewrap(launcher: &Launcher, scratch: &Path) -> Found<Bubblewrap> {
-    let Some(program) = find("bwrap") else {
-        return Found { works: None, note: "not installed (package `bubblewrap`)".to_owned() };
+async fn bubblewrap(launcher: &Launcher, scratch: &Path) -> SandboxProbe<Bubblewrap> {
+    let Some(program) = find_system_program("bwrap") else {
+        return SandboxProbe { works: None, note: "not installed (package `bubblewrap`)".to_owned() };
     };
-    let version = version(launcher, &program, VERSION_LIMIT).await;
+    let version = version(launcher, &program, VERSION_TIMEOUT).await;
     let version = version.unwrap_or_else(|| "a version that it does not tell".to_owned());
     let mut note = String::new();
     // Older ones do not know how to forbid further namespaces; the walls hold without, so that is no reason to refuse.
-    for no_more_namespaces in [true, false] {
-        let found = Bubblewrap { program: program.clone(), version: version.clone(), no_more_namespaces };
+    for can_disable_userns in [true, false] {
+        let found = Bubblewrap { program: program.clone(), version: version.clone(), can_disable_userns };
         match try_out(launcher, scratch, Confinement::Bubblewrap(found.clone())).await {
-            Ok(()) => return Found { works: Some(found), note: version },
+            Ok(()) => return SandboxProbe { works: Some(found), note: version },
             Err(error) => note = error,
         }
     }
-    Found { works: None, note: format!("{version} is installed but does not work here: {note}") }
+    SandboxProbe { works: None, note: format!("{version} is installed but does not work here: {note}") }
 }
 
-async fn landlock(launcher: &Launcher, scratch: &Path) -> Found<u8> {
+async fn landlock(launcher: &Launcher, scratch: &Path) -> SandboxProbe<u8> {
     match (kernel::landlock_abi(), try_out(launcher, scratch, Confinement::Landlock).await) {
-        (Some(abi), Ok(())) => Found { works: Some(abi), note: format!("ABI {abi} or later") },
-        (Some(abi), Err(error)) => Found {
+        (Some(abi), Ok(())) => SandboxProbe { works: Some(abi), note: format!("ABI {abi} or later") },
+        (Some(abi), Err(error)) => SandboxProbe {
             works: None,
             note: format!("the kernel has ABI {abi}, which is not enough or fails: {error}"),
         },
-        (None, _) => Found {
+        (None, _) => SandboxProbe {
             works: None,
             note: "this kernel has no Landlock (Linux 6.12 or later is needed)".to_owned(),
         },
@@ -133,7 +133,7 @@ async fn landlock(launcher: &Launcher, scratch: &Path) -> Found<u8> {
 
 /// Runs a harmless command exactly as a model's would be run.
 async fn try_out(launcher: &Launcher, scratch: &Path, confinement: Confinement) -> Result<(), String> {
-    let trial = Trial::new(scratch).map_err(|error| format!("no directory to try it in: {error}"))?;
+    let trial = TrialDir::new(scratch).map_err(|error| format!("no directory to try it in: {error}"))?;
     let sandbox_paths = SandboxPaths::new(trial.0.join("workspace"), trial.0.join("output"));
     let mut policy = CommandPolicy::new(sandbox_paths, confinement);
     policy.limits.default_timeout = Duration::from_secs(10);
@@ -146,9 +146,9 @@ async fn try_out(launcher: &Launcher, scratch: &Path, confinement: Confinement) 
 }
 
 /// A directory for one trial.
-struct Trial(PathBuf);
+struct TrialDir(PathBuf);
 
-impl Trial {
+impl TrialDir {
     fn new(scratch: &Path) -> std::io::Result<Self> {
         let path = scratch.join(format!("trial-{}", crate::command::unique()));
         std::fs::create_dir_all(path.join("workspace"))?;
@@ -156,14 +156,14 @@ impl Trial {
     }
 }
 
-impl Drop for Trial {
+impl Drop for TrialDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
 /// Not by `PATH`: what a project puts there must not become our sandbox.
-fn find(name: &str) -> Option<PathBuf> {
+fn find_system_program(name: &str) -> Option<PathBuf> {
     ["/usr/bin", "/usr/local/bin", "/bin", "/run/current-system/sw/bin"]
         .into_iter()
         .map(|dir| Path::new(dir).join(name))

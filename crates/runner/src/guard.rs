@@ -5,8 +5,8 @@
 //! threads, and miss whoever left the process group.
 
 use crate::launch::{Launch, Report, TERMINATE, read_frame};
-use crate::tree::{kill_below, reap, signal_below};
-use crate::{kernel, passing, sandbox};
+use crate::process_tree::{kill_below, reap, signal_below};
+use crate::{fd_passing, kernel, sandbox};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitStatus, setsid};
 use std::fs::OpenOptions;
@@ -16,9 +16,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// How often adopted orphans that ended are collected while nothing else happens.
-const TIDY: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+const REAP_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 /// The same where the kernel cannot tell us when the command ends.
-const TIDY_WITHOUT_PIDFD: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+const REAP_INTERVAL_WITHOUT_PIDFD: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 /// Runs the guard to its end.
 pub(crate) fn guard_main() -> ExitCode {
@@ -28,7 +28,7 @@ pub(crate) fn guard_main() -> ExitCode {
     // It fails only if we lead a group already, and then a terminal's signals cannot be ours either.
     let _ = setsid();
     let start = kernel::adopt_orphans()
-        .and_then(|()| passing::receive(rustix::stdio::stdin()))
+        .and_then(|()| fd_passing::receive_fd(rustix::stdio::stdin()))
         .and_then(|input| Ok((input, read_frame::<Launch>(&mut Control)?)))
         .and_then(|(input, launch)| {
             // The launch stays readable after its sender is gone; nothing may be started for nobody.
@@ -39,14 +39,15 @@ pub(crate) fn guard_main() -> ExitCode {
         });
     match start {
         Ok((child, launch)) => {
-            let_go_of_output();
-            let spared = launch.spare.then_some(child);
-            Watch { child, spared, grace: Duration::from_millis(launch.grace_ms), kill_at: None }.run();
+            release_output();
+            let exempt = launch.exempt_from_term.then_some(child);
+            CommandWatch { child, exempt, grace: Duration::from_millis(launch.grace_ms), kill_at: None }
+                .run();
             ExitCode::SUCCESS
         }
         Err(error) => {
             let missing = error.kind() == io::ErrorKind::NotFound;
-            tell(&Report::Failed { message: error.to_string(), missing });
+            send_report(&Report::Failed { message: error.to_string(), missing });
             kill_below(|_, _| ());
             ExitCode::FAILURE
         }
@@ -81,7 +82,7 @@ impl io::Write for Control {
 }
 
 /// Reports; if nobody listens any more, the closed socket is noticed elsewhere.
-fn tell(report: &Report) {
+fn send_report(report: &Report) {
     if let Ok(mut line) = serde_json::to_vec(report) {
         line.push(b'\n');
         let _ = io::Write::write_all(&mut Control, &line);
@@ -89,7 +90,7 @@ fn tell(report: &Report) {
 }
 
 /// The output must end when the command's processes end, so the guard may not hold it.
-fn let_go_of_output() {
+fn release_output() {
     if let Ok(null) = OpenOptions::new().read(true).write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(&null);
         let _ = rustix::stdio::dup2_stderr(&null);
@@ -97,65 +98,65 @@ fn let_go_of_output() {
 }
 
 /// One command being watched.
-struct Watch {
+struct CommandWatch {
     child: Pid,
-    spared: Option<Pid>,
+    exempt: Option<Pid>,
     grace: Duration,
     /// Set once the command was asked to end.
     kill_at: Option<Instant>,
 }
 
-impl Watch {
+impl CommandWatch {
     fn run(mut self) {
-        tell(&Report::Started);
-        let ends = kernel::end_of(self.child);
+        send_report(&Report::Started);
+        let child_pidfd = kernel::pidfd(self.child);
         loop {
-            if self.collect() {
+            if self.reap_children() {
                 return kill_below(|_, _| ());
             }
             if self.kill_at.is_some_and(|at| Instant::now() >= at) {
                 return self.kill();
             }
-            match self.listen(ends.as_ref()) {
-                Heard::Nothing => {}
-                Heard::Terminate => {
-                    signal_below(Signal::TERM, self.spared);
+            match self.wait_for_control(child_pidfd.as_ref()) {
+                ControlMessage::None => {}
+                ControlMessage::Terminate => {
+                    signal_below(Signal::TERM, self.exempt);
                     // A stopped process acts on TERM only when it goes on.
                     signal_below(Signal::CONT, None);
                     self.kill_at.get_or_insert(Instant::now() + self.grace);
                 }
-                Heard::Alone => return self.kill(),
+                ControlMessage::Closed => return self.kill(),
             }
         }
     }
 
     /// Waits for something to happen.
-    fn listen(&self, ends: Option<&OwnedFd>) -> Heard {
+    fn wait_for_control(&self, child_pidfd: Option<&OwnedFd>) -> ControlMessage {
         let mut fds = vec![PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN)];
-        fds.extend(ends.map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
-        let mut timeout = if ends.is_some() { TIDY } else { TIDY_WITHOUT_PIDFD };
+        fds.extend(child_pidfd.map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
+        let mut timeout = if child_pidfd.is_some() { REAP_INTERVAL } else { REAP_INTERVAL_WITHOUT_PIDFD };
         if let Some(left) = self.kill_at.map(|at| at.saturating_duration_since(Instant::now()))
             && left < Duration::from_millis(500)
         {
             timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
         }
         if poll(&mut fds, Some(&timeout)).is_err() || fds.first().is_none_or(|fd| fd.revents().is_empty()) {
-            return Heard::Nothing;
+            return ControlMessage::None;
         }
         let mut byte = [0];
         match io::Read::read(&mut Control, &mut byte) {
-            Ok(1) if byte == [TERMINATE] => Heard::Terminate,
-            Ok(1..) => Heard::Nothing,
+            Ok(1) if byte == [TERMINATE] => ControlMessage::Terminate,
+            Ok(1..) => ControlMessage::None,
             // An error on this socket means that nobody can be at its other end.
-            Ok(0) | Err(_) => Heard::Alone,
+            Ok(0) | Err(_) => ControlMessage::Closed,
         }
     }
 
     /// Collects whoever ended; true once the command itself did, which is then reported.
-    fn collect(&self) -> bool {
+    fn reap_children(&self) -> bool {
         while let Ok(Some((pid, status))) = reap() {
             if pid == self.child {
-                tell(&exited(status));
+                send_report(&exited(status));
                 return true;
             }
         }
@@ -165,18 +166,18 @@ impl Watch {
     fn kill(&self) {
         kill_below(|pid, status| {
             if pid == self.child {
-                tell(&exited(status));
+                send_report(&exited(status));
             }
         });
     }
 }
 
 /// What the socket said.
-enum Heard {
-    Nothing,
+enum ControlMessage {
+    None,
     Terminate,
     /// Whoever started us is gone, or wants no more of it.
-    Alone,
+    Closed,
 }
 
 fn exited(status: WaitStatus) -> Report {

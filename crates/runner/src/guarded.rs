@@ -4,12 +4,12 @@
 //! Never waits without a limit: not for a held pipe, not for a guard that stopped answering.
 
 use crate::adapter::Stream;
+use crate::fd_passing;
 use crate::hidden::GUARD;
 use crate::kernel;
 use crate::launch::{Launch, Report, TERMINATE, frame};
-use crate::output::Collector;
-use crate::passing;
-use crate::pipe_loop::{Ended, Handler, Outputs, Patience, read_until_end};
+use crate::output::OutputCollector;
+use crate::pipe_loop::{OutputPipes, PipeHandler, ProcessEnd, StopTimeouts, read_until_end};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
@@ -36,7 +36,7 @@ pub struct Launcher {
 impl Default for Launcher {
     /// This very program.
     fn default() -> Self {
-        Self { program: kernel::own_program() }
+        Self { program: kernel::own_executable() }
     }
 }
 
@@ -47,16 +47,21 @@ impl Launcher {
     }
 
     /// Runs a command to its end, its output going to `output`.
-    pub(crate) async fn run(&self, launch: &Launch, time: Time, output: &mut Collector) -> io::Result<End> {
+    pub(crate) async fn run(
+        &self,
+        launch: &Launch,
+        time: CommandTimes,
+        output: &mut OutputCollector,
+    ) -> io::Result<CommandEnd> {
         let (from, to) = output_pipe()?;
         let mut guarded = self.guard(launch, to.try_clone()?, to, None).await?;
-        let outputs = Outputs { out: Some(from), err: None };
-        let patience = Patience { grace: time.grace, drain: time.drain };
+        let pipes = OutputPipes { out: Some(from), err: None };
+        let timeouts = StopTimeouts { grace: time.grace, drain: time.drain };
         let mut handler = TimeLimit { deadline: Instant::now() + time.limit, output };
-        let ended = read_until_end(&mut guarded, outputs, patience, &mut handler).await;
+        let ended = read_until_end(&mut guarded, pipes, timeouts, &mut handler).await;
         guarded.finish().await;
-        let Ended { code, signal, asked_at } = ended?;
-        Ok(End { code: code.map(i64::from), signal, timed_out: asked_at.is_some() })
+        let ProcessEnd { code, signal, asked_at } = ended?;
+        Ok(CommandEnd { code: code.map(i64::from), signal, timed_out: asked_at.is_some() })
     }
 
     /// Starts a command under a guard. `input` is what [`crate::launch::Input::Passed`] means.
@@ -78,17 +83,17 @@ impl Launcher {
             .stdout(Stdio::from(output))
             .stderr(Stdio::from(errors))
             .spawn()?;
-        let guard = Guard(Some(child));
+        let guard = GuardProcess(Some(child));
         tracing::info!(
             guard = guard.id(),
             program = %launch.program.display(),
-            command = command(launch),
+            command = sandboxed_command(launch),
             cwd = %launch.cwd.display(),
-            walls = launch.restrict.is_some(),
+            sandboxed = launch.restrictions.is_some(),
             "program started"
         );
         // The socket is empty, so this cannot have to wait.
-        passing::pass(&ours, input.as_ref().map(AsFd::as_fd))?;
+        fd_passing::send_fd(&ours, input.as_ref().map(AsFd::as_fd))?;
         drop(input);
         let (read, mut control) = UnixStream::from_std(ours)?.into_split();
         control.write_all(&frame(launch)?).await?;
@@ -98,8 +103,8 @@ impl Launcher {
 }
 
 /// What runs inside a sandbox that is a program itself; its arguments may hold prompts, and stay unsaid.
-fn command(launch: &Launch) -> Option<&str> {
-    let args = launch.spare.then_some(&launch.args)?;
+fn sandboxed_command(launch: &Launch) -> Option<&str> {
+    let args = launch.exempt_from_term.then_some(&launch.args)?;
     let at = args.iter().position(|arg| arg == "--")?;
     args.get(at + 1).map(String::as_str)
 }
@@ -107,7 +112,7 @@ fn command(launch: &Launch) -> Option<&str> {
 /// A pipe for a command's output: the end that we read, and the end that it writes.
 pub(crate) fn output_pipe() -> io::Result<(pipe::Receiver, OwnedFd)> {
     let (from, to) = io::pipe()?;
-    kernel::widen(&to, CHUNK);
+    kernel::set_pipe_size(&to, CHUNK);
     rustix::io::ioctl_fionbio(&from, true)?;
     Ok((pipe::Receiver::from_owned_fd(from.into())?, to.into()))
 }
@@ -121,7 +126,7 @@ pub(crate) fn input_pipe() -> io::Result<(pipe::Sender, OwnedFd)> {
 
 /// How long a command may run, and how long its output may linger.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Time {
+pub(crate) struct CommandTimes {
     pub(crate) limit: Duration,
     pub(crate) grace: Duration,
     pub(crate) drain: Duration,
@@ -129,7 +134,7 @@ pub(crate) struct Time {
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct End {
+pub(crate) struct CommandEnd {
     /// Its exit code, unless a signal ended it.
     pub(crate) code: Option<i64>,
     /// The signal that ended it.
@@ -140,9 +145,9 @@ pub(crate) struct End {
 
 /// A guard that is always waited for, also when nobody does so any more: a child dropped at the wrong moment would stay a
 /// zombie until the next one ends.
-struct Guard(Option<tokio::process::Child>);
+struct GuardProcess(Option<tokio::process::Child>);
 
-impl Guard {
+impl GuardProcess {
     fn id(&self) -> Option<u32> {
         self.0.as_ref().and_then(tokio::process::Child::id)
     }
@@ -156,7 +161,7 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for GuardProcess {
     fn drop(&mut self) {
         // Without a runtime the process is ending, and its children's remains with it.
         if let Some(guard) = self.id() {
@@ -170,7 +175,7 @@ impl Drop for Guard {
 
 /// A guard and the command below it. Dropping it ends both, and all that the command started.
 pub(crate) struct Guarded {
-    guard: Guard,
+    guard: GuardProcess,
     /// Closing it is what ends everything.
     control: OwnedWriteHalf,
     reports: Lines<BufReader<OwnedReadHalf>>,
@@ -245,10 +250,10 @@ impl Guarded {
 /// Collects a command's output until its time is up.
 struct TimeLimit<'a> {
     deadline: Instant,
-    output: &'a mut Collector,
+    output: &'a mut OutputCollector,
 }
 
-impl Handler for TimeLimit<'_> {
+impl PipeHandler for TimeLimit<'_> {
     fn output(&mut self, _: Stream, bytes: &[u8]) {
         self.output.push(bytes);
     }

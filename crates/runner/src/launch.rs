@@ -28,10 +28,10 @@ pub(crate) struct Launch {
     /// Where its input comes from.
     pub(crate) input: Input,
     /// What it gives up before it starts; `None` only for a command that runs with the user's own rights.
-    pub(crate) restrict: Option<Restrict>,
+    pub(crate) restrictions: Option<Restrictions>,
     /// Whether the program itself is not asked to end when the command is: a sandbox that would take everything inside
     /// with it at once, and ends by itself when the command has.
-    pub(crate) spare: bool,
+    pub(crate) exempt_from_term: bool,
     /// From TERM to KILL.
     pub(crate) grace_ms: u64,
 }
@@ -49,11 +49,11 @@ pub(crate) enum Input {
 
 /// What a process gives up for good before it becomes the command.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Restrict {
+pub(crate) enum Restrictions {
     /// Landlock, seccomp and no capabilities: the whole wall.
     Landlock {
         /// What stays allowed.
-        grants: Vec<Grant>,
+        landlock_rules: Vec<LandlockRule>,
         /// Whether it may use the network.
         network: bool,
     },
@@ -66,16 +66,16 @@ pub(crate) enum Restrict {
 
 /// One path that stays reachable under Landlock, with everything below it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Grant {
+pub(crate) struct LandlockRule {
     /// The file or directory.
     pub(crate) path: PathBuf,
     /// What may be done there.
-    pub(crate) allow: Allow,
+    pub(crate) allow: LandlockAccess,
 }
 
 /// What may be done below a granted path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Allow {
+pub(crate) enum LandlockAccess {
     /// List directories, nothing else.
     List,
     /// Read and execute.

@@ -1,13 +1,13 @@
 //! Splits a program's output into lines, however the reads cut it, and holds no more than one line of bounded length.
 
 /// A line that is longer is left out: none is worth that much memory.
-const LONGEST: usize = 8 * 1024 * 1024;
+const MAX_LINE: usize = 8 * 1024 * 1024;
 /// What is kept allocated for the next line: one huge line must not cost its memory for the rest of the run.
-const KEPT: usize = 64 * 1024;
+const MAX_IDLE_CAPACITY: usize = 64 * 1024;
 
 /// One line without its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Line<'a> {
+pub(crate) enum OutputLine<'a> {
     /// All of it.
     Whole(&'a [u8]),
     /// It was too long and is left out.
@@ -16,16 +16,16 @@ pub(crate) enum Line<'a> {
 
 /// Output being split into lines.
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
+pub(crate) struct LineSplitter {
     /// The line that is not ended yet.
-    begun: Vec<u8>,
+    partial: Vec<u8>,
     /// That line is too long, and its rest is left out.
     too_long: bool,
 }
 
-impl Lines {
+impl LineSplitter {
     /// Takes in some more and hands out each line that it ends.
-    pub(crate) fn push(&mut self, bytes: &[u8], take: &mut dyn FnMut(Line<'_>)) {
+    pub(crate) fn push(&mut self, bytes: &[u8], take: &mut dyn FnMut(OutputLine<'_>)) {
         let mut rest = bytes;
         while let Some(at) = memchr::memchr(b'\n', rest) {
             let (line, after) = rest.split_at(at);
@@ -37,35 +37,35 @@ impl Lines {
     }
 
     /// Hands out a last line that has no end.
-    pub(crate) fn finish(&mut self, take: &mut dyn FnMut(Line<'_>)) {
+    pub(crate) fn finish(&mut self, take: &mut dyn FnMut(OutputLine<'_>)) {
         if std::mem::take(&mut self.too_long) {
-            take(Line::TooLong);
-        } else if !self.begun.trim_ascii().is_empty() {
-            take(Line::Whole(&self.begun));
+            take(OutputLine::TooLong);
+        } else if !self.partial.trim_ascii().is_empty() {
+            take(OutputLine::Whole(&self.partial));
         }
-        self.begun.clear();
-        self.begun.shrink_to(KEPT);
+        self.partial.clear();
+        self.partial.shrink_to(MAX_IDLE_CAPACITY);
     }
 
     fn append(&mut self, bytes: &[u8]) {
-        if self.too_long || self.begun.len() + bytes.len() > LONGEST {
+        if self.too_long || self.partial.len() + bytes.len() > MAX_LINE {
             self.too_long = true;
-            self.begun = Vec::new();
+            self.partial = Vec::new();
         } else {
-            self.begun.extend_from_slice(bytes);
+            self.partial.extend_from_slice(bytes);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{LONGEST, Line, Lines};
+    use super::{LineSplitter, MAX_LINE, OutputLine};
 
     fn split(pieces: &[&[u8]]) -> Vec<Option<Vec<u8>>> {
-        let (mut lines, mut found) = (Lines::default(), Vec::new());
-        let mut take = |line: Line<'_>| match line {
-            Line::Whole(line) => found.push(Some(line.to_vec())),
-            Line::TooLong => found.push(None),
+        let (mut lines, mut found) = (LineSplitter::default(), Vec::new());
+        let mut take = |line: OutputLine<'_>| match line {
+            OutputLine::Whole(line) => found.push(Some(line.to_vec())),
+            OutputLine::TooLong => found.push(None),
         };
         for piece in pieces {
             lines.push(piece, &mut take);
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_line_that_is_too_long_is_left_out_and_the_next_one_is_whole() {
-        let long = vec![b'x'; LONGEST];
+        let long = vec![b'x'; MAX_LINE];
         assert_eq!(split(&[&long, b"x", b"x\nnext\n"]), [None, Some(b"next".to_vec())]);
     }
 }

@@ -13,19 +13,19 @@ use std::sync::Arc;
 
 /// An output being taken in.
 #[derive(Debug)]
-pub(crate) struct Collector {
+pub(crate) struct OutputCollector {
     head: Vec<u8>,
     tail: VecDeque<u8>,
     /// How much of head and tail each may hold.
     half: usize,
     total: u64,
-    keep: Keep,
+    overflow: OverflowFile,
     mask: Option<Box<dyn MaskStream>>,
 }
 
 /// The file for an output that is too long to be shown.
 #[derive(Debug)]
-struct Keep {
+struct OverflowFile {
     path: PathBuf,
     left: u64,
     /// Made only when needed.
@@ -33,11 +33,18 @@ struct Keep {
     failed: Option<String>,
 }
 
-impl Collector {
+impl OutputCollector {
     /// Shows at most `shown` bytes; keeps at most `kept` in a new file at `path` when that is less than all.
     pub(crate) fn new(shown: usize, kept: u64, path: PathBuf) -> Self {
-        let keep = Keep { path, left: kept, file: None, failed: None };
-        Self { head: Vec::new(), tail: VecDeque::new(), half: shown.div_ceil(2), total: 0, keep, mask: None }
+        let overflow = OverflowFile { path, left: kept, file: None, failed: None };
+        Self {
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            half: shown.div_ceil(2),
+            total: 0,
+            overflow,
+            mask: None,
+        }
     }
 
     /// Without these secrets.
@@ -48,23 +55,23 @@ impl Collector {
     /// Takes in some more.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let mut mask = self.mask.take();
-        self.take_in(mask.as_mut().map_or(bytes, |mask| mask.push(bytes)));
+        self.append(mask.as_mut().map_or(bytes, |mask| mask.push(bytes)));
         self.mask = mask;
     }
 
-    fn take_in(&mut self, bytes: &[u8]) {
+    fn append(&mut self, bytes: &[u8]) {
         let before = self.total;
         let shown = 2 * self.half as u64;
         self.total += bytes.len() as u64;
         if self.total > shown {
             if before <= shown {
                 // Until now head and tail together were everything.
-                self.keep.write(&self.head);
+                self.overflow.write(&self.head);
                 let (front, back) = self.tail.as_slices();
-                self.keep.write(front);
-                self.keep.write(back);
+                self.overflow.write(front);
+                self.overflow.write(back);
             }
-            self.keep.write(bytes);
+            self.overflow.write(bytes);
         }
         let (first, rest) = bytes.split_at(bytes.len().min(self.half - self.head.len()));
         self.head.extend_from_slice(first);
@@ -77,7 +84,7 @@ impl Collector {
     /// What there was, for the model, with a note where something was left out.
     pub(crate) fn finish(mut self) -> String {
         if let Some(mut mask) = self.mask.take() {
-            self.take_in(mask.finish());
+            self.append(mask.finish());
         }
         let left_out = self.total - self.head.len() as u64 - self.tail.len() as u64;
         let tail = &*self.tail.make_contiguous();
@@ -86,13 +93,13 @@ impl Collector {
             String::from_utf8_lossy(&self.head).into_owned()
         } else {
             let (head, tail) = (String::from_utf8_lossy(&self.head), String::from_utf8_lossy(tail));
-            let note = self.keep.note(self.total);
+            let note = self.overflow.note(self.total);
             format!("{head}\n[… {left_out} of {} bytes left out here{note} …]\n{tail}", self.total)
         }
     }
 }
 
-impl Keep {
+impl OverflowFile {
     fn write(&mut self, bytes: &[u8]) {
         let length = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
         let (bytes, _) = bytes.split_at(length);
@@ -130,12 +137,12 @@ impl Keep {
 
 #[cfg(test)]
 mod tests {
-    use super::Collector;
+    use super::OutputCollector;
 
     fn collect(shown: usize, kept: u64, chunks: &[&str]) -> (String, Option<String>) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out");
-        let mut collector = Collector::new(shown, kept, path.clone());
+        let mut collector = OutputCollector::new(shown, kept, path.clone());
         for chunk in chunks {
             collector.push(chunk.as_bytes());
         }

@@ -12,7 +12,7 @@ use tokio::net::unix::pipe;
 use tokio::time::{Instant, sleep_until};
 
 /// What is done with a program's output, and when the program has to end.
-pub(crate) trait Handler: Send {
+pub(crate) trait PipeHandler: Send {
     /// Takes in what the program wrote.
     fn output(&mut self, stream: Stream, bytes: &[u8]);
 
@@ -27,14 +27,14 @@ pub(crate) trait Handler: Send {
 
 /// The pipes that a program writes to; `None` once closed.
 #[derive(Debug)]
-pub(crate) struct Outputs {
+pub(crate) struct OutputPipes {
     pub(crate) out: Option<pipe::Receiver>,
     pub(crate) err: Option<pipe::Receiver>,
 }
 
 /// How a program is ended.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct StopTimeouts {
     /// From asking the program to end to killing it.
     pub(crate) grace: Duration,
     /// How long output is still waited for after the program's end, when another process holds the pipe.
@@ -43,7 +43,7 @@ pub(crate) struct Patience {
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ProcessEnd {
     /// The exit code, unless a signal ended the program.
     pub(crate) code: Option<i32>,
     /// The signal that ended the program.
@@ -52,7 +52,7 @@ pub(crate) struct Ended {
     pub(crate) asked_at: Option<Instant>,
 }
 
-impl Outputs {
+impl OutputPipes {
     fn is_closed(&self) -> bool {
         self.out.is_none() && self.err.is_none()
     }
@@ -65,7 +65,7 @@ impl Outputs {
     }
 
     /// Reads each pipe once, so that a flood on one of them does not hide the other.
-    fn read(&mut self, buffer: &mut [u8], handler: &mut impl Handler) -> io::Result<()> {
+    fn read(&mut self, buffer: &mut [u8], handler: &mut impl PipeHandler) -> io::Result<()> {
         for (pipe, stream) in [(&mut self.out, Stream::Out), (&mut self.err, Stream::Err)] {
             match pipe.as_ref().map(|pipe| pipe.try_read(buffer)) {
                 Some(Ok(0)) => *pipe = None,
@@ -88,20 +88,20 @@ async fn readable(pipe: Option<&pipe::Receiver>) -> io::Result<()> {
 /// Reads until the program has ended and its pipes are closed. At its deadline the program is asked to end.
 pub(crate) async fn read_until_end(
     guarded: &mut Guarded,
-    mut outputs: Outputs,
-    patience: Patience,
-    handler: &mut impl Handler,
-) -> io::Result<Ended> {
+    mut pipes: OutputPipes,
+    timeouts: StopTimeouts,
+    handler: &mut impl PipeHandler,
+) -> io::Result<ProcessEnd> {
     let mut buffer = vec![0; CHUNK];
-    let (mut asked_at, mut ended): (Option<Instant>, Option<Ended>) = (None, None);
+    let (mut asked_at, mut ended): (Option<Instant>, Option<ProcessEnd>) = (None, None);
     let mut drained_at = Instant::now();
     loop {
-        if let Some(ended) = ended.filter(|_| outputs.is_closed()) {
+        if let Some(ended) = ended.filter(|_| pipes.is_closed()) {
             return Ok(ended);
         }
         let deadline = match (ended, asked_at) {
             (Some(_), _) => Some(drained_at),
-            (None, Some(asked_at)) => Some(asked_at + patience.grace + GUARD_SLACK),
+            (None, Some(asked_at)) => Some(asked_at + timeouts.grace + GUARD_SLACK),
             (None, None) => handler.deadline(),
         };
         tokio::select! {
@@ -118,13 +118,13 @@ pub(crate) async fn read_until_end(
             }
             exited = guarded.exited(), if ended.is_none() => {
                 let (code, signal) = exited?;
-                ended = Some(Ended { code, signal, asked_at });
-                drained_at = Instant::now() + patience.drain;
+                ended = Some(ProcessEnd { code, signal, asked_at });
+                drained_at = Instant::now() + timeouts.drain;
             }
             handled = handler.next_event() => handled?,
-            ready = outputs.readable() => {
+            ready = pipes.readable() => {
                 ready?;
-                outputs.read(&mut buffer, handler)?;
+                pipes.read(&mut buffer, handler)?;
                 // A pipe that is flooded is always ready: the runtime looks at all others between two of its reads.
                 tokio::task::yield_now().await;
             }

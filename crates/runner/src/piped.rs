@@ -6,7 +6,7 @@
 use crate::adapter::find_program;
 use crate::guarded::{Guarded, Launcher, input_pipe, output_pipe};
 use crate::launch::{Input, Launch};
-use crate::protection::WriteProtection;
+use crate::write_protection::WriteProtection;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -42,7 +42,7 @@ impl fmt::Debug for PipedProgram {
 
 /// A program that runs.
 #[derive(Debug)]
-pub struct Piped {
+pub struct PipedChild {
     /// Its stdin; dropping it closes it.
     pub stdin: pipe::Sender,
     /// Its stdout.
@@ -71,8 +71,8 @@ impl fmt::Debug for PipedProcess {
 impl Launcher {
     /// Starts a program under a guard. [`io::ErrorKind::NotFound`] means that there is no
     /// such program, or no such directory to start it in.
-    pub async fn start_piped(&self, program: PipedProgram) -> io::Result<Piped> {
-        let spare = program.protection.is_some();
+    pub async fn start_piped(&self, program: PipedProgram) -> io::Result<PipedChild> {
+        let exempt_from_term = program.protection.is_some();
         let (executable, args, cwd) = match &program.protection {
             None => (PathBuf::from(program.program), program.args, program.cwd),
             Some(protection) => protected(protection, &program)?,
@@ -83,8 +83,8 @@ impl Launcher {
             env: program.env,
             cwd,
             input: Input::Passed,
-            restrict: None,
-            spare,
+            restrictions: None,
+            exempt_from_term,
             grace_ms: u64::try_from(program.grace.as_millis()).unwrap_or(u64::MAX),
         };
         let (stdout, stdout_end) = output_pipe()?;
@@ -92,7 +92,7 @@ impl Launcher {
         let (stdin, stdin_end) = input_pipe()?;
         let mut guarded = self.guard(&launch, stdout_end, stderr_end, Some(stdin_end)).await?;
         guarded.started().await?;
-        Ok(Piped { stdin, stdout, stderr, process: PipedProcess { guarded, exit: None } })
+        Ok(PipedChild { stdin, stdout, stderr, process: PipedProcess { guarded, exit: None } })
     }
 }
 

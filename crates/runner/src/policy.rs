@@ -3,8 +3,8 @@
 //! Never touches a process. Paths are made real here (no links, no `..`), so that every later comparison of paths is a
 //! comparison of places.
 
+use crate::command_lists::CommandLists;
 use crate::confinement::Confinement;
-use crate::lists::CommandLists;
 use althing_protocol::{COMMAND_VARIABLES, ContextAccess, Grant, Masks, RootKind, variable_matches};
 use std::ffi::OsStr;
 use std::os::unix::fs::DirBuilderExt;
@@ -221,7 +221,7 @@ impl PolicyError {
 }
 
 /// Never given as a whole: what lies there is not the user's data but the machine.
-const TOO_WIDE: [&str; 6] = ["/", "/proc", "/dev", "/sys", "/run", "/etc"];
+const TOO_BROAD: [&str; 6] = ["/", "/proc", "/dev", "/sys", "/run", "/etc"];
 
 impl CommandPolicy {
     /// Without network, with the usual environment and limits.
@@ -253,24 +253,25 @@ impl SandboxPaths {
 
     /// Makes every path real, drops what does not exist (context paths and readable ones may), refuses what is unsafe.
     pub(crate) fn checked(mut self) -> Result<Self, PolicyError> {
-        self.workspace = real("the workspace", &self.workspace)?;
+        self.workspace = canonical("the workspace", &self.workspace)?;
         let private = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.output_dir);
         private.map_err(|source| PolicyError::Unusable {
             what: "the output directory",
             path: self.output_dir.clone(),
             source,
         })?;
-        self.output_dir = real("the output directory", &self.output_dir)?;
-        self.readable = self.readable.iter().filter_map(|path| real("a readable path", path).ok()).collect();
-        self.context.retain_mut(|mount| match real("a context path", &mount.path) {
+        self.output_dir = canonical("the output directory", &self.output_dir)?;
+        self.readable =
+            self.readable.iter().filter_map(|path| canonical("a readable path", path).ok()).collect();
+        self.context.retain_mut(|mount| match canonical("a context path", &mount.path) {
             Ok(path) => {
-                mount.protected = mount.protected_places(&path);
+                mount.protected = mount.protected_paths(&path);
                 mount.path = path;
                 true
             }
             Err(_) => false,
         });
-        self.state_dir = self.state_dir.and_then(|path| real("the state directory", &path).ok());
+        self.state_dir = self.state_dir.and_then(|path| canonical("the state directory", &path).ok());
         self.refuse_unsafe()?;
         Ok(self)
     }
@@ -284,7 +285,7 @@ impl SandboxPaths {
             }
         }
         for path in given {
-            if TOO_WIDE.iter().any(|wide| path == Path::new(wide)) {
+            if TOO_BROAD.iter().any(|wide| path == Path::new(wide)) {
                 return Err(PolicyError::TooWide { path: path.clone() });
             }
         }
@@ -306,29 +307,31 @@ impl ContextMount {
     }
 
     /// The places inside `path` that stay read-only, made absolute and without `..`.
-    fn protected_places(&self, path: &Path) -> Vec<PathBuf> {
+    fn protected_paths(&self, path: &Path) -> Vec<PathBuf> {
         let given = self.protected.iter().map(|inside| {
-            let absolute = plain(&self.path.join(inside));
+            let absolute = without_dots(&self.path.join(inside));
             // What exists is found by its real place; what does not, by the place it would have.
-            let named =
-                absolute.strip_prefix(plain(&self.path)).map(|rest| path.join(rest)).unwrap_or(absolute);
+            let named = absolute
+                .strip_prefix(without_dots(&self.path))
+                .map(|rest| path.join(rest))
+                .unwrap_or(absolute);
             named.canonicalize().unwrap_or(named)
         });
         // A context path that is a single file has no history of its own.
         let history = path.is_dir().then(|| path.join(".git"));
-        let mut places: Vec<PathBuf> = given.chain(history).filter(|at| at.starts_with(path)).collect();
-        places.sort();
-        places.dedup();
-        places
+        let mut paths: Vec<PathBuf> = given.chain(history).filter(|at| at.starts_with(path)).collect();
+        paths.sort();
+        paths.dedup();
+        paths
     }
 }
 
-fn real(what: &'static str, path: &Path) -> Result<PathBuf, PolicyError> {
+fn canonical(what: &'static str, path: &Path) -> Result<PathBuf, PolicyError> {
     path.canonicalize().map_err(|source| PolicyError::Unusable { what, path: path.to_owned(), source })
 }
 
 /// Without `.` and `..`, by name alone.
-pub(crate) fn plain(path: &Path) -> PathBuf {
+pub(crate) fn without_dots(path: &Path) -> PathBuf {
     let mut parts: Vec<&OsStr> = Vec::new();
     for component in path.components() {
         match component {

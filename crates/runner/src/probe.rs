@@ -36,8 +36,8 @@ async fn ask(launcher: &Launcher, program: &Path) -> io::Result<String> {
         // Not in a project, whose files could change what the program does.
         cwd: PathBuf::from("/"),
         input: Input::Nothing,
-        restrict: None,
-        spare: false,
+        restrictions: None,
+        exempt_from_term: false,
         grace_ms: 0,
     };
     let (from, to) = output_pipe()?;

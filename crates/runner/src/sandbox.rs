@@ -5,7 +5,7 @@
 
 use crate::hidden::SANDBOX;
 use crate::launch::{Input, Launch, frame, read_frame};
-use crate::{kernel, passing};
+use crate::{fd_passing, kernel};
 use rustix::process::{Pid, ioctl_tiocsctty, setsid};
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -17,10 +17,10 @@ use std::process::{Command, ExitCode, Stdio};
 /// Starts the command, inside its walls if it has any; returns once it really runs. For the guard.
 pub(crate) fn start(launch: &Launch, input: Option<OwnedFd>) -> io::Result<Pid> {
     // To take a terminal over, a process must first be inside its own session: also a step between fork and exec.
-    let child = if launch.restrict.is_some() || launch.input == Input::Terminal {
-        start_walled(launch, input)?
+    let child = if launch.restrictions.is_some() || launch.input == Input::Terminal {
+        start_via_sandbox(launch, input)?
     } else {
-        plain(launch, input)?.spawn()?.id()
+        build_command(launch, input)?.spawn()?.id()
     };
     i32::try_from(child)
         .ok()
@@ -28,9 +28,9 @@ pub(crate) fn start(launch: &Launch, input: Option<OwnedFd>) -> io::Result<Pid> 
         .ok_or_else(|| io::Error::other("the command has no process id"))
 }
 
-fn start_walled(launch: &Launch, input: Option<OwnedFd>) -> io::Result<u32> {
+fn start_via_sandbox(launch: &Launch, input: Option<OwnedFd>) -> io::Result<u32> {
     let (mut ours, theirs) = UnixStream::pair()?;
-    let mut command = Command::new(kernel::own_program());
+    let mut command = Command::new(kernel::own_executable());
     command.arg0("althing").arg(SANDBOX).env_clear().stdin(Stdio::from(OwnedFd::from(theirs)));
     if launch.input != Input::Terminal {
         // The leader of a group could not begin a session any more.
@@ -39,18 +39,18 @@ fn start_walled(launch: &Launch, input: Option<OwnedFd>) -> io::Result<u32> {
     let child = command.spawn()?;
     // It keeps their end of the socket, which only the sandbox may hold.
     drop(command);
-    passing::pass(&ours, input.as_ref().map(AsFd::as_fd))?;
+    fd_passing::send_fd(&ours, input.as_ref().map(AsFd::as_fd))?;
     drop(input);
     ours.write_all(&frame(launch)?)?;
     ours.shutdown(Shutdown::Write)?;
     // The other end closes by itself when the command is executed; whatever comes before that is why it was not.
-    let mut complaint = String::new();
-    ours.read_to_string(&mut complaint)?;
-    if complaint.is_empty() { Ok(child.id()) } else { Err(io::Error::other(complaint)) }
+    let mut failure = String::new();
+    ours.read_to_string(&mut failure)?;
+    if failure.is_empty() { Ok(child.id()) } else { Err(io::Error::other(failure)) }
 }
 
 /// The command as it will run, without its walls.
-fn plain(launch: &Launch, input: Option<OwnedFd>) -> io::Result<Command> {
+fn build_command(launch: &Launch, input: Option<OwnedFd>) -> io::Result<Command> {
     let stdin = match launch.input {
         Input::Nothing => Stdio::null(),
         Input::Passed => {
@@ -87,24 +87,24 @@ pub(crate) fn sandbox_main() -> ExitCode {
 }
 
 fn become_command(socket: &mut UnixStream) -> io::Result<std::convert::Infallible> {
-    let input = passing::receive(&*socket)?;
+    let input = fd_passing::receive_fd(&*socket)?;
     let launch: Launch = read_frame(socket)?;
-    let mut command = plain(&launch, input)?;
+    let mut command = build_command(&launch, input)?;
     if launch.input == Input::Terminal {
         setsid()?;
         ioctl_tiocsctty(rustix::stdio::stdout())?;
     }
     // Our parent is the guard's only thread, so here the signal is safe; it covers a guard that is killed itself.
     kernel::die_with_parent()?;
-    match &launch.restrict {
-        Some(restrict) => kernel::confine(restrict)?,
+    match &launch.restrictions {
+        Some(restrictions) => kernel::confine(restrictions)?,
         None if launch.input == Input::Terminal => {}
         None => return Err(io::Error::other("a sandbox was started without walls")),
     }
     // As the last thing, because it closes the way to complain about anything but the exec itself.
-    Err(io::Error::other(describe(&launch, &command.exec())))
+    Err(io::Error::other(exec_error(&launch, &command.exec())))
 }
 
-fn describe(launch: &Launch, error: &io::Error) -> String {
+fn exec_error(launch: &Launch, error: &io::Error) -> String {
     format!("cannot execute {} in {}: {error}", launch.program.display(), launch.cwd.display())
 }

@@ -16,7 +16,6 @@ mod suite {
     mod adapters;
     mod commands;
     mod confined;
-    mod dialogues;
     mod docker;
     mod escapes;
     mod floods;
@@ -26,6 +25,7 @@ mod suite {
     mod piped;
     mod policy;
     mod programs;
+    mod structured_sessions;
     mod support;
     mod terminals;
     mod terminals_flooded;

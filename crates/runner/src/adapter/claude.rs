@@ -1,11 +1,12 @@
 //! Claude Code. Checked with 2.1.325.
 
-use super::events::{Complaint, Events, JsonLines, count, did, said, text};
+use super::events::{Diagnostics, EventHandler, JsonLines, count, message_item, text, tool_item};
 use super::{
-    AgentAdapter, AskPattern, Conversations, Ending, Exit, FirstStart, Freedom, LaunchConfig, LaunchRequest,
-    Meaning, OutputParser, OwnPlace, Pattern, SERVER, SetUp, Spent, TOKEN_VARIABLE, TerminalTraits, Toolbox,
+    AgentAdapter, AskPattern, Conversations, Exit, LaunchConfig, LaunchRequest, Onboarding, OnboardingCheck,
+    OutputEvent, OutputParser, OwnPath, Pattern, PermissionLevel, ProgramOutcome, ReportedUsage, SERVER,
+    TOKEN_VARIABLE, TerminalTraits, ToolEndpoint,
 };
-use crate::dialogue::{ClaudeControl, Dialogue};
+use crate::structured::{ClaudeControl, StructuredProtocol};
 use althing_protocol::{AskKind, Item, PermissionMode, Usage};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -19,24 +20,24 @@ pub struct Claude;
 const NAME: &str = "claude";
 
 /// Its tools that only read.
-const READING: &[&str] = &["Read", "Grep", "Glob"];
+const READ_ONLY_TOOLS: &[&str] = &["Read", "Grep", "Glob"];
 /// Its tools that edit files, or only read them.
-const EDITING: &[&str] = &["Read", "Grep", "Glob", "Edit", "Write", "NotebookEdit"];
+const EDIT_TOOLS: &[&str] = &["Read", "Grep", "Glob", "Edit", "Write", "NotebookEdit"];
 
 /// The variable that holds an API key.
 const API_KEY: &str = "ANTHROPIC_API_KEY";
 
 impl Claude {
-    fn common(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
+    fn common_args(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         let mut arg = |words: &[&str]| config.args.extend(words.iter().map(|word| (*word).to_owned()));
         if let Some(model) = &task.spec.model {
             arg(&["--model", model]);
         }
         match task.resume {
             Some(id) => arg(&["--resume", id]),
-            None => arg(&["--session-id", task.fresh]),
+            None => arg(&["--session-id", task.new_conversation_id]),
         }
-        if task.freedom == Freedom::Full && task.as_root {
+        if task.permissions == PermissionLevel::Full && task.as_root {
             config.env.push(("IS_SANDBOX".to_owned(), "1".to_owned()));
         }
         let options = &task.spec.options;
@@ -75,15 +76,19 @@ impl Claude {
             };
             all.iter().filter(is_allowed).copied().collect::<Vec<&str>>().join(",")
         };
-        let (flags, tools): (&[&str], Option<String>) = match (task.freedom, &allowed) {
-            (Freedom::Full, None) => (&["--dangerously-skip-permissions"], None),
-            (Freedom::Full, Some(allowed)) => (&["--permission-mode", "dontAsk"], Some(allowed.join(","))),
-            (Freedom::Workspace, None) => (&["--permission-mode", "acceptEdits", "--restricted"], None),
-            (Freedom::Workspace, Some(_)) => {
-                (&["--permission-mode", "acceptEdits", "--restricted"], Some(among(EDITING)))
+        let (flags, tools): (&[&str], Option<String>) = match (task.permissions, &allowed) {
+            (PermissionLevel::Full, None) => (&["--dangerously-skip-permissions"], None),
+            (PermissionLevel::Full, Some(allowed)) => {
+                (&["--permission-mode", "dontAsk"], Some(allowed.join(",")))
             }
-            (Freedom::ReadOnly | Freedom::Ask, _) => {
-                (&["--permission-mode", "dontAsk"], Some(among(READING)))
+            (PermissionLevel::Workspace, None) => {
+                (&["--permission-mode", "acceptEdits", "--restricted"], None)
+            }
+            (PermissionLevel::Workspace, Some(_)) => {
+                (&["--permission-mode", "acceptEdits", "--restricted"], Some(among(EDIT_TOOLS)))
+            }
+            (PermissionLevel::ReadOnly | PermissionLevel::Ask, _) => {
+                (&["--permission-mode", "dontAsk"], Some(among(READ_ONLY_TOOLS)))
             }
         };
         let tools = tools.map(|tools| ["--tools".to_owned(), tools]);
@@ -91,22 +96,22 @@ impl Claude {
     }
 
     /// The tools of its own that it may use unasked, on pipes.
-    fn unasked(task: &LaunchRequest<'_>) -> Vec<String> {
-        let all = || READING.iter().map(|tool| (*tool).to_owned());
-        match (task.freedom, own_tools(task)) {
-            (Freedom::Full, Some(tools)) => tools.cloned().collect(),
+    fn allowed_without_asking(task: &LaunchRequest<'_>) -> Vec<String> {
+        let all = || READ_ONLY_TOOLS.iter().map(|tool| (*tool).to_owned());
+        match (task.permissions, own_tools(task)) {
+            (PermissionLevel::Full, Some(tools)) => tools.cloned().collect(),
             // By its own rules it reads only where it works; our sandbox shows it nothing that it may not read.
-            (Freedom::ReadOnly, Some(tools)) if task.inside_walls => {
+            (PermissionLevel::ReadOnly, Some(tools)) if task.sandboxed => {
                 let tools: Vec<&String> = tools.collect();
                 all().filter(|tool| tools.contains(&tool)).collect()
             }
-            (Freedom::ReadOnly, None) if task.inside_walls => all().collect(),
+            (PermissionLevel::ReadOnly, None) if task.sandboxed => all().collect(),
             _ => Vec::new(),
         }
     }
 
     /// The flags for a person who is asked.
-    fn asking(task: &LaunchRequest<'_>) -> Vec<String> {
+    fn interactive_permissions(task: &LaunchRequest<'_>) -> Vec<String> {
         let mode = match task.spec.options.permission_mode {
             Some(PermissionMode::Plan) => "plan",
             Some(PermissionMode::AcceptEdits) => "acceptEdits",
@@ -122,8 +127,8 @@ impl Claude {
     }
 
     /// Offers our tools; `own` are tools of its own that it may use unasked.
-    fn tools(tools: Option<&Toolbox>, own: Vec<String>, config: &mut LaunchConfig) {
-        let ours = tools.into_iter().flat_map(Toolbox::shown_names);
+    fn tools(tools: Option<&ToolEndpoint>, own: Vec<String>, config: &mut LaunchConfig) {
+        let ours = tools.into_iter().flat_map(ToolEndpoint::tool_names);
         let allowed: Vec<String> = ours.chain(own).collect();
         if !allowed.is_empty() {
             config.args.extend(["--allowedTools".to_owned(), allowed.join(",")]);
@@ -164,12 +169,12 @@ impl AgentAdapter for Claude {
 
     fn launch_config(&self, task: &LaunchRequest<'_>) -> LaunchConfig {
         let mut config = LaunchConfig { program: NAME.to_owned(), ..LaunchConfig::default() };
-        Self::common(task, &mut config);
-        config.args.extend(Self::asking(task));
+        Self::common_args(task, &mut config);
+        config.args.extend(Self::interactive_permissions(task));
         let mut set = |name: &str| config.env.push((name.to_owned(), "1".to_owned()));
         // Whoever wrote the task chose the folder; the dialog about it quits by default.
         set("CLAUDE_CODE_SANDBOXED");
-        if let FirstStart::Keyed(variable) = task.first_start {
+        if let Onboarding::SkipWithKey(variable) = task.onboarding {
             // No dialogs of a first start, which end in signing in. A key that no dialog approved counts only by way of a
             // helper.
             set("IS_DEMO");
@@ -185,12 +190,15 @@ impl AgentAdapter for Claude {
         let args = ["-p", "--output-format", "stream-json", "--verbose"].map(str::to_owned).to_vec();
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
         config.args.extend(Self::permissions(task));
-        Self::common(task, &mut config);
-        Self::tools(task.tools, Self::unasked(task), &mut config);
+        Self::common_args(task, &mut config);
+        Self::tools(task.tools, Self::allowed_without_asking(task), &mut config);
         Some(config)
     }
 
-    fn dialogue(&self, task: &LaunchRequest<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
+    fn structured_protocol(
+        &self,
+        task: &LaunchRequest<'_>,
+    ) -> Option<(LaunchConfig, Box<dyn StructuredProtocol>)> {
         let args = [
             "-p",
             "--input-format",
@@ -203,31 +211,31 @@ impl AgentAdapter for Claude {
         ];
         let args = args.map(str::to_owned).to_vec();
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
-        config.args.extend(Self::asking(task));
-        Self::common(task, &mut config);
+        config.args.extend(Self::interactive_permissions(task));
+        Self::common_args(task, &mut config);
         Some((config, Box::new(ClaudeControl::new(&task.spec.prompt, self.parser()))))
     }
 
-    fn set_up(&self) -> Option<SetUp> {
-        Some(SetUp {
-            settings: OwnPlace::new(".claude.json", "CLAUDE_CONFIG_DIR", ".claude.json"),
-            signs: &["/hasCompletedOnboarding"],
-            keys: &["ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", API_KEY],
+    fn onboarding_check(&self) -> Option<OnboardingCheck> {
+        Some(OnboardingCheck {
+            settings: OwnPath::new(".claude.json", "CLAUDE_CONFIG_DIR", ".claude.json"),
+            completed_pointers: &["/hasCompletedOnboarding"],
+            key_variables: &["ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", API_KEY],
         })
     }
 
     fn parser(&self) -> Box<dyn OutputParser> {
-        Box::new(JsonLines::new(Run::default()))
+        Box::new(JsonLines::new(ClaudeEvents::default()))
     }
 
     fn conversations(&self) -> Conversations {
-        Conversations::Chosen
+        Conversations::IdChosen
     }
 
-    fn own_places(&self) -> Vec<OwnPlace> {
+    fn own_paths(&self) -> Vec<OwnPath> {
         // It also keeps a file beside its directory, replaces it by renaming, and waits for ever where it cannot; told
         // where its directory is, it keeps that file inside.
-        vec![OwnPlace { tell: true, ..OwnPlace::new(".claude", "CLAUDE_CONFIG_DIR", "") }]
+        vec![OwnPath { set_in_sandbox: true, ..OwnPath::new(".claude", "CLAUDE_CONFIG_DIR", "") }]
     }
 
     fn own_variables(&self) -> Vec<String> {
@@ -276,7 +284,7 @@ impl AgentAdapter for Claude {
 }
 
 #[derive(Debug, Default)]
-struct Run {
+struct ClaudeEvents {
     session: Option<String>,
     /// Tools under way, by its id for the call: name and input.
     calls: HashMap<String, (String, Value)>,
@@ -286,37 +294,46 @@ struct Run {
     result: Option<Value>,
 }
 
-impl Events for Run {
-    fn event(&mut self, event: &Value, tell: &mut dyn FnMut(Meaning)) {
+impl EventHandler for ClaudeEvents {
+    fn event(&mut self, event: &Value, emit: &mut dyn FnMut(OutputEvent)) {
         if self.session.is_none() && text(event, "/subtype") == "init" {
             let id = text(event, "/session_id").to_owned();
-            tell(Meaning::Item(Item::Conversation { id: id.clone() }));
+            emit(OutputEvent::Item(Item::Conversation { id: id.clone() }));
             self.session = Some(id);
         }
         match text(event, "/type") {
-            "assistant" => self.assistant(event, tell),
-            "user" => self.results(event, tell),
+            "assistant" => self.assistant(event, emit),
+            "user" => self.results(event, emit),
             "stream_event" if text(event, "/event/delta/type") == "text_delta" => {
-                tell(Meaning::Saying(text(event, "/event/delta/text").to_owned()));
+                emit(OutputEvent::TextDelta(text(event, "/event/delta/text").to_owned()));
             }
             "result" => self.result = Some(event.clone()),
             _ => {}
         }
     }
 
-    fn end(&mut self, exit: Exit, complaint: &Complaint, _tell: &mut dyn FnMut(Meaning)) -> Ending {
+    fn end(
+        &mut self,
+        exit: Exit,
+        diagnostics: &Diagnostics,
+        _tell: &mut dyn FnMut(OutputEvent),
+    ) -> ProgramOutcome {
         let Some(result) = self.result.take() else {
-            let error = complaint.with(&format!("claude gave no result; {exit}"));
-            return Ending { error: Some(error), hint: hint(complaint), ..Ending::default() };
+            let error = diagnostics.explain(&format!("claude gave no result; {exit}"));
+            return ProgramOutcome {
+                error: Some(error),
+                hint: hint(diagnostics),
+                ..ProgramOutcome::default()
+            };
         };
         let message = text(&result, "/result");
         let failed = result.pointer("/is_error").and_then(Value::as_bool).unwrap_or(true);
         let ok = !failed && exit.is_success();
         let error = (!ok).then(|| match (message, text(&result, "/errors/0")) {
-            ("", "") => complaint.with(&exit.to_string()),
+            ("", "") => diagnostics.explain(&exit.to_string()),
             ("", first) => first.to_owned(),
             (message, _) if failed => message.to_owned(),
-            _ => complaint.with(&exit.to_string()),
+            _ => diagnostics.explain(&exit.to_string()),
         });
         let signed_out = text(&result, "/api_error_type") == "authentication_error";
         let denied = result.pointer("/permission_denials").and_then(Value::as_array).map_or(0, Vec::len);
@@ -325,14 +342,14 @@ impl Events for Run {
         } else if denied > 0 {
             Some(format!("claude was not allowed to use a tool {denied} times"))
         } else {
-            hint(complaint).filter(|_| !ok)
+            hint(diagnostics).filter(|_| !ok)
         };
-        Ending { ok, message: Some(message.to_owned()), error, hint, usage: self.usage(&result) }
+        ProgramOutcome { ok, message: Some(message.to_owned()), error, hint, usage: self.usage(&result) }
     }
 }
 
-impl Run {
-    fn assistant(&mut self, event: &Value, tell: &mut dyn FnMut(Meaning)) {
+impl ClaudeEvents {
+    fn assistant(&mut self, event: &Value, emit: &mut dyn FnMut(OutputEvent)) {
         let id = text(event, "/message/id");
         if text(event, "/message/model") == "<synthetic>" {
             return;
@@ -343,7 +360,7 @@ impl Run {
         }
         for block in blocks(event) {
             match text(block, "/type") {
-                "text" => said(text(block, "/text")).into_iter().for_each(&mut *tell),
+                "text" => message_item(text(block, "/text")).into_iter().for_each(&mut *emit),
                 "tool_use" => {
                     let input = block.pointer("/input").cloned().unwrap_or_default();
                     self.calls
@@ -354,7 +371,7 @@ impl Run {
         }
     }
 
-    fn results(&mut self, event: &Value, tell: &mut dyn FnMut(Meaning)) {
+    fn results(&mut self, event: &Value, emit: &mut dyn FnMut(OutputEvent)) {
         for block in blocks(event).filter(|block| text(block, "/type") == "tool_result") {
             let Some((tool, input)) = self.calls.remove(text(block, "/tool_use_id")) else { continue };
             let is_error = block.pointer("/is_error").and_then(Value::as_bool).unwrap_or_default();
@@ -365,14 +382,14 @@ impl Run {
                 }
                 _ => String::new(),
             };
-            tell(did(&tool, &input, Some(&content), is_error));
+            emit(tool_item(&tool, &input, Some(&content), is_error));
         }
     }
 
     /// Tokens are this run's; the cost is that of the whole conversation.
-    fn usage(&self, result: &Value) -> Spent {
+    fn usage(&self, result: &Value) -> ReportedUsage {
         let cached = count(result, "/usage/cache_read_input_tokens");
-        let now = Usage {
+        let this_run = Usage {
             input_tokens: count(result, "/usage/input_tokens")
                 + count(result, "/usage/cache_creation_input_tokens")
                 + cached,
@@ -383,7 +400,7 @@ impl Run {
             calls: self.turns,
         };
         let cost_usd = result.pointer("/total_cost_usd").and_then(Value::as_f64).unwrap_or_default();
-        Spent { now, so_far: Usage { cost_usd, ..Usage::default() } }
+        ReportedUsage { this_run, conversation_total: Usage { cost_usd, ..Usage::default() } }
     }
 }
 
@@ -391,8 +408,8 @@ fn blocks(event: &Value) -> impl Iterator<Item = &Value> {
     event.pointer("/message/content").and_then(Value::as_array).into_iter().flatten()
 }
 
-fn hint(complaint: &Complaint) -> Option<String> {
-    complaint
+fn hint(diagnostics: &Diagnostics) -> Option<String> {
+    diagnostics
         .mentions(&["/login", "Invalid API key", "authentication"])
         .then(|| "run `claude` once to sign in, or set ANTHROPIC_API_KEY".to_owned())
 }

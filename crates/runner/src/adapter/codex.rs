@@ -1,11 +1,12 @@
 //! Codex. Checked with 0.166.0.
 
-use super::events::{Complaint, Events, JsonLines, count, did, said, text};
+use super::events::{Diagnostics, EventHandler, JsonLines, count, message_item, text, tool_item};
 use super::{
-    AgentAdapter, AskPattern, Conversations, Ending, Exit, Freedom, LaunchConfig, LaunchRequest, MadeFile,
-    Meaning, OutputParser, OwnPlace, Pattern, SERVER, Spent, TOKEN_VARIABLE, TerminalTraits, Toolbox,
+    AgentAdapter, AskPattern, Conversations, Exit, GeneratedFile, LaunchConfig, LaunchRequest, OutputEvent,
+    OutputParser, OwnPath, Pattern, PermissionLevel, ProgramOutcome, ReportedUsage, SERVER, TOKEN_VARIABLE,
+    TerminalTraits, ToolEndpoint,
 };
-use crate::dialogue::{AppServer, Dialogue};
+use crate::structured::{AppServer, StructuredProtocol};
 use althing_protocol::{AskKind, Item, PermissionMode, Usage};
 use serde_json::Value;
 
@@ -17,7 +18,7 @@ pub struct Codex;
 const NAME: &str = "codex";
 
 impl Codex {
-    fn tools(tools: &Toolbox, config: &mut LaunchConfig) {
+    fn tools(tools: &ToolEndpoint, config: &mut LaunchConfig) {
         // `required`: else it does not wait for the tools; `deferred`: else they hide behind a search.
         let server = format!(
             "mcp_servers.{SERVER}={{url={},bearer_token_env_var=\"{TOKEN_VARIABLE}\",required=true,\
@@ -41,7 +42,7 @@ impl Codex {
             let path = task.dir.join("codex-instructions.md");
             let setting = format!("model_instructions_file={}", quoted(&path.to_string_lossy()));
             config.args.extend(["-c".to_owned(), setting]);
-            config.files.push(MadeFile { path, text: text.clone() });
+            config.files.push(GeneratedFile { path, text: text.clone() });
         }
         if let Some(text) = &options.append_system_prompt {
             config.args.extend(["-c".to_owned(), format!("developer_instructions={}", quoted(text))]);
@@ -49,7 +50,7 @@ impl Codex {
     }
 
     /// Its sandbox for a person who is asked.
-    fn asking(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
+    fn sandbox_mode(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         if task.spec.options.permission_mode == Some(PermissionMode::Plan) {
             config.args.extend(["-c", "sandbox_mode=\"read-only\""].map(str::to_owned));
         }
@@ -80,7 +81,7 @@ impl AgentAdapter for Codex {
             args.extend(["-m".to_owned(), model.clone()]);
         }
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
-        Self::asking(task, &mut config);
+        Self::sandbox_mode(task, &mut config);
         Self::prompts(task, &mut config);
         if let Some(id) = task.resume {
             config.args.extend(["resume".to_owned(), id.to_owned()]);
@@ -91,15 +92,15 @@ impl AgentAdapter for Codex {
     fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
         let args = ["exec", "--json", "--skip-git-repo-check"].map(str::to_owned).to_vec();
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
-        let freedom: &[&str] = match task.freedom {
-            Freedom::Full => &["--dangerously-bypass-approvals-and-sandbox"],
+        let permissions: &[&str] = match task.permissions {
+            PermissionLevel::Full => &["--dangerously-bypass-approvals-and-sandbox"],
             // It works with commands only, and inside our sandbox its own sandbox fails for every command. Ours lets it write
             // where it works, or nowhere.
-            Freedom::ReadOnly | Freedom::Workspace if task.inside_walls => {
+            PermissionLevel::ReadOnly | PermissionLevel::Workspace if task.sandboxed => {
                 &["--dangerously-bypass-approvals-and-sandbox"]
             }
             // Without these two, all of /tmp would be writable.
-            Freedom::Workspace => &[
+            PermissionLevel::Workspace => &[
                 "-s",
                 "workspace-write",
                 "-c",
@@ -107,9 +108,9 @@ impl AgentAdapter for Codex {
                 "-c",
                 "sandbox_workspace_write.exclude_tmpdir_env_var=true",
             ],
-            Freedom::ReadOnly | Freedom::Ask => &["-s", "read-only"],
+            PermissionLevel::ReadOnly | PermissionLevel::Ask => &["-s", "read-only"],
         };
-        config.args.extend(freedom.iter().map(|word| (*word).to_owned()));
+        config.args.extend(permissions.iter().map(|word| (*word).to_owned()));
         if let Some(model) = &task.spec.model {
             config.args.extend(["-m".to_owned(), model.clone()]);
         }
@@ -126,9 +127,12 @@ impl AgentAdapter for Codex {
         Some(config)
     }
 
-    fn dialogue(&self, task: &LaunchRequest<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
+    fn structured_protocol(
+        &self,
+        task: &LaunchRequest<'_>,
+    ) -> Option<(LaunchConfig, Box<dyn StructuredProtocol>)> {
         let mut config = LaunchConfig { program: NAME.to_owned(), ..LaunchConfig::default() };
-        Self::asking(task, &mut config);
+        Self::sandbox_mode(task, &mut config);
         Self::prompts(task, &mut config);
         config.args.push("app-server".to_owned());
         let spec = task.spec;
@@ -137,15 +141,15 @@ impl AgentAdapter for Codex {
     }
 
     fn parser(&self) -> Box<dyn OutputParser> {
-        Box::new(JsonLines::new(Run::default()))
+        Box::new(JsonLines::new(CodexEvents::default()))
     }
 
     fn conversations(&self) -> Conversations {
-        Conversations::Learnt
+        Conversations::IdReported
     }
 
-    fn own_places(&self) -> Vec<OwnPlace> {
-        vec![OwnPlace::new(".codex", "CODEX_HOME", "")]
+    fn own_paths(&self) -> Vec<OwnPath> {
+        vec![OwnPath::new(".codex", "CODEX_HOME", "")]
     }
 
     fn own_variables(&self) -> Vec<String> {
@@ -192,7 +196,7 @@ impl AgentAdapter for Codex {
 }
 
 #[derive(Debug, Default)]
-struct Run {
+struct CodexEvents {
     message: String,
     turns: u64,
     completed: Option<Value>,
@@ -200,13 +204,13 @@ struct Run {
     last_error: Option<String>,
 }
 
-impl Events for Run {
-    fn event(&mut self, event: &Value, tell: &mut dyn FnMut(Meaning)) {
+impl EventHandler for CodexEvents {
+    fn event(&mut self, event: &Value, emit: &mut dyn FnMut(OutputEvent)) {
         match text(event, "/type") {
             "thread.started" => {
-                tell(Meaning::Item(Item::Conversation { id: text(event, "/thread_id").to_owned() }));
+                emit(OutputEvent::Item(Item::Conversation { id: text(event, "/thread_id").to_owned() }));
             }
-            "item.completed" => self.item(event.pointer("/item").unwrap_or(&Value::Null), tell),
+            "item.completed" => self.item(event.pointer("/item").unwrap_or(&Value::Null), emit),
             "turn.completed" => self.completed = Some(event.clone()),
             "turn.failed" => self.failed = Some(text(event, "/error/message").to_owned()),
             // "Reconnecting…" is not the end; only kept in case nothing better is said.
@@ -215,58 +219,63 @@ impl Events for Run {
         }
     }
 
-    fn end(&mut self, exit: Exit, complaint: &Complaint, _tell: &mut dyn FnMut(Meaning)) -> Ending {
+    fn end(
+        &mut self,
+        exit: Exit,
+        diagnostics: &Diagnostics,
+        _tell: &mut dyn FnMut(OutputEvent),
+    ) -> ProgramOutcome {
         let usage = self.completed.as_ref().map(|event| self.usage(event)).unwrap_or_default();
         let ok = self.completed.is_some() && self.failed.is_none() && exit.is_success();
         let error = (!ok).then(|| {
             let told = self.failed.take().or_else(|| self.last_error.take());
-            told.unwrap_or_else(|| complaint.with(&format!("codex did not complete its turn; {exit}")))
+            told.unwrap_or_else(|| diagnostics.explain(&format!("codex did not complete its turn; {exit}")))
         });
         let signed_out = error.as_deref().is_some_and(|error| error.contains("401"));
         let hint = signed_out.then(|| "run `codex login`, or set OPENAI_API_KEY".to_owned());
-        Ending { ok, message: Some(std::mem::take(&mut self.message)), error, hint, usage }
+        ProgramOutcome { ok, message: Some(std::mem::take(&mut self.message)), error, hint, usage }
     }
 }
 
-impl Run {
-    fn item(&mut self, item: &Value, tell: &mut dyn FnMut(Meaning)) {
+impl CodexEvents {
+    fn item(&mut self, item: &Value, emit: &mut dyn FnMut(OutputEvent)) {
         let output = text(item, "/aggregated_output");
         let failed = text(item, "/status") == "failed";
         match text(item, "/type") {
             "agent_message" => {
                 text(item, "/text").clone_into(&mut self.message);
                 self.turns += 1;
-                said(&self.message).into_iter().for_each(tell);
+                message_item(&self.message).into_iter().for_each(emit);
             }
             "command_execution" => {
                 self.turns += 1;
                 let wrong = item.pointer("/exit_code").and_then(Value::as_i64) != Some(0);
-                tell(did("shell", item, Some(output), failed || wrong));
+                emit(tool_item("shell", item, Some(output), failed || wrong));
             }
             "file_change" => {
                 let changes = item.pointer("/changes").and_then(Value::as_array).into_iter().flatten();
                 let paths: Vec<&str> = changes.map(|change| text(change, "/path")).collect();
-                tell(did("edit", &Value::from(paths.join(" ")), None, failed));
+                emit(tool_item("edit", &Value::from(paths.join(" ")), None, failed));
             }
             "mcp_tool_call" => {
                 let result = item.pointer("/result/content/0/text").and_then(Value::as_str);
                 let input = item.pointer("/arguments").unwrap_or(&Value::Null);
-                tell(did(text(item, "/tool"), input, result, failed));
+                emit(tool_item(text(item, "/tool"), input, result, failed));
             }
-            "web_search" => tell(did("web_search", item, None, failed)),
+            "web_search" => emit(tool_item("web_search", item, None, failed)),
             _ => {}
         }
     }
 
     /// It counts the whole conversation, and knows no prices.
-    fn usage(&self, event: &Value) -> Spent {
-        let so_far = Usage {
+    fn usage(&self, event: &Value) -> ReportedUsage {
+        let conversation_total = Usage {
             input_tokens: count(event, "/usage/input_tokens"),
             output_tokens: count(event, "/usage/output_tokens"),
             cached_input_tokens: count(event, "/usage/cached_input_tokens"),
             reasoning_tokens: count(event, "/usage/reasoning_output_tokens"),
             ..Usage::default()
         };
-        Spent { now: Usage { calls: self.turns, ..Usage::default() }, so_far }
+        ReportedUsage { this_run: Usage { calls: self.turns, ..Usage::default() }, conversation_total }
     }
 }

@@ -2,8 +2,8 @@
 //! decides.
 
 use super::{
-    AgentAdapter, AskPattern, Ending, Exit, LaunchConfig, LaunchRequest, Meaning, OutputParser, Pattern,
-    Stream, TerminalTraits,
+    AgentAdapter, AskPattern, Exit, LaunchConfig, LaunchRequest, OutputEvent, OutputParser, Pattern,
+    ProgramOutcome, Stream, TerminalTraits,
 };
 use althing_protocol::AskKind;
 
@@ -72,13 +72,13 @@ impl AgentAdapter for Command {
 pub struct PlainTextParser;
 
 impl OutputParser for PlainTextParser {
-    fn output(&mut self, stream: Stream, _raw: &[u8], clean: &str, tell: &mut dyn FnMut(Meaning)) {
+    fn output(&mut self, stream: Stream, _raw: &[u8], clean: &str, emit: &mut dyn FnMut(OutputEvent)) {
         if stream == Stream::Out && !clean.is_empty() {
-            tell(Meaning::Saying(clean.to_owned()));
+            emit(OutputEvent::TextDelta(clean.to_owned()));
         }
     }
 
-    fn end(&mut self, exit: Exit, _tell: &mut dyn FnMut(Meaning)) -> Ending {
-        Ending { ok: exit.is_success(), ..Ending::default() }
+    fn end(&mut self, exit: Exit, _tell: &mut dyn FnMut(OutputEvent)) -> ProgramOutcome {
+        ProgramOutcome { ok: exit.is_success(), ..ProgramOutcome::default() }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::command::PlainTextParser;
 use super::{
-    AgentAdapter, Conversations, LaunchConfig, LaunchRequest, OutputParser, OwnPlace, TerminalTraits,
+    AgentAdapter, Conversations, LaunchConfig, LaunchRequest, OutputParser, OwnPath, TerminalTraits,
 };
 
 /// A program as a user describes it.
@@ -27,7 +27,7 @@ pub struct CustomAdapter {
     /// Variables that are passed on to it; a `*` at the end stands for any rest.
     pub variables: Vec<String>,
     /// What it keeps for itself below the home directory.
-    pub own_places: Vec<String>,
+    pub own_paths: Vec<String>,
     /// What reads its headless output; None reads it as text: all of it is the answer, and the exit code decides.
     pub output: Option<fn() -> Box<dyn OutputParser>>,
     /// How it behaves in a terminal.
@@ -43,7 +43,7 @@ impl CustomAdapter {
 }
 
 fn fill(arg: &str, task: &LaunchRequest<'_>) -> Option<String> {
-    let session = Some(task.resume.unwrap_or(task.fresh));
+    let session = Some(task.resume.unwrap_or(task.new_conversation_id));
     let words =
         [("{session}", session), ("{model}", task.spec.model.as_deref()), ("{cwd}", Some(&task.spec.cwd))];
     let mut filled = arg.to_owned();
@@ -81,20 +81,20 @@ impl AgentAdapter for CustomAdapter {
         match &self.resume_args {
             None => Conversations::None,
             Some(_) if self.headless_args.as_deref().is_some_and(chooses) || chooses(&self.args) => {
-                Conversations::Chosen
+                Conversations::IdChosen
             }
-            Some(_) => Conversations::Learnt,
+            Some(_) => Conversations::IdReported,
         }
     }
 
-    fn is_described_by_user(&self) -> bool {
+    fn is_user_defined(&self) -> bool {
         true
     }
 
-    fn own_places(&self) -> Vec<OwnPlace> {
-        self.own_places
+    fn own_paths(&self) -> Vec<OwnPath> {
+        self.own_paths
             .iter()
-            .map(|place| OwnPlace { in_home: place.clone(), unless: None, tell: false })
+            .map(|place| OwnPath { in_home: place.clone(), override_variable: None, set_in_sandbox: false })
             .collect()
     }
 

@@ -1,12 +1,12 @@
 //! Gemini CLI. Checked with 0.61.0.
 
-use super::events::{Complaint, Events, JsonLines, count, did, said, text};
+use super::events::{Diagnostics, EventHandler, JsonLines, count, message_item, text, tool_item};
 use super::{
-    AgentAdapter, AskPattern, Conversations, Ending, Exit, FirstStart, Freedom, LaunchConfig, LaunchRequest,
-    MadeFile, Meaning, OutputParser, OwnPlace, Pattern, SERVER, SetUp, Spent, TOKEN_VARIABLE, TerminalTraits,
-    Toolbox,
+    AgentAdapter, AskPattern, Conversations, Exit, GeneratedFile, LaunchConfig, LaunchRequest, Onboarding,
+    OnboardingCheck, OutputEvent, OutputParser, OwnPath, Pattern, PermissionLevel, ProgramOutcome,
+    ReportedUsage, SERVER, TOKEN_VARIABLE, TerminalTraits, ToolEndpoint,
 };
-use crate::dialogue::{Acp, Dialogue};
+use crate::structured::{Acp, StructuredProtocol};
 use althing_protocol::{AskKind, Item, PermissionMode, Usage};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -23,30 +23,30 @@ const NAME: &str = "gemini";
 /// The variable that holds the endpoint's address.
 const URL_VARIABLE: &str = "ALTHING_URL";
 /// Its tools that only read.
-const READING: &[&str] =
+const READ_ONLY_TOOLS: &[&str] =
     &["glob", "grep_search", "list_directory", "read_file", "read_many_files", "google_web_search"];
 /// Its tools that edit files.
-const EDITING: &[&str] = &["write_file", "replace"];
+const EDIT_TOOLS: &[&str] = &["write_file", "replace"];
 /// Its settings for one project, inside the directory it works in.
 const SETTINGS: &str = ".gemini/settings.json";
 /// The variable that names where its settings for its person are.
 const HOME_VARIABLE: &str = "GEMINI_CLI_HOME";
 
 impl Gemini {
-    fn common(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
+    fn common_args(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         let mut arg = |words: &[&str]| config.args.extend(words.iter().map(|word| (*word).to_owned()));
         if let Some(model) = &task.spec.model {
             arg(&["-m", model]);
         }
         match task.resume {
             Some(id) => arg(&["--resume", id]),
-            None => arg(&["--session-id", task.fresh]),
+            None => arg(&["--session-id", task.new_conversation_id]),
         }
         config.env.push(("GEMINI_CLI_TRUST_WORKSPACE".to_owned(), "true".to_owned()));
     }
 
     /// Its approval mode for a person who is asked.
-    fn asking(task: &LaunchRequest<'_>) -> [String; 2] {
+    fn approval_mode(task: &LaunchRequest<'_>) -> [String; 2] {
         let mode = match task.spec.options.permission_mode {
             Some(PermissionMode::Plan) => "plan",
             Some(PermissionMode::AcceptEdits) => "auto_edit",
@@ -68,12 +68,12 @@ impl Gemini {
             rules.push_str(&rule("toolName = \"*\"", "deny", 100));
             for tool in allowed {
                 let name = tool.split('(').next().unwrap_or_default();
-                let decision = match task.freedom {
-                    Freedom::Full => "allow",
-                    Freedom::Workspace if EDITING.contains(&name) => "allow",
-                    _ if READING.contains(&name) => "allow",
-                    Freedom::Ask => "ask_user",
-                    Freedom::Workspace | Freedom::ReadOnly => continue,
+                let decision = match task.permissions {
+                    PermissionLevel::Full => "allow",
+                    PermissionLevel::Workspace if EDIT_TOOLS.contains(&name) => "allow",
+                    _ if READ_ONLY_TOOLS.contains(&name) => "allow",
+                    PermissionLevel::Ask => "ask_user",
+                    PermissionLevel::Workspace | PermissionLevel::ReadOnly => continue,
                 };
                 rules.push_str(&rule(&condition(tool), decision, 200));
             }
@@ -84,44 +84,44 @@ impl Gemini {
         if !rules.is_empty() {
             let path = task.dir.join("gemini-policy.toml");
             config.args.extend(["--policy".to_owned(), path.to_string_lossy().into_owned()]);
-            config.files.push(MadeFile { path, text: rules });
+            config.files.push(GeneratedFile { path, text: rules });
         }
         if let Some(text) = &options.system_prompt {
             let path = task.dir.join("gemini-system.md");
             config.env.push(("GEMINI_SYSTEM_MD".to_owned(), path.to_string_lossy().into_owned()));
-            config.files.push(MadeFile { path, text: text.clone() });
+            config.files.push(GeneratedFile { path, text: text.clone() });
         }
     }
 
     /// It asks how to sign in, or refuses to talk, until its settings say so; they are ours where its person has none, and
     /// are then beside the conversation, with the task.
-    fn sign_in(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
-        if task.first_start == FirstStart::Left {
+    fn preset_auth(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
+        if task.onboarding == Onboarding::LeaveToAgent {
             return;
         }
         let home = task.dir.join("gemini");
         let settings = json!({ "security": { "auth": { "selectedType": "gemini-api-key" } } });
-        config.files.push(MadeFile { path: home.join(SETTINGS), text: settings.to_string() });
+        config.files.push(GeneratedFile { path: home.join(SETTINGS), text: settings.to_string() });
         config.env.push((HOME_VARIABLE.to_owned(), home.to_string_lossy().into_owned()));
     }
 
     /// Its tools for files reach only where it works and the directories that it is told. With them it could write there too, so
     /// they are named only where it has no tool that writes.
-    fn look_around(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
+    fn include_readable_dirs(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         for dir in task.readable.iter().filter(|path| path.is_dir()) {
             config.args.extend(["--include-directories".to_owned(), dir.to_string_lossy().into_owned()]);
         }
     }
 
     /// It reads servers from settings only: those of the directory it works in. No secret is in them.
-    fn tools(task: &LaunchRequest<'_>, tools: &Toolbox, config: &mut LaunchConfig) {
+    fn tools(task: &LaunchRequest<'_>, tools: &ToolEndpoint, config: &mut LaunchConfig) {
         let server = json!({
             "httpUrl": format!("${URL_VARIABLE}"),
             "headers": { "Authorization": format!("Bearer ${TOKEN_VARIABLE}") },
             "timeout": 7_200_000,
         });
         config.args.extend(["--allowed-mcp-server-names".to_owned(), SERVER.to_owned()]);
-        config.files.push(MadeFile {
+        config.files.push(GeneratedFile {
             path: Path::new(&task.spec.cwd).join(SETTINGS),
             text: json!({ "mcpServers": { SERVER: server } }).to_string(),
         });
@@ -165,27 +165,27 @@ impl AgentAdapter for Gemini {
     fn launch_config(&self, task: &LaunchRequest<'_>) -> LaunchConfig {
         let mut config = LaunchConfig { program: NAME.to_owned(), ..LaunchConfig::default() };
         if task.spec.options.permission_mode.is_some() {
-            config.args.extend(Self::asking(task));
+            config.args.extend(Self::approval_mode(task));
         }
-        Self::common(task, &mut config);
+        Self::common_args(task, &mut config);
         Self::options(task, &mut config);
-        Self::sign_in(task, &mut config);
+        Self::preset_auth(task, &mut config);
         config
     }
 
     fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
-        let mode = match task.freedom {
-            Freedom::Full => "yolo",
-            Freedom::Workspace => "auto_edit",
+        let mode = match task.permissions {
+            PermissionLevel::Full => "yolo",
+            PermissionLevel::Workspace => "auto_edit",
             // Tools that write or run something are not even offered.
-            Freedom::ReadOnly | Freedom::Ask => "default",
+            PermissionLevel::ReadOnly | PermissionLevel::Ask => "default",
         };
         let args = ["-o", "stream-json", "--approval-mode", mode].map(str::to_owned).to_vec();
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
-        Self::common(task, &mut config);
+        Self::common_args(task, &mut config);
         Self::options(task, &mut config);
-        if task.freedom == Freedom::ReadOnly {
-            Self::look_around(task, &mut config);
+        if task.permissions == PermissionLevel::ReadOnly {
+            Self::include_readable_dirs(task, &mut config);
         }
         if let Some(tools) = task.tools {
             Self::tools(task, tools, &mut config);
@@ -193,37 +193,40 @@ impl AgentAdapter for Gemini {
         Some(config)
     }
 
-    fn dialogue(&self, task: &LaunchRequest<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
+    fn structured_protocol(
+        &self,
+        task: &LaunchRequest<'_>,
+    ) -> Option<(LaunchConfig, Box<dyn StructuredProtocol>)> {
         let mut args = vec!["--acp".to_owned()];
-        args.extend(Self::asking(task));
+        args.extend(Self::approval_mode(task));
         if let Some(model) = &task.spec.model {
             args.extend(["-m".to_owned(), model.clone()]);
         }
         let env = vec![("GEMINI_CLI_TRUST_WORKSPACE".to_owned(), "true".to_owned())];
         let mut config = LaunchConfig { program: NAME.to_owned(), args, env, files: Vec::new() };
         Self::options(task, &mut config);
-        Self::sign_in(task, &mut config);
+        Self::preset_auth(task, &mut config);
         Some((config, Box::new(Acp::new(NAME, &task.spec.prompt, &task.spec.cwd, task.resume))))
     }
 
-    fn set_up(&self) -> Option<SetUp> {
-        Some(SetUp {
-            settings: OwnPlace::new(SETTINGS, HOME_VARIABLE, SETTINGS),
-            signs: &["/security/auth/selectedType", "/selectedAuthType"],
-            keys: &["GEMINI_API_KEY"],
+    fn onboarding_check(&self) -> Option<OnboardingCheck> {
+        Some(OnboardingCheck {
+            settings: OwnPath::new(SETTINGS, HOME_VARIABLE, SETTINGS),
+            completed_pointers: &["/security/auth/selectedType", "/selectedAuthType"],
+            key_variables: &["GEMINI_API_KEY"],
         })
     }
 
     fn parser(&self) -> Box<dyn OutputParser> {
-        Box::new(JsonLines::new(Run::default()))
+        Box::new(JsonLines::new(GeminiEvents::default()))
     }
 
     fn conversations(&self) -> Conversations {
-        Conversations::Chosen
+        Conversations::IdChosen
     }
 
-    fn own_places(&self) -> Vec<OwnPlace> {
-        vec![OwnPlace::new(".gemini", HOME_VARIABLE, ".gemini")]
+    fn own_paths(&self) -> Vec<OwnPath> {
+        vec![OwnPath::new(".gemini", HOME_VARIABLE, ".gemini")]
     }
 
     fn own_variables(&self) -> Vec<String> {
@@ -273,7 +276,7 @@ impl AgentAdapter for Gemini {
 }
 
 #[derive(Debug, Default)]
-struct Run {
+struct GeminiEvents {
     /// The message being said, then the last one.
     message: String,
     /// Whether `message` is whole.
@@ -284,20 +287,22 @@ struct Run {
     result: Option<Value>,
 }
 
-impl Events for Run {
-    fn event(&mut self, event: &Value, tell: &mut dyn FnMut(Meaning)) {
+impl EventHandler for GeminiEvents {
+    fn event(&mut self, event: &Value, emit: &mut dyn FnMut(OutputEvent)) {
         match text(event, "/type") {
-            "init" => tell(Meaning::Item(Item::Conversation { id: text(event, "/session_id").to_owned() })),
+            "init" => {
+                emit(OutputEvent::Item(Item::Conversation { id: text(event, "/session_id").to_owned() }))
+            }
             "message" if text(event, "/role") == "assistant" => {
                 if std::mem::take(&mut self.whole) {
                     self.message.clear();
                 }
                 let piece = text(event, "/content");
                 self.message.push_str(piece);
-                tell(Meaning::Saying(piece.to_owned()));
+                emit(OutputEvent::TextDelta(piece.to_owned()));
             }
             "tool_use" => {
-                self.end_message(tell);
+                self.end_message(emit);
                 let input = event.pointer("/parameters").cloned().unwrap_or_default();
                 let call = (text(event, "/tool_name").to_owned(), input);
                 self.calls.insert(text(event, "/tool_id").to_owned(), call);
@@ -305,7 +310,7 @@ impl Events for Run {
             "tool_result" => {
                 if let Some((tool, input)) = self.calls.remove(text(event, "/tool_id")) {
                     let is_error = text(event, "/status") != "success";
-                    tell(did(&tool, &input, Some(text(event, "/output")), is_error));
+                    emit(tool_item(&tool, &input, Some(text(event, "/output")), is_error));
                 }
             }
             "result" => self.result = Some(event.clone()),
@@ -313,41 +318,57 @@ impl Events for Run {
         }
     }
 
-    fn end(&mut self, exit: Exit, complaint: &Complaint, tell: &mut dyn FnMut(Meaning)) -> Ending {
-        self.end_message(tell);
+    fn end(
+        &mut self,
+        exit: Exit,
+        diagnostics: &Diagnostics,
+        emit: &mut dyn FnMut(OutputEvent),
+    ) -> ProgramOutcome {
+        self.end_message(emit);
         let message = std::mem::take(&mut self.message);
         let Some(result) = self.result.take() else {
-            let error = complaint.with(&format!("gemini gave no result; {exit}"));
+            let error = diagnostics.explain(&format!("gemini gave no result; {exit}"));
             let hint = match exit.code {
                 Some(41) => Some("run `gemini` once to sign in, or set GEMINI_API_KEY".to_owned()),
                 Some(42) => Some("its conversation can only be resumed in the same directory".to_owned()),
                 _ => None,
             };
-            return Ending { error: Some(error), hint, message: Some(message), ..Ending::default() };
+            return ProgramOutcome {
+                error: Some(error),
+                hint,
+                message: Some(message),
+                ..ProgramOutcome::default()
+            };
         };
         let ok = text(&result, "/status") == "success" && exit.is_success();
         let error = (!ok).then(|| match text(&result, "/error/message") {
-            "" => complaint.with(&exit.to_string()),
+            "" => diagnostics.explain(&exit.to_string()),
             told => told.to_owned(),
         });
         let signed_out = error.as_deref().is_some_and(|error| error.contains("UNAUTHENTICATED"));
         let hint = signed_out.then(|| "run `gemini` once to sign in, or set GEMINI_API_KEY".to_owned());
-        let now = Usage {
+        let this_run = Usage {
             input_tokens: count(&result, "/stats/input_tokens"),
             output_tokens: count(&result, "/stats/output_tokens"),
             cached_input_tokens: count(&result, "/stats/cached"),
             calls: self.turns,
             ..Usage::default()
         };
-        Ending { ok, message: Some(message), error, hint, usage: Spent { now, so_far: Usage::default() } }
+        ProgramOutcome {
+            ok,
+            message: Some(message),
+            error,
+            hint,
+            usage: ReportedUsage { this_run, conversation_total: Usage::default() },
+        }
     }
 }
 
-impl Run {
-    fn end_message(&mut self, tell: &mut dyn FnMut(Meaning)) {
+impl GeminiEvents {
+    fn end_message(&mut self, emit: &mut dyn FnMut(OutputEvent)) {
         self.turns += 1;
         if !std::mem::replace(&mut self.whole, true) {
-            said(&self.message).into_iter().for_each(tell);
+            message_item(&self.message).into_iter().for_each(emit);
         }
     }
 }

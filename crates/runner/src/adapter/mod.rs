@@ -20,14 +20,14 @@ pub use claude::Claude;
 pub use codex::Codex;
 pub use command::{Command, PlainTextParser};
 pub use custom::CustomAdapter;
-pub(crate) use events::Complaint;
+pub(crate) use events::Diagnostics;
 pub use find::{AgentInstallation, find_agents, find_program};
 pub use gemini::Gemini;
 pub use opencode::Opencode;
 pub use registry::Adapters;
-pub use terminal::{AskPattern, Pattern, TerminalTraits, Where};
+pub use terminal::{AskPattern, Pattern, PatternTarget, TerminalTraits};
 
-use crate::dialogue::Dialogue;
+use crate::structured::StructuredProtocol;
 use althing_protocol::{AgentKind, Item, ProgramSpec, Secret, Usage};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -40,47 +40,47 @@ pub struct LaunchRequest<'a> {
     /// The program's own conversation to go on with.
     pub resume: Option<&'a str>,
     /// The id for a new conversation, for programs that let us choose it: a UUID.
-    pub fresh: &'a str,
+    pub new_conversation_id: &'a str,
     /// How much it may do without asking.
-    pub freedom: Freedom,
+    pub permissions: PermissionLevel,
     /// Whether it runs inside our sandbox, in which it can make no sandbox of its own.
-    pub inside_walls: bool,
+    pub sandboxed: bool,
     /// What it may read besides the directory it works in.
     pub readable: &'a [PathBuf],
     /// Where files that are made for it go.
     pub dir: &'a Path,
     /// Our own tools, where it is given any.
-    pub tools: Option<&'a Toolbox>,
+    pub tools: Option<&'a ToolEndpoint>,
     /// Whether it runs as root; some refuse their bypass flag then unless they are told that it is meant.
     pub as_root: bool,
     /// Whether its person has been through its first start.
-    pub first_start: FirstStart,
+    pub onboarding: Onboarding,
 }
 
 /// Whether a program's person has been through its first start, with its questions about themes, folders and accounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FirstStart {
+pub enum Onboarding {
     /// They have, or it is not known, or they must: the program asks what it likes.
     #[default]
-    Left,
+    LeaveToAgent,
     /// They have not, and need not: this variable holds what signs it in.
-    Keyed(&'static str),
+    SkipWithKey(&'static str),
 }
 
 /// How it is seen whether a program's person has been through its first start. Its settings are only looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SetUp {
+pub struct OnboardingCheck {
     /// Its own settings, in JSON.
-    pub settings: OwnPlace,
+    pub settings: OwnPath,
     /// Places in them of which one is filled afterwards (JSON pointers).
-    pub signs: &'static [&'static str],
+    pub completed_pointers: &'static [&'static str],
     /// Variables that can sign it in, the one that counts most first.
-    pub keys: &'static [&'static str],
+    pub key_variables: &'static [&'static str],
 }
 
 /// How much a program may do without asking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Freedom {
+pub enum PermissionLevel {
     /// All that the walls around it leave: its bypass flag. Only inside our sandbox, or where the user accepted it.
     Full,
     /// By its own rules it may write in its directory, and run nothing that could write elsewhere.
@@ -93,7 +93,7 @@ pub enum Freedom {
 
 /// Tools that are offered to a program over MCP.
 #[derive(Clone, Debug)]
-pub struct Toolbox {
+pub struct ToolEndpoint {
     /// Streamable HTTP on the loopback.
     pub url: String,
     /// The bearer token, passed in the environment as [`TOKEN_VARIABLE`].
@@ -104,9 +104,9 @@ pub struct Toolbox {
     pub kind: &'static AgentKind,
 }
 
-impl Toolbox {
+impl ToolEndpoint {
     /// The tools' names as the agent's model sees them.
-    pub(crate) fn shown_names(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn tool_names(&self) -> impl Iterator<Item = String> {
         self.names.iter().map(|name| self.kind.tool_name(SERVER, name))
     }
 }
@@ -126,12 +126,12 @@ pub struct LaunchConfig {
     /// What it needs in its environment beside what it is passed anyway.
     pub env: Vec<(String, String)>,
     /// Files that must be there first.
-    pub files: Vec<MadeFile>,
+    pub files: Vec<GeneratedFile>,
 }
 
 /// A file that is made for one start of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MadeFile {
+pub struct GeneratedFile {
     /// Where: inside the assignment's directory.
     pub path: PathBuf,
     /// What is in it.
@@ -140,25 +140,25 @@ pub struct MadeFile {
 
 /// A file or directory that a program keeps for itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnPlace {
+pub struct OwnPath {
     /// Where it is, relative to the home directory.
     pub in_home: String,
     /// The variable that names another place for it, and what is below that.
-    pub unless: Option<(String, String)>,
+    pub override_variable: Option<(String, String)>,
     /// Whether the program must be told by that variable inside a sandbox, because it would else also write beside it.
-    pub tell: bool,
+    pub set_in_sandbox: bool,
 }
 
-impl OwnPlace {
+impl OwnPath {
     /// Where it is, by this environment.
     pub(crate) fn path(&self, home: &Path, env: &dyn Fn(&str) -> Option<PathBuf>) -> PathBuf {
-        let named = self.unless.as_ref().and_then(|(name, below)| Some(env(name)?.join(below)));
+        let named = self.override_variable.as_ref().and_then(|(name, below)| Some(env(name)?.join(below)));
         named.unwrap_or_else(|| home.join(&self.in_home))
     }
 
     fn new(in_home: &str, variable: &str, below: &str) -> Self {
-        let unless = Some((variable.to_owned(), below.to_owned()));
-        Self { in_home: in_home.to_owned(), unless, tell: false }
+        let override_variable = Some((variable.to_owned(), below.to_owned()));
+        Self { in_home: in_home.to_owned(), override_variable, set_in_sandbox: false }
     }
 }
 
@@ -168,9 +168,9 @@ pub enum Conversations {
     /// It keeps none.
     None,
     /// We choose the id before it starts.
-    Chosen,
+    IdChosen,
     /// It tells the id.
-    Learnt,
+    IdReported,
 }
 
 /// One program that Althing knows how to drive.
@@ -189,12 +189,15 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
 
     /// How it is started to be spoken to over its structured protocol, so that it asks a person before it acts; None
     /// where it has none.
-    fn dialogue(&self, _task: &LaunchRequest<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
+    fn structured_protocol(
+        &self,
+        _task: &LaunchRequest<'_>,
+    ) -> Option<(LaunchConfig, Box<dyn StructuredProtocol>)> {
         None
     }
 
     /// How it is seen whether its person has been through its first start, where that can be spared them.
-    fn set_up(&self) -> Option<SetUp> {
+    fn onboarding_check(&self) -> Option<OnboardingCheck> {
         None
     }
 
@@ -212,12 +215,12 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
     }
 
     /// Whether a user described it in a config or a workflow.
-    fn is_described_by_user(&self) -> bool {
+    fn is_user_defined(&self) -> bool {
         false
     }
 
     /// Its own settings and conversations: writable inside a sandbox.
-    fn own_places(&self) -> Vec<OwnPlace> {
+    fn own_paths(&self) -> Vec<OwnPath> {
         Vec::new()
     }
 
@@ -243,20 +246,20 @@ pub enum Stream {
 
 /// What an output means.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Meaning {
+pub enum OutputEvent {
     /// A finished piece of content.
     Item(Item),
     /// A piece of a message that is still being said.
-    Saying(String),
+    TextDelta(String),
 }
 
 /// Turns one run's output into what it means. Gets every piece of output as it came and as clean text, cut anywhere.
 pub trait OutputParser: Send {
     /// Takes in a piece.
-    fn output(&mut self, stream: Stream, raw: &[u8], clean: &str, tell: &mut dyn FnMut(Meaning));
+    fn output(&mut self, stream: Stream, raw: &[u8], clean: &str, emit: &mut dyn FnMut(OutputEvent));
 
     /// Judges the run once it ended: by its terminal event and by how the process ended.
-    fn end(&mut self, exit: Exit, tell: &mut dyn FnMut(Meaning)) -> Ending;
+    fn end(&mut self, exit: Exit, emit: &mut dyn FnMut(OutputEvent)) -> ProgramOutcome;
 }
 
 /// How a process ended.
@@ -287,7 +290,7 @@ impl fmt::Display for Exit {
 
 /// What came of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Ending {
+pub struct ProgramOutcome {
     /// Whether it did what it was to do.
     pub ok: bool,
     /// Its final message; None where that is its whole output.
@@ -297,14 +300,14 @@ pub struct Ending {
     /// What a person can do about it.
     pub hint: Option<String>,
     /// What it cost. For an agent of a run, at least one model call is counted.
-    pub usage: Spent,
+    pub usage: ReportedUsage,
 }
 
 /// What a program says it spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Spent {
+pub struct ReportedUsage {
     /// In this run alone.
-    pub now: Usage,
+    pub this_run: Usage,
     /// In its whole conversation so far, by those that count so; what is counted here is not counted in `now`.
-    pub so_far: Usage,
+    pub conversation_total: Usage,
 }

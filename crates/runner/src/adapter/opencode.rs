@@ -1,11 +1,12 @@
 //! opencode. Checked with 1.18.33.
 
-use super::events::{Complaint, Events, JsonLines, count, did, said, text};
+use super::events::{Diagnostics, EventHandler, JsonLines, count, message_item, text, tool_item};
 use super::{
-    AgentAdapter, AskPattern, Conversations, Ending, Exit, Freedom, LaunchConfig, LaunchRequest, MadeFile,
-    Meaning, OutputParser, OwnPlace, Pattern, SERVER, Spent, TOKEN_VARIABLE, TerminalTraits, Toolbox,
+    AgentAdapter, AskPattern, Conversations, Exit, GeneratedFile, LaunchConfig, LaunchRequest, OutputEvent,
+    OutputParser, OwnPath, Pattern, PermissionLevel, ProgramOutcome, ReportedUsage, SERVER, TOKEN_VARIABLE,
+    TerminalTraits, ToolEndpoint,
 };
-use crate::dialogue::{Acp, Dialogue};
+use crate::structured::{Acp, StructuredProtocol};
 use althing_protocol::{AskKind, Item, PermissionMode, Usage};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
@@ -18,9 +19,9 @@ pub struct Opencode;
 const NAME: &str = "opencode";
 
 /// Its tools that only read.
-const READING: &[&str] = &["read", "grep", "glob", "list"];
+const READ_ONLY_TOOLS: &[&str] = &["read", "grep", "glob", "list"];
 /// Its tools that can do harm, by the names of their permissions.
-const HARMFUL: &[&str] = &["bash", "edit", "task", "webfetch", "skill"];
+const GUARDED_PERMISSIONS: &[&str] = &["bash", "edit", "task", "webfetch", "skill"];
 
 /// The permission that a tool needs.
 fn permission(tool: &str) -> &str {
@@ -37,12 +38,12 @@ impl Opencode {
     /// Each by name: a project's own settings win over a rule for all.
     fn rules(task: &LaunchRequest<'_>) -> Map<String, Value> {
         // Inside our sandbox there is nothing that it may not read.
-        let looks = task.freedom == Freedom::ReadOnly && task.inside_walls;
+        let looks = task.permissions == PermissionLevel::ReadOnly && task.sandboxed;
         let outside = if looks { "allow" } else { "deny" };
-        let edit = match task.freedom {
-            Freedom::Full => return Map::new(),
-            Freedom::Workspace => "allow",
-            Freedom::ReadOnly | Freedom::Ask => "deny",
+        let edit = match task.permissions {
+            PermissionLevel::Full => return Map::new(),
+            PermissionLevel::Workspace => "allow",
+            PermissionLevel::ReadOnly | PermissionLevel::Ask => "deny",
         };
         let mut rules = Map::new();
         let mut set = |names: &[&str], rule: &str| {
@@ -51,16 +52,16 @@ impl Opencode {
         set(&["*", "bash", "task", "webfetch", "skill"], "deny");
         set(&["edit"], edit);
         set(&["external_directory"], outside);
-        set(READING, "allow");
+        set(READ_ONLY_TOOLS, "allow");
         rules
     }
 
     /// What can do harm is asked about, or refused where it is only to plan.
-    fn asking(task: &LaunchRequest<'_>) -> Map<String, Value> {
+    fn interactive_rules(task: &LaunchRequest<'_>) -> Map<String, Value> {
         let plans = task.spec.options.permission_mode == Some(PermissionMode::Plan);
         let rule = if plans { "deny" } else { "ask" };
         let mut rules: Map<String, Value> =
-            HARMFUL.iter().map(|name| ((*name).to_owned(), rule.into())).collect();
+            GUARDED_PERMISSIONS.iter().map(|name| ((*name).to_owned(), rule.into())).collect();
         rules.insert("external_directory".to_owned(), "ask".into());
         if task.spec.options.permission_mode == Some(PermissionMode::AcceptEdits) {
             rules.insert("edit".to_owned(), "allow".into());
@@ -69,20 +70,22 @@ impl Opencode {
     }
 
     /// These rules, with what the config says of its tools, which only takes away.
-    fn narrowed(mut rules: Map<String, Value>, task: &LaunchRequest<'_>) -> Map<String, Value> {
+    fn apply_tool_lists(mut rules: Map<String, Value>, task: &LaunchRequest<'_>) -> Map<String, Value> {
         let options = &task.spec.options;
         if let Some(allowed) = &options.allowed_tools {
             // The last rule that fits decides, so that the one for all comes first.
-            let denied = ["*"].iter().chain(HARMFUL).chain(READING);
+            let denied = ["*"].iter().chain(GUARDED_PERMISSIONS).chain(READ_ONLY_TOOLS);
             let mut kept: Map<String, Value> =
                 denied.map(|name| ((*name).to_owned(), "deny".into())).collect();
             let outside = rules.get("external_directory").cloned().unwrap_or_else(|| "allow".into());
             kept.insert("external_directory".to_owned(), outside);
             for name in allowed.iter().map(|tool| permission(tool)) {
-                let unnamed = match task.freedom {
-                    Freedom::Full => Some("allow"),
-                    Freedom::Ask => Some(if READING.contains(&name) { "allow" } else { "ask" }),
-                    Freedom::Workspace | Freedom::ReadOnly => None,
+                let unnamed = match task.permissions {
+                    PermissionLevel::Full => Some("allow"),
+                    PermissionLevel::Ask => {
+                        Some(if READ_ONLY_TOOLS.contains(&name) { "allow" } else { "ask" })
+                    }
+                    PermissionLevel::Workspace | PermissionLevel::ReadOnly => None,
                 };
                 let rule = rules.get(name).cloned().or_else(|| unnamed.map(Value::from));
                 kept.extend(rule.map(|rule| (name.to_owned(), rule)));
@@ -105,29 +108,29 @@ impl Opencode {
             let path = task.dir.join("opencode-prompt.md");
             let prompt = format!("{{file:{}}}", path.display());
             settings.insert("agent".to_owned(), json!({ "build": { "prompt": prompt } }));
-            config.files.push(MadeFile { path, text: text.clone() });
+            config.files.push(GeneratedFile { path, text: text.clone() });
         }
         if let Some(text) = &options.append_system_prompt {
             let path = task.dir.join("opencode-instructions.md");
             settings.insert("instructions".to_owned(), json!([path.to_string_lossy()]));
-            config.files.push(MadeFile { path, text: text.clone() });
+            config.files.push(GeneratedFile { path, text: text.clone() });
         }
     }
 
     /// Settings for a person who is asked.
-    fn asking_settings(
+    fn interactive_settings(
         task: &LaunchRequest<'_>,
         mut settings: Map<String, Value>,
         config: &mut LaunchConfig,
     ) {
         // By itself it would ask nobody.
-        let rules = Self::narrowed(Self::asking(task), task);
+        let rules = Self::apply_tool_lists(Self::interactive_rules(task), task);
         settings.insert("permission".to_owned(), Value::Object(rules));
         Self::prompts(task, &mut settings, config);
         config.env.push((SETTINGS_VARIABLE.to_owned(), Value::Object(settings).to_string()));
     }
 
-    fn server(tools: &Toolbox) -> Value {
+    fn server(tools: &ToolEndpoint) -> Value {
         json!({
             "type": "remote",
             "url": tools.url,
@@ -156,14 +159,14 @@ impl AgentAdapter for Opencode {
             args.extend(["-s".to_owned(), id.to_owned()]);
         }
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
-        Self::asking_settings(task, Map::new(), &mut config);
+        Self::interactive_settings(task, Map::new(), &mut config);
         config
     }
 
     fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
         let args = ["run", "--format", "json"].map(str::to_owned).to_vec();
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
-        if task.freedom == Freedom::Full {
+        if task.permissions == PermissionLevel::Full {
             config.args.push("--auto".to_owned());
         }
         config.args.extend(["--dir".to_owned(), task.spec.cwd.clone()]);
@@ -174,7 +177,7 @@ impl AgentAdapter for Opencode {
             config.args.extend(["--session".to_owned(), id.to_owned()]);
         }
         let mut settings = Map::new();
-        let rules = Self::narrowed(Self::rules(task), task);
+        let rules = Self::apply_tool_lists(Self::rules(task), task);
         if !rules.is_empty() {
             settings.insert("permission".to_owned(), Value::Object(rules));
         }
@@ -189,31 +192,34 @@ impl AgentAdapter for Opencode {
         Some(config)
     }
 
-    fn dialogue(&self, task: &LaunchRequest<'_>) -> Option<(LaunchConfig, Box<dyn Dialogue>)> {
+    fn structured_protocol(
+        &self,
+        task: &LaunchRequest<'_>,
+    ) -> Option<(LaunchConfig, Box<dyn StructuredProtocol>)> {
         let mut settings = Map::new();
         if let Some(model) = &task.spec.model {
             settings.insert("model".to_owned(), model.as_str().into());
         }
         let args = vec!["acp".to_owned()];
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
-        Self::asking_settings(task, settings, &mut config);
+        Self::interactive_settings(task, settings, &mut config);
         Some((config, Box::new(Acp::new(NAME, &task.spec.prompt, &task.spec.cwd, task.resume))))
     }
 
     fn parser(&self) -> Box<dyn OutputParser> {
-        Box::new(JsonLines::new(Run::default()))
+        Box::new(JsonLines::new(OpencodeEvents::default()))
     }
 
     fn conversations(&self) -> Conversations {
-        Conversations::Learnt
+        Conversations::IdReported
     }
 
-    fn own_places(&self) -> Vec<OwnPlace> {
+    fn own_paths(&self) -> Vec<OwnPath> {
         vec![
-            OwnPlace::new(".config/opencode", "XDG_CONFIG_HOME", "opencode"),
-            OwnPlace::new(".local/share/opencode", "XDG_DATA_HOME", "opencode"),
-            OwnPlace::new(".local/state/opencode", "XDG_STATE_HOME", "opencode"),
-            OwnPlace::new(".cache/opencode", "XDG_CACHE_HOME", "opencode"),
+            OwnPath::new(".config/opencode", "XDG_CONFIG_HOME", "opencode"),
+            OwnPath::new(".local/share/opencode", "XDG_DATA_HOME", "opencode"),
+            OwnPath::new(".local/state/opencode", "XDG_STATE_HOME", "opencode"),
+            OwnPath::new(".cache/opencode", "XDG_CACHE_HOME", "opencode"),
         ]
     }
 
@@ -263,7 +269,7 @@ impl AgentAdapter for Opencode {
 }
 
 #[derive(Debug, Default)]
-struct Run {
+struct OpencodeEvents {
     known: bool,
     /// What it said since it last used a tool.
     message: String,
@@ -274,12 +280,12 @@ struct Run {
     usage: Usage,
 }
 
-impl Events for Run {
-    fn event(&mut self, event: &Value, tell: &mut dyn FnMut(Meaning)) {
+impl EventHandler for OpencodeEvents {
+    fn event(&mut self, event: &Value, emit: &mut dyn FnMut(OutputEvent)) {
         let id = text(event, "/sessionID");
         if !self.known && !id.is_empty() {
             self.known = true;
-            tell(Meaning::Item(Item::Conversation { id: id.to_owned() }));
+            emit(OutputEvent::Item(Item::Conversation { id: id.to_owned() }));
         }
         match text(event, "/type") {
             "text" => {
@@ -288,7 +294,7 @@ impl Events for Run {
                     self.message.push('\n');
                 }
                 self.message.push_str(piece);
-                said(piece).into_iter().for_each(tell);
+                message_item(piece).into_iter().for_each(emit);
             }
             "tool_use" => {
                 self.message.clear();
@@ -296,7 +302,7 @@ impl Events for Run {
                 let failed = text(state, "/status") == "error";
                 let result = if failed { text(state, "/error") } else { text(state, "/output") };
                 let input = state.pointer("/input").unwrap_or(&Value::Null);
-                tell(did(text(event, "/part/tool"), input, Some(result), failed));
+                emit(tool_item(text(event, "/part/tool"), input, Some(result), failed));
             }
             "step_finish" => self.step(event),
             "error" => {
@@ -310,25 +316,30 @@ impl Events for Run {
     }
 
     /// It has no event for its end: the end of the process is it, if the last step came to its own end.
-    fn end(&mut self, exit: Exit, complaint: &Complaint, _tell: &mut dyn FnMut(Meaning)) -> Ending {
+    fn end(
+        &mut self,
+        exit: Exit,
+        diagnostics: &Diagnostics,
+        _tell: &mut dyn FnMut(OutputEvent),
+    ) -> ProgramOutcome {
         let ok = self.reason == "stop" && self.error.is_none() && exit.is_success();
         let hint = if self.status == 401 {
             Some("run `opencode auth login`, or set the provider's key".to_owned())
-        } else if complaint.mentions(&["auto-rejecting"]) {
+        } else if diagnostics.mentions(&["auto-rejecting"]) {
             Some("opencode was not allowed to use a tool".to_owned())
         } else {
             None
         };
         let error = (!ok).then(|| match self.error.take() {
             Some(error) => error,
-            None => complaint.with(&format!("opencode did not come to an end of its own; {exit}")),
+            None => diagnostics.explain(&format!("opencode did not come to an end of its own; {exit}")),
         });
-        let usage = Spent { now: self.usage, so_far: Usage::default() };
-        Ending { ok, message: Some(std::mem::take(&mut self.message)), error, hint, usage }
+        let usage = ReportedUsage { this_run: self.usage, conversation_total: Usage::default() };
+        ProgramOutcome { ok, message: Some(std::mem::take(&mut self.message)), error, hint, usage }
     }
 }
 
-impl Run {
+impl OpencodeEvents {
     fn step(&mut self, event: &Value) {
         text(event, "/part/reason").clone_into(&mut self.reason);
         let cached = count(event, "/part/tokens/cache/read");

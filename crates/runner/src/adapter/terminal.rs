@@ -42,7 +42,7 @@ mod seconds {
 pub struct Pattern {
     /// Where.
     #[serde(default)]
-    pub on: Where,
+    pub on: PatternTarget,
     /// The expression.
     pub regex: String,
 }
@@ -50,19 +50,19 @@ pub struct Pattern {
 impl Pattern {
     /// Looked for on the screen.
     pub fn screen(regex: &str) -> Self {
-        Self { on: Where::Screen, regex: regex.to_owned() }
+        Self { on: PatternTarget::Screen, regex: regex.to_owned() }
     }
 
     /// Looked for in the title.
     pub fn title(regex: &str) -> Self {
-        Self { on: Where::Title, regex: regex.to_owned() }
+        Self { on: PatternTarget::Title, regex: regex.to_owned() }
     }
 }
 
 /// Where a pattern is looked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Where {
+pub enum PatternTarget {
     /// On the rendered screen: its rows from the top, without blanks at their ends, joined by line breaks, without the
     /// blank rows at its end. So `\\z` is the last thing that can be seen.
     #[default]

@@ -23,17 +23,17 @@ pub struct Cleaner {
     text: String,
     /// How much of `text` the last call handed out.
     given: usize,
-    state: State,
+    state: EscapeState,
     /// The beginning of a character whose rest has not come yet.
     cut: Vec<u8>,
     /// A carriage return came: whatever is printed next replaces the line.
     returned: bool,
     /// The beginning of this line was handed out already, so that it cannot be taken back.
-    begun: bool,
+    line_started: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
+enum EscapeState {
     #[default]
     Text,
     /// After ESC.
@@ -56,24 +56,24 @@ impl Cleaner {
         let mut rest = self.finish_cut(bytes);
         while !rest.is_empty() {
             rest = match self.state {
-                State::Text => self.plain(rest, &mut copy),
-                State::Escape => self.escape(rest),
-                State::Control { number, more } => self.control(rest, number, more),
-                State::Command(length) => self.string(rest, length, true),
-                State::String(length) => self.string(rest, length, false),
-                State::Ending => self.ending(rest),
+                EscapeState::Text => self.plain(rest, &mut copy),
+                EscapeState::Escape => self.escape(rest),
+                EscapeState::Control { number, more } => self.control(rest, number, more),
+                EscapeState::Command(length) => self.string(rest, length, true),
+                EscapeState::String(length) => self.string(rest, length, false),
+                EscapeState::Ending => self.ending(rest),
             };
         }
         let held = memchr::memrchr(b'\n', self.text.as_bytes()).map_or(0, |at| at + 1);
         self.given = if self.text.len() - held > LONGEST_LINE { self.text.len() } else { held };
-        self.give()
+        self.take_given()
     }
 
     /// Gives the line that is being written, too: for when nothing more comes for a while, and at the end.
     pub fn flush(&mut self) -> &str {
         self.forget();
         self.given = self.text.len();
-        self.give()
+        self.take_given()
     }
 
     /// Whether a line is held back.
@@ -81,9 +81,9 @@ impl Cleaner {
         self.text.len() > self.given
     }
 
-    fn give(&mut self) -> &str {
+    fn take_given(&mut self) -> &str {
         if self.given > 0 {
-            self.begun = !self.text.get(..self.given).is_some_and(|text| text.ends_with('\n'));
+            self.line_started = !self.text.get(..self.given).is_some_and(|text| text.ends_with('\n'));
         }
         self.text.get(..self.given).unwrap_or_default()
     }
@@ -118,7 +118,7 @@ impl Cleaner {
             b'\x1b' => match rest.split_first() {
                 // By far the most sequences are of this kind, and whole.
                 Some((b'[', rest)) => return self.control(rest, 0, true),
-                _ => self.state = State::Escape,
+                _ => self.state = EscapeState::Escape,
             },
             b'\r' => self.returned = true,
             b'\x08' => self.erase_character(),
@@ -126,11 +126,11 @@ impl Cleaner {
             0xc2 => match rest.split_first() {
                 None => self.cut.push(*byte),
                 Some((control @ 0x80..=0x9f, rest)) => {
-                    self.eight_bit(*control);
+                    self.start_c1_sequence(*control);
                     return rest;
                 }
                 Some((0xa0..=0xbf, _)) => return self.print(bytes, 2),
-                Some(_) => self.mark(),
+                Some(_) => self.push_replacement(),
             },
             _ => {}
         }
@@ -171,7 +171,7 @@ impl Cleaner {
                     match wrong {
                         // Never text at this place, so it is what it says: a control character of one byte.
                         [control @ 0x80..=0x9f] => {
-                            self.eight_bit(*control);
+                            self.start_c1_sequence(*control);
                             let left = after.len() + rest.len();
                             return bytes.get(bytes.len() - left..).unwrap_or_default();
                         }
@@ -191,7 +191,7 @@ impl Cleaner {
             let mut whole = std::mem::take(&mut self.cut);
             whole.push(*byte);
             match (std::str::from_utf8(&whole), whole.as_slice()) {
-                (Ok(_), [0xc2, control @ 0x80..=0x9f]) => self.eight_bit(*control),
+                (Ok(_), [0xc2, control @ 0x80..=0x9f]) => self.start_c1_sequence(*control),
                 (Ok(text), _) => {
                     self.begin_printing();
                     self.text.push_str(text);
@@ -199,7 +199,7 @@ impl Cleaner {
                 (Err(error), _) if error.error_len().is_none() => self.cut = whole,
                 // The rest did not come; the byte that came instead is looked at by itself.
                 (Err(_), _) => {
-                    self.mark();
+                    self.push_replacement();
                     return rest;
                 }
             }
@@ -208,27 +208,27 @@ impl Cleaner {
         rest
     }
 
-    fn eight_bit(&mut self, control: u8) {
+    fn start_c1_sequence(&mut self, control: u8) {
         self.state = match control {
-            0x9b => State::Control { number: 0, more: true },
-            0x9d => State::Command(0),
-            0x90 | 0x98 | 0x9e | 0x9f => State::String(0),
-            _ => State::Text,
+            0x9b => EscapeState::Control { number: 0, more: true },
+            0x9d => EscapeState::Command(0),
+            0x90 | 0x98 | 0x9e | 0x9f => EscapeState::String(0),
+            _ => EscapeState::Text,
         };
     }
 
     fn escape<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         let Some((byte, rest)) = bytes.split_first() else { return bytes };
         self.state = match byte {
-            b'[' => State::Control { number: 0, more: true },
-            b']' => State::Command(0),
-            b'P' | b'X' | b'^' | b'_' => State::String(0),
+            b'[' => EscapeState::Control { number: 0, more: true },
+            b']' => EscapeState::Command(0),
+            b'P' | b'X' | b'^' | b'_' => EscapeState::String(0),
             // Intermediate bytes, and one escape after another.
-            0x20..=0x2f | 0x1b => State::Escape,
-            0x30..=0x7e => State::Text,
+            0x20..=0x2f | 0x1b => EscapeState::Escape,
+            0x30..=0x7e => EscapeState::Text,
             // What does not belong to an escape sequence means what it always means.
             _ => {
-                self.state = State::Text;
+                self.state = EscapeState::Text;
                 return bytes;
             }
         };
@@ -244,18 +244,18 @@ impl Cleaner {
                 b';' | b':' => more = false,
                 0x20..=0x3f => {}
                 0x40..=0x7e => {
-                    self.state = State::Text;
+                    self.state = EscapeState::Text;
                     self.act(*byte, number);
                     return bytes.get(at + 1..).unwrap_or_default();
                 }
                 // It is broken off.
                 _ => {
-                    self.state = State::Text;
+                    self.state = EscapeState::Text;
                     return bytes.get(at..).unwrap_or_default();
                 }
             }
         }
-        self.state = State::Control { number, more };
+        self.state = EscapeState::Control { number, more };
         &[]
     }
 
@@ -286,11 +286,11 @@ impl Cleaner {
         let (step, skipped) = skip_string(bytes, is_command);
         let length = length + skipped;
         self.state = match step {
-            Step::Ends => State::Text,
-            Step::Escape => State::Ending,
-            Step::Inside if length > LONGEST_STRING => State::Text,
-            Step::Inside if is_command => State::Command(length),
-            Step::Inside => State::String(length),
+            Step::Ends => EscapeState::Text,
+            Step::Escape => EscapeState::Ending,
+            Step::Inside if length > LONGEST_STRING => EscapeState::Text,
+            Step::Inside if is_command => EscapeState::Command(length),
+            Step::Inside => EscapeState::String(length),
         };
         bytes.get(skipped..).unwrap_or_default()
     }
@@ -298,16 +298,16 @@ impl Cleaner {
     /// After ESC in a string: a backslash ends it, anything else is the next sequence.
     fn ending<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         if let Some((b'\\', rest)) = bytes.split_first() {
-            self.state = State::Text;
+            self.state = EscapeState::Text;
             rest
         } else {
-            self.state = State::Escape;
+            self.state = EscapeState::Escape;
             bytes
         }
     }
 
     /// Marks bytes that are no text.
-    fn mark(&mut self) {
+    fn push_replacement(&mut self) {
         self.begin_printing();
         self.text.push(char::REPLACEMENT_CHARACTER);
     }
@@ -329,10 +329,10 @@ impl Cleaner {
         let length = self.line().len();
         let starts_here = length == self.text.len();
         self.text.truncate(self.text.len() - length);
-        if starts_here && self.begun {
+        if starts_here && self.line_started {
             // Its beginning was handed out: what is drawn over it begins a line of its own.
             self.text.push('\n');
-            self.begun = false;
+            self.line_started = false;
         }
     }
 

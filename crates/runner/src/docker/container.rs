@@ -7,10 +7,10 @@ use super::create::{ContainerSpec, NetworkMode};
 use super::exec::{self, Exec};
 use super::owner::Owner;
 use super::{DockerError, remove};
-use crate::guarded::End;
-use crate::output::Collector;
-use crate::protected::existing;
-use crate::view::View;
+use crate::guarded::CommandEnd;
+use crate::mount_table::MountTable;
+use crate::output::OutputCollector;
+use crate::protected_paths::find_protected;
 use althing_protocol::ContextAccess;
 use bollard::Docker;
 use bollard::errors::Error;
@@ -30,12 +30,12 @@ pub struct Container {
     socket: PathBuf,
     spec: ContainerSpec,
     /// Held for reading while a command runs, for writing while the container changes.
-    pub(super) state: RwLock<State>,
+    pub(super) state: RwLock<ContainerState>,
 }
 
 /// The container as it is now.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct ContainerState {
     /// None once it was removed for good.
     pub(super) id: Option<String>,
     access: ContextAccess,
@@ -51,7 +51,7 @@ impl Container {
         access: ContextAccess,
     ) -> Result<Self, DockerError> {
         spec.sandbox_paths = spec.sandbox_paths.checked()?;
-        let state = make(&docker, &spec, access).await?;
+        let state = create(&docker, &spec, access).await?;
         Ok(Self { docker, socket, spec, state: RwLock::new(state) })
     }
 
@@ -69,14 +69,18 @@ impl Container {
     /// that are still running.
     pub async fn recreate(&self, access: ContextAccess) -> Result<(), DockerError> {
         let mut state = self.state.write().await;
-        self.replace(&mut state, access).await
+        self.recreate_locked(&mut state, access).await
     }
 
-    async fn replace(&self, state: &mut State, access: ContextAccess) -> Result<(), DockerError> {
+    async fn recreate_locked(
+        &self,
+        state: &mut ContainerState,
+        access: ContextAccess,
+    ) -> Result<(), DockerError> {
         let id = state.id.as_ref().ok_or(DockerError::Closed)?;
         remove(&self.docker, id).await?;
-        state.tidy();
-        *state = make(&self.docker, &self.spec, access).await?;
+        state.remove_placeholders();
+        *state = create(&self.docker, &self.spec, access).await?;
         Ok(())
     }
 
@@ -86,7 +90,7 @@ impl Container {
         if let Some(id) = &state.id {
             remove(&self.docker, id).await?;
             state.id = None;
-            state.tidy();
+            state.remove_placeholders();
         }
         Ok(())
     }
@@ -96,15 +100,15 @@ impl Container {
         self: &Arc<Self>,
         command: Exec<'_>,
         access: ContextAccess,
-        output: &mut Collector,
-    ) -> Result<End, DockerError> {
+        output: &mut OutputCollector,
+    ) -> Result<CommandEnd, DockerError> {
         let mut renewed = false;
         loop {
             let state = self.state.read().await;
             let id = state.id.clone().ok_or(DockerError::Closed)?;
             if state.access != access {
                 drop(state);
-                self.ensure(access, &id).await?;
+                self.recreate_if_stale(access, &id).await?;
                 continue;
             }
             match exec::run(self, &id, &command, output).await {
@@ -116,12 +120,12 @@ impl Container {
                     drop(state);
                     let mut state = self.state.write().await;
                     if state.id.as_ref() == Some(&id) {
-                        self.replace(&mut state, access).await?;
+                        self.recreate_locked(&mut state, access).await?;
                     }
                 }
                 result => {
                     drop(state);
-                    exec::tidy(self).await;
+                    exec::kill_leftovers(self).await;
                     return result;
                 }
             }
@@ -129,20 +133,20 @@ impl Container {
     }
 
     /// Recreates it for `access`, unless someone else did so since it was `seen`.
-    async fn ensure(&self, access: ContextAccess, seen: &str) -> Result<(), DockerError> {
+    async fn recreate_if_stale(&self, access: ContextAccess, seen: &str) -> Result<(), DockerError> {
         let mut state = self.state.write().await;
         if state.id.as_deref() == Some(seen) && state.access != access {
-            self.replace(&mut state, access).await?;
+            self.recreate_locked(&mut state, access).await?;
         }
         Ok(())
     }
 }
 
-impl State {
+impl ContainerState {
     /// Removes placeholders; only empty directories go.
-    fn tidy(&mut self) {
-        for place in self.placeholders.drain(..) {
-            let _ = rustix::fs::rmdir(&place);
+    fn remove_placeholders(&mut self) {
+        for path in self.placeholders.drain(..) {
+            let _ = rustix::fs::rmdir(&path);
         }
     }
 }
@@ -158,21 +162,25 @@ impl Drop for Container {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 let _ = remove(&docker, &id).await;
-                State { id: None, access, placeholders }.tidy();
+                ContainerState { id: None, access, placeholders }.remove_placeholders();
             });
         } else {
             // What is left, the next start sweeps.
             let _ = remove_without_runtime(&self.socket, &id);
-            State { id: None, access, placeholders }.tidy();
+            ContainerState { id: None, access, placeholders }.remove_placeholders();
         }
     }
 }
 
-async fn make(docker: &Docker, spec: &ContainerSpec, access: ContextAccess) -> Result<State, DockerError> {
+async fn create(
+    docker: &Docker,
+    spec: &ContainerSpec,
+    access: ContextAccess,
+) -> Result<ContainerState, DockerError> {
     let protected =
-        if access == ContextAccess::Writable { existing(&spec.sandbox_paths)? } else { Vec::new() };
-    let view = View::new(&spec.sandbox_paths, access, &protected);
-    let body = spec.body(&view, &Owner::this_process()?);
+        if access == ContextAccess::Writable { find_protected(&spec.sandbox_paths)? } else { Vec::new() };
+    let mounts = MountTable::new(&spec.sandbox_paths, access, &protected);
+    let body = spec.body(&mounts, &Owner::this_process()?);
     let created =
         docker.create_container(None::<CreateContainerOptions>, body).await.map_err(|error| match error {
             Error::DockerResponseServerError { status_code: 404, .. } => {
@@ -180,10 +188,11 @@ async fn make(docker: &Docker, spec: &ContainerSpec, access: ContextAccess) -> R
             }
             other => other.into(),
         })?;
-    let mut state = State { id: Some(created.id.clone()), access, placeholders: view.missing().to_vec() };
+    let mut state =
+        ContainerState { id: Some(created.id.clone()), access, placeholders: mounts.missing().to_vec() };
     if let Err(error) = docker.start_container(&created.id, None).await {
         let _ = remove(docker, &created.id).await;
-        state.tidy();
+        state.remove_placeholders();
         return Err(error.into());
     }
     Ok(state)

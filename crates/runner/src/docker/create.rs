@@ -1,11 +1,11 @@
 //! What a container is made of: image, walls, limits, mounts, labels.
 //!
-//! Pure: turns a specification into a request. The same [`View`] as for the other sandboxes decides what is mounted and
+//! Pure: turns a specification into a request. The same [`MountTable`] as for the other sandboxes decides what is mounted and
 //! how, so that Docker cannot give more than they would.
 
 use super::owner::{self, Owner};
+use crate::mount_table::{MountMode, MountTable};
 use crate::policy::SandboxPaths;
-use crate::view::{Mode, View};
 use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType};
 use std::collections::HashMap;
 use std::path::Path;
@@ -56,7 +56,7 @@ pub struct ContainerSpec {
 
 impl ContainerSpec {
     /// The request that makes it, with this view.
-    pub(super) fn body(&self, view: &View, owner: &Owner) -> ContainerCreateBody {
+    pub(super) fn body(&self, mounts: &MountTable, owner: &Owner) -> ContainerCreateBody {
         let labels = [
             ("althing.session", self.session.clone()),
             ("althing.run", self.run.clone()),
@@ -71,23 +71,23 @@ impl ContainerSpec {
             user: Some(user()),
             working_dir: Some(text(&self.sandbox_paths.workspace)),
             labels: Some(labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()),
-            host_config: Some(self.host_config(view)),
+            host_config: Some(self.host_config(mounts)),
             ..ContainerCreateBody::default()
         }
     }
 
-    fn host_config(&self, view: &View) -> HostConfig {
+    fn host_config(&self, mounts: &MountTable) -> HostConfig {
         let memory = self.memory.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
-        let empty: HashMap<String, String> = view
+        let empty: HashMap<String, String> = mounts
             .hidden()
-            .chain(view.missing())
+            .chain(mounts.missing())
             .map(|path| (text(path), "ro,size=4k,mode=0555".to_owned()))
             .collect();
-        let mounts = view.rules().iter().filter(|rule| rule.mode != Mode::Hidden).map(|rule| Mount {
+        let mounts = mounts.rules().iter().filter(|rule| rule.mode != MountMode::Hidden).map(|rule| Mount {
             target: Some(text(&rule.path)),
             source: Some(text(&rule.path)),
             typ: Some(MountType::BIND),
-            read_only: Some(rule.mode == Mode::ReadOnly),
+            read_only: Some(rule.mode == MountMode::ReadOnly),
             ..Mount::default()
         });
         HostConfig {

@@ -7,8 +7,8 @@
 use super::DockerError;
 use super::container::Container;
 use super::create::user;
-use crate::guarded::{End, Time};
-use crate::output::Collector;
+use crate::guarded::{CommandEnd, CommandTimes};
+use crate::output::OutputCollector;
 use bollard::Docker;
 use bollard::exec::{StartExecOptions, StartExecResults};
 use bollard::models::ExecConfig;
@@ -19,9 +19,9 @@ use std::time::Duration;
 use tokio::time::{Instant, interval, sleep_until, timeout};
 
 /// How often is asked whether a silent command still runs.
-const ASK_EVERY: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// What ending a command inside a container may take.
-const END_WITHIN: Duration = Duration::from_secs(10);
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The mark's name in a command's environment.
 const MARK: &str = "ALTHING_CALL";
@@ -30,7 +30,7 @@ const MARK: &str = "ALTHING_CALL";
 const SHELL: &str = r#"if command -v bash >/dev/null 2>&1; then exec bash -c "$0"; else exec sh -c "$0"; fi"#;
 
 /// Ends whoever carries the mark, with nothing but a shell and grep; without grep, everyone.
-const END_MARKED: &str = r#"
+const SIGNAL_MARKED: &str = r#"
 command -v grep >/dev/null 2>&1 || { kill -"$1" -1; exit; }
 for round in 1 2 3 4 5; do
   found=
@@ -49,7 +49,7 @@ pub(crate) struct Exec<'a> {
     pub(crate) cwd: &'a Path,
     pub(crate) home: &'a Path,
     pub(crate) env: Vec<(String, String)>,
-    pub(crate) time: Time,
+    pub(crate) time: CommandTimes,
 }
 
 /// Ends a command whose future was dropped.
@@ -67,7 +67,7 @@ impl Drop for EndOnDrop {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 signal(&container.docker, &id, &mark, "KILL").await;
-                tidy(&container).await;
+                kill_leftovers(&container).await;
             });
         }
     }
@@ -78,13 +78,13 @@ pub(super) async fn run(
     container: &Arc<Container>,
     id: &str,
     command: &Exec<'_>,
-    output: &mut Collector,
-) -> Result<End, DockerError> {
+    output: &mut OutputCollector,
+) -> Result<CommandEnd, DockerError> {
     let mark = format!("{MARK}={}", crate::command::unique());
     let exec = create(&container.docker, id, command, &mark).await?;
     let mut end_on_drop =
         EndOnDrop { container: Some(Arc::clone(container)), id: id.to_owned(), mark: mark.clone() };
-    let end = follow(&container.docker, id, &exec, &mark, command.time, output).await;
+    let end = stream_output(&container.docker, id, &exec, &mark, command.time, output).await;
     if end.is_ok() {
         end_on_drop.container = None;
     }
@@ -106,19 +106,19 @@ async fn create(docker: &Docker, id: &str, command: &Exec<'_>, mark: &str) -> Re
     Ok(docker.create_exec(id, config).await?.id)
 }
 
-async fn follow(
+async fn stream_output(
     docker: &Docker,
     id: &str,
     exec: &str,
     mark: &str,
-    time: Time,
-    output: &mut Collector,
-) -> Result<End, DockerError> {
+    time: CommandTimes,
+    output: &mut OutputCollector,
+) -> Result<CommandEnd, DockerError> {
     let StartExecResults::Attached { output: mut stream, .. } = docker.start_exec(exec, None).await? else {
         return Err(DockerError::Closed);
     };
     let mut deadline = Instant::now() + time.limit;
-    let mut asking = interval(ASK_EVERY);
+    let mut poll = interval(POLL_INTERVAL);
     let mut open = true;
     let mut timed_out = false;
     let mut killed = false;
@@ -127,12 +127,12 @@ async fn follow(
         if let Some(code) = code
             && !open
         {
-            return Ok(End { code, signal: None, timed_out });
+            return Ok(CommandEnd { code, signal: None, timed_out });
         }
         tokio::select! {
             biased;
             () = sleep_until(deadline) => match (code, timed_out, killed) {
-                (Some(code), _, _) => return Ok(End { code, signal: None, timed_out }),
+                (Some(code), _, _) => return Ok(CommandEnd { code, signal: None, timed_out }),
                 (None, false, _) => {
                     timed_out = true;
                     deadline = Instant::now() + time.grace;
@@ -140,17 +140,17 @@ async fn follow(
                 }
                 (None, true, false) => {
                     killed = true;
-                    deadline = Instant::now() + END_WITHIN;
+                    deadline = Instant::now() + KILL_TIMEOUT;
                     signal(docker, id, mark, "KILL").await;
                 }
-                (None, true, true) => return Ok(End { code: None, signal: None, timed_out }),
+                (None, true, true) => return Ok(CommandEnd { code: None, signal: None, timed_out }),
             },
-            _ = asking.tick(), if code.is_none() => code = ended(docker, exec).await?,
+            _ = poll.tick(), if code.is_none() => code = ended(docker, exec).await?,
             chunk = stream.next(), if open => if let Some(chunk) = chunk {
                 output.push(&chunk?.into_bytes());
             } else {
                 open = false;
-                asking.reset_immediately();
+                poll.reset_immediately();
             },
         }
         if code.is_some() && open {
@@ -167,11 +167,11 @@ async fn ended(docker: &Docker, exec: &str) -> Result<Option<Option<i64>>, Docke
 
 /// Sends a signal to everything that carries the mark.
 async fn signal(docker: &Docker, id: &str, mark: &str, signal: &str) {
-    inside(docker, id, &["/bin/sh", "-c", END_MARKED, mark, signal]).await;
+    exec_internal(docker, id, &["/bin/sh", "-c", SIGNAL_MARKED, mark, signal]).await;
 }
 
 /// Ends what commands left behind, if no command is running: also what shook off its mark.
-pub(super) async fn tidy(container: &Container) {
+pub(super) async fn kill_leftovers(container: &Container) {
     // Held for writing, so that no command can start meanwhile and be taken for a leftover.
     let Ok(state) = container.state.try_write() else { return };
     let Some(id) = &state.id else { return };
@@ -180,11 +180,11 @@ pub(super) async fn tidy(container: &Container) {
     if quiet.is_ok_and(|top| top.processes.is_some_and(|list| list.len() <= 2)) {
         return;
     }
-    inside(&container.docker, id, &["/bin/sh", "-c", "kill -KILL -1"]).await;
+    exec_internal(&container.docker, id, &["/bin/sh", "-c", "kill -KILL -1"]).await;
 }
 
 /// Runs something of ours inside; best effort, because the container may be gone, and everything with it.
-async fn inside(docker: &Docker, id: &str, argv: &[&str]) {
+async fn exec_internal(docker: &Docker, id: &str, argv: &[&str]) {
     let config = ExecConfig {
         attach_stdout: Some(true),
         cmd: Some(argv.iter().map(|part| (*part).to_owned()).collect()),
@@ -200,5 +200,5 @@ async fn inside(docker: &Docker, id: &str, argv: &[&str]) {
         }
         Ok::<(), bollard::errors::Error>(())
     };
-    let _ = timeout(END_WITHIN, work).await;
+    let _ = timeout(KILL_TIMEOUT, work).await;
 }

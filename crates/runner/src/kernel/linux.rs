@@ -1,7 +1,7 @@
 //! Linux: Landlock, seccomp, capabilities, child subreapers, `/proc`.
 
-use super::{landlocked, seccomp};
-use crate::launch::Restrict;
+use super::{landlock_ruleset, seccomp};
+use crate::launch::Restrictions;
 use rustix::process::{
     Pid, PidfdFlags, Signal, getpid, pidfd_open, set_child_subreaper, set_parent_process_death_signal,
 };
@@ -13,10 +13,10 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
-pub(crate) use super::landlocked::abi as landlock_abi;
+pub(crate) use super::landlock_ruleset::abi as landlock_abi;
 
 /// This very program, even if its file was replaced meanwhile.
-pub(crate) fn own_program() -> PathBuf {
+pub(crate) fn own_executable() -> PathBuf {
     PathBuf::from("/proc/self/exe")
 }
 
@@ -26,12 +26,12 @@ pub(crate) fn adopt_orphans() -> io::Result<()> {
 }
 
 /// What becomes readable when a process ends, where the kernel can tell.
-pub(crate) fn end_of(pid: Pid) -> Option<OwnedFd> {
+pub(crate) fn pidfd(pid: Pid) -> Option<OwnedFd> {
     pidfd_open(pid, PidfdFlags::empty()).ok()
 }
 
 /// Makes a pipe hold this much. Only a matter of speed; an unprivileged user may be over its budget for pipes.
-pub(crate) fn widen(pipe: impl AsFd, bytes: usize) {
+pub(crate) fn set_pipe_size(pipe: impl AsFd, bytes: usize) {
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, bytes);
 }
 
@@ -41,16 +41,16 @@ pub(crate) fn die_with_parent() -> io::Result<()> {
 }
 
 /// Gives up for good what is not allowed; as one of the last acts before this process becomes the command.
-pub(crate) fn confine(restrict: &Restrict) -> io::Result<()> {
+pub(crate) fn confine(restrictions: &Restrictions) -> io::Result<()> {
     set_no_new_privs(true)?;
-    match restrict {
-        Restrict::BeforeBubblewrap { network } => {
-            let scoped = landlocked::scope();
+    match restrictions {
+        Restrictions::BeforeBubblewrap { network } => {
+            let scoped = landlock_ruleset::scope();
             seccomp::apply(&seccomp::Filter::beside_bubblewrap(*network, scoped))
         }
-        Restrict::Landlock { grants, network } => {
+        Restrictions::Landlock { landlock_rules, network } => {
             drop_capabilities()?;
-            landlocked::enforce(grants, *network)?;
+            landlock_ruleset::enforce(landlock_rules, *network)?;
             seccomp::apply(&seccomp::Filter::beside_landlock(*network))
         }
     }

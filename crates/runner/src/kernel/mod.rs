@@ -4,7 +4,7 @@
 //! group is not found again.
 
 #[cfg(target_os = "linux")]
-mod landlocked;
+mod landlock_ruleset;
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(not(target_os = "linux"))]

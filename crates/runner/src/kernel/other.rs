@@ -1,6 +1,6 @@
 //! Systems without Linux's walls: no command is confined, so none that should be is started.
 
-use crate::launch::Restrict;
+use crate::launch::Restrictions;
 use rustix::process::{Pid, getpid};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// This program.
-pub(crate) fn own_program() -> PathBuf {
+pub(crate) fn own_executable() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| PathBuf::from("althing"))
 }
 
@@ -19,12 +19,12 @@ pub(crate) fn adopt_orphans() -> io::Result<()> {
 }
 
 /// Nothing tells; whoever waits has to look.
-pub(crate) fn end_of(_: Pid) -> Option<OwnedFd> {
+pub(crate) fn pidfd(_: Pid) -> Option<OwnedFd> {
     None
 }
 
 /// A pipe is as wide as it is.
-pub(crate) fn widen(_: impl AsFd, _: usize) {}
+pub(crate) fn set_pipe_size(_: impl AsFd, _: usize) {}
 
 /// Nothing does that here; the guard ends what it started.
 #[expect(clippy::unnecessary_wraps, reason = "on Linux it can fail")]
@@ -33,7 +33,7 @@ pub(crate) fn die_with_parent() -> io::Result<()> {
 }
 
 /// There are no walls.
-pub(crate) fn confine(_: &Restrict) -> io::Result<()> {
+pub(crate) fn confine(_: &Restrictions) -> io::Result<()> {
     Err(io::Error::other("commands can be confined only on Linux"))
 }
 

@@ -5,14 +5,14 @@
 //! told to end its turn, and the call comes back as part of the reply, as any model's would. Its conversation is its
 //! own; it is told only what is new to it.
 
-use super::digest::Digest;
+use super::cli_prompt;
+use super::excerpt::OutputExcerpt;
 use super::headless::Headless;
-use super::pipes::{Done, Heard};
-use super::raw::RawFile;
-use super::spending::Spending;
-use super::start::{ProgramStarter, Want};
-use super::words;
-use crate::adapter::{Freedom, Meaning, Toolbox};
+use super::pipes::{FinishedRun, ProgramEvent};
+use super::raw_output::RawOutputFile;
+use super::start::{ProgramStarter, StartRequest};
+use super::usage_tracker::UsageTracker;
+use crate::adapter::{OutputEvent, PermissionLevel, ToolEndpoint};
 use crate::command::Placeholders;
 use althing_protocol::{
     AgentKind, AgentOptions, Backend, BackendError, BackendErrorKind, BackendInfo, BoxFuture, CallContext,
@@ -25,20 +25,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How long a program may go on after it called one of our tools and was told to end its turn.
-const LAST_WORDS: Duration = Duration::from_secs(60);
+/// How long a program may go on after it called one of our tools and was told to end its call.
+const STOP_AFTER_TOOL_CALL: Duration = Duration::from_secs(60);
 /// What it is told then.
-const NOTED: &str =
+const CALL_RECORDED: &str =
     "Noted. End your turn now, without any further tool call: what comes of it is in the next message.";
 
 /// A program that is an agent of runs.
 pub struct CliBackend {
     info: BackendInfo,
     kind: &'static AgentKind,
-    member: CliAgentConfig,
+    config: CliAgentConfig,
     starter: Arc<ProgramStarter>,
     endpoints: Arc<dyn Endpoints>,
-    spending: Spending,
+    usage_tracker: UsageTracker,
     placeholders: Placeholders,
 }
 
@@ -64,99 +64,103 @@ impl CliBackend {
     pub fn new(
         starter: Arc<ProgramStarter>,
         endpoints: Arc<dyn Endpoints>,
-        member: CliAgentConfig,
+        config: CliAgentConfig,
     ) -> Option<Self> {
-        let kind = starter.adapters.kind(&member.kind)?;
-        let model = member.model.clone().unwrap_or_else(|| "its own default".to_owned());
-        let info = BackendInfo { kind: member.kind.clone(), model, offline: false };
-        let (spending, placeholders) = (Spending::default(), Placeholders::default());
-        Some(Self { info, kind, member, starter, endpoints, spending, placeholders })
+        let kind = starter.adapters.kind(&config.kind)?;
+        let model = config.model.clone().unwrap_or_else(|| "its own default".to_owned());
+        let info = BackendInfo { kind: config.kind.clone(), model, offline: false };
+        let (usage_tracker, placeholders) = (UsageTracker::default(), Placeholders::default());
+        Some(Self { info, kind, config, starter, endpoints, usage_tracker, placeholders })
     }
 
     async fn reply(&self, request: &ModelRequest, on_delta: DeltaSink<'_>) -> Result<Reply, BackendError> {
-        let noted = Arc::new(Noted::default());
+        let recorded = Arc::new(RecordedCalls::default());
         let endpoint = if request.tools.is_empty() {
             None
         } else {
-            let calls: Arc<dyn EndpointHandler> = noted.clone();
+            let calls: Arc<dyn EndpointHandler> = recorded.clone();
             let opened = self.endpoints.open(request.tools.clone(), calls).await;
             Some(opened.map_err(|why| error(BackendErrorKind::Connect, &why, None))?)
         };
         let native = request.call_context.as_ref().and_then(|call_context| call_context.native.as_deref());
-        let turn = Turn { request, endpoint: endpoint.as_deref(), noted: &noted };
-        match self.turn(&turn, native, on_delta).await? {
+        let call = BackendCall { request, endpoint: endpoint.as_deref(), recorded: &recorded };
+        match self.run_once(&call, native, on_delta).await? {
             Some(reply) => Ok(reply),
             // Its conversation is not there any more; it is told everything.
-            None => self.turn(&turn, None, on_delta).await?.ok_or_else(|| {
+            None => self.run_once(&call, None, on_delta).await?.ok_or_else(|| {
                 error(BackendErrorKind::Protocol, "the program lost its conversation twice", None)
             }),
         }
     }
 
     /// One run of the program; None where the conversation to go on with is not there.
-    async fn turn(
+    async fn run_once(
         &self,
-        turn: &Turn<'_>,
+        call: &BackendCall<'_>,
         native: Option<&str>,
         on_delta: DeltaSink<'_>,
     ) -> Result<Option<Reply>, BackendError> {
-        let request = turn.request;
+        let request = call.request;
         let dir = self.dir(request.call_context.as_ref());
         let cwd = Self::workspace(request.call_context.as_ref(), &dir)?;
-        let spec = self.spec(words::prompt(request, native.is_some(), self.kind), &cwd);
+        let spec = self.spec(cli_prompt::render(request, native.is_some(), self.kind), &cwd);
         let mut grant =
             request.call_context.as_ref().map(|call_context| call_context.grant.clone()).unwrap_or_default();
         // Without a workspace it works in an empty directory of its own.
         grant.workspace.get_or_insert_with(|| cwd.clone());
-        let toolbox = turn.endpoint.map(|endpoint| Toolbox {
+        let tool_endpoint = call.endpoint.map(|endpoint| ToolEndpoint {
             url: endpoint.url().to_owned(),
             token: endpoint.token().clone(),
             names: request.tools.iter().map(|tool| tool.name.clone()).collect(),
             kind: self.kind,
         });
-        let want = Want {
+        let start_request = StartRequest {
             spec: &spec,
             resume: native,
             dir: &dir,
-            tools: toolbox.as_ref(),
+            tools: tool_endpoint.as_ref(),
             grant: &grant,
-            at_least: Freedom::Workspace,
+            unsandboxed_level: PermissionLevel::Workspace,
         };
-        let start =
-            self.starter.start(&want).map_err(|(why, hint)| error(BackendErrorKind::NotFound, &why, hint))?;
-        let mut raw = RawFile::new(dir.join(super::RAW_OUTPUT), self.starter.masks.as_ref());
-        let mut listener = Listener {
+        let prepared = self
+            .starter
+            .prepare(&start_request)
+            .map_err(|(why, hint)| error(BackendErrorKind::NotFound, &why, hint))?;
+        let mut raw = RawOutputFile::new(dir.join(super::RAW_OUTPUT), self.starter.masks.as_ref());
+        let mut collector = ReplyCollector {
             on_delta,
             native: native.map(str::to_owned),
             text: String::new(),
-            streamed: false,
-            pieces: Digest::default(),
+            has_streamed: false,
+            streamed_text: OutputExcerpt::default(),
         };
         let run = Headless {
-            launch: &start.prepared.launch,
-            prompt: &start.prompt,
-            idle: self.member.idle.unwrap_or(self.starter.limits.idle),
-            parser: start.adapter.parser(),
+            launch: &prepared.confined.launch,
+            prompt: &prepared.prompt,
+            idle: self.config.idle.unwrap_or(self.starter.limits.idle),
+            parser: prepared.adapter.parser(),
             raw: &mut raw,
         };
-        let mut hear = |what: Heard<'_>| listener.hear(what);
-        let held = self.placeholders.hold(&start.prepared.placeholders);
-        let done = tokio::select! {
-            done = run.run(&self.starter.launcher, &mut hear) => Some(done),
-            () = turn.noted.too_long() => None,
+        let mut on_event = |event: ProgramEvent<'_>| collector.on_event(event);
+        let lease = self.placeholders.lease(&prepared.confined.placeholders);
+        let finished = tokio::select! {
+            finished = run.run(&self.starter.launcher, &mut on_event) => Some(finished),
+            () = call.recorded.overdue() => None,
         };
         // Of a program that would not stop, they are removed later.
-        if done.is_some() {
-            held.done();
+        if finished.is_some() {
+            lease.release();
         }
-        let Listener { native: conversation, mut text, pieces, .. } = listener;
+        let ReplyCollector { native: conversation, mut text, streamed_text, .. } = collector;
         if text.is_empty() {
-            text = pieces.finish(&format!("all of it, as it came, is in {}", raw.path().display()));
+            text = streamed_text.finish(&format!("all of it, as it came, is in {}", raw.path().display()));
         }
-        let calls = turn.noted.take();
-        match done {
-            Some(Ok(done)) if native.is_some() && calls.is_empty() && super::lost(&done) => Ok(None),
-            Some(Ok(done)) => self.settle(turn, done, calls, conversation, text).map(Some),
+        let calls = call.recorded.take();
+        match finished {
+            Some(Ok(done)) if native.is_some() && calls.is_empty() && super::lost_conversation(&done) => {
+                Ok(None)
+            }
+            Some(Ok(done)) => self.finish_reply(call, done, calls, conversation, text).map(Some),
             Some(Err(why)) => Err(error(BackendErrorKind::Server, &why.to_string(), None)),
             // It did what it had to and would not stop; what it cost is not known.
             None => {
@@ -166,26 +170,26 @@ impl CliBackend {
         }
     }
 
-    fn settle(
+    fn finish_reply(
         &self,
-        turn: &Turn<'_>,
-        done: Done,
+        call: &BackendCall<'_>,
+        done: FinishedRun,
         mut calls: Vec<ToolCall>,
         native: Option<String>,
         said: String,
     ) -> Result<Reply, BackendError> {
-        let mut usage = self.spending.settle(native.as_deref(), done.ending.usage);
+        let mut usage = self.usage_tracker.settle(native.as_deref(), done.outcome.usage);
         // Not every program says how often it called its model.
         usage.calls = usage.calls.max(1);
-        let failed = !done.ending.ok || done.idle;
+        let failed = !done.outcome.ok || done.idle;
         // What it called counts, however it ended afterwards.
         if failed && calls.is_empty() {
             return Err(failure(&done, usage));
         }
-        let text = done.ending.message.filter(|message| !message.is_empty()).unwrap_or(said);
-        let connected = turn.endpoint.is_some_and(Endpoint::is_connected);
+        let text = done.outcome.message.filter(|message| !message.is_empty()).unwrap_or(said);
+        let connected = call.endpoint.is_some_and(Endpoint::is_connected);
         if calls.is_empty() && !connected {
-            calls.extend(words::call_in(&text, &turn.request.tools));
+            calls.extend(cli_prompt::call_from_text(&text, &call.request.tools));
         }
         Ok(Reply { text, tool_calls: calls, native, usage, ..Reply::default() })
     }
@@ -197,25 +201,25 @@ impl CliBackend {
             mode: ExecutionMode::Headless,
             prompt,
             cwd: cwd.to_string_lossy().into_owned(),
-            env: self.member.env.clone(),
-            model: self.member.model.clone(),
+            env: self.config.env.clone(),
+            model: self.config.model.clone(),
             on_interrupt: None,
             sandbox: None,
             idle_timeout: None,
             approvals: false,
             agent: None,
-            options: self.member.options.clone(),
+            options: self.config.options.clone(),
         }
     }
 
     fn dir(&self, call_context: Option<&CallContext>) -> PathBuf {
         match call_context {
             Some(call_context) => self
-                .member
+                .config
                 .dir
                 .join(call_context.work.as_str().replace('/', "-"))
                 .join(call_context.attempt.to_string()),
-            None => self.member.dir.clone(),
+            None => self.config.dir.clone(),
         }
     }
 
@@ -253,32 +257,32 @@ impl Backend for CliBackend {
 }
 
 /// One call's parts.
-struct Turn<'a> {
+struct BackendCall<'a> {
     request: &'a ModelRequest,
     endpoint: Option<&'a dyn Endpoint>,
-    noted: &'a Noted,
+    recorded: &'a RecordedCalls,
 }
 
 /// Calls of our tools, noted while the program runs.
 #[derive(Default)]
-struct Noted {
+struct RecordedCalls {
     calls: Mutex<Vec<ToolCall>>,
     first: Notify,
 }
 
-impl Noted {
+impl RecordedCalls {
     fn take(&self) -> Vec<ToolCall> {
         std::mem::take(&mut *self.calls.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Waits for the first call and then as long as the program may still take.
-    async fn too_long(&self) {
+    async fn overdue(&self) {
         self.first.notified().await;
-        tokio::time::sleep(LAST_WORDS).await;
+        tokio::time::sleep(STOP_AFTER_TOOL_CALL).await;
     }
 }
 
-impl EndpointHandler for Noted {
+impl EndpointHandler for RecordedCalls {
     fn call(&self, mut call: ToolCall) -> BoxFuture<'_, ToolOutcome> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         // Unique within the reply, whatever the program's protocol says.
@@ -286,48 +290,48 @@ impl EndpointHandler for Noted {
         calls.push(call);
         drop(calls);
         self.first.notify_one();
-        Box::pin(async { ToolOutcome { content: NOTED.to_owned(), is_error: false } })
+        Box::pin(async { ToolOutcome { content: CALL_RECORDED.to_owned(), is_error: false } })
     }
 }
 
 /// Passes on what the program says.
-struct Listener<'a> {
+struct ReplyCollector<'a> {
     on_delta: DeltaSink<'a>,
     native: Option<String>,
     text: String,
     /// It streams its messages, so that whole ones are nothing new.
-    streamed: bool,
+    has_streamed: bool,
     /// The streamed pieces, for a program that says no whole message.
-    pieces: Digest,
+    streamed_text: OutputExcerpt,
 }
 
-impl Listener<'_> {
-    fn hear(&mut self, what: Heard<'_>) {
-        match what {
-            Heard::Meaning(Meaning::Saying(piece)) => {
-                self.streamed = true;
+impl ReplyCollector<'_> {
+    fn on_event(&mut self, event: ProgramEvent<'_>) {
+        match event {
+            ProgramEvent::Parsed(OutputEvent::TextDelta(piece)) => {
+                self.has_streamed = true;
                 (self.on_delta)(Delta::Text(&piece));
-                self.pieces.push(&piece);
+                self.streamed_text.push(&piece);
             }
-            Heard::Meaning(Meaning::Item(Item::Said { text })) => {
-                if !self.streamed {
+            ProgramEvent::Parsed(OutputEvent::Item(Item::Said { text })) => {
+                if !self.has_streamed {
                     (self.on_delta)(Delta::Text(&text));
                     (self.on_delta)(Delta::Text("\n"));
                 }
                 self.text = text;
             }
-            Heard::Meaning(Meaning::Item(Item::Conversation { id })) => self.native = Some(id),
-            Heard::Meaning(Meaning::Item(_))
-            | Heard::Output(..)
-            | Heard::PromptSent(_)
-            | Heard::Waiting(_)
-            | Heard::MovedOn => {}
+            ProgramEvent::Parsed(OutputEvent::Item(Item::Conversation { id })) => self.native = Some(id),
+            ProgramEvent::Parsed(OutputEvent::Item(_))
+            | ProgramEvent::Output(..)
+            | ProgramEvent::PromptSent(_)
+            | ProgramEvent::Waiting(_)
+            | ProgramEvent::MovedOn => {}
         }
     }
 }
 
-fn failure(done: &Done, usage: Usage) -> BackendError {
-    let why = done.ending.error.clone().unwrap_or_else(|| done.exit.to_string());
+fn failure(done: &FinishedRun, usage: Usage) -> BackendError {
+    let why = done.outcome.error.clone().unwrap_or_else(|| done.exit.to_string());
     let signed_out = ["401", "UNAUTHENTICATED", "authenticat", "API key"];
     let kind = if done.idle {
         BackendErrorKind::Timeout
@@ -337,7 +341,7 @@ fn failure(done: &Done, usage: Usage) -> BackendError {
         BackendErrorKind::Server
     };
     let message = if done.idle { "it said nothing for too long and was ended".to_owned() } else { why };
-    BackendError { kind, message, hint: done.ending.hint.clone(), usage }
+    BackendError { kind, message, hint: done.outcome.hint.clone(), usage }
 }
 
 fn error(kind: BackendErrorKind, message: &str, hint: Option<String>) -> BackendError {

@@ -1,8 +1,8 @@
 //! A headless run of a program: its prompt is its whole input, and nobody is asked.
 
-use super::pipes::{Done, Exchange, Heard, On, Outbox, Pipes};
-use super::raw::RawFile;
-use crate::adapter::{Ending, Exit, OutputParser, Stream};
+use super::pipes::{EventSink, FinishedRun, Outbox, PipeExchange, Pipes, ProgramEvent};
+use super::raw_output::RawOutputFile;
+use crate::adapter::{Exit, OutputParser, ProgramOutcome, Stream};
 use crate::guarded::Launcher;
 use crate::launch::Launch;
 use std::convert::Infallible;
@@ -16,15 +16,15 @@ pub(super) struct Headless<'a> {
     /// How long it may say nothing.
     pub(super) idle: Duration,
     pub(super) parser: Box<dyn OutputParser>,
-    pub(super) raw: &'a mut RawFile,
+    pub(super) raw: &'a mut RawOutputFile,
 }
 
 impl Headless<'_> {
     /// Runs it to its end. When the future is dropped, the program is asked to end and killed soon after.
-    pub(super) async fn run(self, launcher: &Launcher, on: On<'_>) -> io::Result<Done> {
+    pub(super) async fn run(self, launcher: &Launcher, sink: EventSink<'_>) -> io::Result<FinishedRun> {
         let exchange = OnePrompt { prompt: self.prompt, parser: self.parser };
         let pipes = Pipes { launch: self.launch, exchange, idle: self.idle, raw: self.raw };
-        pipes.run(launcher, on).await
+        pipes.run(launcher, sink).await
     }
 }
 
@@ -34,28 +34,28 @@ struct OnePrompt<'a> {
     parser: Box<dyn OutputParser>,
 }
 
-impl Exchange for OnePrompt<'_> {
+impl PipeExchange for OnePrompt<'_> {
     type Answer = Infallible;
 
     fn begin(&mut self, outbox: &mut Outbox) {
-        outbox.say(self.prompt.as_bytes());
+        outbox.send(self.prompt.as_bytes());
         outbox.close();
     }
 
-    fn output(&mut self, stream: Stream, raw: &[u8], clean: &str, _: &mut Outbox, on: On<'_>) {
-        self.parser.output(stream, raw, clean, &mut |meaning| on(Heard::Meaning(meaning)));
-        on(Heard::Output(stream, raw, clean));
+    fn output(&mut self, stream: Stream, raw: &[u8], clean: &str, _: &mut Outbox, sink: EventSink<'_>) {
+        self.parser.output(stream, raw, clean, &mut |event| sink(ProgramEvent::Parsed(event)));
+        sink(ProgramEvent::Output(stream, raw, clean));
     }
 
-    fn sent(&mut self, result: Result<(), String>, on: On<'_>) {
-        on(Heard::PromptSent(result));
+    fn sent(&mut self, result: Result<(), String>, sink: EventSink<'_>) {
+        sink(ProgramEvent::PromptSent(result));
     }
 
     fn next_answer(&mut self) -> impl Future<Output = Infallible> + Send {
         std::future::pending()
     }
 
-    fn answer(&mut self, answer: Infallible, _: &mut Outbox, _: On<'_>) {
+    fn answer(&mut self, answer: Infallible, _: &mut Outbox, _: EventSink<'_>) {
         match answer {}
     }
 
@@ -63,9 +63,9 @@ impl Exchange for OnePrompt<'_> {
         false
     }
 
-    fn closed(&mut self, _: On<'_>) {}
+    fn closed(&mut self, _: EventSink<'_>) {}
 
-    fn end(&mut self, exit: Exit, on: On<'_>) -> Ending {
-        self.parser.end(exit, &mut |meaning| on(Heard::Meaning(meaning)))
+    fn end(&mut self, exit: Exit, sink: EventSink<'_>) -> ProgramOutcome {
+        self.parser.end(exit, &mut |event| sink(ProgramEvent::Parsed(event)))
     }
 }

@@ -4,38 +4,38 @@
 //! means, on which terms it may run, and what came of it; nothing here knows what a workflow is.
 
 mod backend;
-mod digest;
-mod files;
+mod cli_prompt;
+mod confine;
+mod excerpt;
+mod generated_files;
 mod headless;
 mod pipes;
 mod prose;
-mod raw;
-mod spending;
+mod raw_output;
 mod start;
-mod talk;
-mod walls;
-mod words;
+mod structured_session;
+mod usage_tracker;
 
 pub use backend::{CliAgentConfig, CliBackend};
-pub(crate) use raw::RawFile;
+pub(crate) use raw_output::RawOutputFile;
 pub use start::{ProgramLimits, ProgramStarter};
 
-use crate::adapter::{Freedom, Meaning, Stream};
+use crate::adapter::{OutputEvent, PermissionLevel, Stream};
 use crate::command::Placeholders;
 use crate::terminal::{AgentRunner, PatternTable, TypedPrompt};
 use althing_protocol::{
     BoxFuture, ExecutionMode, Grant, Item, ProgramEnd, ProgramJob, ProgramReport, Programs, ReportSink,
     Screen, TaskId,
 };
-use digest::Digest;
+use excerpt::OutputExcerpt;
 use headless::Headless;
-use pipes::{Done, Heard};
-use spending::Spending;
-use start::{Start, Want};
+use pipes::{FinishedRun, ProgramEvent};
+use start::{PreparedProgram, StartRequest};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use talk::{Talk, Talks};
+use structured_session::{OpenSessions, StructuredRun};
+use usage_tracker::UsageTracker;
 
 /// The name of the file that holds a program's output as it came.
 pub(crate) const RAW_OUTPUT: &str = "output.raw";
@@ -45,8 +45,8 @@ pub struct ProgramRunner {
     starter: Arc<ProgramStarter>,
     terminals: AgentRunner,
     patterns: PatternTable,
-    talks: Talks,
-    spending: Spending,
+    sessions: OpenSessions,
+    usage_tracker: UsageTracker,
     placeholders: Placeholders,
 }
 
@@ -60,8 +60,8 @@ impl ProgramRunner {
     /// Starts programs with this starter, and reads their screens by these patterns.
     pub fn new(starter: Arc<ProgramStarter>, patterns: PatternTable) -> Self {
         let terminals = AgentRunner::new(starter.launcher.clone(), starter.masks.clone());
-        let (spending, placeholders) = (Spending::default(), Placeholders::default());
-        Self { starter, terminals, patterns, talks: Talks::default(), spending, placeholders }
+        let (usage_tracker, placeholders) = (UsageTracker::default(), Placeholders::default());
+        Self { starter, terminals, patterns, sessions: OpenSessions::default(), usage_tracker, placeholders }
     }
 
     /// The last lines that a program in a terminal said, oldest first: what has left its screen is here.
@@ -71,90 +71,110 @@ impl ProgramRunner {
 
     async fn in_terminal(&self, job: &ProgramJob, reports: ReportSink) -> ProgramEnd {
         let grant = Grant::project(job.spec.cwd.clone().into());
-        let start = match self.starter.start(&Want::of(job, &grant, job.resume.as_deref())) {
+        let start = match self.starter.prepare(&StartRequest::of(job, &grant, job.resume.as_deref())) {
             Ok(start) => start,
             Err((error, hint)) => return failed(error, hint),
         };
         let traits = self.patterns.traits(&*start.adapter);
-        if let Some(id) = &start.chosen {
+        if let Some(id) = &start.chosen_id {
             reports(ProgramReport::Item(Item::Conversation { id: id.clone() }));
         }
-        let held = self.placeholders.hold(&start.prepared.placeholders);
+        let lease = self.placeholders.lease(&start.confined.placeholders);
         let prompt = TypedPrompt { text: &start.prompt, for_agent: start.adapter.is_agent() };
-        let end = self.terminals.run_launch(job, prompt, start.prepared.launch, &traits, reports).await;
-        held.done();
+        let end = self.terminals.run(job, prompt, start.confined.launch, &traits, reports).await;
+        lease.release();
         end
     }
 
     async fn headless(&self, job: &ProgramJob, reports: &ReportSink) -> ProgramEnd {
-        let end = self.attempt(job, job.resume.as_deref(), reports).await;
+        let end = self.run_headless(job, job.resume.as_deref(), reports).await;
         match end {
             // Nothing of it was done: it begins anew.
-            Attempt::Lost => match self.attempt(job, None, reports).await {
-                Attempt::Ended(end) => end,
-                Attempt::Lost => failed("the program lost its conversation twice".to_owned(), None),
+            HeadlessAttempt::ConversationLost => match self.run_headless(job, None, reports).await {
+                HeadlessAttempt::Ended(end) => end,
+                HeadlessAttempt::ConversationLost => {
+                    failed("the program lost its conversation twice".to_owned(), None)
+                }
             },
-            Attempt::Ended(end) => end,
+            HeadlessAttempt::Ended(end) => end,
         }
     }
 
-    async fn attempt(&self, job: &ProgramJob, resume: Option<&str>, reports: &ReportSink) -> Attempt {
+    async fn run_headless(
+        &self,
+        job: &ProgramJob,
+        resume: Option<&str>,
+        reports: &ReportSink,
+    ) -> HeadlessAttempt {
         let grant = Grant::project(job.spec.cwd.clone().into());
-        let want = Want::of(job, &grant, resume);
-        let mut start = match self.starter.start(&want) {
+        let request = StartRequest::of(job, &grant, resume);
+        let mut start = match self.starter.prepare(&request) {
             Ok(start) => start,
-            Err((error, hint)) => return Attempt::Ended(failed(error, hint)),
+            Err((error, hint)) => return HeadlessAttempt::Ended(failed(error, hint)),
         };
-        let mut raw = RawFile::new(Path::new(&job.dir).join(RAW_OUTPUT), self.starter.masks.as_ref());
+        let mut raw = RawOutputFile::new(Path::new(&job.dir).join(RAW_OUTPUT), self.starter.masks.as_ref());
         let prompt = start.prompt.clone();
-        let mut heard = Listener {
+        let mut reporter = TaskReporter {
             prompt: &prompt,
             resume,
             reports,
-            digest: Digest::default(),
+            excerpt: OutputExcerpt::default(),
             conversation: None,
             acted: false,
         };
-        let held = self.placeholders.hold(&start.prepared.placeholders);
+        let lease = self.placeholders.lease(&start.confined.placeholders);
         let idle =
             job.spec.idle_timeout.map_or(self.starter.limits.idle, |limit| Duration::from_millis(limit.0));
-        let (launch, launcher) = (&start.prepared.launch, &self.starter.launcher);
-        let mut hear = |what: Heard<'_>| heard.hear(what);
-        let done = if let Some(dialogue) = start.dialogue.take() {
-            let line = self.talks.open(&job.task, dialogue);
-            Talk { launch, line, idle, raw: &mut raw }.run(launcher, &mut hear).await
+        let (launch, launcher) = (&start.confined.launch, &self.starter.launcher);
+        let mut on_event = |event: ProgramEvent<'_>| reporter.on_event(event);
+        let done = if let Some(structured_protocol) = start.structured_protocol.take() {
+            let handle = self.sessions.open(&job.task, structured_protocol);
+            StructuredRun { launch, handle, idle, raw: &mut raw }.run(launcher, &mut on_event).await
         } else {
             let parser = start.adapter.parser();
-            Headless { launch, prompt: &prompt, idle, parser, raw: &mut raw }.run(launcher, &mut hear).await
+            Headless { launch, prompt: &prompt, idle, parser, raw: &mut raw }
+                .run(launcher, &mut on_event)
+                .await
         };
-        held.done();
+        lease.release();
         match done {
-            Ok(done) if resume.is_some() && !heard.acted && lost(&done) => Attempt::Lost,
-            Ok(done) => Attempt::Ended(self.end(&start, done, idle, heard, raw.path())),
-            Err(error) => Attempt::Ended(failed(format!("the program could not be run: {error}"), None)),
+            Ok(done) if resume.is_some() && !reporter.acted && lost_conversation(&done) => {
+                HeadlessAttempt::ConversationLost
+            }
+            Ok(done) => HeadlessAttempt::Ended(self.end(&start, done, idle, reporter, raw.path())),
+            Err(error) => {
+                HeadlessAttempt::Ended(failed(format!("the program could not be run: {error}"), None))
+            }
         }
     }
 
-    fn end(&self, start: &Start, done: Done, idle: Duration, heard: Listener<'_>, raw: &Path) -> ProgramEnd {
-        let Done { exit, ending, idle: was_idle } = done;
+    fn end(
+        &self,
+        start: &PreparedProgram,
+        done: FinishedRun,
+        idle: Duration,
+        reporter: TaskReporter<'_>,
+        raw: &Path,
+    ) -> ProgramEnd {
+        let FinishedRun { exit, outcome, idle: was_idle } = done;
         let whole = format!("all of it, as it came, is in {}", raw.display());
-        let output = match ending.message {
+        let output = match outcome.message {
             Some(message) => {
-                let mut digest = Digest::default();
-                digest.push(&message);
-                digest.finish(&whole)
+                let mut excerpt = OutputExcerpt::default();
+                excerpt.push(&message);
+                excerpt.finish(&whole)
             }
-            None => heard.digest.finish(&whole),
+            None => reporter.excerpt.finish(&whole),
         };
-        let conversation = heard.conversation.as_deref().or(heard.resume);
-        let usage = self.spending.settle(conversation, ending.usage);
-        let ok = ending.ok && !was_idle;
+        let conversation = reporter.conversation.as_deref().or(reporter.resume);
+        let usage = self.usage_tracker.settle(conversation, outcome.usage);
+        let ok = outcome.ok && !was_idle;
         let error = if was_idle {
             Some(format!("it said nothing for {} s and was ended", idle.as_secs_f32()))
         } else {
-            ending.error
+            outcome.error
         };
-        let bound = (start.freedom == Freedom::ReadOnly && !ok).then(|| {
+        let bound = (start.permissions == PermissionLevel::ReadOnly && !ok).then(|| {
             format!(
                 "{} could only read, because no sandbox works here; `--unconfined` gives it all your rights",
                 start.adapter.name()
@@ -166,24 +186,24 @@ impl ProgramRunner {
             signal: exit.signal,
             output,
             error,
-            hint: ending.hint.or(bound),
+            hint: outcome.hint.or(bound),
             usage,
         }
     }
 }
 
-enum Attempt {
+enum HeadlessAttempt {
     Ended(ProgramEnd),
     /// The conversation to go on with is not there (any more), and nothing was done.
-    Lost,
+    ConversationLost,
 }
 
 /// Whether a run failed because its conversation is not there.
-fn lost(done: &Done) -> bool {
+fn lost_conversation(done: &FinishedRun) -> bool {
     const WORDS: [&str; 4] =
         ["No conversation found", "no rollout found", "Invalid session identifier", "Session not found"];
-    let error = done.ending.error.as_deref().unwrap_or_default();
-    !done.ending.ok && WORDS.iter().any(|word| error.contains(word))
+    let error = done.outcome.error.as_deref().unwrap_or_default();
+    !done.outcome.ok && WORDS.iter().any(|word| error.contains(word))
 }
 
 fn failed(error: String, hint: Option<String>) -> ProgramEnd {
@@ -191,28 +211,28 @@ fn failed(error: String, hint: Option<String>) -> ProgramEnd {
 }
 
 /// Passes on what is heard of a program.
-struct Listener<'a> {
+struct TaskReporter<'a> {
     /// The prompt as it is sent.
     prompt: &'a str,
     resume: Option<&'a str>,
     reports: &'a ReportSink,
-    digest: Digest,
+    excerpt: OutputExcerpt,
     conversation: Option<String>,
     /// Whether it said or did something.
     acted: bool,
 }
 
-impl Listener<'_> {
-    fn hear(&mut self, what: Heard<'_>) {
-        match what {
-            Heard::Output(stream, raw, clean) => {
+impl TaskReporter<'_> {
+    fn on_event(&mut self, event: ProgramEvent<'_>) {
+        match event {
+            ProgramEvent::Output(stream, raw, clean) => {
                 if stream == Stream::Out {
-                    self.digest.push(clean);
+                    self.excerpt.push(clean);
                 }
                 (self.reports)(ProgramReport::Output { raw: raw.to_vec(), clean: clean.to_owned() });
             }
-            Heard::Meaning(Meaning::Saying(_)) => {}
-            Heard::Meaning(Meaning::Item(item)) => {
+            ProgramEvent::Parsed(OutputEvent::TextDelta(_)) => {}
+            ProgramEvent::Parsed(OutputEvent::Item(item)) => {
                 if let Item::Conversation { id } = &item {
                     self.conversation = Some(id.clone());
                     if self.resume == Some(id) {
@@ -223,9 +243,9 @@ impl Listener<'_> {
                 }
                 (self.reports)(ProgramReport::Item(item));
             }
-            Heard::Waiting(ask) => (self.reports)(ProgramReport::Waiting(ask)),
-            Heard::MovedOn => (self.reports)(ProgramReport::MovedOn),
-            Heard::PromptSent(result) => {
+            ProgramEvent::Waiting(ask) => (self.reports)(ProgramReport::Waiting(ask)),
+            ProgramEvent::MovedOn => (self.reports)(ProgramReport::MovedOn),
+            ProgramEvent::PromptSent(result) => {
                 let sent = Item::PromptSent { text: self.prompt.to_owned(), error: result.err() };
                 (self.reports)(ProgramReport::Item(sent));
             }
@@ -250,7 +270,7 @@ impl Programs for ProgramRunner {
     }
 
     fn answer(&self, task: &TaskId, native: &str, option: &str) -> bool {
-        self.talks.answer(task, native, option) || self.terminals.answer(task, native, option)
+        self.sessions.answer(task, native, option) || self.terminals.answer(task, native, option)
     }
 
     fn screen(&self, task: &TaskId) -> Option<Screen> {

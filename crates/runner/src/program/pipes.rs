@@ -1,16 +1,16 @@
 //! Drives one program over pipes: input in, output out, within limits.
 //!
-//! What is said to the program and what its output means is an [`Exchange`]: one prompt ([`super::headless`]) or a
+//! What is said to the program and what its output means is an [`PipeExchange`]: one prompt ([`super::headless`]) or a
 //! structured session ([`super::talk`]). There is no terminal, and nothing of the program reaches our own output.
 //! Nothing here waits without a limit: not for a silent program, not for one that does not read its input, not for a
 //! process that holds the pipes after the program's end.
 
-use super::raw::RawFile;
-use crate::adapter::{Complaint, Ending, Exit, Meaning, Stream};
+use super::raw_output::RawOutputFile;
+use crate::adapter::{Diagnostics, Exit, OutputEvent, ProgramOutcome, Stream};
 use crate::clean::Cleaner;
 use crate::guarded::{GUARD_SLACK, Guarded, Launcher, input_pipe, output_pipe};
 use crate::launch::Launch;
-use crate::pipe_loop::{Handler, Outputs, Patience, read_until_end};
+use crate::pipe_loop::{OutputPipes, PipeHandler, StopTimeouts, read_until_end};
 use althing_protocol::Ask;
 use std::collections::VecDeque;
 use std::io;
@@ -20,16 +20,16 @@ use tokio::net::unix::pipe;
 use tokio::time::{Instant, sleep_until};
 
 /// How long output is still waited for after a program's end, when another process holds the pipe.
-const DRAIN: Duration = Duration::from_millis(500);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// A line that is begun and not ended is shown after this long.
-const BEGUN_LINE: Duration = Duration::from_millis(200);
+const PARTIAL_LINE_DELAY: Duration = Duration::from_millis(200);
 
 /// What is heard of a program while it runs.
-pub(super) enum Heard<'a> {
+pub(super) enum ProgramEvent<'a> {
     /// Output, as it came and as clean text.
     Output(Stream, &'a [u8], &'a str),
     /// What it means.
-    Meaning(Meaning),
+    Parsed(OutputEvent),
     /// It has taken its whole prompt, or will take no more of it.
     PromptSent(Result<(), String>),
     /// It asks a person.
@@ -39,18 +39,18 @@ pub(super) enum Heard<'a> {
 }
 
 /// How a run ended.
-pub(super) struct Done {
+pub(super) struct FinishedRun {
     pub(super) exit: Exit,
-    pub(super) ending: Ending,
+    pub(super) outcome: ProgramOutcome,
     /// It said nothing for too long.
     pub(super) idle: bool,
 }
 
 /// Receives what is heard of a program.
-pub(super) type On<'a> = &'a mut (dyn FnMut(Heard<'_>) + Send);
+pub(super) type EventSink<'a> = &'a mut (dyn FnMut(ProgramEvent<'_>) + Send);
 
 /// What is said to a program over its input, and what its output means.
-pub(super) trait Exchange: Send {
+pub(super) trait PipeExchange: Send {
     /// What a person answers to the program's questions.
     type Answer: Send;
 
@@ -58,25 +58,25 @@ pub(super) trait Exchange: Send {
     fn begin(&mut self, outbox: &mut Outbox);
 
     /// Takes in output, as it came and as clean text. Clean text without bytes is a line that is not ended yet.
-    fn output(&mut self, stream: Stream, raw: &[u8], clean: &str, outbox: &mut Outbox, on: On<'_>);
+    fn output(&mut self, stream: Stream, raw: &[u8], clean: &str, outbox: &mut Outbox, sink: EventSink<'_>);
 
     /// Everything in the outbox was taken, or nothing more will be.
-    fn sent(&mut self, result: Result<(), String>, on: On<'_>);
+    fn sent(&mut self, result: Result<(), String>, sink: EventSink<'_>);
 
     /// Waits for the next answer of a person. The future may be dropped at any moment.
     fn next_answer(&mut self) -> impl Future<Output = Self::Answer> + Send;
 
     /// Passes an answer on to the program.
-    fn answer(&mut self, answer: Self::Answer, outbox: &mut Outbox, on: On<'_>);
+    fn answer(&mut self, answer: Self::Answer, outbox: &mut Outbox, sink: EventSink<'_>);
 
     /// Whether the program waits for a person, so that its silence does not count.
     fn waits_for_person(&self) -> bool;
 
     /// The program has ended; called also where that was not orderly.
-    fn closed(&mut self, on: On<'_>);
+    fn closed(&mut self, sink: EventSink<'_>);
 
     /// What came of it.
-    fn end(&mut self, exit: Exit, on: On<'_>) -> Ending;
+    fn end(&mut self, exit: Exit, sink: EventSink<'_>) -> ProgramOutcome;
 }
 
 /// What a program is still to be told.
@@ -87,12 +87,12 @@ pub(super) struct Outbox {
     /// Whether the input is closed once everything is sent.
     closing: bool,
     /// When the program must have ended by itself, once it was told that nothing more follows.
-    leave_by: Option<Instant>,
+    exit_deadline: Option<Instant>,
 }
 
 impl Outbox {
     /// Adds to what the program is told.
-    pub(super) fn say(&mut self, bytes: &[u8]) {
+    pub(super) fn send(&mut self, bytes: &[u8]) {
         if self.to.is_some() {
             self.unsent.extend(bytes);
         }
@@ -104,9 +104,9 @@ impl Outbox {
     }
 
     /// Closes the program's input and asks the program to end where it has not left by itself within this time.
-    pub(super) fn close_and_leave(&mut self, within: Duration) {
+    pub(super) fn close_and_expect_exit(&mut self, within: Duration) {
         self.close();
-        self.leave_by.get_or_insert_with(|| Instant::now() + within);
+        self.exit_deadline.get_or_insert_with(|| Instant::now() + within);
     }
 
     /// Waits until [`Self::write`] has something to do.
@@ -150,124 +150,127 @@ pub(super) struct Pipes<'a, X> {
     pub(super) exchange: X,
     /// How long the program may say nothing.
     pub(super) idle: Duration,
-    pub(super) raw: &'a mut RawFile,
+    pub(super) raw: &'a mut RawOutputFile,
 }
 
-impl<X: Exchange> Pipes<'_, X> {
+impl<X: PipeExchange> Pipes<'_, X> {
     /// Drives it to its end. When the future is dropped, the program is asked to end and killed soon after.
-    pub(super) async fn run(self, launcher: &Launcher, on: On<'_>) -> io::Result<Done> {
+    pub(super) async fn run(self, launcher: &Launcher, sink: EventSink<'_>) -> io::Result<FinishedRun> {
         let (out, out_end) = output_pipe()?;
         let (err, err_end) = output_pipe()?;
         let (input, input_end) = input_pipe()?;
         let guarded = launcher.guard(self.launch, out_end, err_end, Some(input_end)).await?;
         let grace = Duration::from_millis(self.launch.grace_ms);
-        let mut ends_politely =
-            EndsPolitely { guarded: Some(guarded), grace, outputs: second_handles(&[&out, &err]) };
-        let mut driven = Driven {
+        let mut graceful_stop =
+            GracefulStop { guarded: Some(guarded), grace, pipes: clone_handles(&[&out, &err]) };
+        let mut driver = PipeDriver {
             exchange: self.exchange,
-            outbox: Outbox { to: Some(input), unsent: VecDeque::new(), closing: false, leave_by: None },
+            outbox: Outbox { to: Some(input), unsent: VecDeque::new(), closing: false, exit_deadline: None },
             out: Cleaner::default(),
             err: Cleaner::default(),
-            complaint: Complaint::default(),
+            diagnostics: Diagnostics::default(),
             raw: self.raw,
             idle: self.idle,
-            heard_at: Instant::now(),
-            on,
+            last_activity: Instant::now(),
+            sink,
         };
-        driven.exchange.begin(&mut driven.outbox);
-        let outputs = Outputs { out: Some(out), err: Some(err) };
-        let ended = match &mut ends_politely.guarded {
+        driver.exchange.begin(&mut driver.outbox);
+        let pipes = OutputPipes { out: Some(out), err: Some(err) };
+        let ended = match &mut graceful_stop.guarded {
             Some(guarded) => {
-                read_until_end(guarded, outputs, Patience { grace, drain: DRAIN }, &mut driven).await
+                read_until_end(guarded, pipes, StopTimeouts { grace, drain: DRAIN_TIMEOUT }, &mut driver)
+                    .await
             }
             None => Err(io::ErrorKind::NotFound.into()),
         };
-        driven.show_begun_lines();
-        driven.raw.finish();
+        driver.flush_partial_lines();
+        driver.raw.finish();
         // Kills what is left: processes that hold the pipes, children in sessions of their own.
-        if let Some(guarded) = ends_politely.guarded.take() {
+        if let Some(guarded) = graceful_stop.guarded.take() {
             guarded.finish().await;
         }
-        let Driven { mut exchange, outbox, complaint, on, .. } = driven;
-        exchange.closed(&mut *on);
+        let PipeDriver { mut exchange, outbox, diagnostics, sink, .. } = driver;
+        exchange.closed(&mut *sink);
         let ended = ended?;
-        let leave_by = outbox.leave_by;
+        let exit_deadline = outbox.exit_deadline;
         // A program that said that it is done is judged by that, and not by how it was then made to leave.
-        let exit = match leave_by {
+        let exit = match exit_deadline {
             Some(_) => Exit { code: Some(0), signal: None },
             None => Exit { code: ended.code, signal: ended.signal },
         };
-        let mut ending = exchange.end(exit, on);
-        let is_explained = ending.error.as_ref().is_some_and(|error| !error.trim().is_empty());
-        if !ending.ok && !is_explained {
-            ending.error = Some(complaint.with(&exit.to_string()));
+        let mut outcome = exchange.end(exit, sink);
+        let is_explained = outcome.error.as_ref().is_some_and(|error| !error.trim().is_empty());
+        if !outcome.ok && !is_explained {
+            outcome.error = Some(diagnostics.explain(&exit.to_string()));
         }
-        let idle = ended.asked_at.is_some_and(|asked_at| leave_by.is_none_or(|leave_by| asked_at < leave_by));
-        Ok(Done { exit, ending, idle })
+        let idle = ended
+            .asked_at
+            .is_some_and(|asked_at| exit_deadline.is_none_or(|exit_deadline| asked_at < exit_deadline));
+        Ok(FinishedRun { exit, outcome, idle })
     }
 }
 
 /// A program being driven.
-struct Driven<'a, X> {
+struct PipeDriver<'a, X> {
     exchange: X,
     outbox: Outbox,
     out: Cleaner,
     err: Cleaner,
     /// The end of what the program wrote to standard error.
-    complaint: Complaint,
-    raw: &'a mut RawFile,
+    diagnostics: Diagnostics,
+    raw: &'a mut RawOutputFile,
     idle: Duration,
     /// When the program last said something, or was last answered.
-    heard_at: Instant,
-    on: On<'a>,
+    last_activity: Instant,
+    sink: EventSink<'a>,
 }
 
-impl<X: Exchange> Driven<'_, X> {
-    fn show_begun_lines(&mut self) {
+impl<X: PipeExchange> PipeDriver<'_, X> {
+    fn flush_partial_lines(&mut self) {
         for (cleaner, stream) in [(&mut self.out, Stream::Out), (&mut self.err, Stream::Err)] {
-            let begun = cleaner.flush();
-            if !begun.is_empty() {
+            let partial = cleaner.flush();
+            if !partial.is_empty() {
                 if stream == Stream::Err {
-                    self.complaint.push(begun);
+                    self.diagnostics.push(partial);
                 }
-                self.exchange.output(stream, &[], begun, &mut self.outbox, self.on);
+                self.exchange.output(stream, &[], partial, &mut self.outbox, self.sink);
             }
         }
     }
 }
 
-impl<X: Exchange> Handler for Driven<'_, X> {
+impl<X: PipeExchange> PipeHandler for PipeDriver<'_, X> {
     fn output(&mut self, stream: Stream, bytes: &[u8]) {
-        self.heard_at = Instant::now();
+        self.last_activity = Instant::now();
         self.raw.push(bytes);
         let cleaner = if stream == Stream::Out { &mut self.out } else { &mut self.err };
         let clean = cleaner.push(bytes);
         if stream == Stream::Err && !clean.is_empty() {
-            self.complaint.push(clean);
+            self.diagnostics.push(clean);
         }
-        self.exchange.output(stream, bytes, clean, &mut self.outbox, self.on);
+        self.exchange.output(stream, bytes, clean, &mut self.outbox, self.sink);
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let idle = || (!self.exchange.waits_for_person()).then(|| self.heard_at + self.idle);
-        self.outbox.leave_by.or_else(idle)
+        let idle = || (!self.exchange.waits_for_person()).then(|| self.last_activity + self.idle);
+        self.outbox.exit_deadline.or_else(idle)
     }
 
     async fn next_event(&mut self) -> io::Result<()> {
-        let begun = self.out.holds() || self.err.holds();
+        let partial = self.out.holds() || self.err.holds();
         tokio::select! {
             biased;
             answer = self.exchange.next_answer() => {
-                self.heard_at = Instant::now();
-                self.exchange.answer(answer, &mut self.outbox, self.on);
+                self.last_activity = Instant::now();
+                self.exchange.answer(answer, &mut self.outbox, self.sink);
             }
             ready = self.outbox.ready() => {
                 ready?;
                 if let Some(result) = self.outbox.write() {
-                    self.exchange.sent(result, self.on);
+                    self.exchange.sent(result, self.sink);
                 }
             }
-            () = sleep_until(self.heard_at + BEGUN_LINE), if begun => self.show_begun_lines(),
+            () = sleep_until(self.last_activity + PARTIAL_LINE_DELAY), if partial => self.flush_partial_lines(),
         }
         Ok(())
     }
@@ -275,31 +278,31 @@ impl<X: Exchange> Handler for Driven<'_, X> {
 
 /// A program that is asked to end, and killed soon after, when its future is dropped: it may want to put its own
 /// conversation on disk.
-struct EndsPolitely {
+struct GracefulStop {
     guarded: Option<Guarded>,
     grace: Duration,
     /// Our ends of its outputs: a program that says something while it ends must not be killed by a closed pipe.
-    outputs: Vec<OwnedFd>,
+    pipes: Vec<OwnedFd>,
 }
 
 /// Second handles of our ends of pipes. Where one cannot be had, its program only ends less politely.
-fn second_handles(pipes: &[&pipe::Receiver]) -> Vec<OwnedFd> {
+fn clone_handles(pipes: &[&pipe::Receiver]) -> Vec<OwnedFd> {
     pipes.iter().filter_map(|pipe| pipe.as_fd().try_clone_to_owned().ok()).collect()
 }
 
-impl Drop for EndsPolitely {
+impl Drop for GracefulStop {
     fn drop(&mut self) {
         let (Some(mut guarded), Ok(runtime)) = (self.guarded.take(), tokio::runtime::Handle::try_current())
         else {
             return;
         };
-        let (limit, outputs) = (self.grace + GUARD_SLACK, std::mem::take(&mut self.outputs));
+        let (limit, pipes) = (self.grace + GUARD_SLACK, std::mem::take(&mut self.pipes));
         runtime.spawn(async move {
             if guarded.terminate().await.is_ok() {
                 let _ = tokio::time::timeout(limit, guarded.exited()).await;
             }
             guarded.finish().await;
-            drop(outputs);
+            drop(pipes);
         });
     }
 }

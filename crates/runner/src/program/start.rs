@@ -1,13 +1,15 @@
 //! Everything that must be known to start a program for a task, in a terminal or on pipes.
 
-use super::files::MadeFiles;
+use super::confine::{ConfinedLaunch, ProgramPaths, RunPolicy, build_launch, onboarding, run_policy};
+use super::generated_files::GeneratedFiles;
 use super::prose::prose;
-use super::walls::{Ground, Inside, Prepared, Terms, first_start, prepare, terms};
-use crate::adapter::{Adapters, AgentAdapter, Conversations, FirstStart, Freedom, LaunchRequest, Toolbox};
+use crate::adapter::{
+    Adapters, AgentAdapter, Conversations, LaunchRequest, Onboarding, PermissionLevel, ToolEndpoint,
+};
 use crate::confinement::Confinement;
-use crate::dialogue::Dialogue;
 use crate::guarded::Launcher;
 use crate::launch::Input;
+use crate::structured::StructuredProtocol;
 use althing_protocol::{ExecutionMode, Grant, Masks, PermissionMode, ProgramJob, ProgramSpec, RootKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,18 +50,18 @@ impl Default for ProgramLimits {
 
 /// A start that is wanted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Want<'a> {
+pub(crate) struct StartRequest<'a> {
     pub(crate) spec: &'a ProgramSpec,
     pub(crate) resume: Option<&'a str>,
     pub(crate) dir: &'a Path,
-    pub(crate) tools: Option<&'a Toolbox>,
+    pub(crate) tools: Option<&'a ToolEndpoint>,
     /// What it may touch.
     pub(crate) grant: &'a Grant,
     /// What an agent may do where there are no walls and the user waived nothing.
-    pub(crate) at_least: Freedom,
+    pub(crate) unsandboxed_level: PermissionLevel,
 }
 
-impl<'a> Want<'a> {
+impl<'a> StartRequest<'a> {
     /// A task's program, on pipes or in a terminal as its mode says.
     pub(crate) fn of(job: &'a ProgramJob, grant: &'a Grant, resume: Option<&'a str>) -> Self {
         Self {
@@ -68,34 +70,34 @@ impl<'a> Want<'a> {
             dir: Path::new(&job.dir),
             tools: None,
             grant,
-            at_least: Freedom::ReadOnly,
+            unsandboxed_level: PermissionLevel::ReadOnly,
         }
     }
 }
 
 /// A program that is ready to be started.
 #[derive(Debug)]
-pub(crate) struct Start {
+pub(crate) struct PreparedProgram {
     pub(crate) adapter: Arc<dyn AgentAdapter>,
-    pub(crate) prepared: Prepared,
-    pub(crate) freedom: Freedom,
+    pub(crate) confined: ConfinedLaunch,
+    pub(crate) permissions: PermissionLevel,
     /// What is sent as its prompt: never anything that the program could read as one of its own commands.
     pub(crate) prompt: String,
     /// Its structured protocol, where it is to ask over that.
-    pub(crate) dialogue: Option<Box<dyn Dialogue>>,
+    pub(crate) structured_protocol: Option<Box<dyn StructuredProtocol>>,
     /// The id of its new conversation, where we chose it.
-    pub(crate) chosen: Option<String>,
+    pub(crate) chosen_id: Option<String>,
     /// There as long as this is.
-    _files: MadeFiles,
+    _files: GeneratedFiles,
 }
 
 /// Why a program cannot be started, and what a person can do about it.
-type Refusal = (String, Option<String>);
+type StartError = (String, Option<String>);
 
 impl ProgramStarter {
     /// Makes everything ready.
-    pub(crate) fn start(&self, want: &Want<'_>) -> Result<Start, Refusal> {
-        let spec = want.spec;
+    pub(crate) fn prepare(&self, request: &StartRequest<'_>) -> Result<PreparedProgram, StartError> {
+        let spec = request.spec;
         let adapter = self.adapters.get(&spec.adapter).ok_or_else(|| {
             let known: Vec<&str> = self.adapters.names().collect();
             let error = format!("there is no adapter named `{}`", spec.adapter);
@@ -106,49 +108,47 @@ impl ProgramStarter {
         let spec = &ProgramSpec { prompt: prompt.clone(), ..spec.clone() };
         let interactive = spec.mode == ExecutionMode::Interactive;
         let asks = interactive || spec.approvals;
-        let Terms { inside, freedom } = if asks && spec.sandbox != Some(true) {
+        let RunPolicy { sandbox, permissions } = if asks && spec.sandbox != Some(true) {
             // A person is asked.
-            Terms { inside: Inside::Nothing, freedom: Freedom::Ask }
+            RunPolicy { sandbox: None, permissions: PermissionLevel::Ask }
         } else {
-            terms(&**adapter, spec, &self.confinement).map_err(|error| (error, None))?
+            run_policy(&**adapter, spec, &self.confinement).map_err(|error| (error, None))?
         };
         // A permission mode only takes away: what is asked about is refused where nobody can be asked.
         let mode = spec.options.permission_mode.filter(|_| !asks);
         let read_only =
-            want.grant.planning || matches!(mode, Some(PermissionMode::Default | PermissionMode::Plan));
-        let freedom = match freedom {
-            _ if read_only => Freedom::ReadOnly,
-            Freedom::ReadOnly => want.at_least,
-            Freedom::Full if mode == Some(PermissionMode::AcceptEdits) => Freedom::Workspace,
-            freedom => freedom,
+            request.grant.planning || matches!(mode, Some(PermissionMode::Default | PermissionMode::Plan));
+        let permissions = match permissions {
+            _ if read_only => PermissionLevel::ReadOnly,
+            PermissionLevel::ReadOnly => request.unsandboxed_level,
+            PermissionLevel::Full if mode == Some(PermissionMode::AcceptEdits) => PermissionLevel::Workspace,
+            permissions => permissions,
         };
-        std::fs::create_dir_all(want.dir)
-            .map_err(|error| (format!("{} cannot be made: {error}", want.dir.display()), None))?;
-        let fresh = uuid();
-        let roots = [RootKind::Context, RootKind::View].into_iter().flat_map(|kind| want.grant.roots(kind));
-        let besides = roots.filter(|root| root.path != Path::new(&spec.cwd));
-        let readable: Vec<PathBuf> = besides.map(|root| root.path.clone()).collect();
+        std::fs::create_dir_all(request.dir)
+            .map_err(|error| (format!("{} cannot be made: {error}", request.dir.display()), None))?;
+        let new_conversation_id = uuid();
+        let readable = readable_paths(request.grant, Path::new(&spec.cwd));
         let task = LaunchRequest {
             spec,
-            resume: want.resume,
-            fresh: &fresh,
-            freedom,
-            inside_walls: matches!(inside, Inside::Walls(_)),
+            resume: request.resume,
+            new_conversation_id: &new_conversation_id,
+            permissions,
+            sandboxed: sandbox.is_some(),
             readable: &readable,
-            dir: want.dir,
-            tools: want.tools,
+            dir: request.dir,
+            tools: request.tools,
             as_root: rustix::process::geteuid().is_root(),
-            first_start: if asks { first_start(&**adapter, &spec.env) } else { FirstStart::Left },
+            onboarding: if asks { onboarding(&**adapter, &spec.env) } else { Onboarding::LeaveToAgent },
         };
-        let mut dialogue = None;
+        let mut structured_protocol = None;
         let config = if interactive {
             adapter.launch_config(&task)
         } else if spec.approvals {
-            let (config, spoken) = adapter.dialogue(&task).ok_or_else(|| {
+            let (config, protocol) = adapter.structured_protocol(&task).ok_or_else(|| {
                 let error = format!("`{}` cannot ask for approvals headless", adapter.name());
                 (error, Some("run it interactive, or without approvals".to_owned()))
             })?;
-            dialogue = Some(spoken);
+            structured_protocol = Some(protocol);
             config
         } else {
             adapter.headless_launch_config(&task).ok_or_else(|| {
@@ -157,22 +157,36 @@ impl ProgramStarter {
             })?
         };
         // A program that may only look is confined as one that plans.
-        let grant = Grant { planning: read_only, ..want.grant.clone() };
-        let ground = Ground {
+        let grant = Grant { planning: read_only, ..request.grant.clone() };
+        let paths = ProgramPaths {
             cwd: Path::new(&spec.cwd),
             grant: &grant,
-            dir: want.dir,
+            dir: request.dir,
             state: self.state_dir.as_deref(),
         };
         let input = if interactive { Input::Terminal } else { Input::Passed };
         let grace = u64::try_from(self.limits.grace.as_millis()).unwrap_or(u64::MAX);
-        let prepared = prepare(&**adapter, &config, &spec.env, &inside, ground, input, grace)
+        let confined = build_launch(&**adapter, &config, &spec.env, sandbox, paths, input, grace)
             .map_err(|error| (error, Some("install it, or correct the task".to_owned())))?;
-        let files = MadeFiles::make(&config.files).map_err(|error| (error, None))?;
-        let chooses = want.resume.is_none() && adapter.conversations() == Conversations::Chosen;
-        let chosen = chooses.then_some(fresh);
-        Ok(Start { adapter: Arc::clone(adapter), prepared, freedom, prompt, dialogue, chosen, _files: files })
+        let files = GeneratedFiles::make(&config.files).map_err(|error| (error, None))?;
+        let chooses = request.resume.is_none() && adapter.conversations() == Conversations::IdChosen;
+        let chosen_id = chooses.then_some(new_conversation_id);
+        Ok(PreparedProgram {
+            adapter: Arc::clone(adapter),
+            confined,
+            permissions,
+            prompt,
+            structured_protocol,
+            chosen_id,
+            _files: files,
+        })
     }
+}
+
+/// The context paths and snapshots of a grant, without the working directory itself.
+fn readable_paths(grant: &Grant, cwd: &Path) -> Vec<PathBuf> {
+    let roots = [RootKind::Context, RootKind::View].into_iter().flat_map(|kind| grant.roots(kind));
+    roots.filter(|root| root.path != cwd).map(|root| root.path.clone()).collect()
 }
 
 /// A random UUID. It names a conversation and keeps no secret.

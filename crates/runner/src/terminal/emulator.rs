@@ -2,17 +2,17 @@
 //!
 //! Whatever comes, memory stays bounded: the screen has a size, and what leaves it is handed on.
 
-use super::pty::Size;
-use super::queries::Listener;
+use super::drawing::DrawingDetector;
+use super::pty::TerminalSize;
+use super::queries::TerminalCallbacks;
 use super::status::Status;
-use super::strokes::Strokes;
 use althing_protocol::{Screen, ScreenCell, ScreenColor};
 use std::num::NonZeroU16;
 
 /// A terminal without a display.
 pub(crate) struct Emulator {
-    parser: vt100::Parser<Listener>,
-    strokes: Strokes,
+    parser: vt100::Parser<TerminalCallbacks>,
+    drawing: DrawingDetector,
     /// The beginning of a character whose rest has not come yet. The parser is never given half of one: where the other
     /// half comes with more, it loses what stands behind it (vte 0.15).
     cut: Vec<u8>,
@@ -20,13 +20,13 @@ pub(crate) struct Emulator {
 
 /// A row of the screen as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(crate) struct ScreenRow {
     pub(crate) text: String,
     /// Whether its line goes on in the next row, because the terminal was not wide enough for it.
     pub(crate) wraps: bool,
 }
 
-impl Row {
+impl ScreenRow {
     pub(crate) fn new(text: String, wraps: bool) -> Self {
         // Blanks at the end of a line are none of its text; in the middle of one they are.
         let text = if wraps { text } else { text.trim_end().to_owned() };
@@ -36,23 +36,23 @@ impl Row {
 
 /// What a piece of output did.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fed {
+pub(crate) struct EmulatorOutput {
     /// Rows that left the screen at its top.
-    pub(crate) left: Vec<Row>,
+    pub(crate) left: Vec<ScreenRow>,
     /// To be typed back to the program.
     pub(crate) answers: Vec<u8>,
 }
 
 impl Emulator {
-    pub(crate) fn new(size: Size) -> Self {
+    pub(crate) fn new(size: TerminalSize) -> Self {
         let (rows, cols) = nonzero(size);
         // What leaves the screen is kept by the transcript, as text.
-        let parser = vt100::Parser::new_with_callbacks(rows, cols, 0, Listener::default());
-        Self { parser, strokes: Strokes::default(), cut: Vec::new() }
+        let parser = vt100::Parser::new_with_callbacks(rows, cols, 0, TerminalCallbacks::default());
+        Self { parser, drawing: DrawingDetector::default(), cut: Vec::new() }
     }
 
     /// Takes in what the program wrote.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Fed {
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> EmulatorOutput {
         if self.cut.is_empty() {
             self.draw(bytes);
         } else {
@@ -60,37 +60,40 @@ impl Emulator {
             joined.extend_from_slice(bytes);
             self.draw(&joined);
         }
-        let listener = self.parser.callbacks_mut();
-        Fed { left: std::mem::take(&mut listener.left), answers: std::mem::take(&mut listener.answers) }
+        let callbacks = self.parser.callbacks_mut();
+        EmulatorOutput {
+            left: std::mem::take(&mut callbacks.left),
+            answers: std::mem::take(&mut callbacks.answers),
+        }
     }
 
     fn draw(&mut self, bytes: &[u8]) {
         let (whole, cut) = bytes.split_at(bytes.len() - unfinished(bytes));
         self.cut.extend_from_slice(cut);
-        self.strokes.look(whole);
+        self.drawing.scan(whole);
         self.parser.process(whole);
     }
 
     /// Whether a line break at the bottom moves the whole main screen up, so that what leaves it is never seen again.
     pub(crate) fn scrolls_plainly(&self) -> bool {
-        !self.parser.screen().alternate_screen() && !self.strokes.has_region
+        !self.parser.screen().alternate_screen() && !self.drawing.has_region
     }
 
     /// Whether the program ever went back to where it had been.
     pub(crate) fn draws(&self) -> bool {
-        self.strokes.goes_back || self.parser.screen().alternate_screen()
+        self.drawing.goes_back || self.parser.screen().alternate_screen()
     }
 
     /// Changes its size; rows that do not fit any more leave.
-    pub(crate) fn resize(&mut self, size: Size) -> Fed {
+    pub(crate) fn resize(&mut self, size: TerminalSize) -> EmulatorOutput {
         let (rows, cols) = nonzero(size);
         self.parser.set_size(rows, cols);
         self.feed(&[])
     }
 
-    pub(crate) fn size(&self) -> Size {
+    pub(crate) fn size(&self) -> TerminalSize {
         let (rows, cols) = self.parser.screen().size();
-        Size { cols: cols.get(), rows: rows.get() }
+        TerminalSize { cols: cols.get(), rows: rows.get() }
     }
 
     pub(crate) fn title(&self) -> &str {
@@ -111,12 +114,12 @@ impl Emulator {
     }
 
     /// Every row as text, without blanks at its end.
-    pub(crate) fn rows(&self) -> Vec<Row> {
+    pub(crate) fn rows(&self) -> Vec<ScreenRow> {
         let screen = self.parser.screen();
         let clean = |(row, number): (String, u16)| {
             let shown: String =
                 row.chars().filter(|letter| althing_text::sanitize::is_safe(*letter)).collect();
-            Row::new(shown, screen.row_wrapped(number))
+            ScreenRow::new(shown, screen.row_wrapped(number))
         };
         screen.rows(0, self.size().cols).zip(0..).map(clean).collect()
     }
@@ -158,7 +161,7 @@ fn unfinished(bytes: &[u8]) -> usize {
     0
 }
 
-fn nonzero(size: Size) -> (NonZeroU16, NonZeroU16) {
+fn nonzero(size: TerminalSize) -> (NonZeroU16, NonZeroU16) {
     let at_least_one = |count: u16| NonZeroU16::new(count).unwrap_or(NonZeroU16::MIN);
     (at_least_one(size.rows), at_least_one(size.cols))
 }
@@ -199,11 +202,11 @@ mod tests {
     #[test]
     fn a_read_that_ends_inside_a_letter_loses_none_of_those_behind_it() {
         let text = "e\u{301}H\u{301}é\x1b[1m日本語👩x\u{9b}2Cy".as_bytes();
-        let mut whole = Emulator::new(Size { cols: 40, rows: 2 });
+        let mut whole = Emulator::new(TerminalSize { cols: 40, rows: 2 });
         whole.feed(text);
         for first in 1..text.len() {
             for second in first..text.len() {
-                let mut cut = Emulator::new(Size { cols: 40, rows: 2 });
+                let mut cut = Emulator::new(TerminalSize { cols: 40, rows: 2 });
                 for piece in [&text[..first], &text[first..second], &text[second..]] {
                     cut.feed(piece);
                 }

@@ -3,40 +3,40 @@
 //! Nothing a program writes reaches our own terminal: it goes into a model of a screen, and out as reports. Dropping a
 //! run's future ends the program; its terminal is then gone for those who look at it, too.
 
-#[cfg(feature = "fuzzing")]
-mod drawn;
+mod drawing;
 mod emulator;
-mod keeper;
+#[cfg(feature = "fuzzing")]
+mod fuzz_terminal;
 mod limits;
 mod model;
 mod patterns;
 mod prompt;
 mod pty;
+mod pty_thread;
 mod queries;
-mod reader;
-mod safe;
+mod sanitize_line;
+mod screen_reader;
 mod skim;
 mod status;
-mod strokes;
 #[cfg(test)]
 mod tests;
 mod transcript;
 
 #[cfg(feature = "fuzzing")]
-pub use drawn::{FuzzTerminal, ScreenReaders};
+pub use fuzz_terminal::{FuzzTerminal, ScreenReaders};
 pub use patterns::PatternTable;
 
 use crate::adapter::TerminalTraits;
 use crate::guarded::Launcher;
 use crate::launch::{Input, Launch};
-use crate::program::{RAW_OUTPUT, RawFile};
+use crate::program::{RAW_OUTPUT, RawOutputFile};
 use althing_protocol::{Masks, ProgramEnd, ProgramJob, ReportSink, Screen, TaskId};
-use keeper::Keeper;
-use limits::{DRAIN, HEARD_AFTER, LAST_WORDS, TYPED_AHEAD, UNHEARD_AFTER};
-use model::Model;
-use prompt::{Prompt, READY_LIMIT};
-use pty::{Pty, Size};
-use reader::{Question, Reader};
+use limits::{ANSWER_DELAY, ANSWER_TIMEOUT, DRAIN_TIMEOUT, MAX_FINAL_OUTPUT, MAX_PENDING_INPUT};
+use model::TerminalModel;
+use prompt::{PromptTyper, READY_LIMIT};
+use pty::{Pty, TerminalSize};
+use pty_thread::PtyThread;
+use screen_reader::{Question, ScreenReader};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -68,7 +68,7 @@ impl AgentRunner {
 
     /// Runs a program to its end, inside walls if the launch has any, and types this prompt. Dropping the future ends it, and everything it
     /// started.
-    pub(crate) async fn run_launch(
+    pub(crate) async fn run(
         &self,
         job: &ProgramJob,
         prompt: TypedPrompt<'_>,
@@ -76,13 +76,13 @@ impl AgentRunner {
         traits: &TerminalTraits,
         reports: ReportSink,
     ) -> ProgramEnd {
-        match self.run_kept(job, prompt, launch, traits, reports).await {
+        match self.run_in_pty(job, prompt, launch, traits, reports).await {
             Ok(end) => end,
             Err(error) => ProgramEnd { error: Some(error), ..ProgramEnd::default() },
         }
     }
 
-    async fn run_kept(
+    async fn run_in_pty(
         &self,
         job: &ProgramJob,
         prompt: TypedPrompt<'_>,
@@ -90,33 +90,33 @@ impl AgentRunner {
         traits: &TerminalTraits,
         reports: ReportSink,
     ) -> Result<ProgramEnd, String> {
-        let reader = Reader::new(traits)?;
+        let reader = ScreenReader::new(traits)?;
         launch.input = Input::Terminal;
         launch.env.retain(|(name, _)| !TERMINAL_VARIABLES.iter().any(|ours| name == ours));
         launch.env.extend(TERMINAL.map(|(name, value)| (name.into(), value.into())));
         let no_terminal = |error: io::Error| format!("no terminal could be opened: {error}");
         let (terminal, woken) = Terminal::open().map_err(no_terminal)?;
-        let other_end = terminal.pty.other_end().map_err(no_terminal)?;
-        let same = other_end.try_clone().map_err(no_terminal)?;
-        let guarded = self.launcher.guard(&launch, other_end, same, None).await;
+        let program_end = terminal.pty.open_program_end().map_err(no_terminal)?;
+        let same = program_end.try_clone().map_err(no_terminal)?;
+        let guarded = self.launcher.guard(&launch, program_end, same, None).await;
         let mut guarded = guarded.map_err(|error| format!("the program could not be started: {error}"))?;
-        let place = Place::take(&self.running, &job.task, &terminal);
+        let registration = RunningTerminal::register(&self.running, &job.task, &terminal);
         let limit = traits.ready_limit.unwrap_or(READY_LIMIT);
-        let words = if traits.prompt_in_args { String::new() } else { prompt.text.to_owned() };
-        let prompt = Prompt::new(&words, prompt.for_agent, limit, Instant::now());
-        let raw = RawFile::new(Path::new(&job.dir).join(RAW_OUTPUT), self.masks.as_ref());
-        let keeper = Keeper::new(terminal.clone(), woken, reader, (prompt, words), reports, raw);
-        let (sender, last_words) = tokio::sync::oneshot::channel();
+        let prompt_text = if traits.prompt_in_args { String::new() } else { prompt.text.to_owned() };
+        let prompt = PromptTyper::new(&prompt_text, prompt.for_agent, limit, Instant::now());
+        let raw = RawOutputFile::new(Path::new(&job.dir).join(RAW_OUTPUT), self.masks.as_ref());
+        let pty_thread = PtyThread::new(terminal.clone(), woken, reader, (prompt, prompt_text), reports, raw);
+        let (sender, final_history) = tokio::sync::oneshot::channel();
         let thread = std::thread::Builder::new().name("terminal".to_owned());
         // It ends by itself once the place is given up, whoever waits for it.
-        let started = thread.spawn(move || drop(sender.send(keeper.run())));
+        let started = thread.spawn(move || drop(sender.send(pty_thread.run())));
         started.map_err(|error| format!("no thread for its terminal: {error}"))?;
         let exit = guarded.exited().await;
-        terminal.end_by(Instant::now() + DRAIN);
-        let words = last_words.await;
+        terminal.end_by(Instant::now() + DRAIN_TIMEOUT);
+        let history = final_history.await;
         guarded.finish().await;
-        drop(place);
-        let words = words.map_err(|_| "the thread that read its terminal failed".to_owned())?;
+        drop(registration);
+        let history = history.map_err(|_| "the thread that read its terminal failed".to_owned())?;
         let (code, signal) = exit.map_err(|error| format!("the program could not be run: {error}"))?;
         let error = match (code, signal) {
             (Some(0), _) => None,
@@ -124,7 +124,7 @@ impl AgentRunner {
             (None, Some(signal)) => Some(format!("it was ended by signal {signal}")),
             (None, None) => Some("it ended, how is not known".to_owned()),
         };
-        let output = last(&words, LAST_WORDS).to_owned();
+        let output = tail(&history, MAX_FINAL_OUTPUT).to_owned();
         Ok(ProgramEnd {
             ok: error.is_none(),
             exit_code: code,
@@ -137,13 +137,13 @@ impl AgentRunner {
 
     /// Types into a running program's terminal. False where there is none, or where it does not read what is typed.
     pub fn input(&self, task: &TaskId, bytes: &[u8]) -> bool {
-        self.find(task).is_some_and(|terminal| terminal.type_in(bytes))
+        self.find(task).is_some_and(|terminal| terminal.queue_input(bytes))
     }
 
     /// Changes the size of its terminal to the nearest that works.
     pub fn resize(&self, task: &TaskId, cols: u16, rows: u16) {
         if let Some(terminal) = self.find(task) {
-            terminal.resize(Size::sane(cols, rows));
+            terminal.resize(TerminalSize::clamped(cols, rows));
         }
     }
 
@@ -180,32 +180,32 @@ const TERMINAL: [(&str, &str); 2] = [("TERM", "xterm-256color"), ("COLORTERM", "
 /// One terminal, as its keeper and everyone who looks at it share it.
 struct Terminal {
     pty: Pty,
-    model: Mutex<Model>,
+    model: Mutex<TerminalModel>,
     /// What is still to be typed.
     typing: Mutex<VecDeque<u8>>,
-    asked: Mutex<Asked>,
+    question: Mutex<PendingQuestion>,
     /// When the keeper ends at the latest; set once the program's end is known.
-    over: Mutex<Option<Instant>>,
+    end_deadline: Mutex<Option<Instant>>,
     /// A byte here wakes the keeper.
     wake: OwnedFd,
 }
 
 /// The question that was told, and how many there were.
 #[derive(Debug, Default)]
-struct Asked {
+struct PendingQuestion {
     question: Option<Question>,
     count: u64,
-    told: Option<Instant>,
+    reported_at: Option<Instant>,
     /// The keys that answer it, and when they are typed.
     answer: Option<(Instant, String)>,
     /// When they were typed.
-    answered: Option<Instant>,
+    answered_at: Option<Instant>,
 }
 
-impl Asked {
+impl PendingQuestion {
     /// Whether the answer was typed so long ago that a question that is still there was not answered by it.
-    fn is_unheard(&self, now: Instant) -> bool {
-        self.answered.is_some_and(|at| now >= at + UNHEARD_AFTER)
+    fn answer_was_ignored(&self, now: Instant) -> bool {
+        self.answered_at.is_some_and(|at| now >= at + ANSWER_TIMEOUT)
     }
 }
 
@@ -221,17 +221,17 @@ impl Terminal {
         rustix::io::ioctl_fionbio(&woken, true)?;
         rustix::io::ioctl_fionbio(&wake, true)?;
         let terminal = Self {
-            pty: Pty::open(Size::USUAL)?,
-            model: Mutex::new(Model::new(Size::USUAL)),
+            pty: Pty::open(TerminalSize::DEFAULT)?,
+            model: Mutex::new(TerminalModel::new(TerminalSize::DEFAULT)),
             typing: Mutex::default(),
-            asked: Mutex::default(),
-            over: Mutex::default(),
+            question: Mutex::default(),
+            end_deadline: Mutex::default(),
             wake: wake.into(),
         };
         Ok((Arc::new(terminal), woken.into()))
     }
 
-    fn model(&self) -> MutexGuard<'_, Model> {
+    fn model(&self) -> MutexGuard<'_, TerminalModel> {
         lock(&self.model)
     }
 
@@ -241,9 +241,9 @@ impl Terminal {
     }
 
     /// Puts something in line to be typed, whole or not at all.
-    fn type_in(&self, bytes: &[u8]) -> bool {
+    fn queue_input(&self, bytes: &[u8]) -> bool {
         let mut typing = lock(&self.typing);
-        let fits = typing.len() + bytes.len() <= TYPED_AHEAD;
+        let fits = typing.len() + bytes.len() <= MAX_PENDING_INPUT;
         if fits && !bytes.is_empty() {
             typing.extend(bytes);
             self.wake();
@@ -252,7 +252,7 @@ impl Terminal {
     }
 
     /// Types what is in line, as much as the terminal takes; whether that was all.
-    fn type_pending(&self) -> bool {
+    fn write_pending(&self) -> bool {
         let mut typing = lock(&self.typing);
         while !typing.is_empty() {
             let (first, _) = typing.as_slices();
@@ -269,7 +269,7 @@ impl Terminal {
         !lock(&self.typing).is_empty()
     }
 
-    fn resize(&self, size: Size) {
+    fn resize(&self, size: TerminalSize) {
         let mut model = self.model();
         model.resize(size);
         // Only fails for a terminal that is gone.
@@ -278,60 +278,68 @@ impl Terminal {
 
     /// Notes a question; gives its id if it is not the one that was told, or is that one again.
     fn ask(&self, question: &Question, now: Instant) -> Option<String> {
-        let mut asked = lock(&self.asked);
-        if asked.question.as_ref() == Some(question) && !asked.is_unheard(now) {
+        let mut pending = lock(&self.question);
+        if pending.question.as_ref() == Some(question) && !pending.answer_was_ignored(now) {
             return None;
         }
-        let count = asked.count + 1;
-        *asked = Asked { question: Some(question.clone()), count, told: Some(now), ..Asked::default() };
+        let count = pending.count + 1;
+        *pending = PendingQuestion {
+            question: Some(question.clone()),
+            count,
+            reported_at: Some(now),
+            ..PendingQuestion::default()
+        };
         Some(format!("screen-{count}"))
     }
 
-    fn asks_no_more(&self) {
-        let mut asked = lock(&self.asked);
-        *asked = Asked { count: asked.count, ..Asked::default() };
+    fn clear_question(&self) {
+        let mut pending = lock(&self.question);
+        *pending = PendingQuestion { count: pending.count, ..PendingQuestion::default() };
     }
 
     fn answer(&self, native: &str, option: &str) -> bool {
-        let mut asked = lock(&self.asked);
-        if native != format!("screen-{}", asked.count) || asked.answer.is_some() || asked.answered.is_some() {
+        let mut pending = lock(&self.question);
+        if native != format!("screen-{}", pending.count)
+            || pending.answer.is_some()
+            || pending.answered_at.is_some()
+        {
             return false;
         }
-        let answers = asked.question.iter().flat_map(|question| &question.answers);
+        let answers = pending.question.iter().flat_map(|question| &question.answers);
         let keys = answers.into_iter().find(|(known, _)| known.id == option).map(|(_, keys)| keys.clone());
-        let due = asked.told.map(|told| told + HEARD_AFTER);
-        asked.answer = due.zip(keys);
+        let due = pending.reported_at.map(|at| at + ANSWER_DELAY);
+        pending.answer = due.zip(keys);
         self.wake();
-        asked.answer.is_some()
+        pending.answer.is_some()
     }
 
     /// Types an answer that is due.
-    fn type_answer(&self, now: Instant) {
-        let mut asked = lock(&self.asked);
-        if let Some((_, keys)) = asked.answer.take_if(|(due, _)| now >= *due) {
-            asked.answered = Some(now);
-            self.type_in(keys.as_bytes());
+    fn type_due_answer(&self, now: Instant) {
+        let mut pending = lock(&self.question);
+        if let Some((_, keys)) = pending.answer.take_if(|(due, _)| now >= *due) {
+            pending.answered_at = Some(now);
+            self.queue_input(keys.as_bytes());
         }
     }
 
     /// When there is something to do about an answer.
     fn answer_due(&self) -> Option<Instant> {
-        let asked = lock(&self.asked);
-        let typed = asked.answer.as_ref().map(|(due, _)| *due);
-        typed.or(asked.answered.map(|at| at + UNHEARD_AFTER))
+        let pending = lock(&self.question);
+        let typed = pending.answer.as_ref().map(|(due, _)| *due);
+        typed.or(pending.answered_at.map(|at| at + ANSWER_TIMEOUT))
     }
 
-    fn is_unheard(&self, now: Instant) -> bool {
-        lock(&self.asked).is_unheard(now)
+    fn answer_was_ignored(&self, now: Instant) -> bool {
+        lock(&self.question).answer_was_ignored(now)
     }
 
     fn end_by(&self, deadline: Instant) {
-        *lock(&self.over) = Some(deadline);
+        *lock(&self.end_deadline) = Some(deadline);
         self.wake();
     }
 
     fn deadline(&self) -> Option<Instant> {
-        *lock(&self.over)
+        *lock(&self.end_deadline)
     }
 
     fn is_over(&self, closed: bool, now: Instant) -> bool {
@@ -340,14 +348,14 @@ impl Terminal {
 }
 
 /// A terminal's place among those that run; given up however its run ends.
-struct Place {
+struct RunningTerminal {
     running: Arc<Mutex<HashMap<TaskId, Arc<Terminal>>>>,
     task: TaskId,
     terminal: Arc<Terminal>,
 }
 
-impl Place {
-    fn take(
+impl RunningTerminal {
+    fn register(
         running: &Arc<Mutex<HashMap<TaskId, Arc<Terminal>>>>,
         task: &TaskId,
         terminal: &Arc<Terminal>,
@@ -357,7 +365,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for RunningTerminal {
     fn drop(&mut self) {
         self.terminal.end_by(Instant::now());
         let mut running = lock(&self.running);
@@ -372,7 +380,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The end of a text.
-fn last(text: &str, most: usize) -> &str {
+fn tail(text: &str, most: usize) -> &str {
     let from = text.ceil_char_boundary(text.len().saturating_sub(most));
     text.get(from..).unwrap_or_default()
 }

@@ -1,57 +1,57 @@
 //! A terminal without its processes: what was drawn, what was said, and what is to be typed back.
 
 use super::emulator::Emulator;
-use super::pty::Size;
+use super::pty::TerminalSize;
 use super::skim;
 use super::transcript::Transcript;
 
 /// The screen and the transcript of one program.
-pub(crate) struct Model {
+pub(crate) struct TerminalModel {
     pub(crate) emulator: Emulator,
     pub(crate) transcript: Transcript,
 }
 
 /// What came of a piece of output.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Taken {
+pub(crate) struct ModelOutput {
     /// Finished lines.
     pub(crate) clean: String,
     /// To be typed back to the program.
     pub(crate) answers: Vec<u8>,
 }
 
-impl Model {
-    pub(crate) fn new(size: Size) -> Self {
+impl TerminalModel {
+    pub(crate) fn new(size: TerminalSize) -> Self {
         Self { emulator: Emulator::new(size), transcript: Transcript::default() }
     }
 
     /// Takes in what the program wrote.
-    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Taken {
-        let mut taken = Taken::default();
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> ModelOutput {
+        let mut output = ModelOutput::default();
         let rows = self.emulator.size().rows;
         match skim::split(bytes, rows, self.emulator.scrolls_plainly()) {
             Some(parts) => {
-                self.draw(parts.first, &mut taken);
-                self.transcript.skipped(&parts, &mut taken.clean);
-                self.draw(&parts.colours, &mut taken);
-                self.draw(parts.last, &mut taken);
+                self.draw(parts.first, &mut output);
+                self.transcript.add_skipped(&parts, &mut output.clean);
+                self.draw(&parts.colours, &mut output);
+                self.draw(parts.last, &mut output);
             }
-            None => self.draw(bytes, &mut taken),
+            None => self.draw(bytes, &mut output),
         }
-        taken
+        output
     }
 
-    fn draw(&mut self, bytes: &[u8], taken: &mut Taken) {
-        let mut fed = self.emulator.feed(bytes);
-        taken.answers.append(&mut fed.answers);
-        self.transcript.after(&fed.left, &self.emulator, &mut taken.clean);
+    fn draw(&mut self, bytes: &[u8], output: &mut ModelOutput) {
+        let mut drawn = self.emulator.feed(bytes);
+        output.answers.append(&mut drawn.answers);
+        self.transcript.record(&drawn.left, &self.emulator, &mut output.clean);
     }
 
     /// Changes the size; gives the lines that left by it.
-    pub(crate) fn resize(&mut self, size: Size) -> String {
-        let fed = self.emulator.resize(size);
+    pub(crate) fn resize(&mut self, size: TerminalSize) -> String {
+        let drawn = self.emulator.resize(size);
         let mut clean = String::new();
-        self.transcript.after(&fed.left, &self.emulator, &mut clean);
+        self.transcript.record(&drawn.left, &self.emulator, &mut clean);
         clean
     }
 

@@ -16,7 +16,7 @@ impl PatternTable {
         let table: Self = serde_json::from_str(json)
             .map_err(|error| format!("the table of patterns is not understood: {error}"))?;
         for (name, traits) in &table.0 {
-            super::reader::Reader::new(traits).map_err(|error| format!("{name}: {error}"))?;
+            super::screen_reader::ScreenReader::new(traits).map_err(|error| format!("{name}: {error}"))?;
         }
         Ok(table)
     }
@@ -25,9 +25,7 @@ impl PatternTable {
     pub(crate) fn traits(&self, adapter: &dyn AgentAdapter) -> TerminalTraits {
         let own = adapter.terminal();
         match self.0.get(adapter.name()) {
-            Some(entry) if own == TerminalTraits::default() || !adapter.is_described_by_user() => {
-                entry.clone()
-            }
+            Some(entry) if own == TerminalTraits::default() || !adapter.is_user_defined() => entry.clone(),
             _ => own,
         }
     }
@@ -35,7 +33,7 @@ impl PatternTable {
 
 #[cfg(test)]
 mod tests {
-    use super::super::reader::Reader;
+    use super::super::screen_reader::ScreenReader;
     use super::PatternTable;
     use crate::adapter::{
         Adapters, AgentAdapter, Claude, Codex, Conversations, CustomAdapter, Pattern, TerminalTraits,
@@ -51,7 +49,7 @@ mod tests {
             assert!(!traits.asks.is_empty(), "{name}: nothing shows that it waits for a person");
             let keeps_none = adapter.conversations() == Conversations::None;
             assert!(keeps_none || traits.conversation.is_some(), "{name}: no id of a conversation");
-            assert!(Reader::new(&traits).is_ok(), "{name}: {:?}", Reader::new(&traits).err());
+            assert!(ScreenReader::new(&traits).is_ok(), "{name}: {:?}", ScreenReader::new(&traits).err());
         }
         for name in ["claude", "codex", "gemini", "opencode", "command"] {
             assert!(known.iter().any(|adapter| adapter.name() == name), "{name} is not read in a terminal");

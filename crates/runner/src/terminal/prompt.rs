@@ -3,8 +3,8 @@
 //! The one way that all programs understand: a bracketed paste where they asked for that, a pause, a carriage return.
 //! Never types into a dialog: its default choice may be to leave. The clock is the caller's.
 
-use super::limits::LOOK_AFTER;
-use super::reader::Sight;
+use super::limits::READ_AFTER_QUIET;
+use super::screen_reader::ScreenState;
 use std::time::{Duration, Instant};
 
 /// How long a program may take to get ready, where nothing else is known.
@@ -22,16 +22,16 @@ const TELLING: usize = 10;
 
 /// The prompt on its way.
 #[derive(Debug)]
-pub(crate) struct Prompt {
+pub(crate) struct PromptTyper {
     text: String,
     /// Whether it is typed as one line where the program knows no bracketed paste.
     one_line: bool,
     limit: Duration,
-    stage: Stage,
+    stage: TypingStage,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum TypingStage {
     /// Not ready yet; typed anyway at this time.
     Awaited { until: Instant },
     /// Ready; typed at this time.
@@ -42,48 +42,52 @@ enum Stage {
     Typed,
 }
 
-impl Prompt {
+impl PromptTyper {
     /// None where there is nothing to type.
     pub(crate) fn new(text: &str, one_line: bool, limit: Duration, now: Instant) -> Option<Self> {
         let text = plain(text);
-        let stage = Stage::Awaited { until: now + limit };
+        let stage = TypingStage::Awaited { until: now + limit };
         (!text.trim().is_empty()).then_some(Self { text, one_line, limit, stage })
     }
 
     /// When to come back at the latest.
     pub(crate) fn due(&self) -> Option<Instant> {
         match self.stage {
-            Stage::Awaited { until } | Stage::Settling { until } | Stage::Pasted { until, .. } => Some(until),
-            Stage::Typed => None,
+            TypingStage::Awaited { until }
+            | TypingStage::Settling { until }
+            | TypingStage::Pasted { until, .. } => Some(until),
+            TypingStage::Typed => None,
         }
     }
 
     /// What to type now, by how the program looks.
     pub(crate) fn step(
         &mut self,
-        sight: &Sight,
+        state: &ScreenState,
         screen: &dyn Fn() -> String,
         brackets: bool,
         now: Instant,
     ) -> Option<Vec<u8>> {
-        if let Stage::Pasted { before, seen: false, .. } = self.stage
+        if let TypingStage::Pasted { before, seen: false, .. } = self.stage
             && self.occurrences(&screen()) > before
         {
-            self.stage = Stage::Pasted { until: now + PAUSE, before, seen: true };
+            self.stage = TypingStage::Pasted { until: now + PAUSE, before, seen: true };
         }
         match self.stage {
             // Its time is counted while nobody else has to do something first.
-            Stage::Awaited { .. } | Stage::Settling { .. } if matches!(sight, Sight::Asks(_)) => {
-                self.stage = Stage::Awaited { until: now + self.limit };
+            TypingStage::Awaited { .. } | TypingStage::Settling { .. }
+                if matches!(state, ScreenState::Asks(_)) =>
+            {
+                self.stage = TypingStage::Awaited { until: now + self.limit };
                 None
             }
-            Stage::Awaited { until } if *sight == Sight::Ready || now >= until => {
-                self.stage = Stage::Settling { until: if now >= until { now } else { now + SETTLE } };
-                self.step(sight, screen, brackets, now)
+            TypingStage::Awaited { until } if *state == ScreenState::Ready || now >= until => {
+                self.stage = TypingStage::Settling { until: if now >= until { now } else { now + SETTLE } };
+                self.step(state, screen, brackets, now)
             }
-            Stage::Settling { until } if now >= until => {
+            TypingStage::Settling { until } if now >= until => {
                 let before = self.occurrences(&screen());
-                self.stage = Stage::Pasted { until: now + UNSEEN, before, seen: false };
+                self.stage = TypingStage::Pasted { until: now + UNSEEN, before, seen: false };
                 let text = self.text.as_bytes();
                 Some(match (brackets, self.one_line) {
                     (true, _) => [b"\x1b[200~", text, b"\x1b[201~"].concat(),
@@ -93,12 +97,14 @@ impl Prompt {
                 })
             }
             // A dialog that came up meanwhile must not be confirmed by it.
-            Stage::Pasted { until, before, .. } if now >= until && matches!(sight, Sight::Asks(_)) => {
-                self.stage = Stage::Pasted { until: now + PAUSE, before, seen: true };
+            TypingStage::Pasted { until, before, .. }
+                if now >= until && matches!(state, ScreenState::Asks(_)) =>
+            {
+                self.stage = TypingStage::Pasted { until: now + PAUSE, before, seen: true };
                 None
             }
-            Stage::Pasted { until, .. } if now >= until => {
-                self.stage = Stage::Typed;
+            TypingStage::Pasted { until, .. } if now >= until => {
+                self.stage = TypingStage::Typed;
                 Some(b"\r".to_vec())
             }
             _ => None,
@@ -106,9 +112,9 @@ impl Prompt {
     }
 
     /// Waits until what the paste changed on the screen was looked at.
-    pub(crate) fn hold_return(&mut self, now: Instant) {
-        if let Stage::Pasted { until, .. } = &mut self.stage {
-            *until = (*until).max(now + LOOK_AFTER);
+    pub(crate) fn delay_return(&mut self, now: Instant) {
+        if let TypingStage::Pasted { until, .. } = &mut self.stage {
+            *until = (*until).max(now + READ_AFTER_QUIET);
         }
     }
 
@@ -124,7 +130,7 @@ impl Prompt {
     }
 
     pub(crate) fn is_typed(&self) -> bool {
-        self.stage == Stage::Typed
+        self.stage == TypingStage::Typed
     }
 }
 
@@ -136,12 +142,12 @@ fn plain(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::reader::Question;
+    use super::super::screen_reader::Question;
     use super::*;
     use althing_protocol::AskKind;
 
     struct Typist {
-        prompt: Prompt,
+        prompt: PromptTyper,
         start: Instant,
         typed: String,
     }
@@ -149,25 +155,29 @@ mod tests {
     impl Typist {
         fn new(text: &str) -> Self {
             let start = Instant::now();
-            Self { prompt: Prompt::new(text, true, READY_LIMIT, start).unwrap(), start, typed: String::new() }
+            Self {
+                prompt: PromptTyper::new(text, true, READY_LIMIT, start).unwrap(),
+                start,
+                typed: String::new(),
+            }
         }
 
         /// A moment at which the program shows all that was pasted.
-        fn at(&mut self, millis: u64, sight: &Sight) -> &mut Self {
+        fn at(&mut self, millis: u64, state: &ScreenState) -> &mut Self {
             let screen = format!("do it?\n│ > {} │", self.typed.replace("do it", "do │\n│ it"));
-            self.seeing(&screen, millis, sight)
+            self.seeing(&screen, millis, state)
         }
 
-        fn seeing(&mut self, screen: &str, millis: u64, sight: &Sight) -> &mut Self {
+        fn seeing(&mut self, screen: &str, millis: u64, state: &ScreenState) -> &mut Self {
             let now = self.start + Duration::from_millis(millis);
-            let typed = self.prompt.step(sight, &|| screen.to_owned(), true, now);
+            let typed = self.prompt.step(state, &|| screen.to_owned(), true, now);
             self.typed += &String::from_utf8(typed.unwrap_or_default()).unwrap();
             self
         }
     }
 
-    fn asks() -> Sight {
-        Sight::Asks(Question {
+    fn asks() -> ScreenState {
+        ScreenState::Asks(Question {
             about: AskKind::Permission,
             text: String::new(),
             answers: Vec::new(),
@@ -183,7 +193,7 @@ mod tests {
             let mut typist = Typist::new("do it");
             for millis in (0..40_000).step_by(50) {
                 let ready = millis >= ready_at && millis % 100 == 0;
-                typist.at(millis, if ready { &Sight::Ready } else { &Sight::Unknown });
+                typist.at(millis, if ready { &ScreenState::Ready } else { &ScreenState::Unknown });
             }
             assert_eq!(typist.typed, SENT, "ready after {ready_at} ms");
             assert!(typist.prompt.is_typed());
@@ -193,49 +203,60 @@ mod tests {
     #[test]
     fn a_program_that_never_says_it_is_ready_gets_it_after_its_time_limit() {
         let mut typist = Typist::new("do it");
-        typist.at(14_999, &Sight::Busy);
+        typist.at(14_999, &ScreenState::Busy);
         assert_eq!(typist.typed, "");
-        typist.at(15_000, &Sight::Busy).at(15_010, &Sight::Busy).at(15_609, &Sight::Busy);
+        typist.at(15_000, &ScreenState::Busy).at(15_010, &ScreenState::Busy).at(15_609, &ScreenState::Busy);
         assert_eq!(typist.typed, "\x1b[200~do it\x1b[201~");
-        typist.at(15_610, &Sight::Busy).at(99_000, &Sight::Ready);
+        typist.at(15_610, &ScreenState::Busy).at(99_000, &ScreenState::Ready);
         assert_eq!(typist.typed, SENT);
     }
 
     #[test]
     fn nothing_is_typed_into_a_dialog_and_its_time_does_not_count() {
         let mut typist = Typist::new("do it");
-        typist.at(0, &Sight::Ready).at(100, &asks()).at(16_000, &asks()).at(60_000, &asks());
-        typist.at(74_999, &Sight::Unknown);
+        typist.at(0, &ScreenState::Ready).at(100, &asks()).at(16_000, &asks()).at(60_000, &asks());
+        typist.at(74_999, &ScreenState::Unknown);
         assert_eq!(typist.typed, "");
-        typist.at(75_000, &Sight::Unknown).at(75_010, &Sight::Unknown).at(75_610, &Sight::Unknown);
+        typist
+            .at(75_000, &ScreenState::Unknown)
+            .at(75_010, &ScreenState::Unknown)
+            .at(75_610, &ScreenState::Unknown);
         assert_eq!(typist.typed, SENT);
     }
 
     #[test]
     fn a_dialog_that_comes_up_after_the_paste_is_not_confirmed_by_its_return() {
         let mut typist = Typist::new("do it");
-        typist.at(0, &Sight::Ready).at(150, &Sight::Ready).at(160, &Sight::Ready);
+        typist.at(0, &ScreenState::Ready).at(150, &ScreenState::Ready).at(160, &ScreenState::Ready);
         typist.at(760, &asks()).at(5_000, &asks());
         assert_eq!(typist.typed, "\x1b[200~do it\x1b[201~");
-        typist.at(5_100, &Sight::Unknown).at(5_600, &Sight::Unknown);
+        typist.at(5_100, &ScreenState::Unknown).at(5_600, &ScreenState::Unknown);
         assert_eq!(typist.typed, SENT);
     }
 
     #[test]
     fn the_return_waits_until_a_slow_program_has_taken_the_paste_in() {
         let mut typist = Typist::new("do it");
-        typist.at(0, &Sight::Ready).at(150, &Sight::Ready);
+        typist.at(0, &ScreenState::Ready).at(150, &ScreenState::Ready);
         // Still the screen of before, on which these words happen to be too.
-        typist.seeing("do it?\n> ", 1_000, &Sight::Ready).seeing("do it?\n> ", 1_900, &Sight::Ready);
+        typist.seeing("do it?\n> ", 1_000, &ScreenState::Ready).seeing(
+            "do it?\n> ",
+            1_900,
+            &ScreenState::Ready,
+        );
         assert_eq!(typist.typed, "\x1b[200~do it\x1b[201~");
-        typist.at(1_950, &Sight::Ready).at(2_549, &Sight::Ready);
+        typist.at(1_950, &ScreenState::Ready).at(2_549, &ScreenState::Ready);
         assert_eq!(typist.typed, "\x1b[200~do it\x1b[201~");
-        typist.at(2_550, &Sight::Ready);
+        typist.at(2_550, &ScreenState::Ready);
         assert_eq!(typist.typed, SENT);
         let mut hidden = Typist::new("do it");
-        hidden.seeing("", 0, &Sight::Ready).seeing("", 150, &Sight::Ready).seeing("", 2_149, &Sight::Ready);
+        hidden.seeing("", 0, &ScreenState::Ready).seeing("", 150, &ScreenState::Ready).seeing(
+            "",
+            2_149,
+            &ScreenState::Ready,
+        );
         assert_eq!(hidden.typed, "\x1b[200~do it\x1b[201~", "it may come yet");
-        hidden.seeing("", 2_150, &Sight::Ready);
+        hidden.seeing("", 2_150, &ScreenState::Ready);
         assert_eq!(hidden.typed, SENT, "a program that hides what is typed gets it all the same");
     }
 
@@ -243,10 +264,10 @@ mod tests {
     fn without_bracketed_paste_an_agents_prompt_is_one_line_and_a_commands_input_is_as_it_is() {
         for (one_line, typed) in [(true, "Task: !x !y"), (false, "Task:\n!x\n!y")] {
             let start = Instant::now();
-            let mut prompt = Prompt::new("Task:\n!x\n!y", one_line, READY_LIMIT, start).unwrap();
+            let mut prompt = PromptTyper::new("Task:\n!x\n!y", one_line, READY_LIMIT, start).unwrap();
             let screen = || String::new();
-            let pasted = prompt.step(&Sight::Ready, &screen, false, start);
-            let pasted = pasted.or_else(|| prompt.step(&Sight::Ready, &screen, false, start + SETTLE));
+            let pasted = prompt.step(&ScreenState::Ready, &screen, false, start);
+            let pasted = pasted.or_else(|| prompt.step(&ScreenState::Ready, &screen, false, start + SETTLE));
             assert_eq!(pasted, Some(typed.as_bytes().to_vec()));
         }
     }
@@ -254,8 +275,8 @@ mod tests {
     #[test]
     fn a_prompt_cannot_end_its_own_paste_and_an_empty_one_is_none() {
         let mut typist = Typist::new("a\x1b[201~\r\nrm -rf\x03\n\n");
-        typist.at(0, &Sight::Ready).at(150, &Sight::Ready);
+        typist.at(0, &ScreenState::Ready).at(150, &ScreenState::Ready);
         assert_eq!(typist.typed, "\x1b[200~a[201~\nrm -rf\x1b[201~");
-        assert!(Prompt::new(" \n\x07", true, READY_LIMIT, Instant::now()).is_none());
+        assert!(PromptTyper::new(" \n\x07", true, READY_LIMIT, Instant::now()).is_none());
     }
 }

@@ -15,26 +15,26 @@ use std::path::PathBuf;
 
 /// How many columns and rows a terminal has. Never none: programs divide by them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Size {
+pub(crate) struct TerminalSize {
     pub(crate) cols: u16,
     pub(crate) rows: u16,
 }
 
-impl Size {
+impl TerminalSize {
     /// What a program gets before anybody attaches.
-    pub(crate) const USUAL: Self = Self { cols: 120, rows: 40 };
+    pub(crate) const DEFAULT: Self = Self { cols: 120, rows: 40 };
     /// Beyond this a screen costs more memory than any display shows.
     const MOST: u16 = 1000;
 
     /// The nearest size that works.
-    pub(crate) fn sane(cols: u16, rows: u16) -> Self {
+    pub(crate) fn clamped(cols: u16, rows: u16) -> Self {
         Self { cols: cols.clamp(2, Self::MOST), rows: rows.clamp(1, Self::MOST) }
     }
 }
 
 /// What a read gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Got {
+pub(crate) enum PtyRead {
     /// This many bytes.
     Bytes(usize),
     /// Nothing yet.
@@ -52,7 +52,7 @@ pub(crate) struct Pty {
 
 impl Pty {
     /// A new one.
-    pub(crate) fn open(size: Size) -> io::Result<Self> {
+    pub(crate) fn open(size: TerminalSize) -> io::Result<Self> {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
         #[cfg(target_os = "linux")]
         let flags = flags | OpenptFlags::CLOEXEC;
@@ -67,25 +67,25 @@ impl Pty {
     }
 
     /// The program's end. Only opened, not taken over: that is for the program's own session to do.
-    pub(crate) fn other_end(&self) -> io::Result<OwnedFd> {
+    pub(crate) fn open_program_end(&self) -> io::Result<OwnedFd> {
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         Ok(rustix::fs::open(&self.path, flags, Mode::empty())?)
     }
 
     /// Changes its size; the program is told by the kernel.
-    pub(crate) fn resize(&self, size: Size) -> io::Result<()> {
+    pub(crate) fn resize(&self, size: TerminalSize) -> io::Result<()> {
         let size = Winsize { ws_row: size.rows, ws_col: size.cols, ws_xpixel: 0, ws_ypixel: 0 };
         Ok(tcsetwinsize(&self.master, size)?)
     }
 
     /// Reads what is there.
-    pub(crate) fn read(&self, buffer: &mut [u8]) -> Got {
+    pub(crate) fn read(&self, buffer: &mut [u8]) -> PtyRead {
         match rustix::io::retry_on_intr(|| rustix::io::read(&self.master, &mut *buffer)) {
-            Ok(0) => Got::End,
-            Ok(length) => Got::Bytes(length),
-            Err(Errno::AGAIN) => Got::Nothing,
+            Ok(0) => PtyRead::End,
+            Ok(length) => PtyRead::Bytes(length),
+            Err(Errno::AGAIN) => PtyRead::Nothing,
             // EIO is how Linux says that the other end is closed; nothing else can be read after any other error either.
-            Err(_) => Got::End,
+            Err(_) => PtyRead::End,
         }
     }
 

@@ -3,8 +3,8 @@
 //! Answered is what the programs we drive ask for and what keeps them from waiting. Never answered: the clipboard, the
 //! contents of the screen, the title; and the kitty keyboard, because whoever attaches types in the plain encoding.
 
-use super::emulator::Row;
-use super::status::{self, Said, Status};
+use super::emulator::ScreenRow;
+use super::status::{self, Status, StatusMessage};
 use std::fmt;
 use vt100::Screen;
 
@@ -15,19 +15,19 @@ const LONGEST_TITLE: usize = 200;
 
 /// Hears what a program says to its terminal beside drawing.
 #[derive(Debug, Default)]
-pub(crate) struct Listener {
+pub(crate) struct TerminalCallbacks {
     /// To be typed back to it.
     pub(crate) answers: Vec<u8>,
     pub(crate) title: String,
     /// Its word about itself, while it holds.
     pub(crate) status: Option<Status>,
     /// Text rows that left the screen at its top, for good.
-    pub(crate) left: Vec<Row>,
+    pub(crate) left: Vec<ScreenRow>,
     /// How a row is read; carries colours from row to row.
     capture: vt100::capture::BasicFormattedCaptureState,
 }
 
-impl Listener {
+impl TerminalCallbacks {
     fn answer(&mut self, bytes: &[u8]) {
         if self.answers.len() + bytes.len() <= MOST {
             self.answers.extend_from_slice(bytes);
@@ -48,9 +48,9 @@ impl Listener {
     }
 }
 
-impl vt100::Callbacks for Listener {
+impl vt100::Callbacks for TerminalCallbacks {
     fn set_window_title(&mut self, _: &mut Screen, title: &[u8]) {
-        let title = super::safe::line(&String::from_utf8_lossy(title), LONGEST_TITLE);
+        let title = super::sanitize_line::sanitize_line(&String::from_utf8_lossy(title), LONGEST_TITLE);
         title.trim().clone_into(&mut self.title);
     }
 
@@ -93,9 +93,9 @@ impl vt100::Callbacks for Listener {
             [b"10", b"?", ..] => self.answer(b"\x1b]10;rgb:d8d8/d8d8/d8d8\x1b\\"),
             [b"11", b"?", ..] => self.answer(b"\x1b]11;rgb:1818/1818/1818\x1b\\"),
             [b"7501", payload, ..] => match status::read(payload) {
-                Some(Said::Query) => self.answer(b"\x1b]7501;?\x1b\\"),
-                Some(Said::Status(status)) => self.status = Some(status),
-                Some(Said::Clear) => self.status = None,
+                Some(StatusMessage::Query) => self.answer(b"\x1b]7501;?\x1b\\"),
+                Some(StatusMessage::Status(status)) => self.status = Some(status),
+                Some(StatusMessage::Clear) => self.status = None,
                 None => {}
             },
             _ => {}
@@ -115,7 +115,7 @@ impl vt100::Callbacks for Listener {
         // Whether the row goes on in the next one shows only in what would be written next.
         let mut next = FirstLetter(None);
         let _ = row.write_formatted_basic(&mut next, &mut self.capture.clone());
-        self.left.push(Row::new(text, next.0 != Some('\n')));
+        self.left.push(ScreenRow::new(text, next.0 != Some('\n')));
     }
 }
 

@@ -14,7 +14,7 @@ const BLOCK: usize = 64;
 
 /// A piece of output in three parts.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Parts<'a> {
+pub(super) struct SkimmedOutput<'a> {
     /// To be drawn: what completes the line that was begun before.
     pub(super) first: &'a [u8],
     /// Whole lines that would not be seen, as text.
@@ -26,7 +26,7 @@ pub(super) struct Parts<'a> {
 }
 
 /// Splits a piece of output, where that spares work and changes nothing that can be seen.
-pub(super) fn split(bytes: &[u8], rows: u16, scrolls_plainly: bool) -> Option<Parts<'_>> {
+pub(super) fn split(bytes: &[u8], rows: u16, scrolls_plainly: bool) -> Option<SkimmedOutput<'_>> {
     if bytes.len() < LEAST || !scrolls_plainly {
         return None;
     }
@@ -40,7 +40,7 @@ pub(super) fn split(bytes: &[u8], rows: u16, scrolls_plainly: bool) -> Option<Pa
     }
     without_colours(first)?;
     let (skipped, colours) = without_colours(skipped)?;
-    Some(Parts { first, skipped, colours, last })
+    Some(SkimmedOutput { first, skipped, colours, last })
 }
 
 /// The text of a piece of output, and the colours in force at its end as sequences. None where a terminal would act on
@@ -79,9 +79,9 @@ fn is_plain(bytes: &[u8]) -> bool {
     bytes.chunks(BLOCK).all(|block| block.iter().fold(true, |all, byte| all & plain(byte)))
 }
 
-impl Parts<'_> {
+impl SkimmedOutput<'_> {
     /// Adds the lines that are not drawn, as text.
-    pub(super) fn tell_skipped(&self, clean: &mut String) {
+    pub(super) fn append_skipped(&self, clean: &mut String) {
         clean.reserve(self.skipped.len());
         let mut rest = &*self.skipped;
         while let Some((line, after)) =
@@ -111,8 +111,8 @@ impl Parts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::terminal::model::Model;
-    use crate::terminal::pty::Size;
+    use crate::terminal::model::TerminalModel;
+    use crate::terminal::pty::TerminalSize;
     use std::fmt::Write;
 
     fn flood(lines: usize) -> String {
@@ -127,8 +127,8 @@ mod tests {
     fn what_was_skimmed_looks_the_same_as_what_was_drawn() {
         let text = flood(5_000);
         assert!(split(text.as_bytes(), 24, true).is_some(), "it is a flood");
-        let size = Size { cols: 80, rows: 24 };
-        let (mut skimmed, mut drawn) = (Model::new(size), Model::new(size));
+        let size = TerminalSize { cols: 80, rows: 24 };
+        let (mut skimmed, mut drawn) = (TerminalModel::new(size), TerminalModel::new(size));
         let begun = b"first\r\n\x1b[32mbegun: ";
         let at_once = skimmed.feed(begun).clean + &skimmed.feed(text.as_bytes()).clean;
         let mut in_pieces = drawn.feed(begun).clean;
@@ -150,8 +150,8 @@ mod tests {
         text.insert_str(0, "\x1b[4m");
         let text = text + "red or not";
         assert!(split(text.as_bytes(), 24, true).is_some(), "it is a flood");
-        let size = Size { cols: 80, rows: 24 };
-        let (mut skimmed, mut drawn) = (Model::new(size), Model::new(size));
+        let size = TerminalSize { cols: 80, rows: 24 };
+        let (mut skimmed, mut drawn) = (TerminalModel::new(size), TerminalModel::new(size));
         let at_once = skimmed.feed(text.as_bytes()).clean;
         let in_pieces: String = text.as_bytes().chunks(1000).map(|piece| drawn.feed(piece).clean).collect();
         assert_eq!(skimmed.emulator.snapshot(), drawn.emulator.snapshot());

@@ -7,7 +7,7 @@ const LONGEST: usize = 500;
 
 /// What a program does, by its own word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum ProgramState {
     /// It takes a prompt.
     Idle,
     /// It works.
@@ -23,7 +23,7 @@ pub(crate) enum State {
 /// A program's word about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
-    pub(crate) state: State,
+    pub(crate) state: ProgramState,
     /// What it waits for.
     pub(crate) kind: AskKind,
     /// Its own words; may be empty.
@@ -32,7 +32,7 @@ pub(crate) struct Status {
 
 /// What was said with one sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum StatusMessage {
     /// It asks whether we understand.
     Query,
     /// It says what it does.
@@ -42,21 +42,21 @@ pub(crate) enum Said {
 }
 
 /// Reads what follows `7501;`. None where it makes no sense.
-pub(crate) fn read(payload: &[u8]) -> Option<Said> {
+pub(crate) fn read(payload: &[u8]) -> Option<StatusMessage> {
     let payload = std::str::from_utf8(payload).ok()?;
     if payload == "?" {
-        return Some(Said::Query);
+        return Some(StatusMessage::Query);
     }
     let field = |name: &str| {
         payload.split(':').find_map(|field| field.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')))
     };
     let state = match field("state")? {
-        "idle" => State::Idle,
-        "working" => State::Working,
-        "blocked" => State::Blocked,
-        "done" => State::Done,
-        "error" => State::Error,
-        "clear" => return Some(Said::Clear),
+        "idle" => ProgramState::Idle,
+        "working" => ProgramState::Working,
+        "blocked" => ProgramState::Blocked,
+        "done" => ProgramState::Done,
+        "error" => ProgramState::Error,
+        "clear" => return Some(StatusMessage::Clear),
         _ => return None,
     };
     let kind = match field("kind") {
@@ -66,8 +66,8 @@ pub(crate) fn read(payload: &[u8]) -> Option<Said> {
         _ => AskKind::Other,
     };
     let message = field("msg").and_then(decode).unwrap_or_default();
-    let message = super::safe::line(&message, LONGEST);
-    Some(Said::Status(Status { state, kind, message }))
+    let message = super::sanitize_line::sanitize_line(&message, LONGEST);
+    Some(StatusMessage::Status(Status { state, kind, message }))
 }
 
 /// Base64, with or without its padding.
@@ -100,7 +100,7 @@ mod tests {
 
     fn status(payload: &str) -> Status {
         match read(payload.as_bytes()) {
-            Some(Said::Status(status)) => status,
+            Some(StatusMessage::Status(status)) => status,
             other => panic!("{payload}: {other:?}"),
         }
     }
@@ -110,7 +110,7 @@ mod tests {
         let status = status(
             "state=blocked:app=claude-code:kind=permission:msg=YXBwcm92ZSBCYXNoOiB0b3VjaCBwNzUwMS50eHQ=",
         );
-        assert_eq!((status.state, status.kind), (State::Blocked, AskKind::Permission));
+        assert_eq!((status.state, status.kind), (ProgramState::Blocked, AskKind::Permission));
         assert_eq!(status.message, "approve Bash: touch p7501.txt");
     }
 
@@ -124,8 +124,8 @@ mod tests {
 
     #[test]
     fn a_query_and_a_clear_are_told_from_a_state_and_nonsense_is_nothing() {
-        assert_eq!(read(b"?"), Some(Said::Query));
-        assert_eq!(read(b"state=clear"), Some(Said::Clear));
+        assert_eq!(read(b"?"), Some(StatusMessage::Query));
+        assert_eq!(read(b"state=clear"), Some(StatusMessage::Clear));
         for nonsense in [&b""[..], b"state", b"state=", b"state=sleepy", b"app=x", b"\xff"] {
             assert_eq!(read(nonsense), None);
         }

@@ -2,14 +2,14 @@
 //!
 //! `tests/samples/README.md` says what was recorded.
 
-use super::model::Model;
-use super::pty::Size;
-use super::reader::{Question, Reader, Sight};
+use super::model::TerminalModel;
+use super::pty::TerminalSize;
+use super::screen_reader::{Question, ScreenReader, ScreenState};
 use crate::adapter::Adapters;
 use althing_protocol::{AGENT_KINDS, AskKind};
 use std::path::{Path, PathBuf};
 
-const RECORDED: Size = Size { cols: 100, rows: 30 };
+const RECORDED: TerminalSize = TerminalSize { cols: 100, rows: 30 };
 
 /// The CLI agents that were recorded in a terminal.
 fn programs() -> impl Iterator<Item = &'static str> {
@@ -36,13 +36,15 @@ fn name(file: &Path) -> String {
     format!("{}/{}", parts[2].to_str().unwrap(), parts[0].to_str().unwrap())
 }
 
-fn reader(program: &str) -> Reader {
-    Reader::new(&Adapters::default().get(program).unwrap().terminal()).unwrap()
+fn reader(program: &str) -> ScreenReader {
+    ScreenReader::new(&Adapters::default().get(program).unwrap().terminal()).unwrap()
 }
 
-fn drawn(screen: &str) -> Model {
-    let mut model =
-        Model::new(Size { rows: RECORDED.rows.max(screen.lines().count() as u16 + 1), ..RECORDED });
+fn drawn(screen: &str) -> TerminalModel {
+    let mut model = TerminalModel::new(TerminalSize {
+        rows: RECORDED.rows.max(screen.lines().count() as u16 + 1),
+        ..RECORDED
+    });
     model.feed(screen.replace('\n', "\r\n").as_bytes());
     model
 }
@@ -63,11 +65,11 @@ fn pieces(file: &Path) -> Vec<Vec<u8>> {
 
 /// The questions that are seen while a recording plays, each once.
 fn questions(program: &str, file: &Path) -> Vec<(AskKind, String)> {
-    let (reader, mut model) = (reader(program), Model::new(RECORDED));
+    let (reader, mut model) = (reader(program), TerminalModel::new(RECORDED));
     let mut seen: Vec<(AskKind, String)> = Vec::new();
     for piece in pieces(file) {
         model.feed(&piece);
-        if let Sight::Asks(Question { about, text, .. }) = reader.read(&model) {
+        if let ScreenState::Asks(Question { about, text, .. }) = reader.read(&model) {
             let question = (about, text);
             if !seen.contains(&question) {
                 seen.push(question);
@@ -102,9 +104,9 @@ fn every_recorded_screen_that_waits_is_seen_and_no_other() {
     for program in programs() {
         for file in samples(program, "txt") {
             let screen = std::fs::read_to_string(&file).unwrap();
-            let sight = reader(program).read(&drawn(&screen));
-            let asked = match &sight {
-                Sight::Asks(question) => Some((question.about, question.text.as_str())),
+            let state = reader(program).read(&drawn(&screen));
+            let asked = match &state {
+                ScreenState::Asks(question) => Some((question.about, question.text.as_str())),
                 _ => None,
             };
             let expected = WAITING.iter().find(|(known, ..)| *known == name(&file));
@@ -173,15 +175,15 @@ fn whoever_was_asked_in_a_recording_is_told_and_nobody_else() {
 }
 
 /// What a recording shows, without repeats.
-fn sights(program: &str, file: &Path) -> Vec<Sight> {
-    let (reader, mut model) = (reader(program), Model::new(RECORDED));
-    let mut sights = Vec::new();
+fn states(program: &str, file: &Path) -> Vec<ScreenState> {
+    let (reader, mut model) = (reader(program), TerminalModel::new(RECORDED));
+    let mut states = Vec::new();
     for piece in pieces(file) {
         model.feed(&piece);
-        sights.push(reader.read(&model));
+        states.push(reader.read(&model));
     }
-    sights.dedup();
-    sights
+    states.dedup();
+    states
 }
 
 #[test]
@@ -191,7 +193,7 @@ fn every_program_is_seen_to_be_ready_unless_it_only_ever_asks() {
         ["opencode/resume.cast", "codex/bare-answer.cast", "codex/bare-noanswer.cast", "codex/noauth.cast"];
     for program in programs() {
         for file in samples(program, "cast") {
-            let ready = sights(program, &file).contains(&Sight::Ready);
+            let ready = states(program, &file).contains(&ScreenState::Ready);
             let expected = !never.contains(&&*name(&file)) && name(&file) != "codex/untrusted-gitrepo.cast";
             assert_eq!(ready, expected, "{}", name(&file));
         }
@@ -210,9 +212,9 @@ fn no_program_is_taken_for_ready_before_the_dialogs_of_its_first_start() {
     ] {
         let extension = recording.rsplit('.').next().unwrap();
         let file = samples(program, extension).into_iter().find(|file| file.ends_with(recording)).unwrap();
-        let mut sights = sights(program, &file).into_iter();
-        let first = sights.find(|sight| *sight != Sight::Unknown);
-        assert!(matches!(first, Some(Sight::Asks(_))), "{program}/{recording}: {first:?}");
+        let mut states = states(program, &file).into_iter();
+        let first = states.find(|state| *state != ScreenState::Unknown);
+        assert!(matches!(first, Some(ScreenState::Asks(_))), "{program}/{recording}: {first:?}");
     }
 }
 
@@ -279,7 +281,7 @@ const PROSE: [&str; 32] = [
 #[test]
 fn a_thousand_screens_of_prose_that_looks_like_dialogs_ask_nobody() {
     let mut dice = Dice(7);
-    let readers: Vec<Reader> = programs().map(reader).collect();
+    let readers: Vec<ScreenReader> = programs().map(reader).collect();
     let endings =
         ["", "\n\n❯ ", "\n\n› Ask Codex to do anything", "\n\n >   Type your message or @path/to/file"];
     for screen in 0..1_000 {
@@ -288,8 +290,11 @@ fn a_thousand_screens_of_prose_that_looks_like_dialogs_ask_nobody() {
         text += dice.roll(&endings);
         let model = drawn(&text);
         for (program, reader) in programs().zip(&readers) {
-            let sight = reader.read(&model);
-            assert!(!matches!(sight, Sight::Asks(_)), "screen {screen} as {program}: {sight:?}\n{text}");
+            let state = reader.read(&model);
+            assert!(
+                !matches!(state, ScreenState::Asks(_)),
+                "screen {screen} as {program}: {state:?}\n{text}"
+            );
         }
     }
 }
@@ -307,8 +312,8 @@ fn a_dialog_that_an_agent_quotes_above_its_input_asks_nobody() {
         let path = samples(program, "txt").into_iter().find(|path| path.ends_with(file)).unwrap();
         let input = below.iter().find(|(name, _)| *name == program).unwrap().1;
         let screen = std::fs::read_to_string(path).unwrap().trim_end().to_owned() + input;
-        let sight = reader(program).read(&drawn(&screen));
-        assert!(!matches!(sight, Sight::Asks(_)), "{program}/{file}: {sight:?}");
+        let state = reader(program).read(&drawn(&screen));
+        assert!(!matches!(state, ScreenState::Asks(_)), "{program}/{file}: {state:?}");
     }
 }
 
@@ -368,13 +373,17 @@ fn any_bytes_at_all_leave_a_screen_that_can_be_read() {
         b"\x1b[5b",
     ];
     for _ in 0..rounds {
-        let size = dice.roll(&[Size { cols: 2, rows: 1 }, Size { cols: 7, rows: 3 }, RECORDED]);
-        let mut model = Model::new(size);
+        let size =
+            dice.roll(&[TerminalSize { cols: 2, rows: 1 }, TerminalSize { cols: 7, rows: 3 }, RECORDED]);
+        let mut model = TerminalModel::new(size);
         for _ in 0..200 {
             let answered = model.feed(dice.roll(&bits)).answers;
             assert!(answered.len() < 200);
             if dice.roll(&[false, false, false, false, false, false, true]) {
-                model.resize(Size::sane(dice.roll(&[0, 1, 5, 80, 500]), dice.roll(&[0, 1, 4, 24, 200])));
+                model.resize(TerminalSize::clamped(
+                    dice.roll(&[0, 1, 5, 80, 500]),
+                    dice.roll(&[0, 1, 4, 24, 200]),
+                ));
             }
         }
         let screen = model.emulator.snapshot();

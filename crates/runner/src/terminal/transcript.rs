@@ -7,62 +7,62 @@
 //! A line that the terminal was too narrow for is one line all the same: told in pieces, nothing could be found in it that
 //! lies across its edge, a secret least of all.
 
-use super::emulator::{Emulator, Row};
-use super::skim::Parts;
+use super::emulator::{Emulator, ScreenRow};
+use super::skim::SkimmedOutput;
 use std::collections::{HashSet, VecDeque};
 
 /// How many lines are kept for whoever attaches later.
-const KEPT_LINES: usize = 2_000;
+const MAX_HISTORY_LINES: usize = 2_000;
 /// And how many bytes of them.
-const KEPT_BYTES: usize = 1024 * 1024;
+const MAX_HISTORY_BYTES: usize = 1024 * 1024;
 
 /// What was said so far.
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
     /// Rows of the screen, from its top, that were told.
-    told: usize,
+    reported_rows: usize,
     /// The screen's rows when they were last told.
-    seen: Vec<Row>,
+    seen: Vec<ScreenRow>,
     /// Whether the program draws.
     draws: bool,
     /// The last lines that were told.
-    kept: VecDeque<String>,
+    history: VecDeque<String>,
     /// Whether the last of them goes on.
-    goes_on: bool,
+    last_line_wraps: bool,
     bytes: usize,
 }
 
 impl Transcript {
     /// Tells what is finished after a piece of output: rows that left the screen, and those that the cursor left.
-    pub(crate) fn after(&mut self, left: &[Row], emulator: &Emulator, clean: &mut String) {
+    pub(crate) fn record(&mut self, left: &[ScreenRow], emulator: &Emulator, clean: &mut String) {
         self.draws |= emulator.draws();
         if self.draws {
-            let new = self.unseen(left, true);
-            self.tell(&new, clean);
+            let new = self.new_lines(left, true);
+            self.report(&new, clean);
         } else {
-            self.tell(left.get(self.told..).unwrap_or_default(), clean);
+            self.report(left.get(self.reported_rows..).unwrap_or_default(), clean);
         }
-        self.told = self.told.saturating_sub(left.len());
+        self.reported_rows = self.reported_rows.saturating_sub(left.len());
         self.seen.drain(..left.len().min(self.seen.len()));
         let row = emulator.cursor_row();
-        if !self.draws && row > self.told {
+        if !self.draws && row > self.reported_rows {
             let rows = emulator.rows();
-            let finished = rows.get(self.told..row).unwrap_or_default();
-            self.tell(finished, clean);
-            self.seen.resize(self.told, Row::default());
+            let finished = rows.get(self.reported_rows..row).unwrap_or_default();
+            self.report(finished, clean);
+            self.seen.resize(self.reported_rows, ScreenRow::default());
             self.seen.extend_from_slice(finished);
-            self.told = row;
+            self.reported_rows = row;
         }
     }
 
     /// Tells lines that were never drawn.
-    pub(crate) fn skipped(&mut self, parts: &Parts<'_>, clean: &mut String) {
+    pub(crate) fn add_skipped(&mut self, parts: &SkimmedOutput<'_>, clean: &mut String) {
         let from = clean.len();
-        parts.tell_skipped(clean);
+        parts.append_skipped(clean);
         let lines = clean.get(from..).unwrap_or_default().lines();
-        let last: Vec<&str> = lines.rev().take(KEPT_LINES).collect();
+        let last: Vec<&str> = lines.rev().take(MAX_HISTORY_LINES).collect();
         for line in last.into_iter().rev() {
-            self.keep(line, false);
+            self.remember(line, false);
         }
     }
 
@@ -71,9 +71,9 @@ impl Transcript {
         let mut clean = String::new();
         if self.draws {
             let rows = emulator.rows();
-            let new = self.unseen(&rows, false);
-            self.tell(&new, &mut clean);
-            self.told = rows.len();
+            let new = self.new_lines(&rows, false);
+            self.report(&new, &mut clean);
+            self.reported_rows = rows.len();
             self.seen = rows;
         }
         clean
@@ -85,45 +85,45 @@ impl Transcript {
         if !self.draws {
             let rows = emulator.rows();
             let full = rows.iter().rposition(|row| !row.text.is_empty()).map_or(0, |last| last + 1);
-            self.tell(rows.get(self.told..full).unwrap_or_default(), &mut clean);
-            self.told = full;
+            self.report(rows.get(self.reported_rows..full).unwrap_or_default(), &mut clean);
+            self.reported_rows = full;
         }
         clean
     }
 
     /// The last lines that were told, oldest first.
     pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
-        self.kept.iter().map(String::as_str)
+        self.history.iter().map(String::as_str)
     }
 
     /// The lines of which a row was not there when they were last told, each as a whole.
-    fn unseen(&self, rows: &[Row], blank_ones_too: bool) -> Vec<Row> {
+    fn new_lines(&self, rows: &[ScreenRow], include_blank: bool) -> Vec<ScreenRow> {
         let seen: HashSet<&str> = self.seen.iter().map(|row| row.text.as_str()).collect();
         let is_new =
-            |row: &Row| (blank_ones_too || !row.text.is_empty()) && !seen.contains(row.text.as_str());
+            |row: &ScreenRow| (include_blank || !row.text.is_empty()) && !seen.contains(row.text.as_str());
         let lines = rows.split_inclusive(|row| !row.wraps);
         lines.filter(|line| line.iter().any(is_new)).flatten().cloned().collect()
     }
 
-    fn tell(&mut self, rows: &[Row], clean: &mut String) {
+    fn report(&mut self, rows: &[ScreenRow], clean: &mut String) {
         for row in rows {
             clean.push_str(&row.text);
             if !row.wraps {
                 clean.push('\n');
             }
-            self.keep(&row.text, row.wraps);
+            self.remember(&row.text, row.wraps);
         }
     }
 
-    fn keep(&mut self, text: &str, goes_on: bool) {
+    fn remember(&mut self, text: &str, last_line_wraps: bool) {
         self.bytes += text.len();
-        match self.kept.back_mut().filter(|_| self.goes_on) {
+        match self.history.back_mut().filter(|_| self.last_line_wraps) {
             Some(line) => line.push_str(text),
-            None => self.kept.push_back(text.to_owned()),
+            None => self.history.push_back(text.to_owned()),
         }
-        self.goes_on = goes_on;
-        while self.kept.len() > KEPT_LINES || self.bytes > KEPT_BYTES {
-            let Some(gone) = self.kept.pop_front() else { break };
+        self.last_line_wraps = last_line_wraps;
+        while self.history.len() > MAX_HISTORY_LINES || self.bytes > MAX_HISTORY_BYTES {
+            let Some(gone) = self.history.pop_front() else { break };
             self.bytes -= gone.len();
         }
     }
@@ -131,14 +131,14 @@ impl Transcript {
 
 #[cfg(test)]
 mod tests {
-    use crate::terminal::model::Model;
-    use crate::terminal::pty::Size;
+    use crate::terminal::model::TerminalModel;
+    use crate::terminal::pty::TerminalSize;
 
-    fn model() -> Model {
-        Model::new(Size { cols: 20, rows: 4 })
+    fn model() -> TerminalModel {
+        TerminalModel::new(TerminalSize { cols: 20, rows: 4 })
     }
 
-    fn tell(pieces: &[&str]) -> (String, String) {
+    fn report(pieces: &[&str]) -> (String, String) {
         let mut model = model();
         let clean = pieces.iter().map(|piece| model.feed(piece.as_bytes()).clean).collect();
         (clean, model.transcript.at_end(&model.emulator))
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn printed_lines_are_told_once_each_as_they_are_finished() {
-        let (clean, end) = tell(&["one\r\ntw", "o\r\nthree\r\n", "four\r\nfive\r\nsix\r\nsev", "en"]);
+        let (clean, end) = report(&["one\r\ntw", "o\r\nthree\r\n", "four\r\nfive\r\nsix\r\nsev", "en"]);
         assert_eq!((clean.as_str(), end.as_str()), ("one\ntwo\nthree\nfour\nfive\nsix\n", "seven\n"));
     }
 
@@ -157,9 +157,9 @@ mod tests {
             let (begin, end) = long.split_at(cut);
             // On the screen, at its edge, and gone from it.
             for lines_after in 0..6 {
-                let (clean, last) = tell(&["one\r\n", begin, end, "\r\n", &"x\r\n".repeat(lines_after)]);
-                let told = format!("one\n{long}\n{}", "x\n".repeat(lines_after));
-                assert_eq!(clean + &last, told, "cut at {cut}");
+                let (clean, last) = report(&["one\r\n", begin, end, "\r\n", &"x\r\n".repeat(lines_after)]);
+                let reported_rows = format!("one\n{long}\n{}", "x\n".repeat(lines_after));
+                assert_eq!(clean + &last, reported_rows, "cut at {cut}");
             }
         }
         let mut model = model();
@@ -182,7 +182,7 @@ mod tests {
     // spec: core/output-sanitization/ansi-stripping
     #[test]
     fn colours_and_cursor_moves_leave_no_trace() {
-        let (clean, end) = tell(&["\x1b[1;32mgreen\x1b[0m\x1b[5Cfar\r\n", "\x1b[Kover\rOVER\r\n"]);
+        let (clean, end) = report(&["\x1b[1;32mgreen\x1b[0m\x1b[5Cfar\r\n", "\x1b[Kover\rOVER\r\n"]);
         assert_eq!(clean + &end, "green     far\nOVER\n");
     }
 
@@ -200,7 +200,8 @@ mod tests {
 
     #[test]
     fn lines_of_the_other_screen_never_count_as_left() {
-        let (clean, end) = tell(&["shell\r\n", "\x1b[?1049h\x1b[Ha\r\nb\r\nc\r\nd\r\ne\r\nf", "\x1b[?1049l"]);
+        let (clean, end) =
+            report(&["shell\r\n", "\x1b[?1049h\x1b[Ha\r\nb\r\nc\r\nd\r\ne\r\nf", "\x1b[?1049l"]);
         assert_eq!(clean, "shell\n");
         assert!(!end.contains('b'), "{end}");
     }

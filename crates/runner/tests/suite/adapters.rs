@@ -2,8 +2,8 @@
 
 use althing_protocol::{AGENT_KINDS, ExecutionMode, Item, ProgramSpec, Secret, Usage};
 use althing_runner::adapter::{
-    Adapters, AgentAdapter, Conversations, CustomAdapter, Ending, Exit, FirstStart, Freedom, LaunchConfig,
-    LaunchRequest, Meaning, Stream, Toolbox, find_program,
+    Adapters, AgentAdapter, Conversations, CustomAdapter, Exit, LaunchConfig, LaunchRequest, Onboarding,
+    OutputEvent, PermissionLevel, ProgramOutcome, Stream, ToolEndpoint, find_program,
 };
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -39,34 +39,38 @@ fn spec(adapter: &str, prompt: &str) -> ProgramSpec {
     serde_json::from_value(spec).unwrap()
 }
 
-fn assignment<'a>(spec: &'a ProgramSpec, resume: Option<&'a str>, freedom: Freedom) -> LaunchRequest<'a> {
-    let fresh = "50fb67d5-4fe4-4198-9469-05ba78b9fa60";
+fn assignment<'a>(
+    spec: &'a ProgramSpec,
+    resume: Option<&'a str>,
+    permissions: PermissionLevel,
+) -> LaunchRequest<'a> {
+    let new_conversation_id = "50fb67d5-4fe4-4198-9469-05ba78b9fa60";
     LaunchRequest {
         spec,
         resume,
-        fresh,
-        freedom,
-        inside_walls: false,
+        new_conversation_id,
+        permissions,
+        sandboxed: false,
         readable: &[],
         dir: Path::new("/task"),
         tools: None,
         as_root: true,
-        first_start: FirstStart::Left,
+        onboarding: Onboarding::LeaveToAgent,
     }
 }
 
-fn headless(name: &str, prompt: &str, resume: Option<&str>, freedom: Freedom) -> LaunchConfig {
+fn headless(name: &str, prompt: &str, resume: Option<&str>, permissions: PermissionLevel) -> LaunchConfig {
     let spec = spec(name, prompt);
-    adapter(name).headless_launch_config(&assignment(&spec, resume, freedom)).unwrap()
+    adapter(name).headless_launch_config(&assignment(&spec, resume, permissions)).unwrap()
 }
 
 /// Plays a recording back, in pieces of this size.
-fn play(case: &str, size: usize) -> (Vec<Item>, Ending) {
+fn play(case: &str, size: usize) -> (Vec<Item>, ProgramOutcome) {
     let name = case.split('/').next().unwrap();
     let mut parser = adapter(name).parser();
     let mut items = Vec::new();
-    let mut tell = |meaning| {
-        if let Meaning::Item(item) = meaning {
+    let mut tell = |event| {
+        if let OutputEvent::Item(item) = event {
             items.push(item);
         }
     };
@@ -76,12 +80,12 @@ fn play(case: &str, size: usize) -> (Vec<Item>, Ending) {
     }
     let rc = sample(case, "rc");
     let code = rc.strip_prefix("rc=").unwrap().split(' ').next().unwrap().parse().unwrap();
-    let ending = parser.end(Exit { code: Some(code), signal: None }, &mut tell);
-    (items, ending)
+    let outcome = parser.end(Exit { code: Some(code), signal: None }, &mut tell);
+    (items, outcome)
 }
 
 /// The same whatever the pieces.
-fn recorded(case: &str) -> (Vec<Item>, Ending) {
+fn recorded(case: &str) -> (Vec<Item>, ProgramOutcome) {
     let whole = play(case, usize::MAX);
     assert_eq!(play(case, 7), whole, "{case}");
     whole
@@ -99,36 +103,36 @@ fn an_adapter_gives_its_own_command_and_arguments() {
     for (name, args) in expected {
         let mut spec = spec(name, "the prompt");
         spec.mode = ExecutionMode::Interactive;
-        let config = adapter(name).launch_config(&assignment(&spec, None, Freedom::Ask));
+        let config = adapter(name).launch_config(&assignment(&spec, None, PermissionLevel::Ask));
         assert_eq!((config.program.as_str(), config.args.join(" ").as_str()), (name, args));
-        let resumed = adapter(name).launch_config(&assignment(&spec, Some("old-one"), Freedom::Ask));
+        let resumed = adapter(name).launch_config(&assignment(&spec, Some("old-one"), PermissionLevel::Ask));
         assert!(resumed.args.contains(&"old-one".to_owned()), "{resumed:?}");
     }
     let mut spec = spec("command", "");
     spec.command = ["make", "-j", "a b"].map(str::to_owned).to_vec();
-    let config = adapter("command").launch_config(&assignment(&spec, None, Freedom::Full));
+    let config = adapter("command").launch_config(&assignment(&spec, None, PermissionLevel::Full));
     assert_eq!((config.program.as_str(), config.args), ("make", vec!["-j".to_owned(), "a b".to_owned()]));
 }
 
 #[test]
 fn the_dialogs_of_a_first_start_are_spared_whoever_has_a_key_and_was_never_asked() {
-    let started = |name: &str, first_start: FirstStart| {
+    let started = |name: &str, onboarding: Onboarding| {
         let spec = spec(name, "");
-        let task = LaunchRequest { first_start, ..assignment(&spec, None, Freedom::Ask) };
+        let task = LaunchRequest { onboarding, ..assignment(&spec, None, PermissionLevel::Ask) };
         adapter(name).launch_config(&task)
     };
     let has = |config: &LaunchConfig, variable: &str| config.env.iter().any(|(name, _)| name == variable);
-    let known = started("claude", FirstStart::Left);
+    let known = started("claude", Onboarding::LeaveToAgent);
     assert!(has(&known, "CLAUDE_CODE_SANDBOXED") && !has(&known, "IS_DEMO"), "{known:?}");
     assert!(!known.args.contains(&"--settings".to_owned()), "how they sign in is theirs to say: {known:?}");
-    let keyed = started("claude", FirstStart::Keyed("ANTHROPIC_API_KEY"));
+    let keyed = started("claude", Onboarding::SkipWithKey("ANTHROPIC_API_KEY"));
     assert!(has(&keyed, "IS_DEMO"), "{keyed:?}");
     assert!(keyed.args.contains(&r#"{"apiKeyHelper":"printenv ANTHROPIC_API_KEY"}"#.to_owned()), "{keyed:?}");
-    let token = started("claude", FirstStart::Keyed("ANTHROPIC_AUTH_TOKEN"));
+    let token = started("claude", Onboarding::SkipWithKey("ANTHROPIC_AUTH_TOKEN"));
     assert!(has(&token, "IS_DEMO") && !token.args.contains(&"--settings".to_owned()), "{token:?}");
-    let known = started("gemini", FirstStart::Left);
+    let known = started("gemini", Onboarding::LeaveToAgent);
     assert!(known.files.is_empty() && !has(&known, "GEMINI_CLI_HOME"), "{known:?}");
-    let keyed = started("gemini", FirstStart::Keyed("GEMINI_API_KEY"));
+    let keyed = started("gemini", Onboarding::SkipWithKey("GEMINI_API_KEY"));
     assert!(has(&keyed, "GEMINI_CLI_HOME"), "{keyed:?}");
     assert!(keyed.files.iter().all(|file| file.path.starts_with("/task")), "a file of ours: {keyed:?}");
 }
@@ -144,12 +148,13 @@ fn headless_arguments_are_exactly_those_that_the_real_programs_were_seen_to_take
     ];
     for (name, id) in ids {
         for (case, resume) in [("final-new", None), ("final-resume", Some(id))] {
-            let config = headless(name, "the prompt", resume, Freedom::Full);
+            let config = headless(name, "the prompt", resume, PermissionLevel::Full);
             let mut ours = vec![config.program];
             ours.extend(config.args);
-            let fresh = "50fb67d5-4fe4-4198-9469-05ba78b9fa60";
-            let theirs = sample(&format!("{name}/{case}"), "argv").replace(id, fresh);
-            let mut ours: Vec<String> = ours.into_iter().map(|word| word.replace(id, fresh)).collect();
+            let new_conversation_id = "50fb67d5-4fe4-4198-9469-05ba78b9fa60";
+            let theirs = sample(&format!("{name}/{case}"), "argv").replace(id, new_conversation_id);
+            let mut ours: Vec<String> =
+                ours.into_iter().map(|word| word.replace(id, new_conversation_id)).collect();
             let mut theirs: Vec<String> = theirs.split_whitespace().map(str::to_owned).collect();
             // For three of them the order of flags is free.
             if name != "codex" {
@@ -159,10 +164,10 @@ fn headless_arguments_are_exactly_those_that_the_real_programs_were_seen_to_take
             assert_eq!(ours, theirs, "{name} {case}");
         }
     }
-    let env = |name, freedom| headless(name, "", None, freedom).env;
-    assert_eq!(env("claude", Freedom::Full), [("IS_SANDBOX".to_owned(), "1".to_owned())]);
+    let env = |name, permissions| headless(name, "", None, permissions).env;
+    assert_eq!(env("claude", PermissionLevel::Full), [("IS_SANDBOX".to_owned(), "1".to_owned())]);
     assert_eq!(
-        env("gemini", Freedom::ReadOnly),
+        env("gemini", PermissionLevel::ReadOnly),
         [("GEMINI_CLI_TRUST_WORKSPACE".to_owned(), "true".to_owned())]
     );
 }
@@ -170,16 +175,16 @@ fn headless_arguments_are_exactly_those_that_the_real_programs_were_seen_to_take
 #[test]
 fn without_walls_no_adapter_uses_its_bypass_flag() {
     let bypass = ["skip-permissions", "bypass", "yolo", "--auto"];
-    let line = |name: &str, freedom| headless(name, "", None, freedom).args.join(" ");
+    let line = |name: &str, permissions| headless(name, "", None, permissions).args.join(" ");
     for name in AGENT_KINDS.iter().map(|row| row.adapter) {
-        for freedom in [Freedom::ReadOnly, Freedom::Workspace, Freedom::Ask] {
-            let line = line(name, freedom);
+        for permissions in [PermissionLevel::ReadOnly, PermissionLevel::Workspace, PermissionLevel::Ask] {
+            let line = line(name, permissions);
             assert!(!bypass.iter().any(|word| line.contains(word)), "{name}: {line}");
         }
     }
     // A program need not have such a flag; these have one.
     for name in RECORDED {
-        let line = line(name, Freedom::Full);
+        let line = line(name, PermissionLevel::Full);
         assert!(bypass.iter().any(|word| line.contains(word)), "{name}: {line}");
     }
 }
@@ -187,32 +192,32 @@ fn without_walls_no_adapter_uses_its_bypass_flag() {
 #[test]
 fn a_program_that_may_only_read_has_no_tool_that_writes_and_codex_can_still_read_inside_our_sandbox() {
     let spec = spec("codex", "");
-    let args = |inside_walls| {
-        let task = LaunchRequest { inside_walls, ..assignment(&spec, None, Freedom::ReadOnly) };
+    let args = |sandboxed| {
+        let task = LaunchRequest { sandboxed, ..assignment(&spec, None, PermissionLevel::ReadOnly) };
         adapter("codex").headless_launch_config(&task).unwrap().args.join(" ")
     };
     assert!(args(false).contains("-s read-only"), "{}", args(false));
     assert!(args(true).contains("bypass") && !args(true).contains("read-only"), "{}", args(true));
     for (name, flag) in [("claude", "--tools Read,Grep,Glob"), ("gemini", "--approval-mode default")] {
-        let line = headless(name, "", None, Freedom::ReadOnly).args.join(" ");
+        let line = headless(name, "", None, PermissionLevel::ReadOnly).args.join(" ");
         assert!(line.contains(flag), "{line}");
     }
-    let env = format!("{:?}", headless("opencode", "", None, Freedom::ReadOnly).env);
+    let env = format!("{:?}", headless("opencode", "", None, PermissionLevel::ReadOnly).env);
     assert!(env.contains(r#"\"edit\":\"deny\""#) && env.contains(r#"\"bash\":\"deny\""#), "{env}");
 }
 
 /// How an adapter starts its program on pipes with these options, with our tools `new_answer` and `vote`.
-fn with_options(name: &str, freedom: Freedom, options: &serde_json::Value) -> LaunchConfig {
+fn with_options(name: &str, permissions: PermissionLevel, options: &serde_json::Value) -> LaunchConfig {
     let mut spec = spec(name, "");
     spec.options = serde_json::from_value(options.clone()).unwrap();
     let kind = AGENT_KINDS.iter().find(|row| row.adapter == name).unwrap();
-    let tools = Toolbox {
+    let tools = ToolEndpoint {
         url: "http://127.0.0.1:1/agent/x".to_owned(),
         token: Secret::new("t"),
         names: ["new_answer", "vote"].map(str::to_owned).to_vec(),
         kind,
     };
-    let task = LaunchRequest { tools: Some(&tools), ..assignment(&spec, None, freedom) };
+    let task = LaunchRequest { tools: Some(&tools), ..assignment(&spec, None, permissions) };
     adapter(name).headless_launch_config(&task).unwrap()
 }
 
@@ -230,22 +235,24 @@ fn file<'a>(config: &'a LaunchConfig, name: &str) -> &'a str {
 fn claude_code_is_handed_its_tools_and_prompts_and_keeps_ours() {
     let ours = "mcp__althing__new_answer,mcp__althing__vote";
     let lists = json!({"allowed_tools": ["Read", "Write", "Bash(git *)"], "disallowed_tools": ["WebFetch", "mcp__althing__vote"]});
-    let config = with_options("claude", Freedom::Full, &lists);
+    let config = with_options("claude", PermissionLevel::Full, &lists);
     assert_eq!(after(&config, "--tools"), Some("Read,Write,Bash"));
     assert_eq!(after(&config, "--allowedTools"), Some(&*format!("{ours},Read,Write,Bash(git *)")));
     assert_eq!(after(&config, "--disallowedTools"), Some("WebFetch"));
     assert_eq!(after(&config, "--permission-mode"), Some("dontAsk"));
     assert!(!config.args.iter().any(|arg| arg.contains("skip-permissions")), "{:?}", config.args);
     // A list never gives what the agent may not do anyway.
-    for (freedom, tools) in [(Freedom::Workspace, "Read,Write"), (Freedom::ReadOnly, "Read")] {
-        let config = with_options("claude", freedom, &lists);
+    for (permissions, tools) in
+        [(PermissionLevel::Workspace, "Read,Write"), (PermissionLevel::ReadOnly, "Read")]
+    {
+        let config = with_options("claude", permissions, &lists);
         assert_eq!(after(&config, "--tools"), Some(tools));
         assert_eq!(after(&config, "--allowedTools"), Some(ours));
     }
-    let none = with_options("claude", Freedom::Full, &json!({"allowed_tools": []}));
+    let none = with_options("claude", PermissionLevel::Full, &json!({"allowed_tools": []}));
     assert_eq!((after(&none, "--tools"), after(&none, "--allowedTools")), (Some(""), Some(ours)));
     let prompts = json!({"system_prompt": "-Be\nterse", "append_system_prompt": "More"});
-    let args = with_options("claude", Freedom::Full, &prompts).args;
+    let args = with_options("claude", PermissionLevel::Full, &prompts).args;
     assert!(args.contains(&"--system-prompt=-Be\nterse".to_owned()), "{args:?}");
     assert!(args.contains(&"--append-system-prompt=More".to_owned()), "{args:?}");
 }
@@ -253,7 +260,7 @@ fn claude_code_is_handed_its_tools_and_prompts_and_keeps_ours() {
 #[test]
 fn codex_is_handed_its_prompts() {
     let prompts = json!({"system_prompt": "Be terse", "append_system_prompt": "Say \"hm\"\nfirst"});
-    let config = with_options("codex", Freedom::Full, &prompts);
+    let config = with_options("codex", PermissionLevel::Full, &prompts);
     let instructions = "model_instructions_file=\"/task/codex-instructions.md\"".to_owned();
     assert!(config.args.contains(&instructions), "{:?}", config.args);
     assert_eq!(file(&config, "codex-instructions.md"), "Be terse");
@@ -264,9 +271,10 @@ fn codex_is_handed_its_prompts() {
 #[test]
 fn gemini_cli_is_handed_its_tools_as_a_policy_and_its_prompt_as_a_file() {
     let options = json!({"allowed_tools": ["read_file", "write_file", "run_shell_command(git)"], "disallowed_tools": ["glob"], "system_prompt": "Be terse"});
-    let config = with_options("gemini", Freedom::Full, &options);
+    let config = with_options("gemini", PermissionLevel::Full, &options);
     assert_eq!(after(&config, "--policy"), Some("/task/gemini-policy.toml"));
-    let rules = |freedom| file(&with_options("gemini", freedom, &options), "gemini-policy.toml").to_owned();
+    let rules =
+        |permissions| file(&with_options("gemini", permissions, &options), "gemini-policy.toml").to_owned();
     let rule = |condition: &str, decision: &str, priority: u16| {
         format!("[[rule]]\n{condition}\ndecision = \"{decision}\"\npriority = {priority}\n")
     };
@@ -276,10 +284,10 @@ fn gemini_cli_is_handed_its_tools_as_a_policy_and_its_prompt_as_a_file() {
     let write = rule("toolName = \"write_file\"", "allow", 200);
     let git = rule("toolName = \"run_shell_command\"\ncommandPrefix = \"git\"", "allow", 200);
     let glob = rule("toolName = \"glob\"", "deny", 900);
-    assert_eq!(rules(Freedom::Full), [&*ours, &others, &read, &write, &git, &glob].concat());
+    assert_eq!(rules(PermissionLevel::Full), [&*ours, &others, &read, &write, &git, &glob].concat());
     // A list never gives what the agent may not do anyway.
-    assert_eq!(rules(Freedom::Workspace), [&*ours, &others, &read, &write, &glob].concat());
-    assert_eq!(rules(Freedom::ReadOnly), [&*ours, &others, &read, &glob].concat());
+    assert_eq!(rules(PermissionLevel::Workspace), [&*ours, &others, &read, &write, &glob].concat());
+    assert_eq!(rules(PermissionLevel::ReadOnly), [&*ours, &others, &read, &glob].concat());
     assert!(config.env.contains(&("GEMINI_SYSTEM_MD".to_owned(), "/task/gemini-system.md".to_owned())));
     assert_eq!(file(&config, "gemini-system.md"), "Be terse");
 }
@@ -287,12 +295,12 @@ fn gemini_cli_is_handed_its_tools_as_a_policy_and_its_prompt_as_a_file() {
 #[test]
 fn opencode_is_handed_its_tools_as_permissions_and_its_prompts_as_files() {
     let options = json!({"allowed_tools": ["read", "write", "bash"], "disallowed_tools": ["webfetch"], "system_prompt": "Be terse", "append_system_prompt": "More"});
-    let settings = |freedom, options: &serde_json::Value| -> serde_json::Value {
-        let config = with_options("opencode", freedom, options);
+    let settings = |permissions, options: &serde_json::Value| -> serde_json::Value {
+        let config = with_options("opencode", permissions, options);
         let (_, text) = config.env.iter().find(|(name, _)| name == "OPENCODE_CONFIG_CONTENT").unwrap();
         serde_json::from_str(text).unwrap()
     };
-    let full = settings(Freedom::Full, &options);
+    let full = settings(PermissionLevel::Full, &options);
     let rule =
         |settings: &serde_json::Value, tool: &str| settings["permission"][tool].as_str().map(str::to_owned);
     let rules = |settings: &serde_json::Value| {
@@ -303,16 +311,16 @@ fn opencode_is_handed_its_tools_as_permissions_and_its_prompts_as_files() {
     let first = full["permission"].as_object().unwrap().keys().next().unwrap();
     assert_eq!(first, "*", "the last rule that fits decides");
     // A list never gives what the agent may not do anyway.
-    let workspace = settings(Freedom::Workspace, &options);
+    let workspace = settings(PermissionLevel::Workspace, &options);
     assert_eq!(rules(&workspace), ["deny", "allow", "allow", "deny", "deny", "deny", "allow"]);
-    let read_only = settings(Freedom::ReadOnly, &options);
+    let read_only = settings(PermissionLevel::ReadOnly, &options);
     assert_eq!(rules(&read_only), ["deny", "allow", "deny", "deny", "deny", "deny", "allow"]);
     assert_eq!(full["agent"]["build"]["prompt"], "{file:/task/opencode-prompt.md}");
     assert_eq!(full["instructions"], json!(["/task/opencode-instructions.md"]));
-    let config = with_options("opencode", Freedom::Full, &options);
+    let config = with_options("opencode", PermissionLevel::Full, &options);
     assert_eq!(file(&config, "opencode-prompt.md"), "Be terse");
     assert_eq!(file(&config, "opencode-instructions.md"), "More");
-    let only_less = settings(Freedom::Full, &json!({"disallowed_tools": ["bash"]}));
+    let only_less = settings(PermissionLevel::Full, &json!({"disallowed_tools": ["bash"]}));
     assert_eq!((rule(&only_less, "bash"), rule(&only_less, "*")), (Some("deny".to_owned()), None));
 }
 
@@ -367,7 +375,7 @@ fn no_prompt_reaches_the_arguments_the_environment_or_a_shell() {
             let config = |prompt: &str| {
                 let mut spec = spec(adapter.name(), prompt);
                 spec.command = vec!["true".to_owned()];
-                adapter.headless_launch_config(&assignment(&spec, resume, Freedom::Full)).unwrap()
+                adapter.headless_launch_config(&assignment(&spec, resume, PermissionLevel::Full)).unwrap()
             };
             let plain = config("");
             assert!(!["sh", "bash", "/bin/sh"].contains(&plain.program.as_str()));
@@ -387,9 +395,9 @@ fn recordings_of_success_give_the_message_the_conversation_the_tools_and_the_cos
         ("opencode", "ses_e21c51433ffew3s9ghjmaqeiRu", "bash", "(no output)"),
     ];
     for (name, id, tool, words) in cases {
-        let (items, ending) = recorded(&format!("{name}/final-new"));
-        assert!(ending.ok && ending.error.is_none(), "{name}: {ending:?}");
-        assert!(ending.message.as_ref().unwrap().contains(words), "{name}: {ending:?}");
+        let (items, outcome) = recorded(&format!("{name}/final-new"));
+        assert!(outcome.ok && outcome.error.is_none(), "{name}: {outcome:?}");
+        assert!(outcome.message.as_ref().unwrap().contains(words), "{name}: {outcome:?}");
         assert_eq!(items[0], Item::Conversation { id: id.to_owned() });
         let used = items.iter().any(|item| {
             matches!(item, Item::Did { tool: used, detail, is_error: false, .. }
@@ -400,15 +408,15 @@ fn recordings_of_success_give_the_message_the_conversation_the_tools_and_the_cos
             .iter()
             .rev()
             .find_map(|item| if let Item::Said { text } = item { Some(text) } else { None });
-        assert_eq!(last, ending.message.as_ref(), "{name}");
-        let mut spent = ending.usage.now;
-        spent += ending.usage.so_far;
+        assert_eq!(last, outcome.message.as_ref(), "{name}");
+        let mut spent = outcome.usage.this_run;
+        spent += outcome.usage.conversation_total;
         assert!(
             spent.input_tokens >= 50 && spent.output_tokens >= 24 && spent.calls >= 2,
             "{name}: {spent:?}"
         );
-        let (again, ending) = recorded(&format!("{name}/final-resume"));
-        assert!(ending.ok && ending.message.unwrap().contains("-x ECHO resumed via stdin"), "{name}");
+        let (again, outcome) = recorded(&format!("{name}/final-resume"));
+        assert!(outcome.ok && outcome.message.unwrap().contains("-x ECHO resumed via stdin"), "{name}");
         assert_eq!(again[0], Item::Conversation { id: id.to_owned() });
     }
 }
@@ -416,10 +424,13 @@ fn recordings_of_success_give_the_message_the_conversation_the_tools_and_the_cos
 #[test]
 fn what_is_counted_for_a_whole_conversation_is_kept_apart() {
     let claude = recorded("claude/final-resume").1.usage;
-    assert_eq!((claude.now.input_tokens, claude.now.cost_usd, claude.so_far.cost_usd), (25, 0.0, 0.00102));
+    assert_eq!(
+        (claude.this_run.input_tokens, claude.this_run.cost_usd, claude.conversation_total.cost_usd),
+        (25, 0.0, 0.00102)
+    );
     let codex = recorded("codex/final-resume").1.usage;
-    assert_eq!((codex.now.input_tokens, codex.so_far.input_tokens), (0, 75));
-    assert_eq!(recorded("opencode/final-resume").1.usage.so_far, Usage::default());
+    assert_eq!((codex.this_run.input_tokens, codex.conversation_total.input_tokens), (0, 75));
+    assert_eq!(recorded("opencode/final-resume").1.usage.conversation_total, Usage::default());
 }
 
 #[test]
@@ -438,14 +449,14 @@ fn recordings_of_failure_say_what_went_wrong_and_what_to_do() {
         ("opencode/tool-ask", "did not come to an end of its own", Some("not allowed")),
     ];
     for (case, error, hint) in cases {
-        let (_, ending) = recorded(case);
-        assert!(!ending.ok, "{case}");
-        assert!(ending.error.as_deref().unwrap().contains(error), "{case}: {:?}", ending.error);
-        let told = ending.hint.as_deref().unwrap_or_default();
-        assert!(hint.is_none_or(|hint| told.contains(hint)), "{case}: {told}");
+        let (_, outcome) = recorded(case);
+        assert!(!outcome.ok, "{case}");
+        assert!(outcome.error.as_deref().unwrap().contains(error), "{case}: {:?}", outcome.error);
+        let reported = outcome.hint.as_deref().unwrap_or_default();
+        assert!(hint.is_none_or(|hint| reported.contains(hint)), "{case}: {reported}");
     }
-    let (items, ending) = recorded("claude/tool-default");
-    assert!(ending.ok && ending.hint.unwrap().contains("not allowed to use a tool"));
+    let (items, outcome) = recorded("claude/tool-default");
+    assert!(outcome.ok && outcome.hint.unwrap().contains("not allowed to use a tool"));
     assert!(items.iter().any(|item| matches!(item, Item::Did { is_error: true, .. })), "{items:?}");
 }
 
@@ -455,14 +466,14 @@ fn an_end_by_a_signal_or_without_the_last_event_is_no_success() {
         let mut parser = adapter(name).parser();
         let output = sample(&format!("{name}/final-new"), "stdout");
         parser.output(Stream::Out, output.as_bytes(), "", &mut |_| ());
-        let ending = parser.end(Exit { code: None, signal: Some(15) }, &mut |_| ());
-        assert!(!ending.ok && ending.error.is_some(), "{name}: {ending:?}");
+        let outcome = parser.end(Exit { code: None, signal: Some(15) }, &mut |_| ());
+        assert!(!outcome.ok && outcome.error.is_some(), "{name}: {outcome:?}");
         // Cut off before its last event, as gemini does at SIGTERM: exit code 0 and no result.
         let (cut, _) = output.trim_end().rsplit_once('\n').unwrap();
         let mut parser = adapter(name).parser();
         parser.output(Stream::Out, cut.as_bytes(), "", &mut |_| ());
-        let ending = parser.end(Exit { code: Some(0), signal: None }, &mut |_| ());
-        assert!(!ending.ok && ending.error.is_some(), "{name}: {ending:?}");
+        let outcome = parser.end(Exit { code: Some(0), signal: None }, &mut |_| ());
+        assert!(!outcome.ok && outcome.error.is_some(), "{name}: {outcome:?}");
     }
 }
 
@@ -470,7 +481,7 @@ fn an_end_by_a_signal_or_without_the_last_event_is_no_success() {
 fn an_event_without_end_does_not_cost_memory_without_end_and_the_next_ones_are_read() {
     let mut parser = adapter("codex").parser();
     let mut said = Vec::new();
-    let mut tell = |meaning| said.push(meaning);
+    let mut tell = |event| said.push(event);
     for _ in 0..20_000 {
         parser.output(Stream::Out, &[b'x'; 1024], "", &mut tell);
     }
@@ -490,10 +501,10 @@ fn a_users_own_adapter_is_data() {
     };
     let adapters = Adapters::with(vec![custom]);
     let mine = adapters.get("mine").unwrap();
-    assert_eq!(mine.conversations(), Conversations::Learnt);
+    assert_eq!(mine.conversations(), Conversations::IdReported);
     let mut spec = spec("mine", "");
     let config = |spec: &ProgramSpec, resume| {
-        mine.headless_launch_config(&assignment(spec, resume, Freedom::Full)).unwrap().args.join(" ")
+        mine.headless_launch_config(&assignment(spec, resume, PermissionLevel::Full)).unwrap().args.join(" ")
     };
     assert_eq!(config(&spec, None), format!("run -C {CWD}"), "no model, no argument for it");
     spec.model = Some("big".to_owned());

@@ -1,8 +1,8 @@
 //! What a command does when nothing is wrong with it, and when everything is.
 
 use super::support::{
-    HELPER, SANDBOXES, World, call, confinement, processes_with, run, run_as, unique_seconds, wait_until,
-    zombies,
+    AgentFixture, HELPER, SANDBOXES, call, confinement, processes_with, run, run_as, unique_seconds,
+    wait_until, zombies,
 };
 use althing_protocol::{ContextAccess, ToolHost};
 use althing_runner::{ConfinementKind, Environment};
@@ -15,9 +15,10 @@ const ALL: [ConfinementKind; 3] =
 async fn output_and_exit_code_come_back_in_order() {
     for kind in ALL {
         let Some(confinement) = confinement(kind).await else { continue };
-        let world = World::new();
+        let agent_files = AgentFixture::new();
         let outcome =
-            run(&world.host(confinement), "echo one; echo two >&2; echo three; cat own.txt; exit 3").await;
+            run(&agent_files.host(confinement), "echo one; echo two >&2; echo three; cat own.txt; exit 3")
+                .await;
         assert_eq!(outcome.content, "exit code: 3\none\ntwo\nthree\nown", "{kind:?}");
         assert!(!outcome.is_error);
     }
@@ -27,8 +28,8 @@ async fn output_and_exit_code_come_back_in_order() {
 async fn a_signal_is_told_apart_from_an_exit() {
     for kind in ALL {
         let Some(confinement) = confinement(kind).await else { continue };
-        let world = World::new();
-        let outcome = run(&world.host(confinement), "kill -SEGV $$").await;
+        let agent_files = AgentFixture::new();
+        let outcome = run(&agent_files.host(confinement), "kill -SEGV $$").await;
         assert!(outcome.content.contains("signal 11, SIGSEGV"), "{kind:?}: {}", outcome.content);
     }
 }
@@ -37,8 +38,8 @@ async fn a_signal_is_told_apart_from_an_exit() {
 async fn standard_input_is_closed() {
     for kind in ALL {
         let Some(confinement) = confinement(kind).await else { continue };
-        let world = World::new();
-        let outcome = run(&world.host(confinement), "cat; read x; echo \"read gave $?\"").await;
+        let agent_files = AgentFixture::new();
+        let outcome = run(&agent_files.host(confinement), "cat; read x; echo \"read gave $?\"").await;
         assert_eq!(outcome.content, "exit code: 0\nread gave 1\n", "{kind:?}");
     }
 }
@@ -47,15 +48,15 @@ async fn standard_input_is_closed() {
 async fn the_workspace_is_home_and_start_and_stays_as_the_command_left_it() {
     for kind in SANDBOXES {
         let Some(confinement) = confinement(kind).await else { continue };
-        let world = World::new();
+        let agent_files = AgentFixture::new();
         let command = "pwd; echo $HOME; mkdir -p a/b && echo new > a/b/c && mv a d && ln own.txt hard && rm own.txt; \
                        echo tmp > $TMPDIR/x && cat $TMPDIR/x";
-        let outcome = run(&world.host(confinement), command).await;
-        let workspace = world.path("workspace");
+        let outcome = run(&agent_files.host(confinement), command).await;
+        let workspace = agent_files.path("workspace");
         let expected = format!("exit code: 0\n{0}\n{0}\ntmp\n", workspace.display());
         assert_eq!((outcome.content, outcome.is_error), (expected, false), "{kind:?}");
-        assert_eq!(world.read("workspace/d/b/c"), "new\n");
-        assert_eq!(world.read("workspace/hard"), "own");
+        assert_eq!(agent_files.read("workspace/d/b/c"), "new\n");
+        assert_eq!(agent_files.read("workspace/hard"), "own");
         assert!(!workspace.join("own.txt").exists());
     }
 }
@@ -64,9 +65,9 @@ async fn the_workspace_is_home_and_start_and_stays_as_the_command_left_it() {
 async fn context_paths_open_for_writing_exactly_when_both_the_access_and_the_mount_say_so() {
     for kind in SANDBOXES {
         let Some(confinement) = confinement(kind).await else { continue };
-        let world = World::new();
-        let host = world.host(confinement);
-        let project = world.path("project");
+        let agent_files = AgentFixture::new();
+        let host = agent_files.host(confinement);
+        let project = agent_files.path("project");
         let write = format!("echo more >> {0}/src/main.rs && echo more > {0}/src/new", project.display());
         let outcome = run(&host, &write).await;
         assert!(!outcome.content.starts_with("exit code: 0"), "{kind:?}: {}", outcome.content);
@@ -74,15 +75,15 @@ async fn context_paths_open_for_writing_exactly_when_both_the_access_and_the_mou
 
         let outcome = run_as(&host, &write, ContextAccess::Writable).await;
         assert_eq!(outcome.content, "exit code: 0\n(no output)", "{kind:?}");
-        assert_eq!(world.read("project/src/new"), "more\n");
+        assert_eq!(agent_files.read("project/src/new"), "more\n");
 
         let outcome = run(&host, &format!("ls {}", project.display())).await;
         assert_eq!(outcome.content, "exit code: 0\nnotes.txt\nsrc\nvendor\n", "{kind:?}");
 
-        let never = format!("cat {0}/book.txt && echo x > {0}/new", world.path("reference").display());
+        let never = format!("cat {0}/book.txt && echo x > {0}/new", agent_files.path("reference").display());
         let outcome = run_as(&host, &never, ContextAccess::Writable).await;
         assert!(outcome.content.contains("book"), "{kind:?}: {}", outcome.content);
-        assert!(!world.path("reference/new").exists());
+        assert!(!agent_files.path("reference/new").exists());
     }
 }
 
@@ -90,34 +91,34 @@ async fn context_paths_open_for_writing_exactly_when_both_the_access_and_the_mou
 async fn where_git_is_a_link_nothing_beside_it_can_be_written() {
     for kind in SANDBOXES {
         let Some(confinement) = confinement(kind).await else { continue };
-        let world = World::new();
-        std::fs::rename(world.path("project/.git"), world.path("elsewhere")).unwrap();
-        std::os::unix::fs::symlink(world.path("elsewhere"), world.path("project/.git")).unwrap();
+        let agent_files = AgentFixture::new();
+        std::fs::rename(agent_files.path("project/.git"), agent_files.path("elsewhere")).unwrap();
+        std::os::unix::fs::symlink(agent_files.path("elsewhere"), agent_files.path("project/.git")).unwrap();
         let command = format!(
             "cd {}; cat notes.txt; rm -f .git; ln -sfn {} .git; echo x > notes.txt; echo x > src/new",
-            world.path("project").display(),
-            world.path("workspace").display()
+            agent_files.path("project").display(),
+            agent_files.path("workspace").display()
         );
-        let outcome = run_as(&world.host(confinement), &command, ContextAccess::Writable).await;
+        let outcome = run_as(&agent_files.host(confinement), &command, ContextAccess::Writable).await;
         assert!(outcome.content.contains("notes"), "{kind:?}: {}", outcome.content);
         assert_eq!(
-            std::fs::read_link(world.path("project/.git")).unwrap(),
-            world.path("elsewhere"),
+            std::fs::read_link(agent_files.path("project/.git")).unwrap(),
+            agent_files.path("elsewhere"),
             "{kind:?}"
         );
-        assert_eq!(world.read("project/notes.txt"), "notes", "{kind:?}");
-        assert!(!world.path("project/src/new").exists(), "{kind:?}");
+        assert_eq!(agent_files.read("project/notes.txt"), "notes", "{kind:?}");
+        assert!(!agent_files.path("project/src/new").exists(), "{kind:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_directory_is_taken_only_inside_the_view() {
     let Some(confinement) = confinement(ConfinementKind::Bubblewrap).await else { return };
-    let world = World::new();
-    let host = world.host(confinement);
+    let agent_files = AgentFixture::new();
+    let host = agent_files.host(confinement);
     for (cwd, given) in [("project/src", true), ("home", false), ("project/.althing", false), ("none", false)]
     {
-        let arguments = serde_json::json!({ "command": "pwd", "cwd": world.path(cwd) });
+        let arguments = serde_json::json!({ "command": "pwd", "cwd": agent_files.path(cwd) });
         let outcome = host.call(&call(&arguments), ContextAccess::ReadOnly).await;
         assert_eq!(!outcome.is_error, given, "{cwd}: {}", outcome.content);
     }
@@ -155,8 +156,8 @@ async fn given_pairs_win_over_passed_ones() {
         pass: vec!["PATH".to_owned(), "CARGO_MANIFEST_DIR".to_owned()],
         set: vec![("CARGO_MANIFEST_DIR".to_owned(), "given".to_owned())],
     };
-    let world = World::new();
-    let host = world.host_with(confinement, |policy| policy.env = env);
+    let agent_files = AgentFixture::new();
+    let host = agent_files.host_with(confinement, |policy| policy.env = env);
     let outcome = run(&host, "echo $CARGO_MANIFEST_DIR").await;
     assert_eq!(outcome.content, "exit code: 0\ngiven\n");
 }
@@ -166,8 +167,9 @@ async fn a_command_that_ignores_term_is_ended_soon_after_its_time_limit() {
     for kind in ALL {
         let Some(confinement) = confinement(kind).await else { continue };
         let mark = unique_seconds();
-        let world = World::new();
-        let host = world.host_with(confinement, |policy| policy.limits.grace = Duration::from_millis(300));
+        let agent_files = AgentFixture::new();
+        let host =
+            agent_files.host_with(confinement, |policy| policy.limits.grace = Duration::from_millis(300));
         let command = format!("trap '' TERM; echo begun; setsid sleep {mark} & while :; do sleep 0.1; done");
         let arguments = serde_json::json!({ "command": command, "timeout_seconds": 1 });
         let start = Instant::now();
@@ -183,8 +185,8 @@ async fn a_command_that_ignores_term_is_ended_soon_after_its_time_limit() {
 async fn a_command_may_tidy_up_when_its_time_is_up() {
     for kind in ALL {
         let Some(confinement) = confinement(kind).await else { continue };
-        let world = World::new();
-        let host = world.host(confinement);
+        let agent_files = AgentFixture::new();
+        let host = agent_files.host(confinement);
         let command = "trap 'echo tidied; exit 0' TERM; sleep 3600 & wait";
         let arguments = serde_json::json!({ "command": command, "timeout_seconds": 1 });
         let start = Instant::now();
@@ -199,8 +201,8 @@ async fn a_command_may_tidy_up_when_its_time_is_up() {
 async fn a_process_that_runs_away_by_forking_is_caught() {
     for kind in ALL {
         let Some(confinement) = confinement(kind).await else { continue };
-        let world = World::new();
-        let host = world.host(confinement);
+        let agent_files = AgentFixture::new();
+        let host = agent_files.host(confinement);
         let mark = unique_seconds();
         let runaway = format!(
             "perl -e 'use POSIX; while (1) {{ fork and exit; POSIX::setsid(); }} # {mark}' & sleep 0.3"
@@ -219,8 +221,8 @@ async fn a_process_that_runs_away_by_forking_is_caught() {
 async fn with_network_the_network_is_all_that_opens() {
     for kind in SANDBOXES {
         let Some(confinement) = confinement(kind).await else { continue };
-        let world = World::new();
-        let host = world.host_with(confinement, |policy| policy.network = true);
+        let agent_files = AgentFixture::new();
+        let host = agent_files.host_with(confinement, |policy| policy.network = true);
         let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let name = format!("althing-{}", unique_seconds());
         let address =
@@ -247,8 +249,8 @@ async fn a_held_pipe_does_not_hold_the_call() {
     for kind in ALL {
         let Some(confinement) = confinement(kind).await else { continue };
         let mark = unique_seconds();
-        let world = World::new();
-        let host = world.host(confinement);
+        let agent_files = AgentFixture::new();
+        let host = agent_files.host(confinement);
         let command = format!("setsid sleep {mark} & (trap '' TERM HUP; sleep {mark}) & date +%s%N");
         let outcome = run(&host, &command).await;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
@@ -265,8 +267,8 @@ async fn a_held_pipe_does_not_hold_the_call() {
 async fn a_broken_pipe_inside_a_command_is_what_it_always_is() {
     for kind in ALL {
         let Some(confinement) = confinement(kind).await else { continue };
-        let world = World::new();
-        let outcome = run(&world.host(confinement), "yes | head -n 1; echo ${PIPESTATUS[0]}").await;
+        let agent_files = AgentFixture::new();
+        let outcome = run(&agent_files.host(confinement), "yes | head -n 1; echo ${PIPESTATUS[0]}").await;
         assert_eq!(outcome.content, "exit code: 0\ny\n141\n", "{kind:?}");
     }
 }
@@ -276,8 +278,8 @@ async fn dropping_a_call_ends_everything_it_started() {
     for kind in ALL {
         let Some(confinement) = confinement(kind).await else { continue };
         let mark = unique_seconds();
-        let world = World::new();
-        let host = world.host(confinement);
+        let agent_files = AgentFixture::new();
+        let host = agent_files.host(confinement);
         let command =
             format!("setsid sleep {mark} & (setsid sh -c 'sleep {mark} & sleep {mark}' &) ; sleep {mark}");
         {
@@ -303,8 +305,8 @@ async fn dropping_a_call_ends_everything_it_started() {
 async fn of_a_long_output_the_ends_are_shown_and_the_whole_is_kept_where_the_agent_can_read_it() {
     for kind in SANDBOXES {
         let Some(confinement) = confinement(kind).await else { continue };
-        let world = World::new();
-        let host = world.host(confinement);
+        let agent_files = AgentFixture::new();
+        let host = agent_files.host(confinement);
         let outcome = run(&host, "seq 1 100000").await;
         assert!(outcome.content.len() < 66 * 1024, "{}", outcome.content.len());
         assert!(outcome.content.starts_with("exit code: 0\n1\n2\n"), "{kind:?}");
@@ -345,8 +347,8 @@ fn a_flood_of_a_gibibyte_costs_little_memory() {
 #[tokio::test(flavor = "multi_thread")]
 async fn many_commands_run_beside_each_other() {
     let Some(confinement) = confinement(ConfinementKind::Bubblewrap).await else { return };
-    let world = World::new();
-    let host = std::sync::Arc::new(world.host(confinement));
+    let agent_files = AgentFixture::new();
+    let host = std::sync::Arc::new(agent_files.host(confinement));
     let start = Instant::now();
     let work: Vec<_> = (0..20)
         .map(|n| {

@@ -1,67 +1,67 @@
 //! Programs inside walls: an agent with its bypass flag, and a command that asks for them; and floods.
 
-use super::programs::{AGENT, Stage};
+use super::programs::{AGENT, TaskFixture};
 use super::support::{HELPER, confinement};
 use althing_runner::{Confinement, ConfinementKind};
 use althing_testkit::scale;
 
-async fn walled() -> Option<Stage> {
-    Some(Stage::with(confinement(ConfinementKind::Bubblewrap).await?))
+async fn walled() -> Option<TaskFixture> {
+    Some(TaskFixture::with(confinement(ConfinementKind::Bubblewrap).await?))
 }
 
 /// What the fake agent can and cannot do, told by its own words.
 #[tokio::test]
 async fn an_agent_with_all_its_freedom_writes_where_it_works_and_nowhere_else() {
-    let Some(stage) = walled().await else { return };
-    std::fs::create_dir(stage.path("work/.git")).unwrap();
-    std::fs::write(stage.path("outside"), "untouched").unwrap();
-    let inside = format!("touch {}\nsay wrote", stage.path("work/inside").display());
-    let end = stage.run(&stage.agent("claude", &inside)).await;
-    assert!(end.ok && stage.path("work/inside").exists(), "{end:?}");
+    let Some(fixture) = walled().await else { return };
+    std::fs::create_dir(fixture.path("work/.git")).unwrap();
+    std::fs::write(fixture.path("outside"), "untouched").unwrap();
+    let inside = format!("touch {}\nsay wrote", fixture.path("work/inside").display());
+    let end = fixture.run(&fixture.agent("claude", &inside)).await;
+    assert!(end.ok && fixture.path("work/inside").exists(), "{end:?}");
     for place in ["outside", "work/.git/hook", "state/log"] {
         // What lies in its private /tmp it may touch there; the real place is what counts.
-        stage.run(&stage.agent("claude", &format!("touch {}", stage.path(place).display()))).await;
+        fixture.run(&fixture.agent("claude", &format!("touch {}", fixture.path(place).display()))).await;
     }
-    assert_eq!(std::fs::read_to_string(stage.path("outside")).unwrap(), "untouched");
-    assert!(!stage.path("work/.git/hook").exists() && !stage.path("state/log").exists());
+    assert_eq!(std::fs::read_to_string(fixture.path("outside")).unwrap(), "untouched");
+    assert!(!fixture.path("work/.git/hook").exists() && !fixture.path("state/log").exists());
 }
 
 #[tokio::test]
 async fn a_users_command_has_the_users_rights_unless_it_asks_for_walls() {
-    let Some(stage) = walled().await else { return };
-    let script = format!("touch {}", stage.path("outside").display());
-    let mut job = stage.job("t", &script);
+    let Some(fixture) = walled().await else { return };
+    let script = format!("touch {}", fixture.path("outside").display());
+    let mut job = fixture.job("t", &script);
     job.spec.sandbox = Some(true);
-    stage.run(&job).await;
-    assert!(!stage.path("outside").exists());
+    fixture.run(&job).await;
+    assert!(!fixture.path("outside").exists());
     job.spec.sandbox = None;
-    assert!(stage.run(&job).await.ok && stage.path("outside").exists());
+    assert!(fixture.run(&job).await.ok && fixture.path("outside").exists());
 }
 
 #[tokio::test]
 async fn without_walls_a_command_that_asks_for_them_is_refused() {
-    let stage = Stage::with(Confinement::Refused { why: "nothing works here".to_owned() });
-    let mut job = stage.job("t", "say hello");
+    let fixture = TaskFixture::with(Confinement::Refused { why: "nothing works here".to_owned() });
+    let mut job = fixture.job("t", "say hello");
     job.spec.sandbox = Some(true);
-    let end = stage.run(&job).await;
+    let end = fixture.run(&job).await;
     assert!(end.error.as_deref().unwrap().contains("nothing works here"), "{end:?}");
-    assert!(stage.diary().is_empty(), "nothing of it ran");
+    assert!(fixture.agent_log().is_empty(), "nothing of it ran");
     job.spec.sandbox = None;
-    assert!(stage.run(&job).await.ok);
+    assert!(fixture.run(&job).await.ok);
 }
 
 #[tokio::test]
 async fn secrets_in_our_environment_reach_no_program_unasked() {
-    let stage = Stage::new();
+    let fixture = TaskFixture::new();
     // Set for the whole test process by cargo itself, so that no other test is disturbed.
     let ours = "CARGO_MANIFEST_DIR";
-    let end = stage.run(&stage.agent("claude", &format!("env {ours}"))).await;
-    let raw = std::fs::read_to_string(stage.path("state/claude/output.raw")).unwrap();
+    let end = fixture.run(&fixture.agent("claude", &format!("env {ours}"))).await;
+    let raw = std::fs::read_to_string(fixture.path("state/claude/output.raw")).unwrap();
     assert!(
         end.ok && raw.contains(&format!("{ours}=(not set)")),
         "an agent is passed a list of names: {raw}"
     );
-    let end = stage.run(&stage.job("t", &format!("env {ours}"))).await;
+    let end = fixture.run(&fixture.job("t", &format!("env {ours}"))).await;
     assert!(!end.output.contains("(not set)"), "the user's own command is passed what is no secret: {end:?}");
 }
 

@@ -1,6 +1,6 @@
 //! Containers on a real daemon, which each test starts for itself and stops.
 
-use super::support::{HELPER, World, call, run, run_as, unique_seconds};
+use super::support::{AgentFixture, HELPER, call, run, run_as, unique_seconds};
 use althing_protocol::{ContextAccess, ToolHost};
 use althing_runner::{
     CommandHost, Confinement, Container, ContainerSpec, ContextMount, DockerClient, NetworkMode,
@@ -13,21 +13,21 @@ use std::time::{Duration, Instant};
 
 async fn agent(
     daemon: &TestDockerDaemon,
-    world: &World,
+    agent_files: &AgentFixture,
     access: ContextAccess,
 ) -> (Arc<Container>, CommandHost) {
     let containers = DockerClient::connect(&daemon.socket()).await.unwrap();
-    let container = containers.start(spec(world), access).await.unwrap();
-    (Arc::clone(&container), world.host(Confinement::Docker(container)))
+    let container = containers.start(spec(agent_files), access).await.unwrap();
+    (Arc::clone(&container), agent_files.host(Confinement::Docker(container)))
 }
 
-fn spec(world: &World) -> ContainerSpec {
+fn spec(agent_files: &AgentFixture) -> ContainerSpec {
     ContainerSpec {
         image: IMAGE.to_owned(),
         network: NetworkMode::None,
         memory: Some(256 * 1024 * 1024),
         cpus: Some(0.5),
-        sandbox_paths: world.sandbox_paths(),
+        sandbox_paths: agent_files.sandbox_paths(),
         session: "session-1".to_owned(),
         run: "run-2".to_owned(),
         agent: "agent_a".to_owned(),
@@ -41,13 +41,13 @@ async fn a_shell_command_can_write_to_a_context_path_only_after_the_container_wa
         return;
     }
     let daemon = TestDockerDaemon::start();
-    let world = World::new();
-    let (container, host) = agent(&daemon, &world, ContextAccess::ReadOnly).await;
-    let write = format!("echo written > {}", world.path("project/result.txt").display());
+    let agent_files = AgentFixture::new();
+    let (container, host) = agent(&daemon, &agent_files, ContextAccess::ReadOnly).await;
+    let write = format!("echo written > {}", agent_files.path("project/result.txt").display());
 
     let before = run(&host, &write).await;
     assert!(before.content.contains("Read-only file system"), "{}", before.content);
-    assert!(!world.path("project/result.txt").exists());
+    assert!(!agent_files.path("project/result.txt").exists());
     let old = container.id().await.unwrap();
 
     container.recreate(ContextAccess::Writable).await.unwrap();
@@ -57,13 +57,14 @@ async fn a_shell_command_can_write_to_a_context_path_only_after_the_container_wa
     assert_eq!(daemon.containers(), std::slice::from_ref(&new), "the old container is removed");
     let after = run_as(&host, &write, ContextAccess::Writable).await;
     assert_eq!(after.content, "exit code: 0\n(no output)");
-    assert_eq!(world.read("project/result.txt"), "written\n");
+    assert_eq!(agent_files.read("project/result.txt"), "written\n");
     assert_eq!(container.id().await, Some(new), "and not recreated again");
 
     let protected = ["project/.git/config", "project/vendor/locked/file", "reference/book.txt"];
     for path in protected {
         let outcome =
-            run_as(&host, &format!("echo x > {}", world.path(path).display()), ContextAccess::Writable).await;
+            run_as(&host, &format!("echo x > {}", agent_files.path(path).display()), ContextAccess::Writable)
+                .await;
         assert!(outcome.content.contains("Read-only file system"), "{path}: {}", outcome.content);
     }
     container.close().await.unwrap();
@@ -76,18 +77,18 @@ async fn a_container_has_its_limits_labels_user_and_view() {
         return;
     }
     let daemon = TestDockerDaemon::start();
-    let world = World::new();
-    std::fs::create_dir_all(world.path("fresh/src")).unwrap();
-    let mut spec = spec(&world);
+    let agent_files = AgentFixture::new();
+    std::fs::create_dir_all(agent_files.path("fresh/src")).unwrap();
+    let mut spec = spec(&agent_files);
     spec.sandbox_paths.context.push(ContextMount {
-        path: world.path("fresh"),
+        path: agent_files.path("fresh"),
         writable: true,
         protected: Vec::new(),
     });
     let containers = DockerClient::connect(&daemon.socket()).await.unwrap();
     assert!(!containers.version().is_empty());
     let container = containers.start(spec, ContextAccess::Writable).await.unwrap();
-    let host = world.host(Confinement::Docker(Arc::clone(&container)));
+    let host = agent_files.host(Confinement::Docker(Arc::clone(&container)));
     let id = container.id().await.unwrap();
 
     let format = "{{.HostConfig.Memory}} {{.HostConfig.MemorySwap}} {{.HostConfig.NanoCpus}} {{.HostConfig.NetworkMode}} \
@@ -99,27 +100,27 @@ async fn a_container_has_its_limits_labels_user_and_view() {
 
     let outcome =
         run_as(&host, "pwd; echo $HOME; cat own.txt; ls /sys/class/net", ContextAccess::Writable).await;
-    let workspace = world.path("workspace").display().to_string();
+    let workspace = agent_files.path("workspace").display().to_string();
     assert_eq!(outcome.content, format!("exit code: 0\n{workspace}\n{workspace}\nownlo\n"));
 
-    let state = world.path("project/.althing").display().to_string();
-    let git = world.path("fresh/.git").display().to_string();
+    let state = agent_files.path("project/.althing").display().to_string();
+    let git = agent_files.path("fresh/.git").display().to_string();
     let command = format!(
         "cat {state}/log; echo x > {state}/log; echo x > {git}/config; cat {}/id",
-        world.path("home/.ssh").display()
+        agent_files.path("home/.ssh").display()
     );
     let outcome = run_as(&host, &command, ContextAccess::Writable).await;
     assert!(!outcome.content.contains("CANARY"), "{}", outcome.content);
-    assert_eq!(world.read("project/.althing/log"), "CANARY-state");
-    assert_eq!(world.read("fresh/.git/config"), "");
+    assert_eq!(agent_files.read("project/.althing/log"), "CANARY-state");
+    assert_eq!(agent_files.read("fresh/.git/config"), "");
 
     drop(host);
     container.close().await.unwrap();
-    assert!(!world.path("fresh/.git").exists(), "the placeholder is gone with the container");
+    assert!(!agent_files.path("fresh/.git").exists(), "the placeholder is gone with the container");
     let closed = container.recreate(ContextAccess::ReadOnly).await.unwrap_err();
     assert!(closed.to_string().contains("removed"), "{closed}");
 
-    let missing = ContainerSpec { image: "no-such-image:1".to_owned(), ..self::spec(&world) };
+    let missing = ContainerSpec { image: "no-such-image:1".to_owned(), ..self::spec(&agent_files) };
     let error = containers.start(missing, ContextAccess::ReadOnly).await.unwrap_err();
     assert!(error.hint().contains("docker pull no-such-image:1"), "{error}");
 }
@@ -130,8 +131,8 @@ async fn commands_in_a_container_end_as_they_do_outside() {
         return;
     }
     let daemon = TestDockerDaemon::start();
-    let world = World::new();
-    let (container, host) = agent(&daemon, &world, ContextAccess::ReadOnly).await;
+    let agent_files = AgentFixture::new();
+    let (container, host) = agent(&daemon, &agent_files, ContextAccess::ReadOnly).await;
     let inside = || daemon.docker_stdout(&["top", &daemon.containers()[0], "-eo", "pid,args"]);
 
     let start = Instant::now();
@@ -200,8 +201,8 @@ async fn a_sweep_removes_what_a_killed_owner_left_and_nothing_else() {
         return;
     }
     let daemon = TestDockerDaemon::start();
-    let world = World::new();
-    let (living, _host) = agent(&daemon, &world, ContextAccess::ReadOnly).await;
+    let agent_files = AgentFixture::new();
+    let (living, _host) = agent(&daemon, &agent_files, ContextAccess::ReadOnly).await;
     let foreign = daemon.docker_stdout(&["run", "-d", "--network", "none", IMAGE, "/bin/sleep", "3600"]);
 
     let dir = tempfile::tempdir().unwrap();

@@ -3,7 +3,7 @@
 //! An attempt succeeds if a file outside changes, a canary (a secret, or the word that an attempt prints when it got
 //! what it wanted) comes back, a process outside ends, or a listener outside hears something.
 
-use super::support::{SANDBOXES, World, confinement, exists, processes_with, run_as, unique_seconds};
+use super::support::{AgentFixture, SANDBOXES, confinement, exists, processes_with, run_as, unique_seconds};
 use althing_protocol::ContextAccess;
 use althing_runner::{ConfinementKind, ContextMount};
 use std::collections::BTreeMap;
@@ -173,7 +173,7 @@ const ATTEMPTS: [(&str, &str); 60] = [
 
 /// What an attempt tries to reach.
 struct Outside {
-    world: World,
+    agent_files: AgentFixture,
     victim: Child,
     tcp: TcpListener,
     udp: UdpSocket,
@@ -185,19 +185,19 @@ struct Outside {
 
 impl Outside {
     fn new() -> Self {
-        let world = World::new();
-        std::fs::create_dir_all(world.path("fresh/src")).unwrap();
+        let agent_files = AgentFixture::new();
+        std::fs::create_dir_all(agent_files.path("fresh/src")).unwrap();
         let mark = unique_seconds();
         let victim = Command::new("sleep").arg("86399").env("SECRET", "CANARY-memory").spawn().unwrap();
         let abstract_name = SocketAddr::from_abstract_name(format!("althing-{mark}")).unwrap();
         let sockets = vec![
-            UnixListener::bind(world.path("home/agent.sock")).unwrap(),
-            UnixListener::bind(world.path("home/docker.sock")).unwrap(),
+            UnixListener::bind(agent_files.path("home/agent.sock")).unwrap(),
+            UnixListener::bind(agent_files.path("home/docker.sock")).unwrap(),
             UnixListener::bind_addr(&abstract_name).unwrap(),
         ];
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let datagram = UnixDatagram::bind(world.path("home/datagram.sock")).unwrap();
+        let datagram = UnixDatagram::bind(agent_files.path("home/datagram.sock")).unwrap();
         for socket in &sockets {
             socket.set_nonblocking(true).unwrap();
         }
@@ -208,11 +208,11 @@ impl Outside {
         let shm = Command::new("perl").args(["-e", make]).output().unwrap();
         let shm = String::from_utf8(shm.stdout).unwrap();
         assert!(!shm.is_empty(), "perl made no shared memory");
-        Self { world, victim, tcp, udp, sockets, datagram, shm, mark }
+        Self { agent_files, victim, tcp, udp, sockets, datagram, shm, mark }
     }
 
     fn fill(&self, command: &str) -> String {
-        let path = |inside: &str| self.world.path(inside).display().to_string();
+        let path = |inside: &str| self.agent_files.path(inside).display().to_string();
         let values = [
             ("{HOME}", path("home")),
             ("{WORKSPACE}", path("workspace")),
@@ -235,9 +235,12 @@ impl Outside {
     /// Everything that no command may change.
     fn snapshot(&self) -> BTreeMap<PathBuf, String> {
         let mut seen = BTreeMap::new();
-        let allowed =
-            [self.world.path("workspace"), self.world.path("project/src"), self.world.path("fresh/src")];
-        look(self.world.dir.path(), &allowed, &mut seen);
+        let allowed = [
+            self.agent_files.path("workspace"),
+            self.agent_files.path("project/src"),
+            self.agent_files.path("fresh/src"),
+        ];
+        look(self.agent_files.dir.path(), &allowed, &mut seen);
         seen
     }
 
@@ -312,8 +315,9 @@ fn look(dir: &Path, allowed: &[PathBuf], seen: &mut BTreeMap<PathBuf, String>) {
 async fn no_attempt_succeeds(kind: ConfinementKind) {
     let Some(confinement) = confinement(kind).await else { return };
     let mut outside = Outside::new();
-    let host = outside.world.host_with(confinement, |policy| {
-        let fresh = ContextMount { path: outside.world.path("fresh"), writable: true, protected: Vec::new() };
+    let host = outside.agent_files.host_with(confinement, |policy| {
+        let fresh =
+            ContextMount { path: outside.agent_files.path("fresh"), writable: true, protected: Vec::new() };
         policy.sandbox_paths.context.push(fresh);
     });
     let before = outside.snapshot();
@@ -385,7 +389,7 @@ async fn without_walls_harmless_attempts_do_succeed() {
     ];
     for (name, command) in ATTEMPTS.iter().filter(|(name, _)| harmless.contains(name)) {
         let mut outside = Outside::new();
-        let host = outside.world.host(confinement.clone());
+        let host = outside.agent_files.host(confinement.clone());
         let before = outside.snapshot();
         let outcome = run_as(&host, &outside.fill(command), ContextAccess::Writable).await;
         let seen = outcome.content.contains("CANARY")

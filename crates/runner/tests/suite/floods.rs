@@ -1,7 +1,7 @@
 //! A program that floods its output does not starve the others: between two reads of it, every other pipe is looked at.
 
-use super::programs::{AGENT, Stage};
-use super::support::{World, confinement, run};
+use super::programs::{AGENT, TaskFixture};
+use super::support::{AgentFixture, confinement, run};
 use althing_protocol::{MaskStream, Masks, ProgramReport, Programs, ReportSink};
 use althing_runner::ConfinementKind;
 use std::io::Write;
@@ -82,17 +82,17 @@ cat > /dev/null
 #[tokio::test]
 async fn a_flood_in_a_structured_session_does_not_starve_other_programs() {
     for (what, to) in [("standard output", ""), ("standard error", ">&2")] {
-        let stage = Stage::new();
-        let program = stage.path("work/gemini");
+        let fixture = TaskFixture::new();
+        let program = fixture.path("work/gemini");
         std::fs::write(&program, flooding_gemini(to)).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let mut job = stage.agent("gemini", "go");
+        let mut job = fixture.agent("gemini", "go");
         job.spec.approvals = true;
-        let path = format!("{}:/usr/bin:/bin", stage.path("work").display());
+        let path = format!("{}:/usr/bin:/bin", fixture.path("work").display());
         job.spec.env.insert("PATH".to_owned(), path);
         let reads = Reads::default();
         let neighbour = reads.neighbour();
-        let end = stage.runner.run(&job, reads.sink()).await;
+        let end = fixture.runner.run(&job, reads.sink()).await;
         neighbour.abort();
         assert!(end.ok, "{end:?}");
         reads.were_fair(&format!("a structured session that floods its {what}"));
@@ -102,12 +102,12 @@ async fn a_flood_in_a_structured_session_does_not_starve_other_programs() {
 #[tokio::test]
 async fn a_flood_of_a_headless_program_does_not_starve_other_programs() {
     for (what, redirect) in [("standard output", ""), ("standard error", ">&2")] {
-        let stage = Stage::new();
+        let fixture = TaskFixture::new();
         let shell = format!("{AGENT} {redirect}");
-        let job = stage.command("t", &["sh", "-c", &shell], &format!("flood {MEBIBYTES}"));
+        let job = fixture.command("t", &["sh", "-c", &shell], &format!("flood {MEBIBYTES}"));
         let reads = Reads::default();
         let neighbour = reads.neighbour();
-        let end = stage.runner.run(&job, reads.sink()).await;
+        let end = fixture.runner.run(&job, reads.sink()).await;
         neighbour.abort();
         assert!(end.ok, "{end:?}");
         reads.were_fair(&format!("a headless program that floods its {what}"));
@@ -147,8 +147,8 @@ async fn a_flood_of_a_command_does_not_starve_other_programs() {
     let Some(unconfined) = confinement(ConfinementKind::Unconfined).await else { return };
     let reads = Reads::default();
     let masks: Arc<dyn Masks> = Arc::new(CountingMasks(reads.clone()));
-    let world = World::new();
-    let host = world.host_with(unconfined, |policy| policy.masks = Some(masks));
+    let agent_files = AgentFixture::new();
+    let host = agent_files.host_with(unconfined, |policy| policy.masks = Some(masks));
     let neighbour = reads.neighbour();
     let outcome = run(&host, &format!("echo 'flood {MEBIBYTES}' | {AGENT}")).await;
     neighbour.abort();

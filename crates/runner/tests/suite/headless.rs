@@ -1,6 +1,6 @@
 //! Programs on pipes: what comes out of them, how they end, and that they always do.
 
-use super::programs::{AGENT, Stage};
+use super::programs::{AGENT, TaskFixture};
 use super::support::{processes_with, unique_seconds, wait_until, zombies};
 use althing_protocol::{Item, Millis, ProgramReport, Programs};
 use althing_testkit::scale;
@@ -10,20 +10,20 @@ use std::time::{Duration, Instant};
 // spec: core/headless-process-management/headless-output-capture
 #[tokio::test]
 async fn output_and_errors_come_as_raw_and_clean_reports_and_the_adapter_reads_the_same() {
-    let stage = Stage::new();
+    let fixture = TaskFixture::new();
     let script = "write \x1b[31mred\x1b[0m\nsay  and plain\ncomplain oh\nwait WORK/go\nsay late\nexit 3";
-    let job = stage.job("t", &script.replace("WORK", stage.path("work").to_str().unwrap()));
-    let run = stage.run(&job);
+    let job = fixture.job("t", &script.replace("WORK", fixture.path("work").to_str().unwrap()));
+    let run = fixture.run(&job);
     let watch = async {
         // Reported while it runs, not at its end.
-        while !stage.output().1.contains("oh") || !stage.output().1.contains("plain") {
+        while !fixture.output().1.contains("oh") || !fixture.output().1.contains("plain") {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        std::fs::write(stage.path("work/go"), "").unwrap();
+        std::fs::write(fixture.path("work/go"), "").unwrap();
     };
     let (end, ()) =
         tokio::time::timeout(Duration::from_secs(20), async { tokio::join!(run, watch) }).await.unwrap();
-    let (raw, clean) = stage.output();
+    let (raw, clean) = fixture.output();
     let raw = String::from_utf8(raw).unwrap();
     assert!(raw.contains("\x1b[31mred\x1b[0m and plain\n") && raw.contains("oh\n"), "{raw:?}");
     assert!(
@@ -33,7 +33,7 @@ async fn output_and_errors_come_as_raw_and_clean_reports_and_the_adapter_reads_t
     assert_eq!(end.output, "red and plain\nlate\n", "the answer is what it wrote, without its errors");
     assert_eq!((end.ok, end.exit_code, end.signal), (false, Some(3), None));
     assert_eq!(end.error.as_deref(), Some("it ended with exit code 3: oh"), "the adapter read the errors");
-    let kept = std::fs::read(stage.path("state/t/output.raw")).unwrap();
+    let kept = std::fs::read(fixture.path("state/t/output.raw")).unwrap();
     assert_eq!(kept.len(), raw.len());
 }
 
@@ -55,7 +55,7 @@ fn nothing_of_a_program_reaches_our_own_output() {
 
 #[tokio::test]
 async fn the_prompt_is_its_input_whatever_is_in_it_and_then_the_input_ends() {
-    let stage = Stage::new();
+    let fixture = TaskFixture::new();
     let long = "x".repeat(300_000);
     for prompt in [
         "--help",
@@ -68,74 +68,77 @@ async fn the_prompt_is_its_input_whatever_is_in_it_and_then_the_input_ends() {
         "ä\u{0}\u{1b}[31m",
         &long,
     ] {
-        let end = stage.run(&stage.command("cat", &["cat"], prompt)).await;
+        let end = fixture.run(&fixture.command("cat", &["cat"], prompt)).await;
         assert!(end.ok, "{end:?}");
-        let raw = std::fs::read(stage.path("state/cat/output.raw")).unwrap_or_default();
+        let raw = std::fs::read(fixture.path("state/cat/output.raw")).unwrap_or_default();
         assert_eq!(raw, prompt.as_bytes());
         let sent = Item::PromptSent { text: prompt.to_owned(), error: None };
-        assert!(stage.items().contains(&sent), "{:?}", stage.items());
+        assert!(fixture.items().contains(&sent), "{:?}", fixture.items());
     }
-    assert!(!stage.path("work/hacked").exists());
+    assert!(!fixture.path("work/hacked").exists());
 }
 
 #[tokio::test]
 async fn a_prompt_that_looks_like_a_command_reaches_an_agent_as_prose() {
-    let stage = Stage::new();
+    let fixture = TaskFixture::new();
     for (adapter, prompt) in [("claude", "!touch x"), ("codex", "\n /clear it"), ("claude", "exit")] {
-        let mut job = stage.agent(adapter, prompt);
+        let mut job = fixture.agent(adapter, prompt);
         for resume in [None, Some("a-conversation".to_owned())] {
             job.resume = resume;
-            stage.run(&job).await;
-            let diary = stage.diary();
-            let start = diary.iter().rposition(|line| line.starts_with("start ")).unwrap();
-            assert_eq!(diary[start + 1], "Task:", "{diary:?}");
-            assert!(diary[start + 2..].contains(&prompt.trim_start_matches('\n').to_owned()), "{diary:?}");
+            fixture.run(&job).await;
+            let agent_log = fixture.agent_log();
+            let start = agent_log.iter().rposition(|line| line.starts_with("start ")).unwrap();
+            assert_eq!(agent_log[start + 1], "Task:", "{agent_log:?}");
+            assert!(
+                agent_log[start + 2..].contains(&prompt.trim_start_matches('\n').to_owned()),
+                "{agent_log:?}"
+            );
             let sent = Item::PromptSent { text: format!("Task:\n{prompt}"), error: None };
-            assert!(stage.items().contains(&sent), "{:?}", stage.items());
+            assert!(fixture.items().contains(&sent), "{:?}", fixture.items());
         }
     }
 }
 
 #[tokio::test]
 async fn a_program_that_does_not_read_its_prompt_is_not_waited_for() {
-    let stage = Stage::new();
+    let fixture = TaskFixture::new();
     let long = "x".repeat(1_000_000);
-    let end = stage.run(&stage.command("true", &["true"], &long)).await;
+    let end = fixture.run(&fixture.command("true", &["true"], &long)).await;
     assert!(end.ok, "{end:?}");
 }
 
 #[tokio::test]
 async fn a_signal_is_told_apart_from_an_exit_code() {
-    let stage = Stage::new();
-    let end = stage.run(&stage.job("t", "say before\nkill -KILL")).await;
+    let fixture = TaskFixture::new();
+    let end = fixture.run(&fixture.job("t", "say before\nkill -KILL")).await;
     assert_eq!((end.ok, end.exit_code, end.signal), (false, None, Some(9)));
     assert_eq!(end.output, "before\n");
 }
 
 #[tokio::test]
 async fn what_cannot_be_started_says_why_and_what_to_do() {
-    let stage = Stage::new();
-    let end = stage.run(&stage.command("t", &["no-such-program-here"], "")).await;
+    let fixture = TaskFixture::new();
+    let end = fixture.run(&fixture.command("t", &["no-such-program-here"], "")).await;
     assert_eq!(end.error.as_deref(), Some("the program `no-such-program-here` was not found in PATH"));
     assert!(end.hint.is_some());
-    let mut job = stage.job("t", "");
+    let mut job = fixture.job("t", "");
     job.spec.adapter = "clod".to_owned();
-    let end = stage.run(&job).await;
+    let end = fixture.run(&job).await;
     assert_eq!(end.error.as_deref(), Some("there is no adapter named `clod`"));
     assert!(end.hint.unwrap().contains("claude"));
-    let mut job = stage.job("t", "");
+    let mut job = fixture.job("t", "");
     job.spec.cwd = "/no/such/dir".to_owned();
-    assert!(stage.run(&job).await.error.unwrap().contains("/no/such/dir"));
+    assert!(fixture.run(&job).await.error.unwrap().contains("/no/such/dir"));
 }
 
 #[tokio::test]
 async fn a_silent_program_is_ended_at_its_idle_limit_even_if_it_ignores_term() {
     for script in ["say hello\nsleep 60000", "ignore-term\nsay hello\nsleep 60000"] {
-        let stage = Stage::new();
-        let mut job = stage.job("t", script);
+        let fixture = TaskFixture::new();
+        let mut job = fixture.job("t", script);
         job.spec.idle_timeout = Some(Millis(1500));
         let start = Instant::now();
-        let end = stage.run(&job).await;
+        let end = fixture.run(&job).await;
         let took = start.elapsed();
         assert!(!end.ok && end.error.as_deref().unwrap().contains("said nothing for 1.5 s"), "{end:?}");
         assert_eq!(end.output, "hello\n");
@@ -145,30 +148,31 @@ async fn a_silent_program_is_ended_at_its_idle_limit_even_if_it_ignores_term() {
 
 #[tokio::test]
 async fn a_program_that_goes_on_saying_something_is_not_idle() {
-    let stage = Stage::new();
-    let mut job = stage.job("t", &"say still here\nsleep 400\n".repeat(6));
+    let fixture = TaskFixture::new();
+    let mut job = fixture.job("t", &"say still here\nsleep 400\n".repeat(6));
     job.spec.idle_timeout = Some(Millis(1500));
-    let end = stage.run(&job).await;
+    let end = fixture.run(&job).await;
     assert!(end.ok, "{end:?}");
 }
 
 #[tokio::test]
 async fn closing_its_output_does_not_end_it() {
-    let stage = Stage::new();
-    let end = stage.run(&stage.job("t", "say one\nclose-output\nsleep 300\nnote still there\nexit 4")).await;
+    let fixture = TaskFixture::new();
+    let end =
+        fixture.run(&fixture.job("t", "say one\nclose-output\nsleep 300\nnote still there\nexit 4")).await;
     assert_eq!((end.exit_code, end.output.as_str()), (Some(4), "one\n"));
-    assert!(stage.diary().contains(&"note still there".to_owned()));
+    assert!(fixture.agent_log().contains(&"note still there".to_owned()));
 }
 
 #[tokio::test]
 async fn a_held_pipe_does_not_hold_the_task_and_the_holder_is_ended() {
-    let stage = Stage::new();
+    let fixture = TaskFixture::new();
     let mark = unique_seconds();
-    let script = format!("say done\nhold {mark}\ntouch {}", stage.path("work/over").display());
-    let job = stage.job("t", &script);
-    let run = async { (stage.run(&job).await, Instant::now()) };
+    let script = format!("say done\nhold {mark}\ntouch {}", fixture.path("work/over").display());
+    let job = fixture.job("t", &script);
+    let run = async { (fixture.run(&job).await, Instant::now()) };
     let seen = async {
-        while !stage.path("work/over").exists() {
+        while !fixture.path("work/over").exists() {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         Instant::now()
@@ -181,10 +185,10 @@ async fn a_held_pipe_does_not_hold_the_task_and_the_holder_is_ended() {
 
 #[tokio::test]
 async fn when_a_task_ends_nothing_that_it_started_is_left() {
-    let stage = Stage::new();
+    let fixture = TaskFixture::new();
     let mark = unique_seconds();
     let script = format!("child {mark}\nsetsid {mark}\ndouble-fork {mark}\nsay done");
-    let end = stage.run(&stage.job("t", &script)).await;
+    let end = fixture.run(&fixture.job("t", &script)).await;
     assert!(end.ok, "{end:?}");
     wait_until(Duration::from_secs(2), || processes_with(&mark), Vec::is_empty);
     assert!(zombies().is_empty());
@@ -193,15 +197,15 @@ async fn when_a_task_ends_nothing_that_it_started_is_left() {
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelling_at_any_moment_ends_everything_within_five_seconds() {
     let rounds = scale(25, 1000);
-    let stage = Arc::new(Stage::new());
+    let fixture = Arc::new(TaskFixture::new());
     let mark = unique_seconds();
     let mut dice = 12345_u64;
     for round in 0..rounds {
         dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let script =
             format!("child {mark}\nsetsid {mark}\nignore-term\ndouble-fork {mark}\nsay x\nsleep {mark}");
-        let job = stage.job(&format!("t{round}"), &script);
-        let run = stage.run(&job);
+        let job = fixture.job(&format!("t{round}"), &script);
+        let run = fixture.run(&job);
         let moment = Duration::from_micros(dice >> 47);
         assert!(tokio::time::timeout(moment, run).await.is_err(), "cancelled after {moment:?}");
     }
@@ -212,17 +216,17 @@ async fn cancelling_at_any_moment_ends_everything_within_five_seconds() {
 
 #[tokio::test]
 async fn a_cancelled_program_may_tidy_up_first() {
-    let stage = Stage::new();
+    let fixture = TaskFixture::new();
     let shell = "trap 'echo tidied > tidied; exit' TERM; touch ready; while :; do sleep 0.01; done";
-    let job = stage.command("t", &["sh", "-c", shell], "");
-    let run = stage.run(&job);
+    let job = fixture.command("t", &["sh", "-c", shell], "");
+    let run = fixture.run(&job);
     let ready = async {
-        while !stage.path("work/ready").exists() {
+        while !fixture.path("work/ready").exists() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     tokio::select! { _ = run => panic!("it ended by itself"), () = ready => () }
-    let tidied = || std::fs::read_to_string(stage.path("work/tidied")).unwrap_or_default();
+    let tidied = || std::fs::read_to_string(fixture.path("work/tidied")).unwrap_or_default();
     for _ in 0..400 {
         if tidied() == "tidied\n" {
             return;
@@ -235,23 +239,30 @@ async fn a_cancelled_program_may_tidy_up_first() {
 /// What a program that speaks in events says and does becomes items, and its last words are the answer.
 #[tokio::test]
 async fn an_agents_events_become_items_and_its_conversation_can_be_gone_on_with() {
-    let stage = Stage::new();
-    let mut job = stage.agent("claude", "say hello\nsay the answer");
-    let end = stage.run(&job).await;
+    let fixture = TaskFixture::new();
+    let mut job = fixture.agent("claude", "say hello\nsay the answer");
+    let end = fixture.run(&job).await;
     assert!(end.ok, "{end:?}");
     assert_eq!(end.output, "the answer");
-    let items = stage.items();
+    let items = fixture.items();
     let id = items
         .iter()
         .find_map(|item| if let Item::Conversation { id } = item { Some(id.clone()) } else { None });
     let id = id.unwrap();
     assert!(items.contains(&Item::Said { text: "hello".to_owned() }), "{items:?}");
-    assert!(stage.diary()[0].contains(&format!("--session-id {id}")), "we chose it: {:?}", stage.diary());
+    assert!(
+        fixture.agent_log()[0].contains(&format!("--session-id {id}")),
+        "we chose it: {:?}",
+        fixture.agent_log()
+    );
     job.resume = Some(id.clone());
     job.spec.prompt = "say more".to_owned();
-    let again = stage.run(&job).await;
+    let again = fixture.run(&job).await;
     assert!(again.ok, "{again:?}");
-    assert!(stage.diary().iter().filter(|line| line.starts_with("start") && line.contains(&id)).count() == 2);
+    assert!(
+        fixture.agent_log().iter().filter(|line| line.starts_with("start") && line.contains(&id)).count()
+            == 2
+    );
     assert_eq!(
         (end.usage.cost_usd, again.usage.cost_usd),
         (0.01, 0.0),
@@ -262,35 +273,35 @@ async fn an_agents_events_become_items_and_its_conversation_can_be_gone_on_with(
 
 #[tokio::test]
 async fn an_exit_code_of_zero_without_the_last_event_is_a_failure() {
-    let stage = Stage::new();
-    let end = stage.run(&stage.agent("claude", "say hello\nexit 0")).await;
+    let fixture = TaskFixture::new();
+    let end = fixture.run(&fixture.agent("claude", "say hello\nexit 0")).await;
     assert!(!end.ok && end.error.unwrap().contains("no result"));
-    let end = stage.run(&stage.agent("codex", "say hello\nexit 0")).await;
+    let end = fixture.run(&fixture.agent("codex", "say hello\nexit 0")).await;
     assert!(!end.ok && end.error.unwrap().contains("did not complete"));
-    let end = stage.run(&stage.agent("codex", "say hello")).await;
+    let end = fixture.run(&fixture.agent("codex", "say hello")).await;
     assert!(end.ok, "{end:?}");
 }
 
 #[tokio::test]
 async fn a_long_answer_is_cut_and_says_where_the_rest_is() {
-    let stage = Stage::new();
-    let end = stage.run(&stage.job("t", "say first\nflood 1\nsay last")).await;
+    let fixture = TaskFixture::new();
+    let end = fixture.run(&fixture.job("t", "say first\nflood 1\nsay last")).await;
     assert!(end.ok);
     assert!(
         end.output.len() < 65 * 1024 && end.output.starts_with("first\n") && end.output.ends_with("last\n")
     );
-    let file = stage.path("state/t/output.raw");
+    let file = fixture.path("state/t/output.raw");
     assert!(end.output.contains(file.to_str().unwrap()), "{}", &end.output[32_700..33_000]);
     assert_eq!(std::fs::metadata(file).unwrap().len(), (1 << 20) + 11);
 }
 
 #[tokio::test]
 async fn a_begun_line_is_shown_although_it_does_not_end() {
-    let stage = Stage::new();
-    let job = stage.job("t", "write 50 percent\nsleep 60000");
-    let run = stage.run(&job);
+    let fixture = TaskFixture::new();
+    let job = fixture.job("t", "write 50 percent\nsleep 60000");
+    let run = fixture.run(&job);
     let seen = async {
-        while !stage.output().1.contains("50 percent") {
+        while !fixture.output().1.contains("50 percent") {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
@@ -302,18 +313,18 @@ async fn a_begun_line_is_shown_although_it_does_not_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_hundred_programs_run_beside_each_other() {
-    let stage = Arc::new(Stage::new());
-    let go = stage.path("work/go");
+    let fixture = Arc::new(TaskFixture::new());
+    let go = fixture.path("work/go");
     let mut runs = Vec::new();
     for n in 0..200 {
-        let (stage, go) = (Arc::clone(&stage), go.clone());
+        let (fixture, go) = (Arc::clone(&fixture), go.clone());
         runs.push(tokio::spawn(async move {
-            let job = stage.job(&format!("t{n}"), &format!("say up {n}\nwait {}\nsay {n}", go.display()));
+            let job = fixture.job(&format!("t{n}"), &format!("say up {n}\nwait {}\nsay {n}", go.display()));
             let quiet: althing_protocol::ReportSink = Arc::new(|_: ProgramReport| ());
-            stage.runner.run(&job, quiet).await
+            fixture.runner.run(&job, quiet).await
         }));
     }
-    let up = || stage.diary().iter().filter(|line| line.starts_with("wait")).count();
+    let up = || fixture.agent_log().iter().filter(|line| line.starts_with("wait")).count();
     let took = wait_until(Duration::from_secs(120), up, |up| *up == 200);
     println!("200 programs were up after {took:?}; {}", memory_of_guards());
     std::fs::write(&go, "").unwrap();

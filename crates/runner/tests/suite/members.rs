@@ -1,6 +1,6 @@
 //! Programs as agents of a run: one call is one run of the program, with our tools over an endpoint.
 
-use super::programs::{AGENT, Stage, agents, unconfined};
+use super::programs::{AGENT, TaskFixture, agents, unconfined};
 use super::support::{SANDBOXES, confinement, launcher};
 use althing_protocol::{
     AGENT_KINDS, AgentOptions, Backend, BackendErrorKind, BoxFuture, CallContext, ContextPath, Delta,
@@ -8,7 +8,8 @@ use althing_protocol::{
     TaskId, ToolCall, ToolSpec,
 };
 use althing_runner::adapter::{
-    Adapters, AgentAdapter, Claude, Freedom, LaunchConfig, LaunchRequest, OutputParser, PlainTextParser,
+    Adapters, AgentAdapter, Claude, LaunchConfig, LaunchRequest, OutputParser, PermissionLevel,
+    PlainTextParser,
 };
 use althing_runner::{
     CliAgentConfig, CliBackend, Confinement, ConfinementKind, ProgramLimits, ProgramStarter,
@@ -20,7 +21,7 @@ use std::time::Duration;
 
 /// Endpoints that nobody can reach but the test, which stands for the program.
 #[derive(Default)]
-struct Fakes {
+struct FakeEndpoints {
     connected: bool,
     opened: Mutex<Vec<Opened>>,
 }
@@ -28,9 +29,9 @@ struct Fakes {
 /// What an endpoint was opened with.
 type Opened = (Vec<ToolSpec>, Arc<dyn EndpointHandler>);
 
-struct Fake(Secret, bool);
+struct FakeEndpoint(Secret, bool);
 
-impl Endpoint for Fake {
+impl Endpoint for FakeEndpoint {
     fn url(&self) -> &'static str {
         "http://127.0.0.1:1/agent/x"
     }
@@ -44,28 +45,28 @@ impl Endpoint for Fake {
     }
 }
 
-impl Endpoints for Fakes {
+impl Endpoints for FakeEndpoints {
     fn open(
         &self,
         tools: Vec<ToolSpec>,
         calls: Arc<dyn EndpointHandler>,
     ) -> BoxFuture<'_, Result<Box<dyn Endpoint>, String>> {
         self.opened.lock().unwrap().push((tools, calls));
-        let endpoint: Box<dyn Endpoint> = Box::new(Fake(Secret::new("t"), self.connected));
+        let endpoint: Box<dyn Endpoint> = Box::new(FakeEndpoint(Secret::new("t"), self.connected));
         Box::pin(async { Ok(endpoint) })
     }
 }
 
-fn backend(stage: &Stage, fakes: &Arc<Fakes>) -> CliBackend {
-    let diary = stage.path("work/diary").to_str().unwrap().to_owned();
-    let env = BTreeMap::from([("FAKE_AGENT_DIARY".to_owned(), diary)]);
-    backend_in(unconfined(), stage, fakes, env)
+fn backend(fixture: &TaskFixture, endpoints: &Arc<FakeEndpoints>) -> CliBackend {
+    let agent_log = fixture.path("work/diary").to_str().unwrap().to_owned();
+    let env = BTreeMap::from([("FAKE_AGENT_DIARY".to_owned(), agent_log)]);
+    backend_in(unconfined(), fixture, endpoints, env)
 }
 
 fn backend_in(
     confinement: Confinement,
-    stage: &Stage,
-    fakes: &Arc<Fakes>,
+    fixture: &TaskFixture,
+    endpoints: &Arc<FakeEndpoints>,
     env: BTreeMap<String, String>,
 ) -> CliBackend {
     let starter = ProgramStarter {
@@ -79,17 +80,17 @@ fn backend_in(
     let member = CliAgentConfig {
         kind: "claude_code".to_owned(),
         env,
-        dir: stage.path("state/members"),
+        dir: fixture.path("state/members"),
         ..CliAgentConfig::default()
     };
-    CliBackend::new(Arc::new(starter), fakes.clone(), member).unwrap()
+    CliBackend::new(Arc::new(starter), endpoints.clone(), member).unwrap()
 }
 
 fn tool(name: &str) -> ToolSpec {
     ToolSpec { name: name.to_owned(), description: String::new(), parameters: json!({"type": "object"}) }
 }
 
-fn request(stage: &Stage, script: &str, tools: &[&str]) -> ModelRequest {
+fn request(fixture: &TaskFixture, script: &str, tools: &[&str]) -> ModelRequest {
     ModelRequest {
         system: "note system".into(),
         messages: vec![Message::User(script.to_owned())],
@@ -98,7 +99,7 @@ fn request(stage: &Stage, script: &str, tools: &[&str]) -> ModelRequest {
             work: TaskId::from("r1.a1"),
             attempt: 1,
             native: None,
-            workspace: Some(stage.path("work").to_str().unwrap().to_owned()),
+            workspace: Some(fixture.path("work").to_str().unwrap().to_owned()),
             grant: Grant::default(),
         }),
     }
@@ -106,9 +107,9 @@ fn request(stage: &Stage, script: &str, tools: &[&str]) -> ModelRequest {
 
 #[tokio::test]
 async fn the_last_words_of_a_program_that_never_connected_are_its_answer() {
-    let stage = Stage::new();
-    let fakes = Arc::new(Fakes::default());
-    let backend = backend(&stage, &fakes);
+    let fixture = TaskFixture::new();
+    let endpoints = Arc::new(FakeEndpoints::default());
+    let backend = backend(&fixture, &endpoints);
     assert_eq!(backend.info().kind, "claude_code");
     let mut streamed = String::new();
     let mut on_delta = |delta: Delta<'_>| {
@@ -116,7 +117,7 @@ async fn the_last_words_of_a_program_that_never_connected_are_its_answer() {
             streamed.push_str(text);
         }
     };
-    let request = request(&stage, "say hm\nsay forty-two", &["new_answer", "vote"]);
+    let request = request(&fixture, "say hm\nsay forty-two", &["new_answer", "vote"]);
     let reply = backend.call(&request, &mut on_delta).await.unwrap();
     assert_eq!(reply.text, "forty-two");
     assert_eq!(reply.tool_calls.len(), 1);
@@ -124,30 +125,30 @@ async fn the_last_words_of_a_program_that_never_connected_are_its_answer() {
     assert_eq!(reply.tool_calls[0].arguments, r#"{"content":"forty-two"}"#);
     assert_eq!(reply.usage.input_tokens, 10);
     assert!(streamed.contains("hm\n") && streamed.contains("forty-two"), "{streamed}");
-    assert!(stage.diary().contains(&"note system".to_owned()), "{:?}", stage.diary());
+    assert!(fixture.agent_log().contains(&"note system".to_owned()), "{:?}", fixture.agent_log());
     let offered: Vec<String> =
-        fakes.opened.lock().unwrap()[0].0.iter().map(|tool| tool.name.clone()).collect();
+        endpoints.opened.lock().unwrap()[0].0.iter().map(|tool| tool.name.clone()).collect();
     assert_eq!(offered, ["new_answer", "vote"]);
 }
 
 #[tokio::test]
 async fn a_call_of_our_tools_is_noted_and_comes_back_in_the_reply() {
-    let stage = Stage::new();
-    let fakes = Arc::new(Fakes { connected: true, ..Fakes::default() });
-    let backend = backend(&stage, &fakes);
-    let go = stage.path("work/go");
-    let request = request(&stage, &format!("say thinking\nwait {}\nsay done", go.display()), &["vote"]);
+    let fixture = TaskFixture::new();
+    let endpoints = Arc::new(FakeEndpoints { connected: true, ..FakeEndpoints::default() });
+    let backend = backend(&fixture, &endpoints);
+    let go = fixture.path("work/go");
+    let request = request(&fixture, &format!("say thinking\nwait {}\nsay done", go.display()), &["vote"]);
     let mut ignore = |_: Delta<'_>| ();
     let program = async {
         let calls = loop {
-            if let Some((_, calls)) = fakes.opened.lock().unwrap().first() {
+            if let Some((_, calls)) = endpoints.opened.lock().unwrap().first() {
                 break calls.clone();
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         };
         let arguments = r#"{"agent_id":"agent2","reason":"best"}"#.to_owned();
-        let told = calls.call(ToolCall { id: "x".to_owned(), name: "vote".to_owned(), arguments }).await;
-        assert!(told.content.contains("End your turn") && !told.is_error);
+        let reported = calls.call(ToolCall { id: "x".to_owned(), name: "vote".to_owned(), arguments }).await;
+        assert!(reported.content.contains("End your turn") && !reported.is_error);
         std::fs::write(&go, "").unwrap();
     };
     let (reply, ()) = tokio::join!(backend.call(&request, &mut ignore), program);
@@ -160,11 +161,11 @@ async fn a_call_of_our_tools_is_noted_and_comes_back_in_the_reply() {
 
 #[tokio::test]
 async fn a_conversation_goes_on_with_only_what_is_new_and_costs_only_that() {
-    let stage = Stage::new();
-    let fakes = Arc::new(Fakes { connected: true, ..Fakes::default() });
-    let backend = backend(&stage, &fakes);
+    let fixture = TaskFixture::new();
+    let endpoints = Arc::new(FakeEndpoints { connected: true, ..FakeEndpoints::default() });
+    let backend = backend(&fixture, &endpoints);
     let mut ignore = |_: Delta<'_>| ();
-    let mut request = request(&stage, "say one", &["vote"]);
+    let mut request = request(&fixture, "say one", &["vote"]);
     let first = backend.call(&request, &mut ignore).await.unwrap();
     assert!(first.tool_calls.is_empty(), "it was connected and called nothing: it will be reminded");
     let native = first.native.clone().unwrap();
@@ -173,21 +174,22 @@ async fn a_conversation_goes_on_with_only_what_is_new_and_costs_only_that() {
     request.call_context.as_mut().unwrap().native = Some(native.clone());
     let second = backend.call(&request, &mut ignore).await.unwrap();
     assert_eq!((second.text.as_str(), second.native.as_deref()), ("two", Some(native.as_str())));
-    let diary = stage.diary();
-    let steps: Vec<&str> = diary.iter().map(String::as_str).filter(|line| line.starts_with("say")).collect();
+    let agent_log = fixture.agent_log();
+    let steps: Vec<&str> =
+        agent_log.iter().map(String::as_str).filter(|line| line.starts_with("say")).collect();
     assert_eq!(steps, ["say one", "say two"]);
     assert_eq!((first.usage.cost_usd, second.usage.cost_usd), (0.01, 0.0));
 }
 
 #[tokio::test]
 async fn a_message_that_looks_like_a_command_reaches_the_program_as_prose() {
-    let stage = Stage::new();
-    let fakes = Arc::new(Fakes { connected: true, ..Fakes::default() });
-    let backend = backend(&stage, &fakes);
+    let fixture = TaskFixture::new();
+    let endpoints = Arc::new(FakeEndpoints { connected: true, ..FakeEndpoints::default() });
+    let backend = backend(&fixture, &endpoints);
     let mut ignore = |_: Delta<'_>| ();
     for (goes_on, message) in [(false, "!touch x"), (true, "!touch x"), (true, " /clear it"), (true, "exit")]
     {
-        let mut request = request(&stage, message, &[]);
+        let mut request = request(&fixture, message, &[]);
         request.system = "".into();
         if goes_on {
             let said = Message::Assistant { text: "hm".to_owned(), tool_calls: Vec::new() };
@@ -196,27 +198,27 @@ async fn a_message_that_looks_like_a_command_reaches_the_program_as_prose() {
         }
         // What the scripted agent makes of such a line does not matter.
         let _ = backend.call(&request, &mut ignore).await;
-        let diary = stage.diary();
-        let start = diary.iter().rposition(|line| line.starts_with("start ")).unwrap();
-        assert_eq!(diary[start + 1..start + 3], ["Task:", message], "{diary:?}");
+        let agent_log = fixture.agent_log();
+        let start = agent_log.iter().rposition(|line| line.starts_with("start ")).unwrap();
+        assert_eq!(agent_log[start + 1..start + 3], ["Task:", message], "{agent_log:?}");
     }
 }
 
 /// A workspace, a project that the run may write to, one without a history, one that it may only read, and a directory of the
 /// agent's own.
-const PLACES: [&str; 7] =
+const DIRS: [&str; 7] =
     ["work", "project/.git", "project/src", "project/vendor/locked", "bare/src", "reading/src", "own"];
 
 /// What the program of a member really wrote, of each of these files, inside this sandbox.
 async fn written(kind: ConfinementKind, shared: bool, planning: bool, files: &[&str]) -> Option<Vec<String>> {
     let confinement = confinement(kind).await?;
-    let (stage, fakes) = (Stage::new(), Arc::new(Fakes::default()));
-    for place in PLACES {
-        std::fs::create_dir_all(stage.path(place)).unwrap();
+    let (fixture, endpoints) = (TaskFixture::new(), Arc::new(FakeEndpoints::default()));
+    for place in DIRS {
+        std::fs::create_dir_all(fixture.path(place)).unwrap();
     }
-    std::fs::write(stage.path("note.txt"), "before").unwrap();
-    let backend = backend_in(confinement, &stage, &fakes, BTreeMap::new());
-    let path = |inside: &str| stage.path(inside).to_str().unwrap().to_owned();
+    std::fs::write(fixture.path("note.txt"), "before").unwrap();
+    let backend = backend_in(confinement, &fixture, &endpoints, BTreeMap::new());
+    let path = |inside: &str| fixture.path(inside).to_str().unwrap().to_owned();
     let context = |inside: &str, writable: bool, protected: &[&str]| ContextPath {
         path: path(inside),
         writable,
@@ -229,7 +231,7 @@ async fn written(kind: ConfinementKind, shared: bool, planning: bool, files: &[&
         context("note.txt", true, &[]),
     ];
     let grant = Grant {
-        workspace: Some(stage.path(if shared { "own" } else { "work" })),
+        workspace: Some(fixture.path(if shared { "own" } else { "work" })),
         roots: context.iter().map(GrantRoot::from).collect(),
         planning,
         ..Grant::default()
@@ -239,21 +241,21 @@ async fn written(kind: ConfinementKind, shared: bool, planning: bool, files: &[&
     for file in files {
         // It sees what it may not write to.
         let script = format!("wait {}\nsay seen\ntouch {}\nsay written", path("project/src"), path(file));
-        let mut request = request(&stage, &script, &[]);
+        let mut request = request(&fixture, &script, &[]);
         let call_context = request.call_context.as_mut().unwrap();
         call_context.grant = grant.clone();
         if shared {
             call_context.workspace = Some(path("project"));
         }
-        let raw = stage.path("state/members/r1.a1/1/output.raw");
+        let raw = fixture.path("state/members/r1.a1/1/output.raw");
         let _ = std::fs::remove_file(&raw);
         let _ = backend.call(&request, &mut ignore).await;
         let said = std::fs::read_to_string(&raw).unwrap();
         assert!(said.contains("seen"), "{kind:?} {file}: {said}");
-        let is_new = std::fs::read(stage.path(file)).is_ok_and(|bytes| bytes.is_empty());
+        let is_new = std::fs::read(fixture.path(file)).is_ok_and(|bytes| bytes.is_empty());
         found.extend(is_new.then(|| (*file).to_owned()));
     }
-    assert!(!stage.path("bare/.git").exists(), "no trace of the protection is left");
+    assert!(!fixture.path("bare/.git").exists(), "no trace of the protection is left");
     Some(found)
 }
 
@@ -291,15 +293,15 @@ async fn a_member_that_only_plans_reads_and_writes_nothing() {
 
 #[tokio::test]
 async fn a_program_that_fails_is_a_typed_failure() {
-    let stage = Stage::new();
-    let fakes = Arc::new(Fakes::default());
-    let backend = backend(&stage, &fakes);
+    let fixture = TaskFixture::new();
+    let endpoints = Arc::new(FakeEndpoints::default());
+    let backend = backend(&fixture, &endpoints);
     let mut ignore = |_: Delta<'_>| ();
-    let failed = request(&stage, "complain Error: 401 Invalid API key\nexit 1", &["new_answer"]);
+    let failed = request(&fixture, "complain Error: 401 Invalid API key\nexit 1", &["new_answer"]);
     let error = backend.call(&failed, &mut ignore).await.unwrap_err();
     assert_eq!(error.kind, BackendErrorKind::Auth, "{error:?}");
     assert!(error.message.starts_with("claude_code: ") && error.hint.is_some(), "{error:?}");
-    let crashed = request(&stage, "kill -KILL", &["new_answer"]);
+    let crashed = request(&fixture, "kill -KILL", &["new_answer"]);
     let error = backend.call(&crashed, &mut ignore).await.unwrap_err();
     assert_eq!(error.kind, BackendErrorKind::Server, "{error:?}");
     assert!(error.message.contains("signal 9"), "{error:?}");
@@ -307,9 +309,9 @@ async fn a_program_that_fails_is_a_typed_failure() {
 
 /// An adapter that remembers how free its program was to be.
 #[derive(Debug, Default)]
-struct Noting(Mutex<Vec<Freedom>>);
+struct PermissionRecorder(Mutex<Vec<PermissionLevel>>);
 
-impl AgentAdapter for Noting {
+impl AgentAdapter for PermissionRecorder {
     fn name(&self) -> &'static str {
         "claude"
     }
@@ -319,7 +321,7 @@ impl AgentAdapter for Noting {
     }
 
     fn launch_config(&self, task: &LaunchRequest<'_>) -> LaunchConfig {
-        self.0.lock().unwrap().push(task.freedom);
+        self.0.lock().unwrap().push(task.permissions);
         let args = ["--like", "claude"].map(str::to_owned).to_vec();
         LaunchConfig { program: AGENT.to_owned(), args, ..LaunchConfig::default() }
     }
@@ -336,19 +338,19 @@ impl AgentAdapter for Noting {
 #[tokio::test]
 async fn a_permission_mode_takes_freedom_away_and_never_gives_any() {
     let modes = [
-        (None, Freedom::Full),
-        (Some(PermissionMode::BypassPermissions), Freedom::Full),
-        (Some(PermissionMode::AcceptEdits), Freedom::Workspace),
-        (Some(PermissionMode::Default), Freedom::ReadOnly),
-        (Some(PermissionMode::Plan), Freedom::ReadOnly),
+        (None, PermissionLevel::Full),
+        (Some(PermissionMode::BypassPermissions), PermissionLevel::Full),
+        (Some(PermissionMode::AcceptEdits), PermissionLevel::Workspace),
+        (Some(PermissionMode::Default), PermissionLevel::ReadOnly),
+        (Some(PermissionMode::Plan), PermissionLevel::ReadOnly),
     ];
     for ((permission_mode, expected), plans) in
         modes.into_iter().flat_map(|mode| [(mode, false), (mode, true)])
     {
-        let stage = Stage::new();
-        let noting = Arc::new(Noting::default());
+        let fixture = TaskFixture::new();
+        let recorder = Arc::new(PermissionRecorder::default());
         let starter = ProgramStarter {
-            adapters: Adapters::of(AGENT_KINDS, vec![noting.clone()]),
+            adapters: Adapters::of(AGENT_KINDS, vec![recorder.clone()]),
             launcher: launcher(),
             confinement: unconfined(),
             state_dir: None,
@@ -357,17 +359,17 @@ async fn a_permission_mode_takes_freedom_away_and_never_gives_any() {
         };
         let member = CliAgentConfig {
             kind: "claude_code".to_owned(),
-            dir: stage.path("state/members"),
+            dir: fixture.path("state/members"),
             options: AgentOptions { permission_mode, ..AgentOptions::default() },
             ..CliAgentConfig::default()
         };
-        let backend = CliBackend::new(Arc::new(starter), Arc::new(Fakes::default()), member).unwrap();
-        let mut request = request(&stage, "say hm", &["new_answer"]);
+        let backend = CliBackend::new(Arc::new(starter), Arc::new(FakeEndpoints::default()), member).unwrap();
+        let mut request = request(&fixture, "say hm", &["new_answer"]);
         // A desk that only plans wins over every mode.
         request.call_context.as_mut().unwrap().grant.planning = plans;
         backend.call(&request, &mut |_| {}).await.unwrap();
-        let expected = if plans { Freedom::ReadOnly } else { expected };
-        assert_eq!(*noting.0.lock().unwrap(), [expected], "{permission_mode:?}, plans: {plans}");
+        let expected = if plans { PermissionLevel::ReadOnly } else { expected };
+        assert_eq!(*recorder.0.lock().unwrap(), [expected], "{permission_mode:?}, plans: {plans}");
     }
 }
 
@@ -399,7 +401,7 @@ impl AgentAdapter for PlainText {
 
 #[tokio::test]
 async fn a_program_of_plain_text_answers_counts_as_one_call_and_fails_with_its_last_error_line() {
-    let stage = Stage::new();
+    let fixture = TaskFixture::new();
     let starter = ProgramStarter {
         adapters: Adapters::of(AGENT_KINDS, vec![Arc::new(PlainText)]),
         launcher: launcher(),
@@ -410,13 +412,13 @@ async fn a_program_of_plain_text_answers_counts_as_one_call_and_fails_with_its_l
     };
     let member = CliAgentConfig {
         kind: "claude_code".to_owned(),
-        dir: stage.path("state/members"),
+        dir: fixture.path("state/members"),
         ..CliAgentConfig::default()
     };
-    let backend = CliBackend::new(Arc::new(starter), Arc::new(Fakes::default()), member).unwrap();
+    let backend = CliBackend::new(Arc::new(starter), Arc::new(FakeEndpoints::default()), member).unwrap();
     let script = |text: &str| ModelRequest {
         system: ":".into(),
-        ..request(&stage, &format!("{text}\nexit"), &["new_answer", "vote"])
+        ..request(&fixture, &format!("{text}\nexit"), &["new_answer", "vote"])
     };
     let mut streamed = String::new();
     let mut on_delta = |delta: Delta<'_>| {

@@ -1,45 +1,48 @@
 //! What is refused before anything runs.
 
-use super::support::{World, call, launcher, run};
+use super::support::{AgentFixture, call, launcher, run};
 use althing_protocol::{ContextAccess, ToolCall, ToolHost};
 use althing_runner::{
-    AcceptedByUser, Available, CommandHost, CommandLists, CommandPolicy, Confinement, ConfinementKind, Found,
-    PolicyError, SandboxPaths,
+    AcceptedByUser, AvailableSandboxes, CommandHost, CommandLists, CommandPolicy, Confinement,
+    ConfinementKind, PolicyError, SandboxPaths, SandboxProbe,
 };
 use std::path::PathBuf;
 
-fn nothing_works() -> Available {
-    Available {
-        bubblewrap: Found { works: None, note: "not installed (package `bubblewrap`)".to_owned() },
-        landlock: Found { works: None, note: "this kernel has no Landlock".to_owned() },
+fn nothing_works() -> AvailableSandboxes {
+    AvailableSandboxes {
+        bubblewrap: SandboxProbe { works: None, note: "not installed (package `bubblewrap`)".to_owned() },
+        landlock: SandboxProbe { works: None, note: "this kernel has no Landlock".to_owned() },
     }
 }
 
 #[tokio::test]
 async fn without_a_sandbox_every_call_is_refused_and_says_why() {
-    let world = World::new();
-    let host = world.host(nothing_works().choose(None));
+    let agent_files = AgentFixture::new();
+    let host = agent_files.host(nothing_works().choose(None));
     let outcome = run(&host, "echo ran > proof").await;
     assert!(outcome.is_error);
     assert!(outcome.content.contains("not installed (package `bubblewrap`)"), "{}", outcome.content);
     assert!(outcome.content.contains("was not accepted"), "{}", outcome.content);
     assert!(host.tools(ContextAccess::Writable).is_empty());
-    assert!(!world.path("workspace/proof").exists());
+    assert!(!agent_files.path("workspace/proof").exists());
 }
 
 #[test]
 fn unconfined_is_never_chosen_while_something_better_works() {
     let accepted = Some(AcceptedByUser::explicitly());
     assert_eq!(nothing_works().choose(accepted).kind(), ConfinementKind::Unconfined);
-    let landlock = Available { landlock: Found { works: Some(6), note: String::new() }, ..nothing_works() };
+    let landlock = AvailableSandboxes {
+        landlock: SandboxProbe { works: Some(6), note: String::new() },
+        ..nothing_works()
+    };
     assert_eq!(landlock.choose(accepted).kind(), ConfinementKind::Landlock);
 }
 
 #[test]
 fn a_policy_that_gives_too_much_is_refused() {
-    let world = World::new();
+    let agent_files = AgentFixture::new();
     let new = |change: &dyn Fn(&mut SandboxPaths)| {
-        let mut sandbox_paths = world.sandbox_paths();
+        let mut sandbox_paths = agent_files.sandbox_paths();
         change(&mut sandbox_paths);
         CommandHost::new(CommandPolicy::new(sandbox_paths, Confinement::Landlock), launcher()).map(|_| ())
     };
@@ -71,8 +74,8 @@ fn a_policy_that_gives_too_much_is_refused() {
 
 #[tokio::test]
 async fn calls_that_make_no_sense_are_answered_in_words() {
-    let world = World::new();
-    let host = world.host(Confinement::Unconfined(AcceptedByUser::explicitly()));
+    let agent_files = AgentFixture::new();
+    let host = agent_files.host(Confinement::Unconfined(AcceptedByUser::explicitly()));
     let other = ToolCall { id: "1".to_owned(), name: "rm".to_owned(), arguments: "{}".to_owned() };
     assert!(host.call(&other, ContextAccess::ReadOnly).await.is_error);
     for arguments in [serde_json::json!({}), serde_json::json!([]), serde_json::json!({ "command": "" })] {
@@ -82,9 +85,9 @@ async fn calls_that_make_no_sense_are_answered_in_words() {
 
 #[tokio::test]
 async fn a_command_that_the_configs_lists_do_not_allow_is_refused_in_words_and_never_run() {
-    let world = World::new();
+    let agent_files = AgentFixture::new();
     let texts = |patterns: &[&str]| patterns.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-    let host = world.host_with(Confinement::Unconfined(AcceptedByUser::explicitly()), |policy| {
+    let host = agent_files.host_with(Confinement::Unconfined(AcceptedByUser::explicitly()), |policy| {
         policy.lists = CommandLists::new(&texts(&["echo", "touch .*"]), &texts(&[".*secret"])).unwrap();
     });
     assert!(!run(&host, "  echo fine").await.is_error, "leading space is no other command");
@@ -96,7 +99,7 @@ async fn a_command_that_the_configs_lists_do_not_allow_is_refused_in_words_and_n
     );
     let other = run(&host, "ls; touch other").await;
     assert!(other.is_error && other.content.contains("`echo` or `touch .*`"), "{}", other.content);
-    assert!(!world.path("workspace/a").exists() && !world.path("workspace/other").exists());
+    assert!(!agent_files.path("workspace/a").exists() && !agent_files.path("workspace/other").exists());
     let broken = CommandLists::new(&texts(&["(unclosed"]), &[]).unwrap_err();
     assert!(broken.to_string().contains("`(unclosed`") && broken.hint().contains("config"), "{broken}");
 }

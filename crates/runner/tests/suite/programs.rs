@@ -18,7 +18,7 @@ use tempfile::TempDir;
 pub const AGENT: &str = env!("CARGO_BIN_EXE_althing-runner-fake-agent");
 
 /// A directory for tasks, and someone who runs them.
-pub struct Stage {
+pub struct TaskFixture {
     pub dir: TempDir,
     pub runner: ProgramRunner,
     said: Arc<Mutex<Vec<ProgramReport>>>,
@@ -42,7 +42,7 @@ pub fn agents() -> Vec<CustomAdapter> {
     vec![agent("claude", || Claude.parser()), agent("codex", || Codex.parser())]
 }
 
-impl Stage {
+impl TaskFixture {
     pub fn new() -> Self {
         Self::with(unconfined())
     }
@@ -136,7 +136,7 @@ impl Stage {
         all
     }
 
-    pub fn diary(&self) -> Vec<String> {
+    pub fn agent_log(&self) -> Vec<String> {
         read_lines(&self.path("work/diary"))
     }
 }

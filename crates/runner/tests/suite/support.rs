@@ -2,8 +2,8 @@
 
 use althing_protocol::{ContextAccess, ToolCall, ToolHost, ToolOutcome};
 use althing_runner::{
-    AcceptedByUser, Available, CommandHost, CommandPolicy, Confinement, ConfinementKind, ContextMount,
-    Launcher, Limits, SandboxPaths, detect,
+    AcceptedByUser, AvailableSandboxes, CommandHost, CommandPolicy, Confinement, ConfinementKind,
+    ContextMount, Launcher, Limits, SandboxPaths, detect,
 };
 pub use althing_testkit::docker::is_excluded;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub fn launcher() -> Launcher {
     Launcher::of(PathBuf::from(HELPER))
 }
 
-pub async fn available() -> Available {
+pub async fn available() -> AvailableSandboxes {
     let scratch = tempfile::tempdir().unwrap();
     detect(&launcher(), scratch.path()).await
 }
@@ -56,14 +56,14 @@ pub const SANDBOXES: [ConfinementKind; 2] = [ConfinementKind::Bubblewrap, Confin
 /// home/.ssh/id               the user's, never given
 /// .althing in project        state; outputs in it
 /// ```
-pub struct World {
+pub struct AgentFixture {
     pub dir: TempDir,
 }
 
-impl World {
+impl AgentFixture {
     pub fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let world = Self { dir };
+        let agent_files = Self { dir };
         let files = [
             ("workspace/own.txt", "own"),
             ("project/notes.txt", "notes"),
@@ -76,11 +76,11 @@ impl World {
             ("home/.ssh/id", "CANARY-key"),
         ];
         for (path, text) in files {
-            let path = world.path(path);
+            let path = agent_files.path(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        world
+        agent_files
     }
 
     pub fn path(&self, inside: &str) -> PathBuf {

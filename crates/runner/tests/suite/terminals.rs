@@ -109,12 +109,12 @@ impl Running {
     /// `waits: question` and `moved on`, in order.
     fn interactions(&self) -> Vec<String> {
         let reports = self.reports.lock().unwrap();
-        let told = reports.iter().filter_map(|(_, report)| match report {
+        let reported = reports.iter().filter_map(|(_, report)| match report {
             ProgramReport::Waiting(ask) => Some(format!("waits: {}", ask.text)),
             ProgramReport::MovedOn => Some("moved on".to_owned()),
             _ => None,
         });
-        told.collect()
+        reported.collect()
     }
 
     /// When its question was on the screen, and when it was told.
@@ -124,15 +124,15 @@ impl Running {
             ProgramReport::Output { raw, .. } => raw.windows(8).any(|bytes| bytes == b"yes / no"),
             _ => false,
         });
-        let told = reports.iter().filter(|(_, report)| matches!(report, ProgramReport::Waiting(_)));
-        (shown.map(|(at, _)| *at).next().unwrap(), told.map(|(at, _)| *at).next().unwrap())
+        let reported = reports.iter().filter(|(_, report)| matches!(report, ProgramReport::Waiting(_)));
+        (shown.map(|(at, _)| *at).next().unwrap(), reported.map(|(at, _)| *at).next().unwrap())
     }
 
     async fn until(&self, what: &str, done: impl Fn(&Self) -> bool) {
         let start = Instant::now();
         while !done(self) {
-            let (raw, told) = (self.raw(), self.interactions());
-            assert!(start.elapsed() < Duration::from_secs(20), "{what}: not in time; {raw:?} {told:?}");
+            let (raw, reported) = (self.raw(), self.interactions());
+            assert!(start.elapsed() < Duration::from_secs(20), "{what}: not in time; {raw:?} {reported:?}");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -389,8 +389,8 @@ async fn a_prompt_that_looks_like_a_command_is_typed_as_prose() {
         let mut program = Running::start(script, prompt, ready_when("go>"));
         program.ended().await;
         assert!(program.clean().contains(heard), "{}", program.clean());
-        let told = if prompt.starts_with("Say") { prompt.to_owned() } else { format!("Task:\n{prompt}") };
-        assert_eq!(program.prompts(), [(told, None)]);
+        let reported = if prompt.starts_with("Say") { prompt.to_owned() } else { format!("Task:\n{prompt}") };
+        assert_eq!(program.prompts(), [(reported, None)]);
     }
 }
 
@@ -429,7 +429,7 @@ async fn an_ordinary_command_that_asks_yes_or_no_is_told_as_waiting_and_answered
         ("[sudo] password for ada: ", "[sudo] password for ada:", None),
     ];
     let (runner, dir) = (runner("", TerminalTraits::default()), Arc::new(tempfile::tempdir().unwrap()));
-    for (n, (prompt, told, answer)) in cases.into_iter().enumerate() {
+    for (n, (prompt, reported, answer)) in cases.into_iter().enumerate() {
         let script = format!("echo some lines; echo before; printf '{prompt}'; read a; echo \"heard $a.\"");
         let more = serde_json::json!({"adapter": "command", "command": ["sh", "-c", script], "cwd": "/"});
         let mut program = Running::start_with(&runner, &dir, &format!("t{n}"), &more);
@@ -440,7 +440,7 @@ async fn an_ordinary_command_that_asks_yes_or_no_is_told_as_waiting_and_answered
             (_, native) => panic!("{prompt}: {native:?}"),
         }
         assert!(program.ended().await.ok);
-        assert_eq!(program.interactions(), [format!("waits: {told}"), "moved on".to_owned()]);
+        assert_eq!(program.interactions(), [format!("waits: {reported}"), "moved on".to_owned()]);
         let heard = format!("heard {}.", answer.unwrap_or("secret"));
         assert!(program.clean().contains(&heard), "{}", program.clean());
     }
@@ -530,8 +530,8 @@ async fn fifty_programs_at_once_are_each_seen_to_wait_and_each_gets_its_own_answ
     for program in &mut programs {
         let name = program.task.to_string();
         assert_eq!(program.interactions(), [format!("waits: May I be {name}?")]);
-        let (shown, told) = program.asked_and_told();
-        assert!(told - shown < Duration::from_secs(1), "{name} is told after {:?}", told - shown);
+        let (shown, reported) = program.asked_and_told();
+        assert!(reported - shown < Duration::from_secs(1), "{name} is told after {:?}", reported - shown);
         program.typed(&format!("answer-{name}\r"));
         assert!(program.ended().await.ok);
         assert!(program.clean().contains(&format!("{name} heard answer-{name}.")), "{}", program.clean());

@@ -4,7 +4,7 @@
 //! into its own means, so that they cannot disagree about what an agent was given.
 
 use crate::policy::SandboxPaths;
-use crate::protected::is_repository;
+use crate::protected_paths::is_repository;
 use althing_protocol::ContextAccess;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ pub(crate) const ETC: [&str; 23] = [
 
 /// What may be done in a place; the stricter is the smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Mode {
+pub(crate) enum MountMode {
     /// It seems empty.
     Hidden,
     /// Read and execute.
@@ -49,76 +49,82 @@ pub(crate) enum Mode {
 
 /// One place of a view.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rule {
+pub(crate) struct MountRule {
     /// Where.
     pub(crate) path: PathBuf,
     /// What may be done there.
-    pub(crate) mode: Mode,
+    pub(crate) mode: MountMode,
 }
 
 /// Everything a command is given, shallow places first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct View {
-    rules: Vec<Rule>,
+pub(crate) struct MountTable {
+    rules: Vec<MountRule>,
     /// Protected places inside writable ones that do not exist (yet): nobody may make them.
     missing: Vec<PathBuf>,
 }
 
-impl View {
-    /// The view under this access. `existing` are the protected places that were found in the writable context paths; those
+impl MountTable {
+    /// The view under this access. `find_protected` are the protected places that were found in the writable context paths; those
     /// that are gone again are left out.
-    pub(crate) fn new(sandbox_paths: &SandboxPaths, access: ContextAccess, existing: &[PathBuf]) -> Self {
-        let mut modes: BTreeMap<PathBuf, Mode> = BTreeMap::new();
+    pub(crate) fn new(
+        sandbox_paths: &SandboxPaths,
+        access: ContextAccess,
+        protected_found: &[PathBuf],
+    ) -> Self {
+        let mut modes: BTreeMap<PathBuf, MountMode> = BTreeMap::new();
         for path in &sandbox_paths.readable {
-            modes.insert(path.clone(), Mode::ReadOnly);
+            modes.insert(path.clone(), MountMode::ReadOnly);
         }
         let protected: BTreeSet<&PathBuf> =
             sandbox_paths.context.iter().flat_map(|mount| &mount.protected).collect();
         for mount in &sandbox_paths.context {
-            let repositories = existing.iter().filter(|place| is_repository(place));
-            let shut = is_repository(&mount.path)
-                || protected.iter().copied().chain(repositories).any(|place| mount.path.starts_with(place));
-            let mode = if mount.open(access) && !shut { Mode::Writable } else { Mode::ReadOnly };
+            let repositories = protected_found.iter().filter(|path| is_repository(path));
+            let in_protected = is_repository(&mount.path)
+                || protected.iter().copied().chain(repositories).any(|path| mount.path.starts_with(path));
+            let mode =
+                if mount.open(access) && !in_protected { MountMode::Writable } else { MountMode::ReadOnly };
             let known = modes.get(&mount.path).copied().unwrap_or(mode);
             // Named twice, the stricter holds; a merely readable path is not a context path.
             let twice = sandbox_paths.context.iter().filter(|other| other.path == mount.path).count() > 1;
             modes.insert(mount.path.clone(), if twice { mode.min(known) } else { mode });
         }
         let mut missing = Vec::new();
-        for place in protected {
-            if mode_at(&modes, place) != Some(Mode::Writable) {
+        for path in protected {
+            if mode_at(&modes, path) != Some(MountMode::Writable) {
                 continue;
             }
-            match place.symlink_metadata() {
+            match path.symlink_metadata() {
                 // A link cannot be covered, only what it points to: whoever may write beside it could exchange it.
-                Ok(data) if data.is_symlink() => shut_all(&mut modes, place),
-                Ok(_) => shut(&mut modes, place),
-                Err(_) => missing.push(place.clone()),
+                Ok(data) if data.is_symlink() => make_parent_read_only(&mut modes, path),
+                Ok(_) => make_read_only(&mut modes, path),
+                Err(_) => missing.push(path.clone()),
             }
         }
-        let is_link = |place: &&PathBuf| place.symlink_metadata().is_ok_and(|data| data.is_symlink());
-        let (links, plain): (Vec<&PathBuf>, Vec<&PathBuf>) = existing.iter().partition(is_link);
+        let is_link = |path: &&PathBuf| path.symlink_metadata().is_ok_and(|data| data.is_symlink());
+        let (links, plain): (Vec<&PathBuf>, Vec<&PathBuf>) = protected_found.iter().partition(is_link);
         // A repository that is a link cannot be covered: the directory that it is in is read-only.
         let around = links.into_iter().filter_map(|link| link.parent());
-        for place in around.chain(plain.into_iter().map(PathBuf::as_path)) {
-            if mode_at(&modes, place) == Some(Mode::Writable) && place.exists() {
-                shut(&mut modes, place);
+        for path in around.chain(plain.into_iter().map(PathBuf::as_path)) {
+            if mode_at(&modes, path) == Some(MountMode::Writable) && path.exists() {
+                make_read_only(&mut modes, path);
             }
         }
-        missing.retain(|place| mode_at(&modes, place) == Some(Mode::Writable));
+        missing.retain(|path| mode_at(&modes, path) == Some(MountMode::Writable));
         if let Some(state) = &sandbox_paths.state_dir
             && mode_at(&modes, state).is_some()
         {
-            modes.insert(state.clone(), Mode::Hidden);
+            modes.insert(state.clone(), MountMode::Hidden);
         }
-        let own = if sandbox_paths.planning { Mode::ReadOnly } else { Mode::Writable };
+        let own = if sandbox_paths.planning { MountMode::ReadOnly } else { MountMode::Writable };
         modes.insert(sandbox_paths.workspace.clone(), own);
-        modes.insert(sandbox_paths.output_dir.clone(), Mode::ReadOnly);
+        modes.insert(sandbox_paths.output_dir.clone(), MountMode::ReadOnly);
         let inside: Vec<PathBuf> = modes.keys().chain(&missing).cloned().collect();
-        for place in inside {
-            pin(&mut modes, &place);
+        for path in inside {
+            pin_parents(&mut modes, &path);
         }
-        let mut rules: Vec<Rule> = modes.into_iter().map(|(path, mode)| Rule { path, mode }).collect();
+        let mut rules: Vec<MountRule> =
+            modes.into_iter().map(|(path, mode)| MountRule { path, mode }).collect();
         rules.sort_by_key(|rule| rule.path.components().count());
         Self { rules, missing }
     }
@@ -127,14 +133,14 @@ impl View {
     pub(crate) fn with_writable(mut self, places: impl Iterator<Item = PathBuf>) -> Self {
         for path in places {
             self.rules.retain(|rule| rule.path != path);
-            self.rules.push(Rule { path, mode: Mode::Writable });
+            self.rules.push(MountRule { path, mode: MountMode::Writable });
         }
         self.rules.sort_by_key(|rule| rule.path.components().count());
         self
     }
 
     /// The places, shallow ones first.
-    pub(crate) fn rules(&self) -> &[Rule] {
+    pub(crate) fn rules(&self) -> &[MountRule] {
         &self.rules
     }
 
@@ -145,48 +151,48 @@ impl View {
 
     /// Places that seem empty.
     pub(crate) fn hidden(&self) -> impl Iterator<Item = &PathBuf> {
-        self.rules.iter().filter(|rule| rule.mode == Mode::Hidden).map(|rule| &rule.path)
+        self.rules.iter().filter(|rule| rule.mode == MountMode::Hidden).map(|rule| &rule.path)
     }
 
     /// What may be done at `path`; `None` where the view does not reach.
-    pub(crate) fn mode(&self, path: &Path) -> Option<Mode> {
+    pub(crate) fn mode(&self, path: &Path) -> Option<MountMode> {
         self.rules.iter().rev().find(|rule| path.starts_with(&rule.path)).map(|rule| rule.mode)
     }
 }
 
-/// Makes `place` read-only.
-fn shut(modes: &mut BTreeMap<PathBuf, Mode>, place: &Path) {
-    modes.insert(place.to_owned(), Mode::ReadOnly);
+/// Makes `path` read-only.
+fn make_read_only(modes: &mut BTreeMap<PathBuf, MountMode>, path: &Path) {
+    modes.insert(path.to_owned(), MountMode::ReadOnly);
 }
 
-/// Makes each directory on the way from a writable place to a `place` inside it a place of its own: a directory that is a
+/// Makes each directory on the way from a writable place to a `path` inside it a place of its own: a directory that is a
 /// mount cannot be renamed, so nothing can be moved out from under its rule, nor a link be put where it was.
-fn pin(modes: &mut BTreeMap<PathBuf, Mode>, place: &Path) {
-    let on_the_way: Vec<PathBuf> = place
+fn pin_parents(modes: &mut BTreeMap<PathBuf, MountMode>, path: &Path) {
+    let on_the_way: Vec<PathBuf> = path
         .ancestors()
         .skip(1)
-        .take_while(|above| !modes.contains_key(*above) && mode_at(modes, above) == Some(Mode::Writable))
+        .take_while(|above| !modes.contains_key(*above) && mode_at(modes, above) == Some(MountMode::Writable))
         .filter(|above| above.symlink_metadata().is_ok_and(|data| data.is_dir()))
         .map(Path::to_owned)
         .collect();
-    modes.extend(on_the_way.into_iter().map(|above| (above, Mode::Writable)));
+    modes.extend(on_the_way.into_iter().map(|above| (above, MountMode::Writable)));
 }
 
-/// Makes the whole writable place around `place` read-only.
-fn shut_all(modes: &mut BTreeMap<PathBuf, Mode>, place: &Path) {
-    let around = place.ancestors().skip(1).find(|above| modes.contains_key(*above)).map(Path::to_owned);
-    modes.extend(around.map(|above| (above, Mode::ReadOnly)));
+/// Makes the whole writable place around `path` read-only.
+fn make_parent_read_only(modes: &mut BTreeMap<PathBuf, MountMode>, path: &Path) {
+    let around = path.ancestors().skip(1).find(|above| modes.contains_key(*above)).map(Path::to_owned);
+    modes.extend(around.map(|above| (above, MountMode::ReadOnly)));
 }
 
-fn mode_at(modes: &BTreeMap<PathBuf, Mode>, path: &Path) -> Option<Mode> {
+fn mode_at(modes: &BTreeMap<PathBuf, MountMode>, path: &Path) -> Option<MountMode> {
     path.ancestors().find_map(|above| modes.get(above).copied())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Mode, View};
+    use super::{MountMode, MountTable};
     use crate::policy::{ContextMount, SandboxPaths};
-    use crate::protected::existing;
+    use crate::protected_paths::find_protected;
     use althing_protocol::ContextAccess;
     use std::path::{Path, PathBuf};
 
@@ -199,7 +205,7 @@ mod tests {
     }
 
     /// A project with a `.git`, a protected place, our state in it, and the workspace and outputs in the state.
-    fn view(access: ContextAccess, look: impl Fn(&dyn Fn(&str) -> Option<Mode>, &View, &Path)) {
+    fn mounts(access: ContextAccess, check: impl Fn(&dyn Fn(&str) -> Option<MountMode>, &MountTable, &Path)) {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         for path in [
@@ -227,31 +233,34 @@ mod tests {
             planning: false,
         };
         let sandbox_paths = sandbox_paths.checked().unwrap();
-        let view = View::new(&sandbox_paths, access, &existing(&sandbox_paths).unwrap());
-        look(&|path| view.mode(&root.join(path)), &view, &root);
+        let mounts = MountTable::new(&sandbox_paths, access, &find_protected(&sandbox_paths).unwrap());
+        check(&|path| mounts.mode(&root.join(path)), &mounts, &root);
     }
 
     #[test]
     fn the_deepest_place_decides() {
-        view(ContextAccess::Writable, |mode, view, root| {
-            assert_eq!(mode("p/x"), Some(Mode::Writable));
-            assert_eq!(mode("p/a/b/x"), Some(Mode::Writable));
-            assert_eq!(mode("p/.git/hooks/x"), Some(Mode::ReadOnly));
-            assert_eq!(mode("p/a/b/locked/x"), Some(Mode::ReadOnly));
+        mounts(ContextAccess::Writable, |mode, mounts, root| {
+            assert_eq!(mode("p/x"), Some(MountMode::Writable));
+            assert_eq!(mode("p/a/b/x"), Some(MountMode::Writable));
+            assert_eq!(mode("p/.git/hooks/x"), Some(MountMode::ReadOnly));
+            assert_eq!(mode("p/a/b/locked/x"), Some(MountMode::ReadOnly));
             assert_eq!(
                 mode("p/a/b/locked/in/x"),
-                Some(Mode::ReadOnly),
+                Some(MountMode::ReadOnly),
                 "a context path in a protected place"
             );
-            assert_eq!(mode("p/.state/log"), Some(Mode::Hidden));
-            assert_eq!(mode("p/.state/ws/x"), Some(Mode::Writable));
-            assert_eq!(mode("p/.state/peers/x"), Some(Mode::ReadOnly));
-            assert_eq!(mode("p/.state/out/x"), Some(Mode::ReadOnly));
+            assert_eq!(mode("p/.state/log"), Some(MountMode::Hidden));
+            assert_eq!(mode("p/.state/ws/x"), Some(MountMode::Writable));
+            assert_eq!(mode("p/.state/peers/x"), Some(MountMode::ReadOnly));
+            assert_eq!(mode("p/.state/out/x"), Some(MountMode::ReadOnly));
             assert_eq!(mode("pp/x"), None, "a prefix twin");
             assert_eq!(mode("none"), None);
-            assert_eq!(view.missing(), [root.join("fresh/.git")]);
+            assert_eq!(mounts.missing(), [root.join("fresh/.git")]);
             let pinned = ["p/a", "p/a/b"].map(|path| root.join(path));
-            assert!(pinned.iter().all(|path| view.rules().iter().any(|rule| rule.path == *path)), "{view:?}");
+            assert!(
+                pinned.iter().all(|path| mounts.rules().iter().any(|rule| rule.path == *path)),
+                "{mounts:?}"
+            );
         });
     }
 
@@ -274,25 +283,30 @@ mod tests {
             planning: false,
         };
         let sandbox_paths = sandbox_paths.checked().unwrap();
-        let view = View::new(&sandbox_paths, ContextAccess::Writable, &existing(&sandbox_paths).unwrap());
+        let mounts = MountTable::new(
+            &sandbox_paths,
+            ContextAccess::Writable,
+            &find_protected(&sandbox_paths).unwrap(),
+        );
         for pinned in ["p/s", "p/n", "p/n/m", "p/new"] {
-            let rule = view.rules().iter().find(|rule| rule.path == root.join(pinned));
-            assert_eq!(rule.map(|rule| rule.mode), Some(Mode::Writable), "{pinned} in {view:?}");
+            let rule = mounts.rules().iter().find(|rule| rule.path == root.join(pinned));
+            assert_eq!(rule.map(|rule| rule.mode), Some(MountMode::Writable), "{pinned} in {mounts:?}");
         }
-        assert_eq!(view.mode(&root.join("p/s/.state/log")), Some(Mode::Hidden));
-        assert_eq!(view.mode(&root.join("p/n/m/docs/x")), Some(Mode::ReadOnly));
+        assert_eq!(mounts.mode(&root.join("p/s/.state/log")), Some(MountMode::Hidden));
+        assert_eq!(mounts.mode(&root.join("p/n/m/docs/x")), Some(MountMode::ReadOnly));
     }
 
     #[test]
     fn read_only_access_leaves_only_the_workspace_writable() {
-        view(ContextAccess::ReadOnly, |mode, view, root| {
-            let writable: Vec<_> = view.rules().iter().filter(|rule| rule.mode == Mode::Writable).collect();
+        mounts(ContextAccess::ReadOnly, |mode, mounts, root| {
+            let writable: Vec<_> =
+                mounts.rules().iter().filter(|rule| rule.mode == MountMode::Writable).collect();
             assert_eq!(
                 writable.iter().map(|rule| &rule.path).collect::<Vec<_>>(),
                 [&root.join("p/.state/ws")]
             );
-            assert_eq!(mode("p/x"), Some(Mode::ReadOnly));
-            assert!(view.missing().is_empty());
+            assert_eq!(mode("p/x"), Some(MountMode::ReadOnly));
+            assert!(mounts.missing().is_empty());
         });
     }
 
@@ -308,12 +322,16 @@ mod tests {
         let paths = ["p", "p/sub/.git/hooks", "other/.git"];
         sandbox_paths.context = paths.map(|path| mount(&root.join(path), true, &[])).to_vec();
         let sandbox_paths = sandbox_paths.checked().unwrap();
-        let view = View::new(&sandbox_paths, ContextAccess::Writable, &existing(&sandbox_paths).unwrap());
-        let mode = |path: &str| view.mode(&root.join(path));
-        assert_eq!(mode("p/linked/x"), Some(Mode::ReadOnly), "the link could be exchanged");
-        assert_eq!(mode("p/sub/x"), Some(Mode::Writable));
-        assert_eq!(mode("p/sub/.git/config"), Some(Mode::ReadOnly));
-        assert_eq!(mode("p/sub/.git/hooks/x"), Some(Mode::ReadOnly));
-        assert_eq!(mode("other/.git/config"), Some(Mode::ReadOnly));
+        let mounts = MountTable::new(
+            &sandbox_paths,
+            ContextAccess::Writable,
+            &find_protected(&sandbox_paths).unwrap(),
+        );
+        let mode = |path: &str| mounts.mode(&root.join(path));
+        assert_eq!(mode("p/linked/x"), Some(MountMode::ReadOnly), "the link could be exchanged");
+        assert_eq!(mode("p/sub/x"), Some(MountMode::Writable));
+        assert_eq!(mode("p/sub/.git/config"), Some(MountMode::ReadOnly));
+        assert_eq!(mode("p/sub/.git/hooks/x"), Some(MountMode::ReadOnly));
+        assert_eq!(mode("other/.git/config"), Some(MountMode::ReadOnly));
     }
 }

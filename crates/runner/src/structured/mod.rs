@@ -11,40 +11,40 @@ pub use acp::Acp;
 pub use claude::ClaudeControl;
 pub use codex::AppServer;
 
-use crate::adapter::{Ending, Exit, Meaning};
+use crate::adapter::{Exit, OutputEvent, ProgramOutcome};
 use althing_protocol::{Ask, AskOption};
 use serde_json::Value;
 
 /// One conversation over a program's structured protocol: lines of JSON both ways.
-pub trait Dialogue: Send + std::fmt::Debug {
+pub trait StructuredProtocol: Send + std::fmt::Debug {
     /// What is said first.
     fn begin(&mut self) -> Vec<Value>;
 
     /// Takes in a message.
-    fn hear(&mut self, message: &Value, turn: &mut Turn);
+    fn receive(&mut self, message: &Value, step: &mut ProtocolStep);
 
     /// What gives this answer to the question of this id; None where that was not asked, or was answered.
     fn answer(&mut self, native: &str, option: &str) -> Option<Vec<Value>>;
 
-    /// Judges it once it is over; `complaint` is the end of what the program wrote for people.
-    fn end(&mut self, exit: Exit, complaint: &str) -> Ending;
+    /// Judges it once it is over; `diagnostics` is the end of what the program wrote for people.
+    fn end(&mut self, exit: Exit, diagnostics: &str) -> ProgramOutcome;
 }
 
 /// What came of a message.
 #[derive(Debug, Default, PartialEq)]
-pub struct Turn {
+pub struct ProtocolStep {
     /// To be said.
-    pub say: Vec<Value>,
+    pub messages: Vec<Value>,
     /// What was said or done.
-    pub meanings: Vec<Meaning>,
+    pub events: Vec<OutputEvent>,
     /// What is asked.
-    pub asks: Vec<Ask>,
+    pub questions: Vec<Ask>,
     /// Questions that need no answer any more.
-    pub settled: Vec<String>,
+    pub closed_questions: Vec<String>,
     /// Whether the prompt is among what is to be said.
-    pub prompted: bool,
+    pub sends_prompt: bool,
     /// Whether it is over: nothing more is said, and the program may leave.
-    pub over: bool,
+    pub is_over: bool,
 }
 
 /// An answer by name.
@@ -68,8 +68,8 @@ fn list<'a>(message: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value
 }
 
 /// The last line of a complaint, for a failure that has no better words.
-fn blamed(failure: &str, complaint: &str) -> String {
-    match complaint.lines().map(str::trim).rfind(|line| !line.is_empty()) {
+fn explain_failure(failure: &str, diagnostics: &str) -> String {
+    match diagnostics.lines().map(str::trim).rfind(|line| !line.is_empty()) {
         Some(line) => format!("{failure}: {line}"),
         None => failure.to_owned(),
     }

@@ -1,24 +1,24 @@
 //! What each try cost, also for programs that count their whole conversation every time.
 
-use crate::adapter::Spent;
+use crate::adapter::ReportedUsage;
 use althing_protocol::Usage;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 /// What conversations had cost when they were last heard of, by their ids.
 #[derive(Debug, Default)]
-pub(crate) struct Spending(Mutex<HashMap<String, Usage>>);
+pub(crate) struct UsageTracker(Mutex<HashMap<String, Usage>>);
 
-impl Spending {
+impl UsageTracker {
     /// What this try cost. Of a conversation that was never heard of, all that was spent counts: whoever spent it was
     /// cut off before it could say so.
-    pub(crate) fn settle(&self, conversation: Option<&str>, spent: Spent) -> Usage {
+    pub(crate) fn settle(&self, conversation: Option<&str>, spent: ReportedUsage) -> Usage {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = conversation.and_then(|id| known.get(id)).copied().unwrap_or_default();
-        let mut usage = spent.now;
-        usage += less(spent.so_far, before);
+        let mut usage = spent.this_run;
+        usage += less(spent.conversation_total, before);
         if let Some(id) = conversation {
-            known.insert(id.to_owned(), spent.so_far);
+            known.insert(id.to_owned(), spent.conversation_total);
         }
         usage
     }

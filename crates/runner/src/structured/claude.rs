@@ -3,8 +3,8 @@
 //!
 //! Its events are those of its headless output, so its parser reads them; here are the questions.
 
-use super::{Dialogue, Turn, list, option, text};
-use crate::adapter::{Ending, Exit, OutputParser, Stream};
+use super::{ProtocolStep, StructuredProtocol, list, option, text};
+use crate::adapter::{Exit, OutputParser, ProgramOutcome, Stream};
 use althing_protocol::{Ask, AskKind};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ impl ClaudeControl {
         Self { prompt: prompt.to_owned(), parser, open: BTreeMap::new() }
     }
 
-    fn asked(&mut self, message: &Value) -> Option<Ask> {
+    fn on_request(&mut self, message: &Value) -> Option<Ask> {
         let id = text(message, "/request_id").to_owned();
         let request = message.pointer("/request")?;
         let input = request.pointer("/input").cloned().unwrap_or_default();
@@ -65,41 +65,41 @@ fn used_on(input: &Value) -> String {
     found.map_or_else(|| input.to_string(), str::to_owned)
 }
 
-impl Dialogue for ClaudeControl {
+impl StructuredProtocol for ClaudeControl {
     fn begin(&mut self) -> Vec<Value> {
         let request = json!({ "subtype": "initialize", "hooks": null });
         vec![json!({ "type": "control_request", "request_id": "initialize", "request": request })]
     }
 
-    fn hear(&mut self, message: &Value, turn: &mut Turn) {
+    fn receive(&mut self, message: &Value, step: &mut ProtocolStep) {
         match text(message, "/type") {
             "control_response" if text(message, "/response/request_id") == "initialize" => {
-                turn.say.push(json!({
+                step.messages.push(json!({
                     "type": "user",
                     "message": { "role": "user", "content": self.prompt },
                 }));
-                turn.prompted = true;
+                step.sends_prompt = true;
             }
             "control_request" if text(message, "/request/subtype") == "can_use_tool" => {
-                turn.asks.extend(self.asked(message));
+                step.questions.extend(self.on_request(message));
             }
             "control_request" => {
                 // Without an answer it would wait for ever.
                 let id = text(message, "/request_id");
                 let response = json!({ "subtype": "error", "request_id": id, "error": "not supported" });
-                turn.say.push(json!({ "type": "control_response", "response": response }));
+                step.messages.push(json!({ "type": "control_response", "response": response }));
             }
             "control_cancel_request" => {
                 let id = text(message, "/request_id").to_owned();
                 if self.open.remove(&id).is_some() {
-                    turn.settled.push(id);
+                    step.closed_questions.push(id);
                 }
             }
             "control_response" => {}
             kind => {
-                turn.over = kind == "result";
+                step.is_over = kind == "result";
                 let line = format!("{message}\n");
-                let mut tell = |meaning| turn.meanings.push(meaning);
+                let mut tell = |event| step.events.push(event);
                 self.parser.output(Stream::Out, line.as_bytes(), &line, &mut tell);
             }
         }
@@ -126,8 +126,8 @@ impl Dialogue for ClaudeControl {
         Some(vec![json!({ "type": "control_response", "response": response })])
     }
 
-    fn end(&mut self, exit: Exit, complaint: &str) -> Ending {
-        self.parser.output(Stream::Err, complaint.as_bytes(), complaint, &mut |_| ());
+    fn end(&mut self, exit: Exit, diagnostics: &str) -> ProgramOutcome {
+        self.parser.output(Stream::Err, diagnostics.as_bytes(), diagnostics, &mut |_| ());
         self.parser.end(exit, &mut |_| ())
     }
 }

@@ -1,18 +1,18 @@
 //! A text of bounded size made of a program's whole output: its beginning and its end.
 
 /// The most that is handed on; what is longer is looked up in the file.
-pub(crate) const LONGEST: usize = 64 * 1024;
-const HALF: usize = LONGEST / 2;
+pub(crate) const MAX_BYTES: usize = 64 * 1024;
+const HALF: usize = MAX_BYTES / 2;
 
 /// An output being summed up.
 #[derive(Debug, Default)]
-pub(crate) struct Digest {
+pub(crate) struct OutputExcerpt {
     head: String,
     tail: String,
     total: usize,
 }
 
-impl Digest {
+impl OutputExcerpt {
     /// Takes in some more.
     pub(crate) fn push(&mut self, text: &str) {
         self.total += text.len();
@@ -35,7 +35,7 @@ impl Digest {
 
     /// The text, with a mark where something was left out that says where it is.
     pub(crate) fn finish(mut self, whole: &str) -> String {
-        if self.head.len() + self.tail.len() == self.total && self.total <= LONGEST {
+        if self.head.len() + self.tail.len() == self.total && self.total <= MAX_BYTES {
             self.head.push_str(&self.tail);
             return self.head;
         }
@@ -66,25 +66,25 @@ fn ceil(text: &str, at: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Digest, LONGEST};
+    use super::{MAX_BYTES, OutputExcerpt};
 
     #[test]
     fn what_fits_stays_whole_and_of_more_both_ends_are_kept() {
-        let mut digest = Digest::default();
-        digest.push("ä".repeat(LONGEST / 2).as_str());
-        assert_eq!(digest.finish("x"), "ä".repeat(LONGEST / 2));
+        let mut excerpt = OutputExcerpt::default();
+        excerpt.push("ä".repeat(MAX_BYTES / 2).as_str());
+        assert_eq!(excerpt.finish("x"), "ä".repeat(MAX_BYTES / 2));
         for size in [1, 3, 1000, 300_000] {
             let lines: Vec<String> = (0..30_000).map(|n| format!("é{n:08}\n")).collect();
             let text = lines.concat();
-            let mut digest = Digest::default();
+            let mut excerpt = OutputExcerpt::default();
             let mut rest = text.as_str();
             while !rest.is_empty() {
                 let (piece, after) = rest.split_at(super::ceil(rest, size));
-                digest.push(piece);
+                excerpt.push(piece);
                 rest = after;
             }
-            let short = digest.finish("the whole is in FILE");
-            assert!(short.len() < LONGEST + 200);
+            let short = excerpt.finish("the whole is in FILE");
+            assert!(short.len() < MAX_BYTES + 200);
             assert!(short.starts_with("é00000000\né00000001\n") && short.ends_with("é00029999\n"));
             assert!(short.contains("bytes left out here; the whole is in FILE …]"));
         }

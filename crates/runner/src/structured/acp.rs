@@ -2,8 +2,8 @@
 //!
 //! We offer the program nothing of ours: neither files nor terminals; it uses its own.
 
-use super::{Dialogue, Turn, blamed, count, list, option, text};
-use crate::adapter::{Ending, Exit, Meaning, Spent};
+use super::{ProtocolStep, StructuredProtocol, count, explain_failure, list, option, text};
+use crate::adapter::{Exit, OutputEvent, ProgramOutcome, ReportedUsage};
 use althing_protocol::{Ask, AskKind, Item, Usage};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -54,12 +54,12 @@ impl Acp {
         }
     }
 
-    fn response(&mut self, id: u64, message: &Value, turn: &mut Turn) {
+    fn response(&mut self, id: u64, message: &Value, step: &mut ProtocolStep) {
         if let Some(error) = message.pointer("/error") {
             let words = [text(error, "/message"), text(error, "/data/details")];
             let words: Vec<&str> = words.into_iter().filter(|words| !words.is_empty()).collect();
             self.completed = Some(Err(words.join(": ")));
-            turn.over = true;
+            step.is_over = true;
             return;
         }
         match id {
@@ -72,45 +72,45 @@ impl Acp {
                     }
                     _ => "session/new",
                 };
-                turn.say.push(request(SESSION, method, &params));
+                step.messages.push(request(SESSION, method, &params));
             }
             SESSION => {
                 let id = text(message, "/result/sessionId");
                 self.session = self.resume.clone().unwrap_or_else(|| id.to_owned());
-                turn.meanings.push(Meaning::Item(Item::Conversation { id: self.session.clone() }));
+                step.events.push(OutputEvent::Item(Item::Conversation { id: self.session.clone() }));
                 let prompt = json!([{ "type": "text", "text": self.prompt }]);
                 let params = json!({ "sessionId": self.session, "prompt": prompt });
-                turn.say.push(request(PROMPT, "session/prompt", &params));
-                (turn.prompted, self.prompted) = (true, true);
+                step.messages.push(request(PROMPT, "session/prompt", &params));
+                (step.sends_prompt, self.prompted) = (true, true);
             }
             PROMPT => {
-                self.end_message(turn);
-                self.spent(&message["result"]);
+                self.end_message(step);
+                self.record_usage(&message["result"]);
                 self.completed = Some(match text(message, "/result/stopReason") {
                     "end_turn" => Ok(()),
                     reason => Err(format!("its turn ended as {reason}")),
                 });
-                turn.over = true;
+                step.is_over = true;
             }
             _ => {}
         }
     }
 
     /// Each counts in its own place; the cost comes with an update.
-    fn spent(&mut self, result: &Value) {
+    fn record_usage(&mut self, result: &Value) {
         let either = |one: &str, other: &str| count(result, one).max(count(result, other));
         self.usage.input_tokens = either("/usage/inputTokens", "/_meta/quota/token_count/input_tokens");
         self.usage.output_tokens = either("/usage/outputTokens", "/_meta/quota/token_count/output_tokens");
     }
 
-    fn asked(&mut self, message: &Value, turn: &mut Turn) {
+    fn on_request(&mut self, message: &Value, step: &mut ProtocolStep) {
         let (id, params) = (&message["id"], &message["params"]);
         if text(message, "/method") != "session/request_permission" {
             let error = json!({ "code": -32601, "message": "not supported" });
-            turn.say.push(json!({ "jsonrpc": "2.0", "id": id, "error": error }));
+            step.messages.push(json!({ "jsonrpc": "2.0", "id": id, "error": error }));
             return;
         }
-        self.end_message(turn);
+        self.end_message(step);
         let options: Vec<_> = list(params, "/options")
             .map(|choice| option(text(choice, "/optionId"), text(choice, "/name")))
             .collect();
@@ -120,10 +120,10 @@ impl Acp {
         let title = text(params, "/toolCall/title");
         let title = if title.is_empty() { "It wants to use a tool." } else { title };
         let (about, text) = (AskKind::Permission, title.to_owned());
-        turn.asks.push(Ask { about, text, options, native: Some(native) });
+        step.questions.push(Ask { about, text, options, native: Some(native) });
     }
 
-    fn update(&mut self, update: &Value, turn: &mut Turn) {
+    fn update(&mut self, update: &Value, step: &mut ProtocolStep) {
         match text(update, "/sessionUpdate") {
             "agent_message_chunk" => {
                 if std::mem::take(&mut self.whole) {
@@ -132,11 +132,11 @@ impl Acp {
                 }
                 let piece = text(update, "/content/text");
                 self.message.push_str(piece);
-                turn.meanings.push(Meaning::Saying(piece.to_owned()));
+                step.events.push(OutputEvent::TextDelta(piece.to_owned()));
             }
             "tool_call" | "tool_call_update" => {
-                self.end_message(turn);
-                self.tool(update, turn);
+                self.end_message(step);
+                self.tool(update, step);
             }
             "usage_update" => {
                 self.usage.cost_usd =
@@ -146,7 +146,7 @@ impl Acp {
         }
     }
 
-    fn tool(&mut self, update: &Value, turn: &mut Turn) {
+    fn tool(&mut self, update: &Value, step: &mut ProtocolStep) {
         let id = text(update, "/toolCallId").to_owned();
         let known = self.tools.entry(id.clone()).or_default();
         for (place, found) in [("/kind", &mut known.0), ("/title", &mut known.1)] {
@@ -162,13 +162,13 @@ impl Acp {
                 list(update, "/content").map(|part| text(part, "/content/text")).collect();
             let result = Some(results.join("\n")).filter(|result| !result.trim().is_empty());
             let is_error = status == "failed";
-            turn.meanings.push(Meaning::Item(Item::Did { tool, detail, result, is_error }));
+            step.events.push(OutputEvent::Item(Item::Did { tool, detail, result, is_error }));
         }
     }
 
-    fn end_message(&mut self, turn: &mut Turn) {
+    fn end_message(&mut self, step: &mut ProtocolStep) {
         if !self.whole && !self.message.trim().is_empty() {
-            turn.meanings.push(Meaning::Item(Item::Said { text: self.message.clone() }));
+            step.events.push(OutputEvent::Item(Item::Said { text: self.message.clone() }));
         }
         self.whole = true;
     }
@@ -178,7 +178,7 @@ fn request(id: u64, method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
 
-impl Dialogue for Acp {
+impl StructuredProtocol for Acp {
     fn begin(&mut self) -> Vec<Value> {
         let files = json!({ "readTextFile": false, "writeTextFile": false });
         let params = json!({
@@ -189,15 +189,15 @@ impl Dialogue for Acp {
         vec![request(INITIALIZE, "initialize", &params)]
     }
 
-    fn hear(&mut self, message: &Value, turn: &mut Turn) {
+    fn receive(&mut self, message: &Value, step: &mut ProtocolStep) {
         match (message.get("method"), message.get("id")) {
-            (Some(_), Some(_)) => self.asked(message, turn),
+            (Some(_), Some(_)) => self.on_request(message, step),
             (Some(_), None) => {
                 if let Some(update) = message.pointer("/params/update").filter(|_| self.prompted) {
-                    self.update(update, turn);
+                    self.update(update, step);
                 }
             }
-            (None, id) => self.response(id.and_then(Value::as_u64).unwrap_or_default(), message, turn),
+            (None, id) => self.response(id.and_then(Value::as_u64).unwrap_or_default(), message, step),
         }
     }
 
@@ -210,17 +210,17 @@ impl Dialogue for Acp {
         Some(vec![json!({ "jsonrpc": "2.0", "id": id, "result": { "outcome": outcome } })])
     }
 
-    fn end(&mut self, exit: Exit, complaint: &str) -> Ending {
-        let usage = Spent { now: self.usage, so_far: Usage::default() };
+    fn end(&mut self, exit: Exit, diagnostics: &str) -> ProgramOutcome {
+        let usage = ReportedUsage { this_run: self.usage, conversation_total: Usage::default() };
         let message = Some(std::mem::take(&mut self.message));
         let failure = format!("{} did not come to an end of its own; {exit}", self.program);
         let error = match self.completed.take() {
             Some(Ok(())) => None,
             Some(Err(error)) => Some(error),
-            None => Some(blamed(&failure, complaint)),
+            None => Some(explain_failure(&failure, diagnostics)),
         };
         let signed_out = error.as_deref().is_some_and(|error| error.contains("uthentic"));
         let hint = signed_out.then(|| format!("run `{}` once to sign in, or set its key", self.program));
-        Ending { ok: error.is_none(), message, error, hint, usage }
+        ProgramOutcome { ok: error.is_none(), message, error, hint, usage }
     }
 }

@@ -11,25 +11,25 @@ const NEW_ANSWER: &str = "new_answer";
 const VOTE: &str = "vote";
 
 /// The prompt of one call: everything, or only what a conversation that goes on has not been told yet.
-pub(super) fn prompt(request: &ModelRequest, goes_on: bool, kind: &AgentKind) -> String {
+pub(super) fn render(request: &ModelRequest, resumes: bool, kind: &AgentKind) -> String {
     let is_own = |message: &Message| matches!(message, Message::Assistant { .. });
-    let known = request.messages.iter().rposition(is_own).filter(|_| goes_on).map_or(0, |last| last + 1);
+    let known = request.messages.iter().rposition(is_own).filter(|_| resumes).map_or(0, |last| last + 1);
     let mut text = String::new();
-    if !goes_on {
+    if !resumes {
         text.push_str(request.system.trim_end());
     }
     for (at, message) in request.messages.iter().enumerate().skip(known) {
         if !text.is_empty() {
             text.push_str("\n\n");
         }
-        add(&mut text, message, request.messages.get(..at).unwrap_or_default());
+        append_message(&mut text, message, request.messages.get(..at).unwrap_or_default());
     }
     if !request.tools.is_empty() {
         let names: Vec<String> =
             request.tools.iter().map(|tool| kind.tool_name(SERVER, &tool.name)).collect();
         let _ = write!(
             text,
-            "\n\n(The tools named above are offered to you by the MCP server `{SERVER}`: {}. When you have called one \
+            "\n\n(The tools named above are offered to you by the MCP server `{SERVER}`: {}. When you have tool_of_call one \
              that ends your turn, stop.)",
             names.join(", ")
         );
@@ -37,25 +37,25 @@ pub(super) fn prompt(request: &ModelRequest, goes_on: bool, kind: &AgentKind) ->
     text
 }
 
-fn add(text: &mut String, message: &Message, before: &[Message]) {
+fn append_message(text: &mut String, message: &Message, before: &[Message]) {
     match message {
-        Message::User(words) => text.push_str(words),
-        Message::Assistant { text: words, tool_calls } => {
+        Message::User(content) => text.push_str(content),
+        Message::Assistant { text: content, tool_calls } => {
             text.push_str("[You said before]\n");
-            text.push_str(words);
+            text.push_str(content);
             for call in tool_calls {
                 let _ = write!(text, "\n[You called {} with {}]", call.name, call.arguments);
             }
         }
         Message::Tool { call, content, is_error } => {
             let what = if *is_error { "failed" } else { "gave" };
-            let _ = write!(text, "[Your call of {} {what}]\n{content}", called(call, before));
+            let _ = write!(text, "[Your call of {} {what}]\n{content}", tool_of_call(call, before));
         }
     }
 }
 
 /// The name of the tool that a result belongs to.
-fn called<'a>(id: &str, before: &'a [Message]) -> &'a str {
+fn tool_of_call<'a>(id: &str, before: &'a [Message]) -> &'a str {
     let calls = before.iter().rev().filter_map(|message| match message {
         Message::Assistant { tool_calls, .. } => Some(tool_calls),
         Message::User(_) | Message::Tool { .. } => None,
@@ -65,7 +65,7 @@ fn called<'a>(id: &str, before: &'a [Message]) -> &'a str {
 
 /// The call that a final message stands for, of a program that never saw our tools: as an answer where answers are
 /// asked for, else as the vote that it spells out.
-pub(super) fn call_in(text: &str, tools: &[ToolSpec]) -> Option<ToolCall> {
+pub(super) fn call_from_text(text: &str, tools: &[ToolSpec]) -> Option<ToolCall> {
     let offered = |name: &str| tools.iter().any(|tool| tool.name == name);
     let call = |name: &str, arguments: Value| ToolCall {
         id: "call-1".to_owned(),
@@ -75,7 +75,7 @@ pub(super) fn call_in(text: &str, tools: &[ToolSpec]) -> Option<ToolCall> {
     if text.trim().is_empty() {
         return None;
     }
-    let vote = || Some(call(VOTE, object_with(text, "agent_id")?));
+    let vote = || Some(call(VOTE, last_object_with(text, "agent_id")?));
     if offered(NEW_ANSWER) {
         // A message that is a vote and nothing else is not an answer.
         let only_a_vote = offered(VOTE) && text.trim().starts_with('{') && text.trim().ends_with('}');
@@ -88,7 +88,7 @@ pub(super) fn call_in(text: &str, tools: &[ToolSpec]) -> Option<ToolCall> {
 }
 
 /// The last JSON object in a text that has this key.
-fn object_with(text: &str, key: &str) -> Option<Value> {
+fn last_object_with(text: &str, key: &str) -> Option<Value> {
     let starts = text.char_indices().filter(|(_, character)| *character == '{').map(|(at, _)| at);
     let mut objects = starts.filter_map(|at| {
         let rest = text.get(at..)?;
@@ -99,7 +99,7 @@ fn object_with(text: &str, key: &str) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::{call_in, prompt};
+    use super::{call_from_text, render};
     use althing_protocol::{AgentKind, Message, ModelRequest, ToolCall, ToolSpec};
     use serde_json::Value;
 
@@ -121,8 +121,8 @@ mod tests {
             ],
             ..ModelRequest::default()
         };
-        assert_eq!(prompt(&request, true, kind), "[Your call of vote failed]\nstale\n\nnews");
-        let all = prompt(&request, false, kind);
+        assert_eq!(render(&request, true, kind), "[Your call of vote failed]\nstale\n\nnews");
+        let all = render(&request, false, kind);
         assert!(
             all.starts_with("Be good.\n\nthe task\n\n[You said before]\nhm\n[You called vote with {}]"),
             "{all}"
@@ -139,7 +139,7 @@ mod tests {
             ("opencode", "`althing`: althing_vote."),
         ];
         for (kind, name) in names {
-            let told = prompt(&request, false, AgentKind::of(kind).unwrap());
+            let told = render(&request, false, AgentKind::of(kind).unwrap());
             assert!(told.contains(name), "{told}");
         }
     }
@@ -147,15 +147,15 @@ mod tests {
     #[test]
     fn the_last_words_of_a_program_without_tools_are_its_answer_or_its_vote() {
         let both = [tool("new_answer"), tool("vote")];
-        assert_eq!(call_in(" The answer. ", &both).unwrap().arguments, r#"{"content":"The answer."}"#);
+        assert_eq!(call_from_text(" The answer. ", &both).unwrap().arguments, r#"{"content":"The answer."}"#);
         let vote = "I choose:\n```json\n{\"agent_id\": \"agent2\", \"reason\": \"{best}\"}\n```";
-        let call = call_in(vote, &both[1..]).unwrap();
+        let call = call_from_text(vote, &both[1..]).unwrap();
         assert_eq!(
             (call.name.as_str(), call.arguments.as_str()),
             ("vote", r#"{"agent_id":"agent2","reason":"{best}"}"#)
         );
-        assert_eq!(call_in(r#"{"agent_id": "agent1"}"#, &both).unwrap().name, "vote");
-        assert_eq!(call_in("no idea", &both[1..]), None);
-        assert_eq!(call_in("", &both), None);
+        assert_eq!(call_from_text(r#"{"agent_id": "agent1"}"#, &both).unwrap().name, "vote");
+        assert_eq!(call_from_text("no idea", &both[1..]), None);
+        assert_eq!(call_from_text("", &both), None);
     }
 }

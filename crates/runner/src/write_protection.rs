@@ -5,9 +5,9 @@
 
 use crate::bubblewrap::Bubblewrap;
 use crate::confinement::Confinement;
+use crate::mount_table::{MountMode, MountTable};
 use crate::policy::{PolicyError, SandboxPaths};
-use crate::protected::existing;
-use crate::view::{Mode, View};
+use crate::protected_paths::find_protected;
 use althing_protocol::{ContextAccess, Grant};
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub struct WriteProtection {
     bubblewrap: Bubblewrap,
     /// Shallow places first.
-    places: Vec<(PathBuf, Mode)>,
+    paths: Vec<(PathBuf, MountMode)>,
 }
 
 impl WriteProtection {
@@ -25,21 +25,22 @@ impl WriteProtection {
     pub fn new(confinement: &Confinement, grant: &Grant) -> Result<Option<Self>, PolicyError> {
         let Confinement::Bubblewrap(bubblewrap) = confinement else { return Ok(None) };
         let sandbox_paths = SandboxPaths::from(grant).checked()?;
-        let view = View::new(&sandbox_paths, ContextAccess::Writable, &existing(&sandbox_paths)?);
-        let mut places: Vec<(PathBuf, Mode)> = view
+        let mounts =
+            MountTable::new(&sandbox_paths, ContextAccess::Writable, &find_protected(&sandbox_paths)?);
+        let mut paths: Vec<(PathBuf, MountMode)> = mounts
             .rules()
             .iter()
-            .map(|rule| (rule.path.clone(), rule.mode.max(Mode::ReadOnly)))
+            .map(|rule| (rule.path.clone(), rule.mode.max(MountMode::ReadOnly)))
             .filter(|(path, _)| Some(path) != sandbox_paths.state_dir.as_ref())
             .collect();
         // The other agents' workspaces are in the state directory.
-        places.extend(sandbox_paths.state_dir.map(|state| (state, Mode::ReadOnly)));
-        places.sort_by_key(|(path, _)| path.components().count());
-        Ok(Some(Self { bubblewrap: bubblewrap.clone(), places }))
+        paths.extend(sandbox_paths.state_dir.map(|state| (state, MountMode::ReadOnly)));
+        paths.sort_by_key(|(path, _)| path.components().count());
+        Ok(Some(Self { bubblewrap: bubblewrap.clone(), paths }))
     }
 
     /// What to execute, and its arguments, to run `argv` in `cwd`.
     pub(crate) fn command(&self, cwd: &Path, argv: &[&str]) -> (PathBuf, Vec<String>) {
-        (self.bubblewrap.program.clone(), Bubblewrap::protecting(&self.places, cwd, argv))
+        (self.bubblewrap.program.clone(), Bubblewrap::protecting_args(&self.paths, cwd, argv))
     }
 }

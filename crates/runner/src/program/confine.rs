@@ -4,13 +4,13 @@
 //! A program never runs in weaker walls than it was given its freedom for: what cannot be confined is refused or, for an
 //! agent, started in its own strictest mode.
 
-use crate::adapter::{AgentAdapter, FirstStart, Freedom, LaunchConfig, find_program};
+use crate::adapter::{AgentAdapter, LaunchConfig, Onboarding, PermissionLevel, find_program};
 use crate::confinement::Confinement;
-use crate::grants::grants;
-use crate::launch::{Input, Launch, Restrict};
+use crate::landlock_rules::landlock_rules;
+use crate::launch::{Input, Launch, Restrictions};
+use crate::mount_table::MountTable;
 use crate::policy::SandboxPaths;
-use crate::protected::existing;
-use crate::view::View;
+use crate::protected_paths::find_protected;
 use althing_protocol::{ContextAccess, Grant, ProgramSpec, is_passed_to_programs, variable_matches};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -18,54 +18,47 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// Words in the names of variables that hold secrets: the user's own command is not passed these unasked either.
-const SECRET_WORDS: [&str; 7] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "ALTHING_"];
+const SECRET_NAME_PARTS: [&str; 7] =
+    ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "ALTHING_"];
 
 /// Tool chains that people keep in their home; no secrets are in them.
-const TOOL_CHAINS: [&str; 8] =
+const TOOLCHAIN_DIRS: [&str; 8] =
     [".rustup", ".cargo/bin", ".nvm", ".volta", ".pyenv", ".rbenv", ".local/bin", "go/bin"];
 
-/// How a program is confined.
-pub(super) enum Inside<'a> {
-    /// With the user's own rights.
-    Nothing,
-    /// Inside these walls.
-    Walls(&'a Confinement),
-}
-
 /// What to do about a program's freedom on this machine.
-pub(super) struct Terms<'a> {
-    pub(super) inside: Inside<'a>,
-    pub(super) freedom: Freedom,
+pub(super) struct RunPolicy<'a> {
+    pub(super) sandbox: Option<&'a Confinement>,
+    pub(super) permissions: PermissionLevel,
 }
 
 /// The terms on which a program of a task runs, or why it may not.
-pub(super) fn terms<'a>(
+pub(super) fn run_policy<'a>(
     adapter: &dyn AgentAdapter,
     spec: &ProgramSpec,
     confinement: &'a Confinement,
-) -> Result<Terms<'a>, String> {
-    let walls = matches!(confinement, Confinement::Bubblewrap(_) | Confinement::Landlock);
+) -> Result<RunPolicy<'a>, String> {
+    let can_confine = matches!(confinement, Confinement::Bubblewrap(_) | Confinement::Landlock);
     let accepted = matches!(confinement, Confinement::Unconfined(_));
     let why = match confinement {
         Confinement::Refused { why } => why.as_str(),
         _ => "no sandbox for programs works on this machine",
     };
-    let (inside, freedom) = match (adapter.is_agent(), spec.sandbox) {
-        (false, Some(true)) | (true, None | Some(true)) if walls => {
-            (Inside::Walls(confinement), Freedom::Full)
+    let (sandbox, permissions) = match (adapter.is_agent(), spec.sandbox) {
+        (false, Some(true)) | (true, None | Some(true)) if can_confine => {
+            (Some(confinement), PermissionLevel::Full)
         }
         (_, Some(true)) => return Err(format!("the task asks for a sandbox, but {why}")),
-        (false, _) => (Inside::Nothing, Freedom::Full),
-        (true, _) if accepted => (Inside::Nothing, Freedom::Full),
+        (false, _) => (None, PermissionLevel::Full),
+        (true, _) if accepted => (None, PermissionLevel::Full),
         // Neither walls nor the user's word: it may look, by its own rules.
-        (true, _) => (Inside::Nothing, Freedom::ReadOnly),
+        (true, _) => (None, PermissionLevel::ReadOnly),
     };
-    Ok(Terms { inside, freedom })
+    Ok(RunPolicy { sandbox, permissions })
 }
 
 /// The files that a program may touch inside its walls.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ground<'a> {
+pub(super) struct ProgramPaths<'a> {
     /// Where it works: its workspace or one of its roots.
     pub(super) cwd: &'a Path,
     /// What it may touch.
@@ -78,55 +71,55 @@ pub(super) struct Ground<'a> {
 
 /// What is to be started, and what must be removed afterwards.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct ConfinedLaunch {
     pub(crate) launch: Launch,
     /// Empty directories that the sandbox makes where a protected place is missing.
     pub(crate) placeholders: Vec<PathBuf>,
 }
 
 /// Puts a start together. The error is for people.
-pub(super) fn prepare(
+pub(super) fn build_launch(
     adapter: &dyn AgentAdapter,
     config: &LaunchConfig,
     spec_env: &BTreeMap<String, String>,
-    inside: &Inside<'_>,
-    ground: Ground<'_>,
+    sandbox: Option<&Confinement>,
+    paths: ProgramPaths<'_>,
     input: Input,
     grace_ms: u64,
-) -> Result<Prepared, String> {
+) -> Result<ConfinedLaunch, String> {
     let mut env = environment(adapter, &config.env, spec_env);
     let search = value(&env, "PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned();
-    let found = find_program(&in_dir(&config.program, ground.cwd), &search).ok_or_else(|| {
-        let place = if config.program.contains('/') { "" } else { " in PATH" };
-        format!("the program `{}` was not found{place}", config.program)
+    let found = find_program(&resolve_program(&config.program, paths.cwd), &search).ok_or_else(|| {
+        let searched = if config.program.contains('/') { "" } else { " in PATH" };
+        format!("the program `{}` was not found{searched}", config.program)
     })?;
-    if !ground.cwd.is_dir() {
-        return Err(format!("the directory {} does not exist", ground.cwd.display()));
+    if !paths.cwd.is_dir() {
+        return Err(format!("the directory {} does not exist", paths.cwd.display()));
     }
     let mut launch = Launch {
         program: found.clone(),
         args: config.args.clone(),
         env: Vec::new(),
-        cwd: ground.cwd.to_owned(),
+        cwd: paths.cwd.to_owned(),
         input,
-        restrict: None,
-        spare: false,
+        restrictions: None,
+        exempt_from_term: false,
         grace_ms,
     };
     let mut placeholders = Vec::new();
-    if let Inside::Walls(confinement) = inside {
-        let view = view(adapter, &mut env, &found, &search, ground)?;
-        placeholders = view.missing().to_vec();
-        let scratch = ground.dir.join(SCRATCH);
+    if let Some(confinement) = sandbox {
+        let mounts = mounts(adapter, &mut env, &found, &search, paths)?;
+        placeholders = mounts.missing().to_vec();
+        let scratch = paths.dir.join(SCRATCH);
         let tmp = if matches!(confinement, Confinement::Landlock) { &*scratch } else { Path::new("/tmp") };
         set(&mut env, "TMPDIR", &tmp.to_string_lossy());
-        let cwd = real(ground.cwd);
+        let cwd = real(paths.cwd);
         if let Confinement::Bubblewrap(bubblewrap) = confinement {
             let program = real(&found);
             let program = program.to_string_lossy();
             let argv: Vec<&str> =
                 [&*program].into_iter().chain(config.args.iter().map(String::as_str)).collect();
-            launch.args = bubblewrap.args(&view, &cwd, true, &argv);
+            launch.args = bubblewrap.args(&mounts, &cwd, true, &argv);
             if input == Input::Terminal
                 && let Some(at) = launch.args.iter().position(|arg| arg == "--new-session")
             {
@@ -135,101 +128,107 @@ pub(super) fn prepare(
             }
             launch.program.clone_from(&bubblewrap.program);
             launch.cwd = PathBuf::from("/");
-            launch.restrict = Some(Restrict::BeforeBubblewrap { network: true });
-            launch.spare = true;
+            launch.restrictions = Some(Restrictions::BeforeBubblewrap { network: true });
+            launch.exempt_from_term = true;
         } else {
-            let grants = grants(&view, &scratch).map_err(|error| error.to_string())?;
-            launch.restrict = Some(Restrict::Landlock { grants, network: true });
+            let landlock_rules = landlock_rules(&mounts, &scratch).map_err(|error| error.to_string())?;
+            launch.restrictions = Some(Restrictions::Landlock { landlock_rules, network: true });
         }
     }
     launch.env = crate::launch::environment(env);
-    Ok(Prepared { launch, placeholders })
+    Ok(ConfinedLaunch { launch, placeholders })
 }
 
 /// A directory of its own for a confined program's temporary files.
 const SCRATCH: &str = "scratch";
 
-fn view(
+fn mounts(
     adapter: &dyn AgentAdapter,
     env: &mut Vec<(String, String)>,
     program: &Path,
     search: &str,
-    ground: Ground<'_>,
-) -> Result<View, String> {
-    let scratch = ground.dir.join(SCRATCH);
+    paths: ProgramPaths<'_>,
+) -> Result<MountTable, String> {
+    let scratch = paths.dir.join(SCRATCH);
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&scratch);
     made.map_err(|error| format!("{} cannot be made: {error}", scratch.display()))?;
     let home = value(env, "HOME").map(PathBuf::from).unwrap_or_default();
-    let mut readable = programs(program, search, &home);
-    let own = own_places(adapter, env, &home);
-    let mut sandbox_paths = SandboxPaths::from(ground.grant);
+    let mut readable = program_dirs(program, search, &home);
+    let own = own_paths(adapter, env, &home);
+    let mut sandbox_paths = SandboxPaths::from(paths.grant);
     sandbox_paths.readable.append(&mut readable);
     // The program's temporary files take the place of a workspace: they are writable even while it plans.
     let workspace = std::mem::replace(&mut sandbox_paths.workspace, scratch.clone());
     let mut writable = vec![scratch];
-    if ground.grant.workspace.is_some() {
+    if paths.grant.workspace.is_some() {
         let given = if sandbox_paths.planning { &mut sandbox_paths.readable } else { &mut writable };
         given.push(workspace);
     }
     writable.extend(own);
-    sandbox_paths.state_dir = ground.state.map(Path::to_owned);
-    ground.dir.clone_into(&mut sandbox_paths.output_dir);
+    sandbox_paths.state_dir = paths.state.map(Path::to_owned);
+    paths.dir.clone_into(&mut sandbox_paths.output_dir);
     let sandbox_paths = sandbox_paths.checked().map_err(|error| format!("{error}; {}", error.hint()))?;
     let writable = writable.iter().filter_map(|path| path.canonicalize().ok());
-    let protected = existing(&sandbox_paths).map_err(|error| format!("{error}; {}", error.hint()))?;
-    Ok(View::new(&sandbox_paths, ContextAccess::Writable, &protected).with_writable(writable))
+    let protected = find_protected(&sandbox_paths).map_err(|error| format!("{error}; {}", error.hint()))?;
+    Ok(MountTable::new(&sandbox_paths, ContextAccess::Writable, &protected).with_writable(writable))
 }
 
 /// Where the program and the interpreter it may need are, and tool chains: read-only.
-fn programs(program: &Path, search: &str, home: &Path) -> Vec<PathBuf> {
-    let mut places: Vec<PathBuf> = TOOL_CHAINS.iter().map(|place| home.join(place)).collect();
+fn program_dirs(program: &Path, search: &str, home: &Path) -> Vec<PathBuf> {
+    let mut dirs: Vec<PathBuf> = TOOLCHAIN_DIRS.iter().map(|dir| home.join(dir)).collect();
     for found in [Some(program.to_owned()), find_program("node", search)].into_iter().flatten() {
-        places.extend(found.parent().map(Path::to_owned));
+        dirs.extend(found.parent().map(Path::to_owned));
         let real = real(&found);
         // A package may use its neighbours.
         let modules = real.ancestors().filter(|above| above.ends_with("node_modules")).last();
-        places.extend(modules.or_else(|| real.parent()).map(Path::to_owned));
+        dirs.extend(modules.or_else(|| real.parent()).map(Path::to_owned));
     }
-    let machine = ["/usr", "/bin", "/sbin", "/lib"];
-    places.retain(|place| place.is_absolute() && place.exists());
-    places.retain(|place| !machine.iter().any(|known| place.starts_with(known)) && place != home);
-    places
+    let system_dirs = ["/usr", "/bin", "/sbin", "/lib"];
+    dirs.retain(|dir| dir.is_absolute() && dir.exists());
+    dirs.retain(|dir| !system_dirs.iter().any(|known| dir.starts_with(known)) && dir != home);
+    dirs
 }
 
 /// What the program keeps for itself, made where missing, and told to it where it must be.
-fn own_places(adapter: &dyn AgentAdapter, env: &mut Vec<(String, String)>, home: &Path) -> Vec<PathBuf> {
-    let mut places = Vec::new();
-    for own in adapter.own_places() {
+fn own_paths(adapter: &dyn AgentAdapter, env: &mut Vec<(String, String)>, home: &Path) -> Vec<PathBuf> {
+    let mut dirs = Vec::new();
+    for own in adapter.own_paths() {
         let path = own.path(home, &|name| value(env, name).map(PathBuf::from));
         if !path.is_absolute() {
             continue;
         }
         // If it cannot be made, the program says better than we what it lacks.
         let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
-        if let Some((name, _)) = own.unless.filter(|(name, _)| own.tell && value(env, name).is_none()) {
+        if let Some((name, _)) =
+            own.override_variable.filter(|(name, _)| own.set_in_sandbox && value(env, name).is_none())
+        {
             set(env, &name, &path.to_string_lossy());
         }
-        places.push(path);
+        dirs.push(path);
     }
-    places
+    dirs
 }
 
 /// Whether a program's person has been through its first start. A program whose settings cannot be read is not newly met.
-pub(super) fn first_start(adapter: &dyn AgentAdapter, spec_env: &BTreeMap<String, String>) -> FirstStart {
-    let Some(set_up) = adapter.set_up() else { return FirstStart::Left };
+pub(super) fn onboarding(adapter: &dyn AgentAdapter, spec_env: &BTreeMap<String, String>) -> Onboarding {
+    let Some(onboarding_check) = adapter.onboarding_check() else { return Onboarding::LeaveToAgent };
     let env = environment(adapter, &[], spec_env);
-    let Some(home) = value(&env, "HOME").map(Path::new) else { return FirstStart::Left };
-    let settings = set_up.settings.path(home, &|name| value(&env, name).map(PathBuf::from));
+    let Some(home) = value(&env, "HOME").map(Path::new) else { return Onboarding::LeaveToAgent };
+    let settings = onboarding_check.settings.path(home, &|name| value(&env, name).map(PathBuf::from));
     let filled = |value: &Value| !matches!(value, Value::Null | Value::Bool(false));
-    let is_set_up = match std::fs::read(&settings) {
-        Ok(bytes) => serde_json::from_slice::<Value>(&bytes)
-            .map_or(true, |known| set_up.signs.iter().any(|sign| known.pointer(sign).is_some_and(filled))),
+    let is_onboarded = match std::fs::read(&settings) {
+        Ok(bytes) => serde_json::from_slice::<Value>(&bytes).map_or(true, |known| {
+            onboarding_check
+                .completed_pointers
+                .iter()
+                .any(|pointer| known.pointer(pointer).is_some_and(filled))
+        }),
         Err(error) => error.kind() != std::io::ErrorKind::NotFound,
     };
-    let key = set_up.keys.iter().find(|name| value(&env, name).is_some());
+    let key = onboarding_check.key_variables.iter().find(|name| value(&env, name).is_some());
     match key {
-        Some(key) if !is_set_up => FirstStart::Keyed(key),
-        _ => FirstStart::Left,
+        Some(key) if !is_onboarded => Onboarding::SkipWithKey(key),
+        _ => Onboarding::LeaveToAgent,
     }
 }
 
@@ -243,7 +242,7 @@ fn environment(
     let passed = |name: &str| {
         let by_name =
             is_passed_to_programs(name) || own.iter().any(|pattern| variable_matches(pattern, name));
-        let secret = SECRET_WORDS.iter().any(|word| name.to_ascii_uppercase().contains(word));
+        let secret = SECRET_NAME_PARTS.iter().any(|word| name.to_ascii_uppercase().contains(word));
         by_name || (!adapter.is_agent() && !secret)
     };
     let ours = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
@@ -268,7 +267,7 @@ fn set(env: &mut Vec<(String, String)>, name: &str, value: &str) {
 }
 
 /// A program named by a relative path is meant from where it works.
-fn in_dir(program: &str, cwd: &Path) -> String {
+fn resolve_program(program: &str, cwd: &Path) -> String {
     if program.contains('/') { cwd.join(program).to_string_lossy().into_owned() } else { program.to_owned() }
 }
 
@@ -278,8 +277,8 @@ fn real(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::first_start;
-    use crate::adapter::{Claude, Codex, FirstStart, Gemini};
+    use super::onboarding;
+    use crate::adapter::{Claude, Codex, Gemini, Onboarding};
     use std::collections::BTreeMap;
 
     #[test]
@@ -301,19 +300,23 @@ mod tests {
                 .collect::<BTreeMap<_, _>>()
         };
         let (keyed, bare) = (variables("a-key"), variables(""));
-        assert_eq!(first_start(&Claude, &bare), FirstStart::Left, "there is nothing to sign in with");
-        assert_eq!(first_start(&Claude, &keyed), FirstStart::Keyed("ANTHROPIC_API_KEY"));
-        assert_eq!(first_start(&Gemini, &keyed), FirstStart::Keyed("GEMINI_API_KEY"));
-        assert_eq!(first_start(&Codex, &keyed), FirstStart::Left);
+        assert_eq!(onboarding(&Claude, &bare), Onboarding::LeaveToAgent, "there is nothing to sign in with");
+        assert_eq!(onboarding(&Claude, &keyed), Onboarding::SkipWithKey("ANTHROPIC_API_KEY"));
+        assert_eq!(onboarding(&Gemini, &keyed), Onboarding::SkipWithKey("GEMINI_API_KEY"));
+        assert_eq!(onboarding(&Codex, &keyed), Onboarding::LeaveToAgent);
         std::fs::write(&settings, r#"{"numStartups":3}"#).unwrap();
         assert_eq!(
-            first_start(&Claude, &keyed),
-            FirstStart::Keyed("ANTHROPIC_API_KEY"),
+            onboarding(&Claude, &keyed),
+            Onboarding::SkipWithKey("ANTHROPIC_API_KEY"),
             "it ran on pipes only"
         );
         std::fs::write(&settings, r#"{"hasCompletedOnboarding":true}"#).unwrap();
-        assert_eq!(first_start(&Claude, &keyed), FirstStart::Left);
+        assert_eq!(onboarding(&Claude, &keyed), Onboarding::LeaveToAgent);
         std::fs::write(&settings, "{").unwrap();
-        assert_eq!(first_start(&Claude, &keyed), FirstStart::Left, "what cannot be read is not judged");
+        assert_eq!(
+            onboarding(&Claude, &keyed),
+            Onboarding::LeaveToAgent,
+            "what cannot be read is not judged"
+        );
     }
 }

@@ -26,13 +26,13 @@ trap '' TERM
 cat > /dev/null
 "#;
 
-struct World {
+struct SessionFixture {
     dir: TempDir,
     programs: ProgramRunner,
     reports: Arc<Mutex<Vec<ProgramReport>>>,
 }
 
-impl World {
+impl SessionFixture {
     fn new(gemini: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("gemini");
@@ -69,8 +69,8 @@ impl World {
         Arc::new(move |report| reports.lock().unwrap().push(report))
     }
 
-    fn told(&self) -> Vec<String> {
-        let told = |report: &ProgramReport| match report {
+    fn reported(&self) -> Vec<String> {
+        let reported = |report: &ProgramReport| match report {
             ProgramReport::Waiting(ask) => {
                 let ids: Vec<&str> = ask.options.iter().map(|option| option.id.as_str()).collect();
                 Some(format!("{} waits: {} {ids:?}", ask.native.as_deref().unwrap_or_default(), ask.text))
@@ -81,16 +81,16 @@ impl World {
             ProgramReport::Item(Item::Said { text }) => Some(format!("said {text}")),
             _ => None,
         };
-        self.reports.lock().unwrap().iter().filter_map(told).collect()
+        self.reports.lock().unwrap().iter().filter_map(reported).collect()
     }
 
     /// Answers the question once it is there and has been there for longer than a silent program lives.
     async fn answer(&self, option: &str) {
         let task = TaskId::from("t");
         let start = Instant::now();
-        let waits = || self.told().iter().any(|told| told.contains("waits"));
+        let waits = || self.reported().iter().any(|reported| reported.contains("waits"));
         while !waits() || start.elapsed() < Duration::from_millis(1500) {
-            assert!(start.elapsed() < Duration::from_secs(20), "{:?}", self.told());
+            assert!(start.elapsed() < Duration::from_secs(20), "{:?}", self.reported());
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         assert!(!self.programs.answer(&task, "request-7", option), "that was not asked");
@@ -103,9 +103,9 @@ impl World {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_headless_program_asks_and_goes_on_with_the_answer() {
     for (option, word) in [("yes", "allowed"), ("no", "refused")] {
-        let world = World::new(GEMINI);
-        let job = world.job("gemini");
-        let (end, ()) = tokio::join!(world.programs.run(&job, world.sink()), world.answer(option));
+        let fixture = SessionFixture::new(GEMINI);
+        let job = fixture.job("gemini");
+        let (end, ()) = tokio::join!(fixture.programs.run(&job, fixture.sink()), fixture.answer(option));
         assert!(end.ok, "{end:?}");
         assert_eq!(end.output, word);
         let expected = [
@@ -115,34 +115,34 @@ async fn a_headless_program_asks_and_goes_on_with_the_answer() {
             "moved on".to_owned(),
             format!("said {word}"),
         ];
-        assert_eq!(world.told(), expected);
-        assert!(!world.programs.answer(&TaskId::from("t"), "request-0", option), "it is over");
+        assert_eq!(fixture.reported(), expected);
+        assert!(!fixture.programs.answer(&TaskId::from("t"), "request-0", option), "it is over");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_prompt_that_looks_like_a_command_is_said_as_prose() {
-    let world = World::new(&GEMINI.replace(r#"'"do it"'"#, r#"'"Task:\n!touch x"'"#));
-    let mut job = world.job("gemini");
+    let fixture = SessionFixture::new(&GEMINI.replace(r#"'"do it"'"#, r#"'"Task:\n!touch x"'"#));
+    let mut job = fixture.job("gemini");
     job.spec.prompt = "!touch x".to_owned();
-    let (end, ()) = tokio::join!(world.programs.run(&job, world.sink()), world.answer("yes"));
+    let (end, ()) = tokio::join!(fixture.programs.run(&job, fixture.sink()), fixture.answer("yes"));
     assert_eq!((end.ok, end.output.as_str()), (true, "allowed"), "{end:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_dies_before_its_prompt_or_says_nothing_fails_in_words() {
-    let world = World::new("#!/bin/sh\necho cannot start: no key >&2\nexit 41\n");
-    let end = world.programs.run(&world.job("gemini"), world.sink()).await;
+    let fixture = SessionFixture::new("#!/bin/sh\necho cannot start: no key >&2\nexit 41\n");
+    let end = fixture.programs.run(&fixture.job("gemini"), fixture.sink()).await;
     assert!(
         !end.ok && end.error.as_deref().is_some_and(|why| why.ends_with("cannot start: no key")),
         "{end:?}"
     );
     assert_eq!(end.exit_code, Some(41));
-    let not_sent = world.told().iter().any(|told| told.starts_with("prompt do it Some("));
-    assert!(not_sent, "{:?}", world.told());
-    let world = World::new("#!/bin/sh\ncat > /dev/null\n");
-    let end = world.programs.run(&world.job("gemini"), world.sink()).await;
+    let not_sent = fixture.reported().iter().any(|reported| reported.starts_with("prompt do it Some("));
+    assert!(not_sent, "{:?}", fixture.reported());
+    let fixture = SessionFixture::new("#!/bin/sh\ncat > /dev/null\n");
+    let end = fixture.programs.run(&fixture.job("gemini"), fixture.sink()).await;
     assert!(!end.ok && end.error.as_deref().is_some_and(|why| why.contains("said nothing")), "{end:?}");
-    let end = world.programs.run(&world.job("command"), world.sink()).await;
+    let end = fixture.programs.run(&fixture.job("command"), fixture.sink()).await;
     assert!(end.error.as_deref().is_some_and(|why| why.contains("cannot ask for approvals")), "{end:?}");
 }

@@ -5,13 +5,14 @@
 
 use super::Terminal;
 use super::limits::{
-    BATCH, CALM, CLEAN_KEPT, DRAWN_EVERY, FLOOD, FLOOD_WAIT, GONE_FOR, LOOK_AFTER, LOOK_EVERY, RAW_KEPT,
-    REST_AFTER, REST_EVERY, SHOWN_WITHIN,
+    BATCH, FLOOD, FLOOD_WAIT, FLOOD_WINDOW, MAX_REPORTED_CLEAN, MAX_REPORTED_RAW, QUESTION_DRAWN_WITHIN,
+    QUESTION_GONE_AFTER, READ_AFTER_QUIET, READ_AT_LEAST_EVERY, SCREEN_REPORT_INTERVAL, SETTLE_AFTER_QUIET,
+    SETTLE_AT_LEAST_EVERY,
 };
-use super::prompt::Prompt;
-use super::pty::Got;
-use super::reader::{Reader, Sight};
-use crate::program::RawFile;
+use super::prompt::PromptTyper;
+use super::pty::PtyRead;
+use super::screen_reader::{ScreenReader, ScreenState};
+use crate::program::RawOutputFile;
 use althing_protocol::{Ask, Item, ProgramReport, ReportSink};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,26 +20,26 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// One terminal being kept.
-pub(super) struct Keeper {
+pub(super) struct PtyThread {
     terminal: Arc<Terminal>,
     /// Becomes readable when somebody wants something.
     woken: OwnedFd,
-    reader: Reader,
-    prompt: Option<Prompt>,
+    reader: ScreenReader,
+    prompt: Option<PromptTyper>,
     /// The prompt as it was given, for the log.
-    words: String,
+    prompt_text: String,
     reports: ReportSink,
-    raw: RawFile,
+    raw: RawOutputFile,
     buffer: Vec<u8>,
     /// Nobody holds the other end any more.
     closed: bool,
-    sight: Sight,
+    state: ScreenState,
     /// Since when the question that was told is not seen any more.
-    gone: Option<Instant>,
+    question_gone_since: Option<Instant>,
     /// Since when it says that it waits, without showing for what.
-    unshown: Option<Instant>,
+    blocked_undrawn_since: Option<Instant>,
     asked: bool,
-    times: Times,
+    times: PtyTimes,
     /// How much of its output may still be told.
     raw_left: usize,
     clean_left: usize,
@@ -46,45 +47,45 @@ pub(super) struct Keeper {
 
 /// When what happened last, as far as it has not been dealt with.
 #[derive(Debug, Default)]
-struct Times {
+struct PtyTimes {
     /// Since when there is output that was not looked at.
-    unseen: Option<Instant>,
+    unread_since: Option<Instant>,
     /// Since when there is output at whose end the program has not rested.
-    restless: Option<Instant>,
+    unsettled_since: Option<Instant>,
     last_output: Option<Instant>,
-    drawn: Option<Instant>,
-    undrawn: bool,
+    screen_reported_at: Option<Instant>,
+    screen_unreported: bool,
     /// The last moment of calm, and how much came since.
-    calm: Option<Instant>,
-    since_calm: usize,
+    flood_window_start: Option<Instant>,
+    bytes_in_window: usize,
 }
 
-impl Keeper {
+impl PtyThread {
     pub(super) fn new(
         terminal: Arc<Terminal>,
         woken: OwnedFd,
-        reader: Reader,
-        (prompt, words): (Option<Prompt>, String),
+        reader: ScreenReader,
+        (prompt, prompt_text): (Option<PromptTyper>, String),
         reports: ReportSink,
-        raw: RawFile,
+        raw: RawOutputFile,
     ) -> Self {
         Self {
             terminal,
             woken,
             reader,
             prompt,
-            words,
+            prompt_text,
             reports,
             raw,
             buffer: vec![0; BATCH],
             closed: false,
-            sight: Sight::Unknown,
-            gone: None,
-            unshown: None,
+            state: ScreenState::Unknown,
+            question_gone_since: None,
+            blocked_undrawn_since: None,
             asked: false,
-            times: Times::default(),
-            raw_left: RAW_KEPT,
-            clean_left: CLEAN_KEPT,
+            times: PtyTimes::default(),
+            raw_left: MAX_REPORTED_RAW,
+            clean_left: MAX_REPORTED_CLEAN,
         }
     }
 
@@ -93,15 +94,15 @@ impl Keeper {
         loop {
             self.wait();
             if !self.closed {
-                self.take_in();
+                self.read_output();
             }
             let now = Instant::now();
-            self.look(now);
+            self.read_screen(now);
             self.type_prompt(now);
-            self.terminal.type_answer(now);
-            let typed = self.terminal.type_pending();
-            self.tell_prompt(typed);
-            self.tell_screen(now);
+            self.terminal.type_due_answer(now);
+            let typed = self.terminal.write_pending();
+            self.report_prompt(typed);
+            self.report_screen(now);
             if self.terminal.is_over(self.closed, now) {
                 return self.finish();
             }
@@ -112,13 +113,15 @@ impl Keeper {
     fn wait(&self) {
         let now = Instant::now();
         let due = [
-            self.times.unseen.map(|since| self.look_due(since)),
-            self.times.restless.map(|since| self.rest_due(since)),
-            self.gone.map(|since| since + GONE_FOR),
-            self.unshown.map(|since| since + SHOWN_WITHIN),
-            self.prompt.as_ref().and_then(Prompt::due),
+            self.times.unread_since.map(|since| self.read_due(since)),
+            self.times.unsettled_since.map(|since| self.settle_due(since)),
+            self.question_gone_since.map(|since| since + QUESTION_GONE_AFTER),
+            self.blocked_undrawn_since.map(|since| since + QUESTION_DRAWN_WITHIN),
+            self.prompt.as_ref().and_then(PromptTyper::due),
             self.terminal.answer_due(),
-            self.times.undrawn.then(|| self.times.drawn.map_or(now, |at| at + DRAWN_EVERY)),
+            self.times
+                .screen_unreported
+                .then(|| self.times.screen_reported_at.map_or(now, |at| at + SCREEN_REPORT_INTERVAL)),
             self.terminal.deadline(),
         ];
         let wait = due.into_iter().flatten().min().map(|at| at.saturating_duration_since(now));
@@ -136,37 +139,41 @@ impl Keeper {
         while matches!(rustix::io::read(&self.woken, &mut bytes), Ok(1..)) {}
     }
 
-    fn look_due(&self, since: Instant) -> Instant {
-        self.times.last_output.map_or(since, |last| (last + LOOK_AFTER).min(since + LOOK_EVERY))
+    fn read_due(&self, since: Instant) -> Instant {
+        self.times
+            .last_output
+            .map_or(since, |last| (last + READ_AFTER_QUIET).min(since + READ_AT_LEAST_EVERY))
     }
 
-    fn rest_due(&self, since: Instant) -> Instant {
-        self.times.last_output.map_or(since, |last| (last + REST_AFTER).min(since + REST_EVERY))
+    fn settle_due(&self, since: Instant) -> Instant {
+        self.times
+            .last_output
+            .map_or(since, |last| (last + SETTLE_AFTER_QUIET).min(since + SETTLE_AT_LEAST_EVERY))
     }
 
     /// Reads what is there, in a flood as much as comes in a moment, and draws it.
-    fn take_in(&mut self) {
+    fn read_output(&mut self) {
         let begin = Instant::now();
         let mut length = 0;
         while let Some(room) = self.buffer.get_mut(length..).filter(|room| !room.is_empty()) {
             match self.terminal.pty.read(room) {
-                Got::Bytes(more) => length += more,
-                Got::Nothing => {
+                PtyRead::Bytes(more) => length += more,
+                PtyRead::Nothing => {
                     let left = FLOOD_WAIT.saturating_sub(begin.elapsed());
-                    if length == 0 || left.is_zero() || self.times.since_calm + length < FLOOD {
+                    if length == 0 || left.is_zero() || self.times.bytes_in_window + length < FLOOD {
                         break;
                     }
                     let mut fds = [PollFd::from_borrowed_fd(self.terminal.pty.as_fd(), PollFlags::IN)];
                     let _ = poll(&mut fds, Some(&timespec(left)));
                 }
-                Got::End => {
+                PtyRead::End => {
                     self.closed = true;
                     break;
                 }
             }
         }
         if length > 0 {
-            self.times.took(Instant::now(), length);
+            self.times.record_read(Instant::now(), length);
             self.draw(length);
         }
     }
@@ -174,14 +181,14 @@ impl Keeper {
     fn draw(&mut self, length: usize) {
         let bytes = self.buffer.get(..length).unwrap_or_default();
         self.raw.push(bytes);
-        let taken = self.terminal.model().feed(bytes);
-        self.terminal.type_in(&taken.answers);
+        let output = self.terminal.model().feed(bytes);
+        self.terminal.queue_input(&output.answers);
         let raw = bytes.get(..length.min(self.raw_left)).unwrap_or_default().to_vec();
         self.raw_left -= raw.len();
-        self.tell_output(raw, taken.clean);
+        self.report_output(raw, output.clean);
     }
 
-    fn tell_output(&mut self, raw: Vec<u8>, mut clean: String) {
+    fn report_output(&mut self, raw: Vec<u8>, mut clean: String) {
         if clean.len() > self.clean_left {
             clean.truncate(clean.floor_char_boundary(self.clean_left));
         }
@@ -192,33 +199,37 @@ impl Keeper {
     }
 
     /// Looks at the screen once it holds still, or often enough where it does not.
-    fn look(&mut self, now: Instant) {
-        if self.times.unseen.is_some_and(|since| now >= self.look_due(since)) {
-            self.times.unseen = None;
-            self.sight = self.reader.read(&self.terminal.model());
-            self.judge(now);
-        } else if self.gone.is_some() || self.unshown.is_some() || self.terminal.is_unheard(now) {
-            self.judge(now);
+    fn read_screen(&mut self, now: Instant) {
+        if self.times.unread_since.is_some_and(|since| now >= self.read_due(since)) {
+            self.times.unread_since = None;
+            self.state = self.reader.read(&self.terminal.model());
+            self.update_question(now);
+        } else if self.question_gone_since.is_some()
+            || self.blocked_undrawn_since.is_some()
+            || self.terminal.answer_was_ignored(now)
+        {
+            self.update_question(now);
         }
-        if self.times.restless.is_some_and(|since| now >= self.rest_due(since)) {
-            self.times.restless = None;
+        if self.times.unsettled_since.is_some_and(|since| now >= self.settle_due(since)) {
+            self.times.unsettled_since = None;
             let clean = {
                 let mut model = self.terminal.model();
                 let model = &mut *model;
                 model.transcript.at_rest(&model.emulator)
             };
-            self.tell_output(Vec::new(), clean);
+            self.report_output(Vec::new(), clean);
         }
     }
 
     /// Tells that the program waits, or that it does no more.
-    fn judge(&mut self, now: Instant) {
-        if let Sight::Asks(question) = &self.sight {
-            self.gone = None;
-            if !question.drawn && now < *self.unshown.get_or_insert(now) + SHOWN_WITHIN {
+    fn update_question(&mut self, now: Instant) {
+        if let ScreenState::Asks(question) = &self.state {
+            self.question_gone_since = None;
+            if !question.drawn && now < *self.blocked_undrawn_since.get_or_insert(now) + QUESTION_DRAWN_WITHIN
+            {
                 return;
             }
-            self.unshown = None;
+            self.blocked_undrawn_since = None;
             if let Some(native) = self.terminal.ask(question, now) {
                 self.asked = true;
                 let options: Vec<_> = question.answers.iter().map(|(option, _)| option.clone()).collect();
@@ -228,92 +239,94 @@ impl Keeper {
             }
             return;
         }
-        self.unshown = None;
+        self.blocked_undrawn_since = None;
         if self.asked {
             // A frame in the middle of being drawn has no dialog either.
-            let since = *self.gone.get_or_insert(now);
-            if now >= since + GONE_FOR {
-                self.moved_on();
+            let since = *self.question_gone_since.get_or_insert(now);
+            if now >= since + QUESTION_GONE_AFTER {
+                self.report_moved_on();
             }
         }
     }
 
-    fn moved_on(&mut self) {
-        (self.asked, self.gone) = (false, None);
-        self.terminal.asks_no_more();
+    fn report_moved_on(&mut self) {
+        (self.asked, self.question_gone_since) = (false, None);
+        self.terminal.clear_question();
         (self.reports)(ProgramReport::MovedOn);
     }
 
     fn type_prompt(&mut self, now: Instant) {
         let Some(prompt) = &mut self.prompt else { return };
         // What was seen before a piece of output says nothing about what it shows now.
-        let stale = self.times.unseen.is_some() && !matches!(self.sight, Sight::Asks(_));
+        let stale = self.times.unread_since.is_some() && !matches!(self.state, ScreenState::Asks(_));
         if stale {
-            prompt.hold_return(now);
+            prompt.delay_return(now);
         }
-        let sight = if stale { &Sight::Unknown } else { &self.sight };
+        let state = if stale { &ScreenState::Unknown } else { &self.state };
         let brackets = self.terminal.model().emulator.bracketed_paste();
         let screen = || self.terminal.model().text();
-        if let Some(bytes) = prompt.step(sight, &screen, brackets, now) {
-            self.terminal.type_in(&bytes);
+        if let Some(bytes) = prompt.step(state, &screen, brackets, now) {
+            self.terminal.queue_input(&bytes);
         }
     }
 
     /// Tells of the prompt once the terminal took all of it.
-    fn tell_prompt(&mut self, all_taken: bool) {
-        if all_taken && self.prompt.as_ref().is_some_and(Prompt::is_typed) {
+    fn report_prompt(&mut self, all_taken: bool) {
+        if all_taken && self.prompt.as_ref().is_some_and(PromptTyper::is_typed) {
             self.prompt = None;
-            let text = std::mem::take(&mut self.words);
+            let text = std::mem::take(&mut self.prompt_text);
             (self.reports)(ProgramReport::Item(Item::PromptSent { text, error: None }));
         }
     }
 
-    fn tell_screen(&mut self, now: Instant) {
-        if self.times.undrawn && self.times.drawn.is_none_or(|at| now >= at + DRAWN_EVERY) {
-            self.times.undrawn = false;
-            self.times.drawn = Some(now);
+    fn report_screen(&mut self, now: Instant) {
+        if self.times.screen_unreported
+            && self.times.screen_reported_at.is_none_or(|at| now >= at + SCREEN_REPORT_INTERVAL)
+        {
+            self.times.screen_unreported = false;
+            self.times.screen_reported_at = Some(now);
             (self.reports)(ProgramReport::ScreenChanged);
         }
     }
 
     /// The program ended: whatever is left is told.
     fn finish(mut self) -> String {
-        let (clean, words) = {
+        let (clean, history) = {
             let mut model = self.terminal.model();
             let model = &mut *model;
             let clean = model.transcript.at_end(&model.emulator);
             let lines: Vec<&str> = model.transcript.lines().collect();
             (clean, lines.join("\n"))
         };
-        self.tell_output(Vec::new(), clean);
+        self.report_output(Vec::new(), clean);
         self.raw.finish();
         if self.asked {
-            self.moved_on();
+            self.report_moved_on();
         }
         if self.prompt.take().is_some() {
             let error = Some("the program ended before the prompt was typed".to_owned());
-            let text = std::mem::take(&mut self.words);
+            let text = std::mem::take(&mut self.prompt_text);
             (self.reports)(ProgramReport::Item(Item::PromptSent { text, error }));
         }
-        if let Some(id) = self.reader.conversation(&words) {
+        if let Some(id) = self.reader.conversation(&history) {
             (self.reports)(ProgramReport::Item(Item::Conversation { id }));
         }
         (self.reports)(ProgramReport::ScreenChanged);
-        words
+        history
     }
 }
 
-impl Times {
-    fn took(&mut self, now: Instant, bytes: usize) {
-        self.unseen.get_or_insert(now);
-        self.restless.get_or_insert(now);
-        self.undrawn = true;
-        let was_calm = self.last_output.is_none_or(|last| now >= last + CALM);
-        if was_calm || self.calm.is_none_or(|calm| now >= calm + CALM) {
-            self.since_calm = 0;
-            self.calm = Some(now);
+impl PtyTimes {
+    fn record_read(&mut self, now: Instant, bytes: usize) {
+        self.unread_since.get_or_insert(now);
+        self.unsettled_since.get_or_insert(now);
+        self.screen_unreported = true;
+        let was_quiet = self.last_output.is_none_or(|last| now >= last + FLOOD_WINDOW);
+        if was_quiet || self.flood_window_start.is_none_or(|start| now >= start + FLOOD_WINDOW) {
+            self.bytes_in_window = 0;
+            self.flood_window_start = Some(now);
         }
-        self.since_calm += bytes;
+        self.bytes_in_window += bytes;
         self.last_output = Some(now);
     }
 }

@@ -1,6 +1,6 @@
 //! Files that are made for one start of a program, and are gone, or as they were, when it ended.
 
-use crate::adapter::MadeFile;
+use crate::adapter::GeneratedFile;
 use serde_json::Value;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ const MOST_BYTES: u64 = 4 << 20;
 /// Files that were made, and whether something was there before. That waits beside them meanwhile, under another name: it
 /// may be the user's own, and a process that is killed puts nothing back. The next start does.
 #[derive(Debug, Default)]
-pub(crate) struct MadeFiles(Vec<(PathBuf, Before)>);
+pub(crate) struct GeneratedFiles(Vec<(PathBuf, Before)>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
@@ -21,9 +21,9 @@ enum Before {
     Aside,
 }
 
-impl MadeFiles {
+impl GeneratedFiles {
     /// Makes them. Settings in JSON that are there already are added to.
-    pub(crate) fn make(files: &[MadeFile]) -> Result<Self, String> {
+    pub(crate) fn make(files: &[GeneratedFile]) -> Result<Self, String> {
         let mut made = Self::default();
         for file in files {
             made.add(file).map_err(|error| format!("{} cannot be written: {error}", file.path.display()))?;
@@ -31,7 +31,7 @@ impl MadeFiles {
         Ok(made)
     }
 
-    fn add(&mut self, file: &MadeFile) -> io::Result<()> {
+    fn add(&mut self, file: &GeneratedFile) -> io::Result<()> {
         if let Some(parent) = file.path.parent() {
             std::fs::create_dir_all(parent)?;
         }
@@ -59,7 +59,7 @@ impl MadeFiles {
     }
 }
 
-impl Drop for MadeFiles {
+impl Drop for GeneratedFiles {
     fn drop(&mut self) {
         for (path, before) in self.0.drain(..).rev() {
             let aside = aside(&path);
@@ -109,8 +109,8 @@ fn merge(into: &mut Value, from: Value) {
 
 #[cfg(test)]
 mod tests {
-    use super::MadeFiles;
-    use crate::adapter::MadeFile;
+    use super::GeneratedFiles;
+    use crate::adapter::GeneratedFile;
 
     #[test]
     fn files_are_as_they_were_afterwards_and_what_was_there_is_kept_meanwhile() {
@@ -119,10 +119,10 @@ mod tests {
         std::fs::create_dir(dir.path().join("a")).unwrap();
         std::fs::write(&old, r#"{"theme":"dark","servers":{"x":1}}"#).unwrap();
         let files = [
-            MadeFile { path: old.clone(), text: r#"{"servers":{"y":2}}"#.to_owned() },
-            MadeFile { path: new.clone(), text: "rule".to_owned() },
+            GeneratedFile { path: old.clone(), text: r#"{"servers":{"y":2}}"#.to_owned() },
+            GeneratedFile { path: new.clone(), text: "rule".to_owned() },
         ];
-        let made = MadeFiles::make(&files).unwrap();
+        let made = GeneratedFiles::make(&files).unwrap();
         assert_eq!(std::fs::read_to_string(&old).unwrap(), r#"{"theme":"dark","servers":{"x":1,"y":2}}"#);
         assert_eq!(std::fs::read_to_string(&new).unwrap(), "rule");
         drop(made);
@@ -136,8 +136,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("settings.json");
         std::fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
-        let files = [MadeFile { path: path.clone(), text: r#"{"servers":{"y":2}}"#.to_owned() }];
-        let refused = MadeFiles::make(&files).unwrap_err();
+        let files = [GeneratedFile { path: path.clone(), text: r#"{"servers":{"y":2}}"#.to_owned() }];
+        let refused = GeneratedFiles::make(&files).unwrap_err();
         assert!(refused.contains("it has more than 4194304 bytes"), "{refused}");
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 1 << 40, "it stays as it was");
     }
@@ -148,10 +148,10 @@ mod tests {
         let path = dir.path().join("settings.json");
         let own = "{ \"theme\": \"dark\" } // the user's own words";
         std::fs::write(&path, own).unwrap();
-        let files = [MadeFile { path: path.clone(), text: r#"{"servers":{"y":2}}"#.to_owned() }];
-        std::mem::forget(MadeFiles::make(&files).unwrap());
+        let files = [GeneratedFile { path: path.clone(), text: r#"{"servers":{"y":2}}"#.to_owned() }];
+        std::mem::forget(GeneratedFiles::make(&files).unwrap());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), r#"{"servers":{"y":2}}"#);
-        drop(MadeFiles::make(&files).unwrap());
+        drop(GeneratedFiles::make(&files).unwrap());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), own);
     }
 }

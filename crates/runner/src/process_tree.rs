@@ -10,18 +10,18 @@ use std::time::{Duration, Instant};
 
 /// After this long the rest cannot be killed (it belongs to someone else or hangs in the kernel); waiting on would
 /// only keep the guard from ending.
-const GIVE_UP: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// For this long no time is lost by sleeping.
-const SPIN: Duration = Duration::from_secs(1);
+const SPIN_FOR: Duration = Duration::from_secs(1);
 
 /// Collects one ended child, if there is one. `Err` when no child is left at all.
 pub(crate) fn reap() -> Result<Option<(Pid, WaitStatus)>, rustix::io::Errno> {
     wait(WaitOptions::NOHANG)
 }
 
-/// Sends a signal to everything below but `spared`.
-pub(crate) fn signal_below(signal: Signal, spared: Option<Pid>) {
-    for pid in below(getpid()).into_iter().filter(|pid| Some(*pid) != spared) {
+/// Sends a signal to everything below but `exempt`.
+pub(crate) fn signal_below(signal: Signal, exempt: Option<Pid>) {
+    for pid in below(getpid()).into_iter().filter(|pid| Some(*pid) != exempt) {
         // It may have ended since; then there is nothing left to do.
         let _ = kill_process(pid, signal);
     }
@@ -38,7 +38,7 @@ pub(crate) fn kill_below(mut on_reaped: impl FnMut(Pid, WaitStatus)) {
                 Err(_no_children_left) => return,
             }
         }
-        if start.elapsed() > GIVE_UP {
+        if start.elapsed() > KILL_TIMEOUT {
             return;
         }
         if round % 64 == 0 {
@@ -47,7 +47,7 @@ pub(crate) fn kill_below(mut on_reaped: impl FnMut(Pid, WaitStatus)) {
             kill_children();
         }
         // Quick at first, because of what runs from us; then patient, because of what is slow to die.
-        if start.elapsed() > SPIN {
+        if start.elapsed() > SPIN_FOR {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

@@ -3,8 +3,8 @@
 //! Enforced whole or refused: a kernel that knows only part of what we ask for is told to be too old, never used as
 //! far as it goes.
 
-use crate::launch::{Allow, Grant};
-use crate::view::ETC;
+use crate::launch::{LandlockAccess, LandlockRule};
+use crate::mount_table::ETC;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
     RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
@@ -20,8 +20,8 @@ const FILES: ABI = ABI::V5;
 const SCOPES: ABI = ABI::V6;
 
 /// Gives up everything but these grants. For the sandbox process, as one of its last acts.
-pub(super) fn enforce(grants: &[Grant], network: bool) -> io::Result<()> {
-    let why = match restrict(grants, network) {
+pub(super) fn enforce(landlock_rules: &[LandlockRule], network: bool) -> io::Result<()> {
+    let why = match restrict_self(landlock_rules, network) {
         Ok(RulesetStatus::FullyEnforced) => return Ok(()),
         Ok(RulesetStatus::PartiallyEnforced | RulesetStatus::NotEnforced) => "only in part".to_owned(),
         Err(error) => error.to_string(),
@@ -29,19 +29,19 @@ pub(super) fn enforce(grants: &[Grant], network: bool) -> io::Result<()> {
     Err(io::Error::other(format!("Landlock cannot be enforced here (Linux 6.12 or later is needed): {why}")))
 }
 
-fn restrict(grants: &[Grant], network: bool) -> Result<RulesetStatus, RulesetError> {
+fn restrict_self(landlock_rules: &[LandlockRule], network: bool) -> Result<RulesetStatus, RulesetError> {
     let mut rules = hard().handle_access(AccessFs::from_all(FILES))?.scope(Scope::from_all(SCOPES))?;
     if !network {
         rules = rules.handle_access(AccessNet::from_all(FILES))?;
     }
     let mut rules = rules.create()?;
     // What is not on this machine, or vanished since, grants nothing.
-    for (path, allow) in SYSTEM.into_iter().chain(ETC.map(|path| (path, Allow::Read))) {
+    for (path, allow) in SYSTEM.into_iter().chain(ETC.map(|path| (path, LandlockAccess::Read))) {
         if let Ok(place) = PathFd::new(path) {
             rules = rules.add_rule(PathBeneath::new(place, allowed(allow, Path::new(path).is_dir())))?;
         }
     }
-    for grant in grants {
+    for grant in landlock_rules {
         if let Ok((place, is_dir)) = open_exactly(&grant.path) {
             rules = rules.add_rule(PathBeneath::new(place, allowed(grant.allow, is_dir)))?;
         }
@@ -67,12 +67,12 @@ fn open_exactly(path: &Path) -> rustix::io::Result<(OwnedFd, bool)> {
     Ok((place, is_dir))
 }
 
-fn allowed(allow: Allow, is_dir: bool) -> BitFlags<AccessFs> {
+fn allowed(allow: LandlockAccess, is_dir: bool) -> BitFlags<AccessFs> {
     let all = match allow {
-        Allow::List => AccessFs::ReadDir.into(),
-        Allow::Read => AccessFs::from_read(FILES),
-        Allow::Device => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate,
-        Allow::Write => {
+        LandlockAccess::List => AccessFs::ReadDir.into(),
+        LandlockAccess::Read => AccessFs::from_read(FILES),
+        LandlockAccess::Device => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate,
+        LandlockAccess::Write => {
             AccessFs::from_all(FILES) & !(AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::IoctlDev)
         }
     };
@@ -99,20 +99,20 @@ pub(crate) fn abi() -> Option<u8> {
 }
 
 /// What of this machine a command needs beside its own view.
-const SYSTEM: [(&str, Allow); 15] = [
-    ("/usr", Allow::Read),
-    ("/bin", Allow::Read),
-    ("/sbin", Allow::Read),
-    ("/lib", Allow::Read),
-    ("/lib32", Allow::Read),
-    ("/lib64", Allow::Read),
-    ("/libx32", Allow::Read),
-    ("/nix/store", Allow::Read),
-    ("/proc", Allow::Read),
-    ("/dev/null", Allow::Device),
-    ("/dev/zero", Allow::Device),
-    ("/dev/full", Allow::Device),
-    ("/dev/random", Allow::Read),
-    ("/dev/urandom", Allow::Read),
-    ("/sys/devices/system/cpu", Allow::Read),
+const SYSTEM: [(&str, LandlockAccess); 15] = [
+    ("/usr", LandlockAccess::Read),
+    ("/bin", LandlockAccess::Read),
+    ("/sbin", LandlockAccess::Read),
+    ("/lib", LandlockAccess::Read),
+    ("/lib32", LandlockAccess::Read),
+    ("/lib64", LandlockAccess::Read),
+    ("/libx32", LandlockAccess::Read),
+    ("/nix/store", LandlockAccess::Read),
+    ("/proc", LandlockAccess::Read),
+    ("/dev/null", LandlockAccess::Device),
+    ("/dev/zero", LandlockAccess::Device),
+    ("/dev/full", LandlockAccess::Device),
+    ("/dev/random", LandlockAccess::Read),
+    ("/dev/urandom", LandlockAccess::Read),
+    ("/sys/devices/system/cpu", LandlockAccess::Read),
 ];

@@ -17,7 +17,7 @@ const TAIL: usize = 1024 * 1024 - 4096;
 
 /// A program's raw output.
 #[derive(Debug)]
-pub(crate) struct RawFile {
+pub(crate) struct RawOutputFile {
     path: PathBuf,
     /// Made when there is something to keep; None once it failed, too.
     file: Option<File>,
@@ -29,7 +29,7 @@ pub(crate) struct RawFile {
     mask: Option<Box<dyn MaskStream>>,
 }
 
-impl RawFile {
+impl RawOutputFile {
     /// In place of what an earlier try left there.
     pub(crate) fn new(path: PathBuf, masks: Option<&Arc<dyn Masks>>) -> Self {
         let _ = std::fs::remove_file(&path);
@@ -120,12 +120,12 @@ impl RawFile {
 
 #[cfg(test)]
 mod tests {
-    use super::{HEAD, RawFile, TAIL};
+    use super::{HEAD, RawOutputFile, TAIL};
 
     fn kept(pieces: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("output.raw");
-        let mut file = RawFile::new(path.clone(), None);
+        let mut file = RawOutputFile::new(path.clone(), None);
         for piece in pieces {
             file.push(&piece);
         }

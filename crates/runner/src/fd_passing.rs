@@ -13,7 +13,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Sends a byte, and the file with it if there is one.
-pub(crate) fn pass(socket: impl AsFd, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
+pub(crate) fn send_fd(socket: impl AsFd, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let files: &[BorrowedFd<'_>] = file.as_slice();
@@ -25,7 +25,7 @@ pub(crate) fn pass(socket: impl AsFd, file: Option<BorrowedFd<'_>>) -> io::Resul
 }
 
 /// Receives exactly that byte, and the file if one came with it.
-pub(crate) fn receive(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
+pub(crate) fn receive_fd(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];

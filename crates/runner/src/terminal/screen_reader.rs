@@ -3,9 +3,9 @@
 //! Sources in the order of trust: its own word (OSC 7501), its title, patterns on the drawn screen. A program that says
 //! it works is believed; one that says it is idle may still show a dialog.
 
-use super::model::Model;
-use super::status::State;
-use crate::adapter::{Pattern, TerminalTraits, Where};
+use super::model::TerminalModel;
+use super::status::ProgramState;
+use crate::adapter::{Pattern, PatternTarget, TerminalTraits};
 use althing_protocol::{AskKind, AskOption};
 use regex::Regex;
 
@@ -14,24 +14,24 @@ const LONGEST: usize = 500;
 
 /// A program's patterns, ready to be looked for.
 #[derive(Debug)]
-pub(crate) struct Reader {
-    ready: Vec<(Where, Regex)>,
-    busy: Vec<(Where, Regex)>,
-    asks: Vec<Asks>,
+pub(crate) struct ScreenReader {
+    ready: Vec<(PatternTarget, Regex)>,
+    busy: Vec<(PatternTarget, Regex)>,
+    asks: Vec<CompiledAsk>,
     conversation: Option<Regex>,
 }
 
 #[derive(Debug)]
-struct Asks {
+struct CompiledAsk {
     about: AskKind,
-    on: Where,
+    on: PatternTarget,
     regex: Regex,
     answers: Vec<(AskOption, String)>,
 }
 
 /// What was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Sight {
+pub(crate) enum ScreenState {
     /// It waits for a person.
     Asks(Question),
     /// It takes a prompt.
@@ -53,14 +53,14 @@ pub(crate) struct Question {
     pub(crate) drawn: bool,
 }
 
-impl Reader {
+impl ScreenReader {
     /// The error says which pattern and why.
     pub(crate) fn new(traits: &TerminalTraits) -> Result<Self, String> {
         let one = |pattern: &Pattern| Ok((pattern.on, compile(&pattern.regex)?));
         let all = |patterns: &[Pattern]| patterns.iter().map(one).collect::<Result<Vec<_>, String>>();
         let asks = traits.asks.iter().map(|ask| {
             let (on, regex) = one(&ask.pattern)?;
-            Ok(Asks { about: ask.about, on, regex, answers: ask.answers.clone() })
+            Ok(CompiledAsk { about: ask.about, on, regex, answers: ask.answers.clone() })
         });
         Ok(Self {
             ready: all(&traits.ready)?,
@@ -71,15 +71,15 @@ impl Reader {
     }
 
     /// Reads the terminal as it is now.
-    pub(crate) fn read(&self, model: &Model) -> Sight {
+    pub(crate) fn read(&self, model: &TerminalModel) -> ScreenState {
         let status = model.emulator.status();
         let state = status.map(|status| status.state);
-        if state == Some(State::Working) {
-            return Sight::Busy;
+        if state == Some(ProgramState::Working) {
+            return ScreenState::Busy;
         }
         let (screen, title) = (model.text(), model.emulator.title());
-        let drawn = self.question(Where::Screen, &screen);
-        if let Some(status) = status.filter(|status| status.state == State::Blocked) {
+        let drawn = self.question(PatternTarget::Screen, &screen);
+        if let Some(status) = status.filter(|status| status.state == ProgramState::Blocked) {
             let drawn = drawn.unwrap_or(Question {
                 about: status.kind,
                 text: waits_for(status.kind).to_owned(),
@@ -88,26 +88,28 @@ impl Reader {
             });
             let about = if status.kind == AskKind::Other { drawn.about } else { status.kind };
             let text = if status.message.is_empty() { drawn.text } else { status.message.clone() };
-            return Sight::Asks(Question { about, text, ..drawn });
+            return ScreenState::Asks(Question { about, text, ..drawn });
         }
-        if let Some(titled) = self.question(Where::Title, title) {
-            return Sight::Asks(drawn.unwrap_or(titled));
+        if let Some(titled) = self.question(PatternTarget::Title, title) {
+            return ScreenState::Asks(drawn.unwrap_or(titled));
         }
         if let Some(drawn) = drawn {
-            return Sight::Asks(drawn);
+            return ScreenState::Asks(drawn);
         }
-        let shows = |patterns: &[(Where, Regex)]| {
+        let shows = |patterns: &[(PatternTarget, Regex)]| {
             patterns.iter().any(|(on, regex)| match on {
-                Where::Screen => regex.is_match(&screen),
-                Where::Title => regex.is_match(title),
+                PatternTarget::Screen => regex.is_match(&screen),
+                PatternTarget::Title => regex.is_match(title),
             })
         };
         if shows(&self.busy) {
-            Sight::Busy
-        } else if matches!(state, Some(State::Idle | State::Done | State::Error)) || shows(&self.ready) {
-            Sight::Ready
+            ScreenState::Busy
+        } else if matches!(state, Some(ProgramState::Idle | ProgramState::Done | ProgramState::Error))
+            || shows(&self.ready)
+        {
+            ScreenState::Ready
         } else {
-            Sight::Unknown
+            ScreenState::Unknown
         }
     }
 
@@ -117,22 +119,22 @@ impl Reader {
         Some(found.get(1)?.as_str().to_owned())
     }
 
-    fn question(&self, place: Where, text: &str) -> Option<Question> {
-        self.asks.iter().filter(|ask| ask.on == place).find_map(|ask| {
+    fn question(&self, target: PatternTarget, text: &str) -> Option<Question> {
+        self.asks.iter().filter(|ask| ask.on == target).find_map(|ask| {
             let found = ask.regex.captures(text)?;
             let words = found.name("text").or_else(|| found.get(1)).map_or_else(
-                || match place {
-                    Where::Screen => found.get(0).map_or("", |all| all.as_str()),
-                    Where::Title => waits_for(ask.about),
+                || match target {
+                    PatternTarget::Screen => found.get(0).map_or("", |all| all.as_str()),
+                    PatternTarget::Title => waits_for(ask.about),
                 },
                 |group| group.as_str(),
             );
-            let text = super::safe::line(words.trim(), LONGEST);
+            let text = super::sanitize_line::sanitize_line(words.trim(), LONGEST);
             Some(Question {
                 about: ask.about,
                 text,
                 answers: ask.answers.clone(),
-                drawn: place == Where::Screen,
+                drawn: target == PatternTarget::Screen,
             })
         })
     }

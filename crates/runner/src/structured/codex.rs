@@ -1,7 +1,7 @@
 //! Codex's app server: `codex app-server`, JSON-RPC without its version. Checked with 0.166.0.
 
-use super::{Dialogue, Turn, blamed, count, list, option, text};
-use crate::adapter::{Ending, Exit, Meaning, Spent};
+use super::{ProtocolStep, StructuredProtocol, count, explain_failure, list, option, text};
+use crate::adapter::{Exit, OutputEvent, ProgramOutcome, ReportedUsage};
 use althing_protocol::{Ask, AskKind, AskOption, Item, Usage};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -43,16 +43,16 @@ impl AppServer {
         }
     }
 
-    fn response(&mut self, id: u64, message: &Value, turn: &mut Turn) {
+    fn response(&mut self, id: u64, message: &Value, step: &mut ProtocolStep) {
         if let Some(error) = message.pointer("/error") {
             let words = text(error, "/message");
             self.completed = Some(Err(if words.is_empty() { error.to_string() } else { words.to_owned() }));
-            turn.over = true;
+            step.is_over = true;
             return;
         }
         match id {
             INITIALIZE => {
-                turn.say.push(json!({ "method": "initialized" }));
+                step.messages.push(json!({ "method": "initialized" }));
                 let mut params = json!({
                     "cwd": self.cwd, "approvalPolicy": "on-request", "sandbox": "read-only",
                 });
@@ -64,21 +64,21 @@ impl AppServer {
                 set("model", &self.model);
                 set("threadId", &self.resume);
                 let method = if self.resume.is_some() { "thread/resume" } else { "thread/start" };
-                turn.say.push(json!({ "id": THREAD, "method": method, "params": params }));
+                step.messages.push(json!({ "id": THREAD, "method": method, "params": params }));
             }
             THREAD => {
                 text(message, "/result/thread/id").clone_into(&mut self.thread);
-                turn.meanings.push(Meaning::Item(Item::Conversation { id: self.thread.clone() }));
+                step.events.push(OutputEvent::Item(Item::Conversation { id: self.thread.clone() }));
                 let input = json!([{ "type": "text", "text": self.prompt }]);
                 let params = json!({ "threadId": self.thread, "input": input });
-                turn.say.push(json!({ "id": TURN, "method": "turn/start", "params": params }));
-                turn.prompted = true;
+                step.messages.push(json!({ "id": TURN, "method": "turn/start", "params": params }));
+                step.sends_prompt = true;
             }
             _ => {}
         }
     }
 
-    fn request(&mut self, message: &Value, turn: &mut Turn) {
+    fn request(&mut self, message: &Value, step: &mut ProtocolStep) {
         let (id, params) = (&message["id"], &message["params"]);
         let what = match text(message, "/method") {
             "item/commandExecution/requestApproval" => text(params, "/command").to_owned(),
@@ -88,7 +88,7 @@ impl AppServer {
             }
             _ => {
                 let error = json!({ "code": -32601, "message": "not supported" });
-                turn.say.push(json!({ "id": id, "error": error }));
+                step.messages.push(json!({ "id": id, "error": error }));
                 return;
             }
         };
@@ -99,7 +99,7 @@ impl AppServer {
             decisions = ["accept", "decline"].map(|word| decision(&json!(word))).to_vec();
         }
         let native = format!("request-{id}");
-        turn.asks.push(Ask {
+        step.questions.push(Ask {
             about: AskKind::Permission,
             text: if reason.is_empty() { what } else { format!("{reason} {what}") },
             options: decisions.iter().map(|(option, _)| option.clone()).collect(),
@@ -109,10 +109,10 @@ impl AppServer {
         self.open.insert(native, (id.clone(), decisions));
     }
 
-    fn notification(&mut self, message: &Value, turn: &mut Turn) {
+    fn notification(&mut self, message: &Value, step: &mut ProtocolStep) {
         let params = &message["params"];
         match text(message, "/method") {
-            "item/completed" => self.item(&params["item"], turn),
+            "item/completed" => self.item(&params["item"], step),
             "thread/tokenUsage/updated" => {
                 let total = params.pointer("/tokenUsage/total").unwrap_or(&Value::Null);
                 self.usage = Usage {
@@ -127,7 +127,7 @@ impl AppServer {
             "serverRequest/resolved" => {
                 let native = format!("request-{}", params["requestId"]);
                 if self.open.remove(&native).is_some() {
-                    turn.settled.push(native);
+                    step.closed_questions.push(native);
                 }
             }
             "turn/completed" => {
@@ -137,34 +137,34 @@ impl AppServer {
                     status if error.is_empty() => Err(format!("its turn ended as {status}")),
                     _ => Err(error.to_owned()),
                 });
-                turn.over = true;
+                step.is_over = true;
             }
             _ => {}
         }
     }
 
-    fn item(&mut self, item: &Value, turn: &mut Turn) {
+    fn item(&mut self, item: &Value, step: &mut ProtocolStep) {
         let failed = matches!(text(item, "/status"), "failed" | "declined");
         let did = |tool: &str, detail: String, result: Option<String>, is_error: bool| {
-            Meaning::Item(Item::Did { tool: tool.to_owned(), detail, result, is_error })
+            OutputEvent::Item(Item::Did { tool: tool.to_owned(), detail, result, is_error })
         };
         match text(item, "/type") {
             "agentMessage" => {
                 text(item, "/text").clone_into(&mut self.message);
-                turn.meanings.push(Meaning::Item(Item::Said { text: self.message.clone() }));
+                step.events.push(OutputEvent::Item(Item::Said { text: self.message.clone() }));
             }
             "commandExecution" => {
                 let output = Some(text(item, "/aggregatedOutput")).filter(|output| !output.is_empty());
                 let wrong = item["exitCode"].as_i64().is_some_and(|code| code != 0);
                 let command = text(item, "/command").to_owned();
-                turn.meanings.push(did("shell", command, output.map(str::to_owned), failed || wrong));
+                step.events.push(did("shell", command, output.map(str::to_owned), failed || wrong));
             }
             "fileChange" => {
                 let paths: Vec<&str> = list(item, "/changes").map(|change| text(change, "/path")).collect();
-                turn.meanings.push(did("edit", paths.join(" "), None, failed));
+                step.events.push(did("edit", paths.join(" "), None, failed));
             }
             "mcpToolCall" => {
-                turn.meanings.push(did(text(item, "/tool"), item["arguments"].to_string(), None, failed));
+                step.events.push(did(text(item, "/tool"), item["arguments"].to_string(), None, failed));
             }
             _ => {}
         }
@@ -188,17 +188,17 @@ fn decision(decision: &Value) -> (AskOption, Value) {
     (option(&id, label), decision.clone())
 }
 
-impl Dialogue for AppServer {
+impl StructuredProtocol for AppServer {
     fn begin(&mut self) -> Vec<Value> {
         let client = json!({ "name": "althing", "title": "Althing", "version": env!("CARGO_PKG_VERSION") });
         vec![json!({ "id": INITIALIZE, "method": "initialize", "params": { "clientInfo": client } })]
     }
 
-    fn hear(&mut self, message: &Value, turn: &mut Turn) {
+    fn receive(&mut self, message: &Value, step: &mut ProtocolStep) {
         match (message.get("method"), message.get("id")) {
-            (Some(_), Some(_)) => self.request(message, turn),
-            (Some(_), None) => self.notification(message, turn),
-            (None, id) => self.response(id.and_then(Value::as_u64).unwrap_or_default(), message, turn),
+            (Some(_), Some(_)) => self.request(message, step),
+            (Some(_), None) => self.notification(message, step),
+            (None, id) => self.response(id.and_then(Value::as_u64).unwrap_or_default(), message, step),
         }
     }
 
@@ -208,18 +208,18 @@ impl Dialogue for AppServer {
         Some(vec![json!({ "id": id, "result": { "decision": decision } })])
     }
 
-    fn end(&mut self, exit: Exit, complaint: &str) -> Ending {
+    fn end(&mut self, exit: Exit, diagnostics: &str) -> ProgramOutcome {
         // It counts the whole conversation, and knows no prices.
-        let now = Usage { calls: self.usage.calls, ..Usage::default() };
-        let usage = Spent { now, so_far: Usage { calls: 0, ..self.usage } };
+        let this_run = Usage { calls: self.usage.calls, ..Usage::default() };
+        let usage = ReportedUsage { this_run, conversation_total: Usage { calls: 0, ..self.usage } };
         let message = Some(std::mem::take(&mut self.message));
         let error = match self.completed.take() {
             Some(Ok(())) => None,
             Some(Err(error)) => Some(error),
-            None => Some(blamed(&format!("codex did not complete its turn; {exit}"), complaint)),
+            None => Some(explain_failure(&format!("codex did not complete its turn; {exit}"), diagnostics)),
         };
         let signed_out = error.as_deref().is_some_and(|error| error.contains("401"));
         let hint = signed_out.then(|| "run `codex login`, or set OPENAI_API_KEY".to_owned());
-        Ending { ok: error.is_none(), message, error, hint, usage }
+        ProgramOutcome { ok: error.is_none(), message, error, hint, usage }
     }
 }

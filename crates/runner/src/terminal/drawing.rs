@@ -4,18 +4,18 @@
 
 /// What was seen of a program's sequences.
 #[derive(Debug, Default)]
-pub(super) struct Strokes {
+pub(super) struct DrawingDetector {
     /// Whether it moved the cursor up, or to a place.
     pub(super) goes_back: bool,
     /// Whether only a part of the screen scrolls.
     pub(super) has_region: bool,
     /// A sequence that the last piece of output ended in.
-    begun: Option<Begun>,
+    sequence: Option<SequenceState>,
 }
 
 /// How far a sequence has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Begun {
+enum SequenceState {
     Escape,
     /// Whether it has parameters, and whether it is a private one.
     Sequence {
@@ -24,32 +24,34 @@ enum Begun {
     },
 }
 
-impl Strokes {
+impl DrawingDetector {
     /// Looks at a piece of output.
-    pub(super) fn look(&mut self, bytes: &[u8]) {
+    pub(super) fn scan(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         loop {
-            if self.begun.is_none() {
+            if self.sequence.is_none() {
                 let Some(at) = rest.iter().position(|byte| *byte == 0x1b) else { return };
                 rest = rest.get(at + 1..).unwrap_or_default();
-                self.begun = Some(Begun::Escape);
+                self.sequence = Some(SequenceState::Escape);
             }
             let Some((byte, after)) = rest.split_first() else { return };
             rest = after;
-            self.begun = match (self.begun, byte) {
-                (_, 0x1b) => Some(Begun::Escape),
-                (Some(Begun::Escape), b'[') => Some(Begun::Sequence { params: false, private: false }),
-                (Some(Begun::Escape), b'M') => {
+            self.sequence = match (self.sequence, byte) {
+                (_, 0x1b) => Some(SequenceState::Escape),
+                (Some(SequenceState::Escape), b'[') => {
+                    Some(SequenceState::Sequence { params: false, private: false })
+                }
+                (Some(SequenceState::Escape), b'M') => {
                     self.goes_back = true;
                     None
                 }
-                (Some(Begun::Sequence { private, .. }), b'0'..=b';') => {
-                    Some(Begun::Sequence { params: true, private })
+                (Some(SequenceState::Sequence { private, .. }), b'0'..=b';') => {
+                    Some(SequenceState::Sequence { params: true, private })
                 }
-                (Some(Begun::Sequence { params, .. }), b' '..=b'?') => {
-                    Some(Begun::Sequence { params, private: true })
+                (Some(SequenceState::Sequence { params, .. }), b' '..=b'?') => {
+                    Some(SequenceState::Sequence { params, private: true })
                 }
-                (Some(Begun::Sequence { params, private: false }), letter) => {
+                (Some(SequenceState::Sequence { params, private: false }), letter) => {
                     self.ended(*letter, params);
                     None
                 }
@@ -69,14 +71,14 @@ impl Strokes {
 
 #[cfg(test)]
 mod tests {
-    use super::Strokes;
+    use super::DrawingDetector;
 
     fn seen(pieces: &[&str]) -> (bool, bool) {
-        let mut strokes = Strokes::default();
+        let mut drawing = DrawingDetector::default();
         for piece in pieces {
-            strokes.look(piece.as_bytes());
+            drawing.scan(piece.as_bytes());
         }
-        (strokes.goes_back, strokes.has_region)
+        (drawing.goes_back, drawing.has_region)
     }
 
     #[test]

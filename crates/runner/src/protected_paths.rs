@@ -12,44 +12,44 @@ use std::path::{Path, PathBuf};
 /// More entries than any project that people work in by hand.
 const MAX_ENTRIES: usize = 2_000_000;
 /// Each place is a mount of its own.
-const MAX_PLACES: usize = 1_000;
+const MAX_PROTECTED: usize = 1_000;
 /// Directories of installed packages: large, and remade by their tools. File tools never write there.
 const SKIPPED: [&str; 6] = ["node_modules", "__pycache__", ".venv", "venv", ".tox", ".cache"];
 
 /// The protected places that exist in the writable context paths of a checked reach.
-pub(crate) fn existing(sandbox_paths: &SandboxPaths) -> Result<Vec<PathBuf>, PolicyError> {
-    within(sandbox_paths, MAX_ENTRIES, MAX_PLACES)
+pub(crate) fn find_protected(sandbox_paths: &SandboxPaths) -> Result<Vec<PathBuf>, PolicyError> {
+    find_within(sandbox_paths, MAX_ENTRIES, MAX_PROTECTED)
 }
 
-fn within(
+fn find_within(
     sandbox_paths: &SandboxPaths,
     max_entries: usize,
-    max_places: usize,
+    max_protected: usize,
 ) -> Result<Vec<PathBuf>, PolicyError> {
-    let mut walk = Walk { sandbox_paths, places: Vec::new(), entries: 0, max_entries, max_places };
+    let mut walk = ProtectedWalk { sandbox_paths, found: Vec::new(), entries: 0, max_entries, max_protected };
     for mount in sandbox_paths.context.iter().filter(|mount| mount.writable && mount.path.is_dir()) {
         walk.root(&mount.path)?;
     }
-    walk.places.sort();
-    walk.places.dedup();
-    Ok(walk.places)
+    walk.found.sort();
+    walk.found.dedup();
+    Ok(walk.found)
 }
 
-struct Walk<'a> {
+struct ProtectedWalk<'a> {
     sandbox_paths: &'a SandboxPaths,
-    places: Vec<PathBuf>,
+    found: Vec<PathBuf>,
     entries: usize,
     max_entries: usize,
-    max_places: usize,
+    max_protected: usize,
 }
 
-impl Walk<'_> {
+impl ProtectedWalk<'_> {
     fn root(&mut self, root: &Path) -> Result<(), PolicyError> {
         let mut dirs = vec![root.to_owned()];
         while let Some(dir) = dirs.pop() {
             let Ok(entries) = std::fs::read_dir(&dir) else {
                 // Its owner could open it again from inside.
-                self.places.push(dir);
+                self.found.push(dir);
                 continue;
             };
             let below = dir.strip_prefix(root).unwrap_or(Path::new("")).to_owned();
@@ -70,9 +70,9 @@ impl Walk<'_> {
                     source,
                 })?;
                 if is_protected(&below, &name) {
-                    self.found(root, path, kind.is_symlink());
-                    if self.places.len() > self.max_places {
-                        let (path, limit) = (root.to_owned(), self.max_places);
+                    self.add_found(root, path, kind.is_symlink());
+                    if self.found.len() > self.max_protected {
+                        let (path, limit) = (root.to_owned(), self.max_protected);
                         return Err(PolicyError::TooManyProtected { path, limit });
                     }
                 } else if kind.is_dir() && self.is_walked(&path, &name) {
@@ -90,7 +90,7 @@ impl Walk<'_> {
             && !is(&self.sandbox_paths.workspace)
     }
 
-    fn found(&mut self, root: &Path, path: PathBuf, is_link: bool) {
+    fn add_found(&mut self, root: &Path, path: PathBuf, is_link: bool) {
         let is_repository = is_repository(&path);
         // A deeper context path decides: the user named it, and its own walk judges what is in it.
         let deeper =
@@ -99,7 +99,7 @@ impl Walk<'_> {
             self.sandbox_paths.context.iter().filter(deeper).any(|mount| path.starts_with(&mount.path));
         // A link cannot be covered, and closing the directory around it would close a whole project for an `.envrc`.
         if is_repository || !(named || is_link) {
-            self.places.push(path);
+            self.found.push(path);
         }
     }
 }
@@ -154,7 +154,7 @@ mod tests {
             "p/src/main.rs",
         ];
         let sandbox_paths = sandbox_paths(&root, &files, &["p", "p/.envrc"]);
-        let found = existing(&sandbox_paths).unwrap();
+        let found = find_protected(&sandbox_paths).unwrap();
         let expected = [".claude", ".git", "a/.vscode/tasks.json", "module/.git", "sub/deep/.git"];
         assert_eq!(found, expected.map(|path| root.join("p").join(path)), "`.envrc` was named by the user");
     }
@@ -164,8 +164,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         let sandbox_paths = sandbox_paths(&root, &["p/a", "p/b", "p/x/.git", "p/y/.git"], &["p"]);
-        assert!(matches!(within(&sandbox_paths, 3, 10), Err(PolicyError::TooLarge { .. })));
-        assert!(matches!(within(&sandbox_paths, 10, 1), Err(PolicyError::TooManyProtected { .. })));
-        assert!(within(&sandbox_paths, 10, 10).is_ok());
+        assert!(matches!(find_within(&sandbox_paths, 3, 10), Err(PolicyError::TooLarge { .. })));
+        assert!(matches!(find_within(&sandbox_paths, 10, 1), Err(PolicyError::TooManyProtected { .. })));
+        assert!(find_within(&sandbox_paths, 10, 10).is_ok());
     }
 }

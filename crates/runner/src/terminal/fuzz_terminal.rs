@@ -2,14 +2,14 @@
 //!
 //! Behind the feature `fuzzing`; never part of the product.
 
-use super::model::Model;
-use super::pty::Size;
-use super::reader::{Reader, Sight};
+use super::model::TerminalModel;
+use super::pty::TerminalSize;
+use super::screen_reader::{ScreenReader, ScreenState};
 use crate::adapter::Adapters;
 use althing_protocol::Screen;
 
 /// A terminal without its program.
-pub struct FuzzTerminal(Model);
+pub struct FuzzTerminal(TerminalModel);
 
 impl std::fmt::Debug for FuzzTerminal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -20,18 +20,18 @@ impl std::fmt::Debug for FuzzTerminal {
 impl FuzzTerminal {
     /// A terminal of this size, or the nearest that works.
     pub fn new(cols: u16, rows: u16) -> Self {
-        Self(Model::new(Size::sane(cols, rows)))
+        Self(TerminalModel::new(TerminalSize::clamped(cols, rows)))
     }
 
     /// Takes in what a program wrote; gives the lines that it finished, and what is typed back to it.
     pub fn feed(&mut self, bytes: &[u8]) -> (String, Vec<u8>) {
-        let taken = self.0.feed(bytes);
-        (taken.clean, taken.answers)
+        let output = self.0.feed(bytes);
+        (output.clean, output.answers)
     }
 
     /// Changes its size; gives the lines that left by it.
     pub fn resize(&mut self, cols: u16, rows: u16) -> String {
-        self.0.resize(Size::sane(cols, rows))
+        self.0.resize(TerminalSize::clamped(cols, rows))
     }
 
     /// What is on it once the program rests: lines that were not told yet.
@@ -56,10 +56,10 @@ impl FuzzTerminal {
 
     /// What it asks a person, as these read it.
     pub fn asks(&self, readers: &ScreenReaders) -> Vec<String> {
-        let sights = readers.0.iter().map(|reader| reader.read(&self.0));
-        let questions = sights.filter_map(|sight| match sight {
-            Sight::Asks(question) => Some(question.text),
-            Sight::Ready | Sight::Busy | Sight::Unknown => None,
+        let states = readers.0.iter().map(|reader| reader.read(&self.0));
+        let questions = states.filter_map(|state| match state {
+            ScreenState::Asks(question) => Some(question.text),
+            ScreenState::Ready | ScreenState::Busy | ScreenState::Unknown => None,
         });
         questions.collect()
     }
@@ -67,12 +67,16 @@ impl FuzzTerminal {
 
 /// What reads the screens of the programs that we know.
 #[derive(Debug)]
-pub struct ScreenReaders(Vec<Reader>);
+pub struct ScreenReaders(Vec<ScreenReader>);
 
 impl ScreenReaders {
     /// By the patterns of every built-in adapter. The error says which pattern is none.
     pub fn built_in() -> Result<Self, String> {
         let adapters = Adapters::default();
-        adapters.all().map(|adapter| Reader::new(&adapter.terminal())).collect::<Result<_, _>>().map(Self)
+        adapters
+            .all()
+            .map(|adapter| ScreenReader::new(&adapter.terminal()))
+            .collect::<Result<_, _>>()
+            .map(Self)
     }
 }

@@ -3,7 +3,7 @@
 //! Runs nothing. Kept apart so that what models read can be changed without touching what is dangerous.
 
 use crate::confinement::ConfinementKind;
-use crate::guarded::End;
+use crate::guarded::CommandEnd;
 use crate::policy::Limits;
 use althing_protocol::{ContextAccess, ToolOutcome, ToolSpec};
 use serde::Deserialize;
@@ -111,7 +111,7 @@ pub(crate) fn refused(why: impl Into<String>) -> ToolOutcome {
 }
 
 /// A call that was.
-pub(crate) fn outcome(end: End, limit: Duration, output: &str) -> ToolOutcome {
+pub(crate) fn outcome(end: CommandEnd, limit: Duration, output: &str) -> ToolOutcome {
     let how = match (end.timed_out, end.code, end.signal) {
         (true, _, _) => format!("ended: the time limit of {} s was reached", limit.as_secs()),
         (false, _, Some(signal)) => format!("ended by signal {signal}{}", name_of(signal.into())),
@@ -131,7 +131,7 @@ pub(crate) fn outcome(end: End, limit: Duration, output: &str) -> ToolOutcome {
 
 /// Whether it was bubblewrap itself that failed: it then says so in its own name. A command could say the same, and would
 /// only be called failed for it.
-pub(crate) fn is_sandbox_failure(end: End, output: &str) -> bool {
+pub(crate) fn is_sandbox_failure(end: CommandEnd, output: &str) -> bool {
     end.code == Some(1) && output.starts_with("bwrap: ")
 }
 

@@ -1,0 +1,231 @@
+//! A structured session with a program: the prompt in, its questions out to a person, the answers back.
+//!
+//! The same limits hold as for any program on pipes, except that its silence does not count while it waits for a person.
+
+use super::pipes::{EventSink, FinishedRun, Outbox, PipeExchange, Pipes, ProgramEvent};
+use super::raw_output::RawOutputFile;
+use crate::adapter::{Exit, ProgramOutcome, Stream};
+use crate::guarded::Launcher;
+use crate::launch::Launch;
+use crate::lines::{LineSplitter, OutputLine};
+use crate::structured::{ProtocolStep, StructuredProtocol};
+use althing_protocol::TaskId;
+use serde_json::Value;
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// How long a program may take to leave by itself once its turn is over.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How much of what a program wrote for people is remembered.
+const MAX_DIAGNOSTICS: usize = 4 * 1024;
+
+/// A dialogue that people can answer in, and what is then to be said.
+#[derive(Debug)]
+struct OpenSession {
+    structured_protocol: Mutex<Box<dyn StructuredProtocol>>,
+    /// The question that was answered, and what is to be said.
+    answers_tx: UnboundedSender<(String, Vec<Value>)>,
+}
+
+impl OpenSession {
+    fn structured_protocol(&self) -> MutexGuard<'_, Box<dyn StructuredProtocol>> {
+        self.structured_protocol.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The protocols under way.
+#[derive(Debug, Default)]
+pub(super) struct OpenSessions(Arc<Mutex<HashMap<TaskId, Arc<OpenSession>>>>);
+
+impl OpenSessions {
+    /// Begins one; it is open as long as the line is.
+    pub(super) fn open(
+        &self,
+        task: &TaskId,
+        structured_protocol: Box<dyn StructuredProtocol>,
+    ) -> SessionHandle {
+        let (answers_tx, answers) = unbounded_channel();
+        let open = Arc::new(OpenSession { structured_protocol: Mutex::new(structured_protocol), answers_tx });
+        lock(&self.0).insert(task.clone(), Arc::clone(&open));
+        SessionHandle { sessions: Arc::clone(&self.0), task: task.clone(), open, answers }
+    }
+
+    /// Gives an answer. False where that was not asked.
+    pub(super) fn answer(&self, task: &TaskId, native: &str, option: &str) -> bool {
+        let Some(open) = lock(&self.0).get(task).cloned() else { return false };
+        let messages = open.structured_protocol().answer(native, option);
+        messages.is_some_and(|messages| open.answers_tx.send((native.to_owned(), messages)).is_ok())
+    }
+}
+
+/// One dialogue under way.
+#[derive(Debug)]
+pub(super) struct SessionHandle {
+    sessions: Arc<Mutex<HashMap<TaskId, Arc<OpenSession>>>>,
+    task: TaskId,
+    open: Arc<OpenSession>,
+    answers: UnboundedReceiver<(String, Vec<Value>)>,
+}
+
+impl Drop for SessionHandle {
+    fn drop(&mut self) {
+        let mut sessions = lock(&self.sessions);
+        if sessions.get(&self.task).is_some_and(|open| Arc::ptr_eq(open, &self.open)) {
+            sessions.remove(&self.task);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A dialogue to be held.
+pub(super) struct StructuredRun<'a> {
+    pub(super) launch: &'a Launch,
+    pub(super) handle: SessionHandle,
+    /// How long the program may say nothing.
+    pub(super) idle: Duration,
+    pub(super) raw: &'a mut RawOutputFile,
+}
+
+impl StructuredRun<'_> {
+    /// Holds it to its end. When the future is dropped, the program is asked to end and killed soon after.
+    pub(super) async fn run(self, launcher: &Launcher, sink: EventSink<'_>) -> io::Result<FinishedRun> {
+        let exchange = StructuredSession {
+            handle: self.handle,
+            lines: LineSplitter::default(),
+            diagnostics: String::new(),
+            open_questions: BTreeSet::new(),
+            prompt: PromptProgress::Unsent,
+        };
+        let pipes = Pipes { launch: self.launch, exchange, idle: self.idle, raw: self.raw };
+        pipes.run(launcher, sink).await
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PromptProgress {
+    Unsent,
+    /// On its way to the program.
+    Sending,
+    Sent,
+}
+
+/// A structured session under way.
+struct StructuredSession {
+    handle: SessionHandle,
+    lines: LineSplitter,
+    diagnostics: String,
+    /// Questions that nobody answered yet.
+    open_questions: BTreeSet<String>,
+    prompt: PromptProgress,
+}
+
+impl PipeExchange for StructuredSession {
+    /// The question that was answered, and what the program is told.
+    type Answer = (String, Vec<Value>);
+
+    fn begin(&mut self, outbox: &mut Outbox) {
+        send_messages(outbox, &self.handle.open.structured_protocol().begin());
+    }
+
+    fn output(&mut self, stream: Stream, raw: &[u8], clean: &str, outbox: &mut Outbox, sink: EventSink<'_>) {
+        sink(ProgramEvent::Output(stream, raw, clean));
+        if stream == Stream::Err {
+            self.diagnostics.push_str(clean);
+            let from =
+                self.diagnostics.ceil_char_boundary(self.diagnostics.len().saturating_sub(MAX_DIAGNOSTICS));
+            self.diagnostics.drain(..from);
+            return;
+        }
+        let mut lines = std::mem::take(&mut self.lines);
+        lines.push(raw, &mut |line| {
+            if let OutputLine::Whole(line) = line
+                && let Ok(message) = serde_json::from_slice::<Value>(line)
+            {
+                self.receive(&message, outbox, sink);
+            }
+        });
+        self.lines = lines;
+    }
+
+    fn sent(&mut self, result: Result<(), String>, sink: EventSink<'_>) {
+        // Where the program reads no more, its end says why.
+        if result.is_ok() && self.prompt == PromptProgress::Sending {
+            self.prompt = PromptProgress::Sent;
+            sink(ProgramEvent::PromptSent(Ok(())));
+        }
+    }
+
+    async fn next_answer(&mut self) -> Self::Answer {
+        match self.handle.answers.recv().await {
+            Some(answer) => answer,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn answer(&mut self, (native, messages): Self::Answer, outbox: &mut Outbox, sink: EventSink<'_>) {
+        send_messages(outbox, &messages);
+        self.close_question(&native, sink);
+    }
+
+    fn waits_for_person(&self) -> bool {
+        !self.open_questions.is_empty()
+    }
+
+    fn closed(&mut self, sink: EventSink<'_>) {
+        if self.prompt != PromptProgress::Sent {
+            sink(ProgramEvent::PromptSent(Err("the program ended before it was told its prompt".to_owned())));
+        }
+        if !self.open_questions.is_empty() {
+            sink(ProgramEvent::MovedOn);
+        }
+    }
+
+    fn end(&mut self, exit: Exit, _: EventSink<'_>) -> ProgramOutcome {
+        self.handle.open.structured_protocol().end(exit, &self.diagnostics)
+    }
+}
+
+impl StructuredSession {
+    fn receive(&mut self, message: &Value, outbox: &mut Outbox, sink: EventSink<'_>) {
+        let mut step = ProtocolStep::default();
+        self.handle.open.structured_protocol().receive(message, &mut step);
+        for event in step.events {
+            sink(ProgramEvent::Parsed(event));
+        }
+        send_messages(outbox, &step.messages);
+        if step.sends_prompt {
+            self.prompt = PromptProgress::Sending;
+        }
+        for ask in step.questions {
+            self.open_questions.extend(ask.native.clone());
+            sink(ProgramEvent::Waiting(ask));
+        }
+        for native in step.closed_questions {
+            self.close_question(&native, sink);
+        }
+        if step.is_over {
+            outbox.close_and_expect_exit(EXIT_TIMEOUT);
+        }
+    }
+
+    /// A question was answered, or needs no answer any more.
+    fn close_question(&mut self, native: &str, sink: EventSink<'_>) {
+        if self.open_questions.remove(native) && self.open_questions.is_empty() {
+            sink(ProgramEvent::MovedOn);
+        }
+    }
+}
+
+/// Adds messages to what the program is told.
+fn send_messages(outbox: &mut Outbox, messages: &[Value]) {
+    for message in messages {
+        outbox.send(message.to_string().as_bytes());
+        outbox.send(b"\n");
+    }
+}

@@ -1,0 +1,220 @@
+//! The protocols against recordings of the real programs: what they said is said again, and we must say the same.
+
+use super::*;
+use crate::adapter::{ReportedUsage, Stream};
+use althing_protocol::{AskKind, Item};
+use std::path::Path;
+
+/// What a recorded dialogue came to.
+#[derive(Debug, Default)]
+struct Replayed {
+    said: Vec<Value>,
+    asks: Vec<Ask>,
+    items: Vec<Item>,
+    prompted: usize,
+    over: bool,
+}
+
+/// Plays what a program said; every question is answered with the option of this id.
+fn replay(
+    file: &str,
+    structured_protocol: &mut dyn StructuredProtocol,
+    option: &str,
+) -> (Replayed, Vec<Value>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(file);
+    // Ours has a name instead.
+    let recorded = std::fs::read_to_string(path).unwrap().replace("\"r1\"", "\"initialize\"");
+    let mut replayed = Replayed { said: structured_protocol.begin(), ..Replayed::default() };
+    let mut ours = Vec::new();
+    for line in recorded.lines() {
+        let message: Value = serde_json::from_str(&line[2..]).unwrap();
+        if line.starts_with('>') {
+            ours.push(message);
+            continue;
+        }
+        let mut step = ProtocolStep::default();
+        structured_protocol.receive(&message, &mut step);
+        replayed.said.append(&mut step.messages);
+        for ask in step.questions {
+            let native = ask.native.clone().unwrap();
+            assert_eq!(structured_protocol.answer(&native, "no such option"), None);
+            replayed.said.append(&mut structured_protocol.answer(&native, option).unwrap());
+            assert_eq!(structured_protocol.answer(&native, option), None, "only once");
+            replayed.asks.push(ask);
+        }
+        let items = step.events.into_iter().filter_map(|event| match event {
+            OutputEvent::Item(item) => Some(item),
+            OutputEvent::TextDelta(_) => None,
+        });
+        replayed.items.extend(items);
+        replayed.prompted += usize::from(step.sends_prompt);
+        replayed.over |= step.is_over;
+        if step.is_over {
+            break;
+        }
+    }
+    (replayed, ours)
+}
+
+/// Without what names us, which the recording was not made by.
+fn anonymous(messages: &[Value]) -> Vec<Value> {
+    let strip = |message: &Value| {
+        let mut message = message.clone();
+        if let Some(params) = message.get_mut("params").and_then(Value::as_object_mut) {
+            params.remove("clientInfo");
+        }
+        message
+    };
+    messages.iter().map(strip).collect()
+}
+
+/// The parser of the headless output is tested where it is.
+struct IgnoreOutput;
+
+impl crate::adapter::OutputParser for IgnoreOutput {
+    fn output(&mut self, _: Stream, _: &[u8], _: &str, _: &mut dyn FnMut(OutputEvent)) {}
+
+    fn end(&mut self, _: Exit, _: &mut dyn FnMut(OutputEvent)) -> ProgramOutcome {
+        ProgramOutcome { ok: true, ..ProgramOutcome::default() }
+    }
+}
+
+#[test]
+fn claude_asks_for_a_permission_and_gets_it() {
+    let mut structured_protocol = ClaudeControl::new("RUN_TOOL:touch from_stdio.txt", Box::new(IgnoreOutput));
+    let (replayed, ours) = replay("claude/stdio-control.jsonl", &mut structured_protocol, "allow");
+    assert_eq!(replayed.asks.len(), 1);
+    let ask = &replayed.asks[0];
+    assert_eq!((ask.about, ask.text.as_str()), (AskKind::Permission, "Bash: touch from_stdio.txt"));
+    assert_eq!(ask.options.iter().map(|option| option.id.as_str()).collect::<Vec<_>>(), ["allow", "deny"]);
+    // After our own greeting: the prompt, then the permission, exactly as they were said.
+    assert_eq!(replayed.said[1..], ours[1..3]);
+    assert!(replayed.over && replayed.prompted == 1);
+}
+
+#[test]
+fn claude_asks_a_question_and_is_told_the_choice() {
+    let mut structured_protocol = ClaudeControl::new("p", Box::new(IgnoreOutput));
+    let request = serde_json::json!({"type": "control_request", "request_id": "q", "request": {
+        "subtype": "can_use_tool", "tool_name": "AskUserQuestion",
+        "input": {"questions": [{"question": "Which colour?", "options": [{"label": "Red"}, {"label": "Blue"}]}]}}});
+    let mut step = ProtocolStep::default();
+    structured_protocol.receive(&request, &mut step);
+    let ask = &step.questions[0];
+    assert_eq!((ask.about, ask.text.as_str()), (AskKind::Question, "Which colour?"));
+    assert_eq!(ask.options, [option("Red", "Red"), option("Blue", "Blue")]);
+    let said = structured_protocol.answer("q", "Blue").unwrap();
+    assert_eq!(
+        said[0].pointer("/response/response/updatedInput/answers/Which colour?"),
+        Some(&"Blue".into())
+    );
+    // A question that is withdrawn needs no answer.
+    structured_protocol.receive(&request, &mut ProtocolStep::default());
+    let mut step = ProtocolStep::default();
+    structured_protocol
+        .receive(&serde_json::json!({"type": "control_cancel_request", "request_id": "q"}), &mut step);
+    assert_eq!(step.closed_questions, ["q"]);
+    assert_eq!(structured_protocol.answer("q", "Blue"), None);
+}
+
+#[test]
+fn codex_asks_for_a_permission_and_gets_it() {
+    let mut structured_protocol =
+        AppServer::new("ESC_TOOL:touch appserver.txt", "/home/user/work/repo", None, None);
+    let (replayed, ours) = replay("codex/app-server.jsonl", &mut structured_protocol, "accept");
+    assert_eq!(anonymous(&replayed.said), anonymous(&ours));
+    let ask = &replayed.asks[0];
+    assert_eq!(ask.about, AskKind::Permission);
+    assert_eq!(ask.text, "Do you want to allow this test command? /bin/bash -lc 'touch appserver.txt'");
+    let offered: Vec<&str> = ask.options.iter().map(|option| option.id.as_str()).collect();
+    assert_eq!(offered, ["accept", "acceptWithExecpolicyAmendment", "cancel"]);
+    assert!(matches!(&replayed.items[0], Item::Conversation { id } if id.starts_with("01a1de34")));
+    assert!(matches!(&replayed.items[1], Item::Did { tool, is_error: false, .. } if tool == "shell"));
+    assert!(matches!(&replayed.items[2], Item::Said { text } if text.starts_with("Tool result received")));
+    let outcome = structured_protocol.end(Exit::default(), "");
+    assert!(outcome.ok && replayed.over, "{outcome:?}");
+    assert!(outcome.message.unwrap().starts_with("Tool result received"));
+    assert_eq!((outcome.usage.conversation_total.input_tokens, outcome.usage.this_run.calls), (50, 2));
+}
+
+#[test]
+fn gemini_and_opencode_ask_over_acp_and_get_their_answer() {
+    for (program, prompt, option, wish) in [
+        ("gemini", "RUN_TOOL:touch acp_g.txt", "proceed_once", "touch acp_g.txt"),
+        ("opencode", "RUN_TOOL:touch acp_o.txt", "once", "touch acp_o.txt"),
+    ] {
+        let mut structured_protocol = Acp::new(program, prompt, "/home/user/work/repo", None);
+        let (replayed, ours) = replay(&format!("{program}/acp.jsonl"), &mut structured_protocol, option);
+        assert_eq!(anonymous(&replayed.said), anonymous(&ours), "{program}");
+        assert_eq!((replayed.asks.len(), replayed.asks[0].text.as_str()), (1, wish));
+        assert_eq!(replayed.asks[0].options.len(), 3);
+        let did =
+            replayed.items.iter().any(|item| matches!(item, Item::Did { detail, .. } if detail == wish));
+        let said = replayed
+            .items
+            .iter()
+            .any(|item| matches!(item, Item::Said { text } if text.starts_with("Tool result")));
+        assert!(did && said, "{program}: {:?}", replayed.items);
+        let outcome = structured_protocol.end(Exit::default(), "");
+        assert!(outcome.ok && replayed.over, "{outcome:?}");
+        assert!(outcome.usage.this_run.input_tokens >= 25, "{:?}", outcome.usage);
+    }
+}
+
+#[test]
+fn a_conversation_is_gone_on_with_and_its_history_is_not_told_again() {
+    let mut structured_protocol = Acp::new("gemini", "go on", "/w", Some("s-1"));
+    let mut step = ProtocolStep::default();
+    structured_protocol.begin();
+    structured_protocol.receive(&serde_json::json!({"id": 1, "result": {}}), &mut step);
+    assert_eq!(text(&step.messages[0], "/method"), "session/load");
+    assert_eq!(text(&step.messages[0], "/params/sessionId"), "s-1");
+    let chunk = serde_json::json!({"method": "session/update", "params": {"update":
+        {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "old"}}}});
+    let mut step = ProtocolStep::default();
+    structured_protocol.receive(&chunk, &mut step);
+    assert_eq!(step, ProtocolStep::default());
+    structured_protocol.receive(&serde_json::json!({"id": 2, "result": {}}), &mut step);
+    assert_eq!(text(&step.messages[0], "/params/sessionId"), "s-1");
+    let mut structured_protocol = AppServer::new("go on", "/w", None, Some("t-1"));
+    let mut step = ProtocolStep::default();
+    structured_protocol.receive(&serde_json::json!({"id": 1, "result": {}}), &mut step);
+    assert_eq!(
+        (text(&step.messages[1], "/method"), text(&step.messages[1], "/params/threadId")),
+        ("thread/resume", "t-1")
+    );
+}
+
+#[test]
+fn a_dialogue_that_fails_or_breaks_off_says_why() {
+    let mut structured_protocol = Acp::new("gemini", "p", "/w", None);
+    let mut step = ProtocolStep::default();
+    let error = serde_json::json!({"id": 2, "error": {"code": -32000, "message": "Authentication required"}});
+    structured_protocol.receive(&error, &mut step);
+    assert!(step.is_over);
+    let outcome = structured_protocol.end(Exit { code: Some(0), signal: None }, "");
+    assert_eq!(outcome.error.as_deref(), Some("Authentication required"));
+    assert!(outcome.hint.unwrap().contains("sign in"));
+    let outcome = AppServer::new("p", "/w", None, None)
+        .end(Exit { code: Some(1), signal: None }, "warning\nno such flag\n");
+    assert_eq!(
+        outcome.error.unwrap(),
+        "codex did not complete its turn; it ended with exit code 1: no such flag"
+    );
+    assert_eq!(outcome.usage, ReportedUsage::default());
+}
+
+#[test]
+fn a_request_that_we_do_not_know_is_refused_rather_than_left_waiting() {
+    let unknown = serde_json::json!({"jsonrpc": "2.0", "id": 9, "method": "fs/read_text_file", "params": {}});
+    let mut protocols: [Box<dyn StructuredProtocol>; 2] =
+        [Box::new(Acp::new("gemini", "p", "/w", None)), Box::new(AppServer::new("p", "/w", None, None))];
+    for structured_protocol in &mut protocols {
+        let mut step = ProtocolStep::default();
+        structured_protocol.receive(&unknown, &mut step);
+        assert_eq!(
+            (step.messages[0]["id"].as_u64(), step.messages[0]["error"]["code"].as_i64()),
+            (Some(9), Some(-32601))
+        );
+    }
+}
