@@ -75,13 +75,13 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_found_however_they_are_cut_and_blank_ones_are_left_out() {
+    fn lines_are_joined_across_reads_and_blank_ones_are_dropped() {
         let found = split(&[b"on", b"e\ntwo\n", b"\n  \nthr", b"ee"]);
         assert_eq!(found, [b"one".to_vec(), b"two".to_vec(), b"three".to_vec()].map(Some));
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_left_out_and_the_next_one_is_whole() {
+    fn a_line_that_is_too_long_is_dropped_and_the_next_one_is_complete() {
         let long = vec![b'x'; MAX_LINE];
         assert_eq!(split(&[&long, b"x", b"x\nnext\n"]), [None, Some(b"next".to_vec())]);
     }

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deepest_place_decides() {
+    fn the_deepest_mount_decides() {
         mounts(ContextAccess::Writable, |mode, mounts, root| {
             assert_eq!(mode("p/x"), Some(MountMode::Writable));
             assert_eq!(mode("p/a/b/x"), Some(MountMode::Writable));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_on_the_way_to_a_place_inside_a_writable_one_can_be_renamed() {
+    fn parents_of_a_mount_inside_a_writable_one_cannot_be_renamed() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         for path in ["p/s/.state/ws", "p/s/.state/out", "p/n/m/docs", "p/new"] {
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repository_is_read_only_also_as_a_link_and_as_a_context_path() {
+    fn a_repository_is_read_only_even_as_a_symlink_or_a_context_path() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         for path in ["p/sub/.git/hooks", "p/linked", "elsewhere", "other/.git", "ws"] {

@@ -151,19 +151,19 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_shown_whole_and_no_file_is_made() {
+    fn output_that_fits_is_shown_completely_without_a_file() {
         assert_eq!(collect(8, 100, &["abc", "defgh"]), ("abcdefgh".to_owned(), None));
     }
 
     #[test]
-    fn of_more_the_beginning_and_the_end_are_shown_and_all_is_kept() {
+    fn longer_output_is_shown_in_part_and_stored_completely() {
         let (text, file) = collect(8, 100, &["abcd", "efgh", "ij", "klmnopqrstuvwxyz"]);
         assert_eq!(text, "abcd\n[… 18 of 26 bytes left out here; all is in FILE …]\nwxyz");
         assert_eq!(file.as_deref(), Some("abcdefghijklmnopqrstuvwxyz"));
     }
 
     #[test]
-    fn the_file_is_bounded_too_and_says_so() {
+    fn the_file_is_bounded_and_the_note_says_so() {
         let (text, file) = collect(8, 10, &["abcdefghijklmnopqrstuvwxyz"]);
         assert_eq!(text, "abcd\n[… 18 of 26 bytes left out here; the first 10 bytes are in FILE …]\nwxyz");
         assert_eq!(file.as_deref(), Some("abcdefghij"));

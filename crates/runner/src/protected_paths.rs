@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn repositories_and_files_that_run_code_are_found_wherever_they_are() {
+    fn repositories_and_files_that_run_code_are_found_at_any_depth() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         let files = [
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_path_too_large_to_look_through_is_refused() {
+    fn a_context_path_that_is_too_large_to_search_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         let sandbox_paths = sandbox_paths(&root, &["p/a", "p/b", "p/x/.git", "p/y/.git"], &["p"]);

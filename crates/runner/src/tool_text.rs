@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_make_no_sense_are_refused_in_words() {
+    fn invalid_arguments_are_refused_with_a_message() {
         for json in ["", "[]", "{}", r#"{"command":7}"#, r#"{"command":" "}"#, r#"{"command":"a\u0000b"}"#] {
             assert!(Arguments::parse(json).is_err(), "{json}");
         }

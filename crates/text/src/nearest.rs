@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn swapped_neighbours_are_one_edit() {
+    fn swapped_neighbors_are_one_edit() {
         assert_eq!(edit_distance("modle", "model"), 1);
         assert_eq!(edit_distance("base-url", "base_url"), 0);
         assert_eq!(misspelled("modle", ["model"]), Some("model"));

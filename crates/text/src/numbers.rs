@@ -19,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_numbers_are_short_and_things_are_counted() {
+    fn large_numbers_are_shortened_and_nouns_are_pluralized() {
         assert_eq!([812, 12_431, 3_140_000].map(short_number), ["812", "12.4k", "3.1M"]);
         assert_eq!([count(1, "file"), count(2, "file")], ["1 file", "2 files"]);
     }

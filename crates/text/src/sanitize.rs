@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escape_sequences_are_shown_and_not_obeyed() {
+    fn escape_sequences_are_shown_as_pictures() {
         assert_eq!(line("\x1b]52;c;aGk=\x07ok"), "␛]52;c;aGk=␇ok");
         assert_eq!(line("\u{9b}31m"), "\u{fffd}31m");
         assert_eq!(text("a\r\nb\tc\x1b[2J"), "a\nb   c␛[2J");

@@ -15,7 +15,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn four_letters_or_one_ideograph_are_a_token() {
+    fn four_letters_or_one_ideograph_count_as_a_token() {
         assert_eq!(estimate_tokens(""), 0);
         assert_eq!(estimate_tokens("abc"), 1);
         assert_eq!(estimate_tokens("abcdefgh"), 2);

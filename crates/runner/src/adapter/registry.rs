@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_rows_share_a_name_and_every_tool_name_has_the_tool_in_it() {
+    fn agent_kinds_have_unique_names_and_tool_names_contain_the_tool() {
         let kinds: BTreeSet<&str> = AGENT_KINDS.iter().map(|row| row.kind).collect();
         let adapters: BTreeSet<&str> = AGENT_KINDS.iter().map(|row| row.adapter).collect();
         assert_eq!((kinds.len(), adapters.len()), (AGENT_KINDS.len(), AGENT_KINDS.len()));

@@ -7,7 +7,7 @@
 
 mod scan;
 
-use scan::{COPY, Step, copy_coloured, plain_length, skip_string};
+use scan::{COPY, Step, copy_colored, plain_length, skip_string};
 
 /// A line longer than this is handed out before it ends.
 const LONGEST_LINE: usize = 64 * 1024;
@@ -101,7 +101,7 @@ impl Cleaner {
     /// Text up to the next byte that means something.
     fn plain<'b>(&mut self, bytes: &'b [u8], copy: &mut [u8; COPY]) -> &'b [u8] {
         if !self.returned {
-            let (read, copied) = copy_coloured(bytes, copy);
+            let (read, copied) = copy_colored(bytes, copy);
             if read > 0 {
                 let text = copy.get(..copied).and_then(|copy| std::str::from_utf8(copy).ok());
                 self.text.push_str(text.unwrap_or_default());

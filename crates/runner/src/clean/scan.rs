@@ -71,14 +71,14 @@ fn is_unusual(byte: u8) -> bool {
 /// Copies text of nothing but ASCII and leaves out its colours, which is what most programs write. Stops where there is
 /// anything else, or a long run without colours, or too little to look at. Gives how many bytes were read and how many were
 /// copied.
-pub(super) fn copy_coloured(bytes: &[u8], copy: &mut [u8; COPY]) -> (usize, usize) {
+pub(super) fn copy_colored(bytes: &[u8], copy: &mut [u8; COPY]) -> (usize, usize) {
     let (mut read, mut copied) = (0, 0);
     while let (Some(from), Some(to)) = (chunk(bytes, read), chunk_mut(copy, copied)) {
         *to = *from;
         let plain = usual_bytes(*from);
         (read, copied) = (read + plain, copied + plain);
         if plain < PAIR {
-            let skipped = colour_length(bytes, read);
+            let skipped = color_length(bytes, read);
             if skipped == 0 {
                 break;
             }
@@ -103,7 +103,7 @@ pub(super) fn copy_coloured(bytes: &[u8], copy: &mut [u8; COPY]) -> (usize, usiz
 /// The length of what is left out here: a colour, or the first half of the end of a line. 0 where it is neither, or longer
 /// than a word.
 #[inline]
-fn colour_length(bytes: &[u8], at: usize) -> usize {
+fn color_length(bytes: &[u8], at: usize) -> usize {
     let Some(word) = chunk(bytes, at).map(|word| u64::from_le_bytes(*word)) else { return 0 };
     match word & 0xffff {
         LINE_END => return 1,

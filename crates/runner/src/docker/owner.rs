@@ -74,14 +74,14 @@ mod tests {
     use super::Owner;
 
     #[test]
-    fn an_owner_survives_its_label_and_is_not_gone_while_it_lives() {
+    fn an_owner_round_trips_through_its_label_and_is_not_gone_while_it_lives() {
         let us = Owner::this_process().unwrap();
         assert_eq!(Owner::parse(&us.to_label()), Some(us.clone()));
         assert!(!us.is_gone(&us));
     }
 
     #[test]
-    fn only_what_is_certainly_gone_is_gone() {
+    fn only_an_owner_that_is_certainly_gone_counts_as_gone() {
         let us = Owner::this_process().unwrap();
         assert!(Owner { started: us.started + 1, ..us.clone() }.is_gone(&us), "the number was reused");
         assert!(Owner { boot: "before".to_owned(), ..us.clone() }.is_gone(&us), "before the reboot");

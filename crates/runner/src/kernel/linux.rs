@@ -106,7 +106,7 @@ mod tests {
     use super::parent_of;
 
     #[test]
-    fn a_process_name_with_brackets_and_blanks_does_not_confuse_the_parent() {
+    fn a_process_name_with_parentheses_and_spaces_does_not_hide_the_parent_pid() {
         assert_eq!(parent_of("17 (a) b (c) S 4 17 17 0 -1"), Some(4));
         assert_eq!(parent_of("nonsense"), None);
     }

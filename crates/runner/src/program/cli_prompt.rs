@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_that_goes_on_is_told_only_what_is_new() {
+    fn a_resumed_conversation_gets_only_new_messages() {
         let kind = AgentKind::of("claude_code").unwrap();
         let call = ToolCall { id: "1".to_owned(), name: "vote".to_owned(), arguments: "{}".to_owned() };
         let request = ModelRequest {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_words_of_a_program_without_tools_are_its_answer_or_its_vote() {
+    fn the_final_message_of_a_program_without_tools_is_its_answer_or_vote() {
         let both = [tool("new_answer"), tool("vote")];
         assert_eq!(call_from_text(" The answer. ", &both).unwrap().arguments, r#"{"content":"The answer."}"#);
         let vote = "I choose:\n```json\n{\"agent_id\": \"agent2\", \"reason\": \"{best}\"}\n```";

@@ -282,7 +282,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn only_somebody_who_has_a_key_and_was_never_asked_is_spared_a_first_start() {
+    fn onboarding_is_skipped_only_with_a_key_and_incomplete_settings() {
         let home = tempfile::tempdir().unwrap();
         let settings = home.path().join(".claude.json");
         let variables = |key: &str| {

@@ -69,7 +69,7 @@ mod tests {
     use super::{MAX_BYTES, OutputExcerpt};
 
     #[test]
-    fn what_fits_stays_whole_and_of_more_both_ends_are_kept() {
+    fn short_output_is_unchanged_and_longer_output_keeps_both_ends() {
         let mut excerpt = OutputExcerpt::default();
         excerpt.push("ä".repeat(MAX_BYTES / 2).as_str());
         assert_eq!(excerpt.finish("x"), "ä".repeat(MAX_BYTES / 2));

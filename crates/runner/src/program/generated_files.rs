@@ -113,7 +113,7 @@ mod tests {
     use crate::adapter::GeneratedFile;
 
     #[test]
-    fn files_are_as_they_were_afterwards_and_what_was_there_is_kept_meanwhile() {
+    fn existing_files_are_kept_aside_and_restored_afterwards() {
         let dir = tempfile::tempdir().unwrap();
         let (old, new) = (dir.path().join("a/settings.json"), dir.path().join("b/policy.toml"));
         std::fs::create_dir(dir.path().join("a")).unwrap();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_did_not_put_back_the_next_one_does() {
+    fn files_that_a_killed_process_did_not_restore_are_restored_by_the_next_start() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("settings.json");
         let own = "{ \"theme\": \"dark\" } // the user's own words";

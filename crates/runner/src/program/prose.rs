@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn prose_is_sent_as_it_is() {
+    fn prose_is_unchanged() {
         for prompt in [
             "",
             " \n",
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_does_not_swallow_the_return_behind_it() {
+    fn the_last_word_does_not_capture_the_return_after_it() {
         for prompt in ["Keep this \\", "Look at @src", "Use $skill.", "Then run /clear"] {
             assert_eq!(prose(prompt), format!("{prompt} "));
             assert_eq!(prose(&format!("!{prompt}\n")), format!("Task:\n!{prompt} "));

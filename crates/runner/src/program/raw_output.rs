@@ -134,13 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_kept_byte_for_byte() {
+    fn output_that_fits_is_stored_unchanged() {
         let pieces = || (0..40_u8).map(|n| vec![n; 400_000]);
         assert_eq!(kept(pieces()), pieces().flatten().collect::<Vec<_>>());
     }
 
     #[test]
-    fn of_a_flood_the_beginning_and_the_end_are_kept_and_the_gap_is_marked() {
+    fn a_flood_is_stored_as_its_beginning_and_end_with_a_note() {
         let line = |n: u32| format!("{n:09}\n").into_bytes();
         for size in [1_u32, 7, 30_000, 200_000] {
             let all: Vec<u8> = (0..4_000_000).flat_map(line).collect();

@@ -93,7 +93,7 @@ fn claude_asks_for_a_permission_and_gets_it() {
 }
 
 #[test]
-fn claude_asks_a_question_and_is_told_the_choice() {
+fn claude_asks_a_question_and_gets_the_choice() {
     let mut structured_protocol = ClaudeControl::new("p", Box::new(IgnoreOutput));
     let request = serde_json::json!({"type": "control_request", "request_id": "q", "request": {
         "subtype": "can_use_tool", "tool_name": "AskUserQuestion",
@@ -162,7 +162,7 @@ fn gemini_and_opencode_ask_over_acp_and_get_their_answer() {
 }
 
 #[test]
-fn a_conversation_is_gone_on_with_and_its_history_is_not_told_again() {
+fn a_resumed_conversation_does_not_report_its_history_again() {
     let mut structured_protocol = Acp::new("gemini", "go on", "/w", Some("s-1"));
     let mut step = ProtocolStep::default();
     structured_protocol.begin();
@@ -186,7 +186,7 @@ fn a_conversation_is_gone_on_with_and_its_history_is_not_told_again() {
 }
 
 #[test]
-fn a_dialogue_that_fails_or_breaks_off_says_why() {
+fn a_session_that_fails_or_breaks_off_reports_the_reason() {
     let mut structured_protocol = Acp::new("gemini", "p", "/w", None);
     let mut step = ProtocolStep::default();
     let error = serde_json::json!({"id": 2, "error": {"code": -32000, "message": "Authentication required"}});
@@ -205,7 +205,7 @@ fn a_dialogue_that_fails_or_breaks_off_says_why() {
 }
 
 #[test]
-fn a_request_that_we_do_not_know_is_refused_rather_than_left_waiting() {
+fn an_unknown_request_is_refused_instead_of_left_unanswered() {
     let unknown = serde_json::json!({"jsonrpc": "2.0", "id": 9, "method": "fs/read_text_file", "params": {}});
     let mut protocols: [Box<dyn StructuredProtocol>; 2] =
         [Box::new(Acp::new("gemini", "p", "/w", None)), Box::new(AppServer::new("p", "/w", None, None))];

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_and_modes_are_no_drawing() {
+    fn colors_and_modes_do_not_count_as_drawing() {
         assert_eq!(
             seen(&["plain \x1b[1;31mred\x1b[0m \x1b[?25l\x1b[K\x1b[?2004h\x1b[>4;1m H A r"]),
             (false, false)
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn going_back_and_regions_are_seen_however_they_are_cut() {
+    fn cursor_movements_and_regions_are_recognized_across_reads() {
         assert_eq!(seen(&["\x1b", "[", "3", "A"]), (true, false));
         assert_eq!(seen(&["\x1b[H"]), (true, false));
         assert_eq!(seen(&["\x1bM"]), (true, false));

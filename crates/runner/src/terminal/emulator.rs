@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_read_that_ends_inside_a_letter_loses_none_of_those_behind_it() {
+    fn a_read_that_splits_a_character_loses_no_text() {
         let text = "e\u{301}H\u{301}é\x1b[1m日本語👩x\u{9b}2Cy".as_bytes();
         let mut whole = Emulator::new(TerminalSize { cols: 40, rows: 2 });
         whole.feed(text);

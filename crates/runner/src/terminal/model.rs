@@ -33,7 +33,7 @@ impl TerminalModel {
             Some(parts) => {
                 self.draw(parts.first, &mut output);
                 self.transcript.add_skipped(&parts, &mut output.clean);
-                self.draw(&parts.colours, &mut output);
+                self.draw(&parts.colors, &mut output);
                 self.draw(parts.last, &mut output);
             }
             None => self.draw(bytes, &mut output),

@@ -40,7 +40,7 @@ mod tests {
     };
 
     #[test]
-    fn an_adapter_that_knows_its_program_in_a_terminal_knows_its_questions_and_its_conversation() {
+    fn an_adapter_with_terminal_traits_has_questions_and_a_conversation_pattern() {
         let adapters = Adapters::default();
         let known: Vec<_> =
             adapters.all().filter(|adapter| adapter.terminal() != TerminalTraits::default()).collect();
@@ -57,14 +57,14 @@ mod tests {
     }
 
     #[test]
-    fn a_users_entry_replaces_ours_for_that_program_alone() {
+    fn a_users_entry_replaces_ours_for_that_program_only() {
         let table = PatternTable::from_json(r#"{"claude": {"ready": [{"regex": "new prompt"}]}}"#).unwrap();
         assert_eq!(table.traits(&Claude).ready[0].regex, "new prompt");
         assert_eq!(table.traits(&Codex), Codex.terminal());
     }
 
     #[test]
-    fn an_adapter_that_a_config_describes_keeps_its_own_patterns() {
+    fn a_user_defined_adapter_keeps_its_own_patterns() {
         let table = PatternTable::from_json(r#"{"mine": {"ready": [{"regex": "table"}]}}"#).unwrap();
         let mut mine = CustomAdapter { name: "mine".to_owned(), ..CustomAdapter::default() };
         assert_eq!(table.traits(&mine).ready[0].regex, "table");

@@ -188,7 +188,7 @@ mod tests {
     const SENT: &str = "\x1b[200~do it\x1b[201~\r";
 
     #[test]
-    fn it_is_typed_once_however_often_and_whenever_the_program_is_ready() {
+    fn the_prompt_is_typed_once_no_matter_when_the_program_is_ready() {
         for ready_at in [0, 500, 14_000] {
             let mut typist = Typist::new("do it");
             for millis in (0..40_000).step_by(50) {
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_never_says_it_is_ready_gets_it_after_its_time_limit() {
+    fn a_program_that_never_becomes_ready_gets_the_prompt_after_the_time_limit() {
         let mut typist = Typist::new("do it");
         typist.at(14_999, &ScreenState::Busy);
         assert_eq!(typist.typed, "");
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_typed_into_a_dialog_and_its_time_does_not_count() {
+    fn nothing_is_typed_into_a_dialog_and_the_time_limit_pauses() {
         let mut typist = Typist::new("do it");
         typist.at(0, &ScreenState::Ready).at(100, &asks()).at(16_000, &asks()).at(60_000, &asks());
         typist.at(74_999, &ScreenState::Unknown);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dialog_that_comes_up_after_the_paste_is_not_confirmed_by_its_return() {
+    fn the_return_after_the_paste_does_not_confirm_a_dialog_that_appeared_meanwhile() {
         let mut typist = Typist::new("do it");
         typist.at(0, &ScreenState::Ready).at(150, &ScreenState::Ready).at(160, &ScreenState::Ready);
         typist.at(760, &asks()).at(5_000, &asks());
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_return_waits_until_a_slow_program_has_taken_the_paste_in() {
+    fn the_return_waits_until_a_slow_program_shows_the_paste() {
         let mut typist = Typist::new("do it");
         typist.at(0, &ScreenState::Ready).at(150, &ScreenState::Ready);
         // Still the screen of before, on which these words happen to be too.
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn without_bracketed_paste_an_agents_prompt_is_one_line_and_a_commands_input_is_as_it_is() {
+    fn without_bracketed_paste_an_agents_prompt_becomes_one_line_and_a_commands_input_is_unchanged() {
         for (one_line, typed) in [(true, "Task: !x !y"), (false, "Task:\n!x\n!y")] {
             let start = Instant::now();
             let mut prompt = PromptTyper::new("Task:\n!x\n!y", one_line, READY_LIMIT, start).unwrap();

@@ -20,7 +20,7 @@ pub(super) struct SkimmedOutput<'a> {
     /// Whole lines that would not be seen, as text.
     skipped: Cow<'a, [u8]>,
     /// To be drawn after them: the sequences that colour what follows.
-    pub(super) colours: Vec<u8>,
+    pub(super) colors: Vec<u8>,
     /// To be drawn: a screen full and more.
     pub(super) last: &'a [u8],
 }
@@ -38,36 +38,36 @@ pub(super) fn split(bytes: &[u8], rows: u16, scrolls_plainly: bool) -> Option<Sk
     if skipped.len() < LEAST / 2 {
         return None;
     }
-    without_colours(first)?;
-    let (skipped, colours) = without_colours(skipped)?;
-    Some(SkimmedOutput { first, skipped, colours, last })
+    without_colors(first)?;
+    let (skipped, colors) = without_colors(skipped)?;
+    Some(SkimmedOutput { first, skipped, colors, last })
 }
 
 /// The text of a piece of output, and the colours in force at its end as sequences. None where a terminal would act on
 /// anything else.
-fn without_colours(bytes: &[u8]) -> Option<(Cow<'_, [u8]>, Vec<u8>)> {
+fn without_colors(bytes: &[u8]) -> Option<(Cow<'_, [u8]>, Vec<u8>)> {
     let Some(begin) = memchr::memchr(0x1b, bytes) else {
         return is_plain(bytes).then_some((Cow::Borrowed(bytes), Vec::new()));
     };
-    let (mut text, mut colours) = (Vec::with_capacity(bytes.len()), Vec::new());
+    let (mut text, mut colors) = (Vec::with_capacity(bytes.len()), Vec::new());
     let (plain, mut rest) = bytes.split_at_checked(begin)?;
     text.extend_from_slice(plain);
     while !rest.is_empty() {
-        let (colour, after) = rest.split_at_checked(colour_length(rest)?)?;
+        let (color, after) = rest.split_at_checked(color_length(rest)?)?;
         // Whatever came before is undone by this one.
-        if matches!(colour, b"\x1b[m" | b"\x1b[0m") {
-            colours.clear();
+        if matches!(color, b"\x1b[m" | b"\x1b[0m") {
+            colors.clear();
         }
-        colours.extend_from_slice(colour);
+        colors.extend_from_slice(color);
         let (plain, next) = after.split_at(memchr::memchr(0x1b, after).unwrap_or(after.len()));
         text.extend_from_slice(plain);
         rest = next;
     }
-    is_plain(&text).then_some((Cow::Owned(text), colours))
+    is_plain(&text).then_some((Cow::Owned(text), colors))
 }
 
 /// The length of the sequence that begins here, if all it does is to colour.
-fn colour_length(bytes: &[u8]) -> Option<usize> {
+fn color_length(bytes: &[u8]) -> Option<usize> {
     let arguments = bytes.strip_prefix(b"\x1b[")?;
     let last = arguments.iter().position(|byte| !matches!(byte, b'0'..=b';'))?;
     (arguments.get(last) == Some(&b'm')).then_some(last + 3)
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_skimmed_looks_the_same_as_what_was_drawn() {
+    fn skipping_lines_gives_the_same_screen_as_drawing_them() {
         let text = flood(5_000);
         assert!(split(text.as_bytes(), 24, true).is_some(), "it is a flood");
         let size = TerminalSize { cols: 80, rows: 24 };
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_skimmed_too_and_stay_set_for_what_follows() {
+    fn colored_lines_are_skipped_and_their_colors_stay_set() {
         let mut text = String::new();
         for line in 0..3_000 {
             // A colour for each line that goes on into the next, and an attribute that no line takes back.
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_skipped_that_a_terminal_acts_on() {
+    fn output_with_other_control_sequences_is_not_skipped() {
         let mut text = flood(2_000);
         text.insert_str(20_000, "\x1b]7501;state=blocked\x07");
         assert_eq!(split(text.as_bytes(), 24, true), None);

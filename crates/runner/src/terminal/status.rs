@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blocked_program_says_for_what_in_its_own_words() {
+    fn a_blocked_status_carries_the_kind_and_the_programs_own_message() {
         let status = status(
             "state=blocked:app=claude-code:kind=permission:msg=YXBwcm92ZSBCYXNoOiB0b3VjaCBwNzUwMS50eHQ=",
         );
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_not_base64_or_try_to_act_on_a_terminal_do_no_harm() {
+    fn invalid_or_hostile_messages_are_harmless() {
         assert_eq!(status("state=blocked:kind=question:msg=***").message, "");
         // ESC ]0;x BEL
         assert_eq!(status("state=blocked:msg=G10wO3gH").message, "]0;x");
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_and_a_clear_are_told_from_a_state_and_nonsense_is_nothing() {
+    fn queries_and_clears_are_recognized_and_invalid_payloads_are_ignored() {
         assert_eq!(read(b"?"), Some(StatusMessage::Query));
         assert_eq!(read(b"state=clear"), Some(StatusMessage::Clear));
         for nonsense in [&b""[..], b"state", b"state=", b"state=sleepy", b"app=x", b"\xff"] {

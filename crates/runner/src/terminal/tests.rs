@@ -99,7 +99,7 @@ const WAITING: [(&str, AskKind, &str); 13] = [
 ];
 
 #[test]
-fn every_recorded_screen_that_waits_is_seen_and_no_other() {
+fn exactly_the_recorded_screens_that_wait_are_recognized() {
     let mut waiting = 0;
     for program in programs() {
         for file in samples(program, "txt") {
@@ -121,9 +121,9 @@ fn every_recorded_screen_that_waits_is_seen_and_no_other() {
 fn asked_in_recordings() -> Vec<(&'static str, Vec<(AskKind, &'static str)>)> {
     let meet = (Asked, "Meet GPT-6 Sol");
     let titled = (Permission, "It waits for a permission.");
-    let colour = (Asked, "Which colour should I use?");
+    let color = (Asked, "Which colour should I use?");
     vec![
-        ("claude/ask-question.raw", vec![colour]),
+        ("claude/ask-question.raw", vec![color]),
         ("claude/bypass.raw", vec![(Permission, "WARNING: Claude Code running in Bypass Permissions mode")]),
         (
             "claude/firstrun.raw",
@@ -155,13 +155,13 @@ fn asked_in_recordings() -> Vec<(&'static str, Vec<(AskKind, &'static str)>)> {
         ("codex/untrusted-gitrepo.cast", vec![(Permission, "Trust this folder?")]),
         ("gemini/bare-session.cast", vec![(Permission, "Apply this change?"), titled]),
         ("gemini/firstrun-noauth.raw", vec![(Auth, "How would you like to authenticate for this project?")]),
-        ("gemini/firstrun.raw", vec![titled, colour]),
-        ("opencode/approval.raw", vec![(Permission, "Permission required"), colour]),
+        ("gemini/firstrun.raw", vec![titled, color]),
+        ("opencode/approval.raw", vec![(Permission, "Permission required"), color]),
     ]
 }
 
 #[test]
-fn whoever_was_asked_in_a_recording_is_told_and_nobody_else() {
+fn exactly_the_questions_of_a_recording_are_reported() {
     let expected = asked_in_recordings();
     for program in programs() {
         for file in samples(program, "raw").into_iter().chain(samples(program, "cast")) {
@@ -187,7 +187,7 @@ fn states(program: &str, file: &Path) -> Vec<ScreenState> {
 }
 
 #[test]
-fn every_program_is_seen_to_be_ready_unless_it_only_ever_asks() {
+fn every_recorded_program_becomes_ready_unless_it_only_asks() {
     // The last three end in the dialogs of a first start; the first one's history fills its screen.
     let never =
         ["opencode/resume.cast", "codex/bare-answer.cast", "codex/bare-noanswer.cast", "codex/noauth.cast"];
@@ -201,7 +201,7 @@ fn every_program_is_seen_to_be_ready_unless_it_only_ever_asks() {
 }
 
 #[test]
-fn no_program_is_taken_for_ready_before_the_dialogs_of_its_first_start() {
+fn no_program_counts_as_ready_before_its_first_start_dialogs() {
     for (program, recording) in [
         ("claude", "firstrun.raw"),
         ("codex", "firstrun.raw"),
@@ -219,7 +219,7 @@ fn no_program_is_taken_for_ready_before_the_dialogs_of_its_first_start() {
 }
 
 #[test]
-fn the_conversation_that_a_program_names_when_it_leaves_is_learnt() {
+fn the_conversation_id_is_read_from_the_final_output() {
     for (program, file, id) in [
         ("claude", "screen-06-after-exit.txt", "91a2d306-d170-4581-a4db-680ec903e2c8"),
         ("codex", "screen-06-after-exit.txt", "01a1de2a-9d01-7a71-bbd7-ab2c42c19879"),
@@ -279,7 +279,7 @@ const PROSE: [&str; 32] = [
 ];
 
 #[test]
-fn a_thousand_screens_of_prose_that_looks_like_dialogs_ask_nobody() {
+fn prose_that_looks_like_dialogs_is_never_a_question() {
     let mut dice = Dice(7);
     let readers: Vec<ScreenReader> = programs().map(reader).collect();
     let endings =
@@ -300,7 +300,7 @@ fn a_thousand_screens_of_prose_that_looks_like_dialogs_ask_nobody() {
 }
 
 #[test]
-fn a_dialog_that_an_agent_quotes_above_its_input_asks_nobody() {
+fn a_dialog_that_an_agent_quotes_above_its_input_is_not_a_question() {
     let below = [
         ("claude", "\n────────────────────\n❯ \n────────────────────\n  ⏵⏵ auto mode on"),
         ("codex", "\n\n› Ask Codex to do anything\n\n  GPT-5.5 default · /repo"),
@@ -318,7 +318,7 @@ fn a_dialog_that_an_agent_quotes_above_its_input_asks_nobody() {
 }
 
 #[test]
-fn any_bytes_at_all_leave_a_screen_that_can_be_read() {
+fn arbitrary_bytes_leave_a_readable_screen() {
     let rounds =
         if std::env::var("ALTHING_TEST_SCALE").is_ok_and(|scale| scale == "nightly") { 20_000 } else { 40 };
     let mut dice = Dice(11);

@@ -145,13 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn printed_lines_are_told_once_each_as_they_are_finished() {
+    fn printed_lines_are_reported_once_when_they_are_complete() {
         let (clean, end) = report(&["one\r\ntw", "o\r\nthree\r\n", "four\r\nfive\r\nsix\r\nsev", "en"]);
         assert_eq!((clean.as_str(), end.as_str()), ("one\ntwo\nthree\nfour\nfive\nsix\n", "seven\n"));
     }
 
     #[test]
-    fn a_line_that_is_wider_than_the_terminal_is_told_as_one() {
+    fn a_line_wider_than_the_terminal_is_reported_as_one_line() {
         let long = "key: sk-0123456789 abcdefghij klmnopqrst uvwxyz";
         for cut in 1..long.len() {
             let (begin, end) = long.split_at(cut);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_line_of_a_program_that_draws_is_told_as_one_whenever_a_part_of_it_is_new() {
+    fn a_wide_drawn_line_is_reported_whole_when_a_part_of_it_is_new() {
         let mut model = model();
         let mut frame = |frame: &str| {
             let clean = model.feed(frame.as_bytes()).clean;
@@ -181,13 +181,13 @@ mod tests {
 
     // spec: core/output-sanitization/ansi-stripping
     #[test]
-    fn colours_and_cursor_moves_leave_no_trace() {
+    fn colors_and_cursor_movements_are_removed() {
         let (clean, end) = report(&["\x1b[1;32mgreen\x1b[0m\x1b[5Cfar\r\n", "\x1b[Kover\rOVER\r\n"]);
         assert_eq!(clean + &end, "green     far\nOVER\n");
     }
 
     #[test]
-    fn a_program_that_draws_is_told_by_its_screen_and_not_by_its_strokes() {
+    fn a_drawing_program_is_reported_by_its_screen_rows() {
         let mut model = model();
         let mut frame = |frame: &str| {
             let clean = model.feed(frame.as_bytes()).clean;
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_the_other_screen_never_count_as_left() {
+    fn rows_of_the_alternate_screen_are_not_reported_as_scrolled_off() {
         let (clean, end) =
             report(&["shell\r\n", "\x1b[?1049h\x1b[Ha\r\nb\r\nc\r\nd\r\ne\r\nf", "\x1b[?1049l"]);
         assert_eq!(clean, "shell\n");

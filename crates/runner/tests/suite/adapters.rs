@@ -115,7 +115,7 @@ fn an_adapter_gives_its_own_command_and_arguments() {
 }
 
 #[test]
-fn the_dialogs_of_a_first_start_are_spared_whoever_has_a_key_and_was_never_asked() {
+fn first_start_dialogs_are_skipped_with_a_key_and_incomplete_settings() {
     let started = |name: &str, onboarding: Onboarding| {
         let spec = spec(name, "");
         let task = LaunchRequest { onboarding, ..assignment(&spec, None, PermissionLevel::Ask) };
@@ -139,7 +139,7 @@ fn the_dialogs_of_a_first_start_are_spared_whoever_has_a_key_and_was_never_asked
 
 // spec: core/agent-adapter-interface/headless-launch-configuration
 #[test]
-fn headless_arguments_are_exactly_those_that_the_real_programs_were_seen_to_take() {
+fn headless_arguments_match_the_recorded_ones() {
     let ids = [
         ("claude", "50fb67d5-4fe4-4198-9469-05ba78b9fa60"),
         ("codex", "01a1de3a-a536-7730-9b27-5810e92cdaae"),
@@ -173,7 +173,7 @@ fn headless_arguments_are_exactly_those_that_the_real_programs_were_seen_to_take
 }
 
 #[test]
-fn without_walls_no_adapter_uses_its_bypass_flag() {
+fn no_adapter_uses_its_bypass_flag_without_a_sandbox() {
     let bypass = ["skip-permissions", "bypass", "yolo", "--auto"];
     let line = |name: &str, permissions| headless(name, "", None, permissions).args.join(" ");
     for name in AGENT_KINDS.iter().map(|row| row.adapter) {
@@ -232,7 +232,7 @@ fn file<'a>(config: &'a LaunchConfig, name: &str) -> &'a str {
 }
 
 #[test]
-fn claude_code_is_handed_its_tools_and_prompts_and_keeps_ours() {
+fn claude_code_gets_its_tool_lists_and_prompts_and_keeps_our_tools() {
     let ours = "mcp__althing__new_answer,mcp__althing__vote";
     let lists = json!({"allowed_tools": ["Read", "Write", "Bash(git *)"], "disallowed_tools": ["WebFetch", "mcp__althing__vote"]});
     let config = with_options("claude", PermissionLevel::Full, &lists);
@@ -269,7 +269,7 @@ fn codex_is_handed_its_prompts() {
 }
 
 #[test]
-fn gemini_cli_is_handed_its_tools_as_a_policy_and_its_prompt_as_a_file() {
+fn gemini_cli_gets_its_tool_lists_as_a_policy_and_its_prompt_as_a_file() {
     let options = json!({"allowed_tools": ["read_file", "write_file", "run_shell_command(git)"], "disallowed_tools": ["glob"], "system_prompt": "Be terse"});
     let config = with_options("gemini", PermissionLevel::Full, &options);
     assert_eq!(after(&config, "--policy"), Some("/task/gemini-policy.toml"));
@@ -293,7 +293,7 @@ fn gemini_cli_is_handed_its_tools_as_a_policy_and_its_prompt_as_a_file() {
 }
 
 #[test]
-fn opencode_is_handed_its_tools_as_permissions_and_its_prompts_as_files() {
+fn opencode_gets_its_tool_lists_as_permissions_and_its_prompts_as_files() {
     let options = json!({"allowed_tools": ["read", "write", "bash"], "disallowed_tools": ["webfetch"], "system_prompt": "Be terse", "append_system_prompt": "More"});
     let settings = |permissions, options: &serde_json::Value| -> serde_json::Value {
         let config = with_options("opencode", permissions, options);
@@ -387,7 +387,7 @@ fn no_prompt_reaches_the_arguments_the_environment_or_a_shell() {
 }
 
 #[test]
-fn recordings_of_success_give_the_message_the_conversation_the_tools_and_the_cost() {
+fn recorded_successes_give_message_conversation_tools_and_usage() {
     let cases = [
         ("claude", "50fb67d5-4fe4-4198-9469-05ba78b9fa60", "Bash", "(Bash completed with no output)"),
         ("codex", "01a1de3a-a536-7730-9b27-5810e92cdaae", "shell", "Process exited with code 0"),
@@ -422,7 +422,7 @@ fn recordings_of_success_give_the_message_the_conversation_the_tools_and_the_cos
 }
 
 #[test]
-fn what_is_counted_for_a_whole_conversation_is_kept_apart() {
+fn usage_of_a_whole_conversation_is_reported_separately() {
     let claude = recorded("claude/final-resume").1.usage;
     assert_eq!(
         (claude.this_run.input_tokens, claude.this_run.cost_usd, claude.conversation_total.cost_usd),
@@ -434,7 +434,7 @@ fn what_is_counted_for_a_whole_conversation_is_kept_apart() {
 }
 
 #[test]
-fn recordings_of_failure_say_what_went_wrong_and_what_to_do() {
+fn recorded_failures_give_an_error_and_a_hint() {
     let cases = [
         ("claude/fail401-noretry", "Failed to authenticate. API Error: 401", Some("sign in")),
         ("claude/resume-bad", "No conversation found with session ID", None),
@@ -461,7 +461,7 @@ fn recordings_of_failure_say_what_went_wrong_and_what_to_do() {
 }
 
 #[test]
-fn an_end_by_a_signal_or_without_the_last_event_is_no_success() {
+fn a_signal_or_a_missing_final_event_is_a_failure() {
     for name in &recorded_adapters() {
         let mut parser = adapter(name).parser();
         let output = sample(&format!("{name}/final-new"), "stdout");
@@ -478,7 +478,7 @@ fn an_end_by_a_signal_or_without_the_last_event_is_no_success() {
 }
 
 #[test]
-fn an_event_without_end_does_not_cost_memory_without_end_and_the_next_ones_are_read() {
+fn an_endless_event_is_dropped_within_bounded_memory_and_later_ones_are_read() {
     let mut parser = adapter("codex").parser();
     let mut said = Vec::new();
     let mut tell = |event| said.push(event);

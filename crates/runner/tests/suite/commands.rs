@@ -12,7 +12,7 @@ const ALL: [ConfinementKind; 3] =
     [ConfinementKind::Bubblewrap, ConfinementKind::Landlock, ConfinementKind::Unconfined];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn output_and_exit_code_come_back_in_order() {
+async fn output_is_returned_in_order_with_the_exit_code() {
     for kind in ALL {
         let Some(confinement) = confinement(kind).await else { continue };
         let agent_files = AgentFixture::new();
@@ -25,7 +25,7 @@ async fn output_and_exit_code_come_back_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signal_is_told_apart_from_an_exit() {
+async fn a_signal_is_distinguished_from_an_exit() {
     for kind in ALL {
         let Some(confinement) = confinement(kind).await else { continue };
         let agent_files = AgentFixture::new();
@@ -45,7 +45,7 @@ async fn standard_input_is_closed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_workspace_is_home_and_start_and_stays_as_the_command_left_it() {
+async fn the_workspace_is_home_and_working_directory_and_keeps_its_files() {
     for kind in SANDBOXES {
         let Some(confinement) = confinement(kind).await else { continue };
         let agent_files = AgentFixture::new();
@@ -62,7 +62,7 @@ async fn the_workspace_is_home_and_start_and_stays_as_the_command_left_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn context_paths_open_for_writing_exactly_when_both_the_access_and_the_mount_say_so() {
+async fn context_paths_are_writable_only_if_both_the_access_and_the_mount_allow_it() {
     for kind in SANDBOXES {
         let Some(confinement) = confinement(kind).await else { continue };
         let agent_files = AgentFixture::new();
@@ -88,7 +88,7 @@ async fn context_paths_open_for_writing_exactly_when_both_the_access_and_the_mou
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_git_is_a_link_nothing_beside_it_can_be_written() {
+async fn nothing_can_be_written_next_to_a_git_symlink() {
     for kind in SANDBOXES {
         let Some(confinement) = confinement(kind).await else { continue };
         let agent_files = AgentFixture::new();
@@ -112,7 +112,7 @@ async fn where_git_is_a_link_nothing_beside_it_can_be_written() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_directory_is_taken_only_inside_the_view() {
+async fn a_working_directory_must_be_inside_the_mounts() {
     let Some(confinement) = confinement(ConfinementKind::Bubblewrap).await else { return };
     let agent_files = AgentFixture::new();
     let host = agent_files.host(confinement);
@@ -150,7 +150,7 @@ async fn the_environment_is_an_allow_list() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn given_pairs_win_over_passed_ones() {
+async fn explicit_variables_override_passed_ones() {
     let Some(confinement) = confinement(ConfinementKind::Bubblewrap).await else { return };
     let env = Environment {
         pass: vec!["PATH".to_owned(), "CARGO_MANIFEST_DIR".to_owned()],
@@ -182,7 +182,7 @@ async fn a_command_that_ignores_term_is_ended_soon_after_its_time_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_command_may_tidy_up_when_its_time_is_up() {
+async fn a_command_may_clean_up_at_its_time_limit() {
     for kind in ALL {
         let Some(confinement) = confinement(kind).await else { continue };
         let agent_files = AgentFixture::new();
@@ -198,7 +198,7 @@ async fn a_command_may_tidy_up_when_its_time_is_up() {
 
 /// It has a new number each moment, and a new session, so that neither a list of processes nor a group holds it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_runs_away_by_forking_is_caught() {
+async fn a_process_that_keeps_forking_is_killed() {
     for kind in ALL {
         let Some(confinement) = confinement(kind).await else { continue };
         let agent_files = AgentFixture::new();
@@ -218,7 +218,7 @@ async fn a_process_that_runs_away_by_forking_is_caught() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_network_the_network_is_all_that_opens() {
+async fn network_access_opens_nothing_else() {
     for kind in SANDBOXES {
         let Some(confinement) = confinement(kind).await else { continue };
         let agent_files = AgentFixture::new();
@@ -245,7 +245,7 @@ async fn with_network_the_network_is_all_that_opens() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_held_pipe_does_not_hold_the_call() {
+async fn a_process_that_holds_the_pipe_does_not_block_the_call() {
     for kind in ALL {
         let Some(confinement) = confinement(kind).await else { continue };
         let mark = unique_seconds();
@@ -264,7 +264,7 @@ async fn a_held_pipe_does_not_hold_the_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_pipe_inside_a_command_is_what_it_always_is() {
+async fn a_broken_pipe_inside_a_command_behaves_as_usual() {
     for kind in ALL {
         let Some(confinement) = confinement(kind).await else { continue };
         let agent_files = AgentFixture::new();
@@ -302,7 +302,7 @@ async fn dropping_a_call_ends_everything_it_started() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_a_long_output_the_ends_are_shown_and_the_whole_is_kept_where_the_agent_can_read_it() {
+async fn long_output_is_shown_in_part_and_stored_completely_in_a_readable_file() {
     for kind in SANDBOXES {
         let Some(confinement) = confinement(kind).await else { continue };
         let agent_files = AgentFixture::new();
@@ -345,7 +345,7 @@ fn a_flood_of_a_gibibyte_costs_little_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_commands_run_beside_each_other() {
+async fn many_commands_run_concurrently() {
     let Some(confinement) = confinement(ConfinementKind::Bubblewrap).await else { return };
     let agent_files = AgentFixture::new();
     let host = std::sync::Arc::new(agent_files.host(confinement));

@@ -11,7 +11,7 @@ async fn walled() -> Option<TaskFixture> {
 
 /// What the fake agent can and cannot do, told by its own words.
 #[tokio::test]
-async fn an_agent_with_all_its_freedom_writes_where_it_works_and_nowhere_else() {
+async fn an_agent_with_full_permissions_writes_only_in_its_working_directory() {
     let Some(fixture) = walled().await else { return };
     std::fs::create_dir(fixture.path("work/.git")).unwrap();
     std::fs::write(fixture.path("outside"), "untouched").unwrap();
@@ -27,7 +27,7 @@ async fn an_agent_with_all_its_freedom_writes_where_it_works_and_nowhere_else() 
 }
 
 #[tokio::test]
-async fn a_users_command_has_the_users_rights_unless_it_asks_for_walls() {
+async fn a_users_command_has_the_users_rights_unless_it_asks_for_a_sandbox() {
     let Some(fixture) = walled().await else { return };
     let script = format!("touch {}", fixture.path("outside").display());
     let mut job = fixture.job("t", &script);
@@ -51,7 +51,7 @@ async fn without_walls_a_command_that_asks_for_them_is_refused() {
 }
 
 #[tokio::test]
-async fn secrets_in_our_environment_reach_no_program_unasked() {
+async fn secrets_in_our_environment_are_not_passed_on() {
     let fixture = TaskFixture::new();
     // Set for the whole test process by cargo itself, so that no other test is disturbed.
     let ours = "CARGO_MANIFEST_DIR";

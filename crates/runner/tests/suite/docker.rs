@@ -72,7 +72,7 @@ async fn a_shell_command_can_write_to_a_context_path_only_after_the_container_wa
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_has_its_limits_labels_user_and_view() {
+async fn a_container_has_its_limits_labels_user_and_mounts() {
     if is_excluded("docker") {
         return;
     }
@@ -126,7 +126,7 @@ async fn a_container_has_its_limits_labels_user_and_view() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commands_in_a_container_end_as_they_do_outside() {
+async fn commands_in_a_container_end_like_commands_outside() {
     if is_excluded("docker") {
         return;
     }

@@ -366,7 +366,7 @@ async fn no_attempt_to_get_out_of_landlock_succeeds() {
 
 /// The attempts must be able to succeed, else they prove nothing: without walls most of them do.
 #[tokio::test(flavor = "multi_thread")]
-async fn without_walls_harmless_attempts_do_succeed() {
+async fn harmless_attempts_succeed_without_a_sandbox() {
     let confinement = confinement(ConfinementKind::Unconfined).await.unwrap();
     let harmless = [
         "write into the user's home",

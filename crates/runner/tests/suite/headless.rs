@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 // spec: core/headless-process-management/headless-output-capture
 #[tokio::test]
-async fn output_and_errors_come_as_raw_and_clean_reports_and_the_adapter_reads_the_same() {
+async fn stdout_and_stderr_are_reported_raw_and_clean_and_passed_to_the_adapter() {
     let fixture = TaskFixture::new();
     let script = "write \x1b[31mred\x1b[0m\nsay  and plain\ncomplain oh\nwait WORK/go\nsay late\nexit 3";
     let job = fixture.job("t", &script.replace("WORK", fixture.path("work").to_str().unwrap()));
@@ -39,7 +39,7 @@ async fn output_and_errors_come_as_raw_and_clean_reports_and_the_adapter_reads_t
 
 // spec: core/strict-output-isolation/silent-execution
 #[test]
-fn nothing_of_a_program_reaches_our_own_output() {
+fn no_program_output_reaches_our_own_output() {
     let dir = tempfile::tempdir().unwrap();
     let output = std::process::Command::new(super::support::HELPER)
         .args(["program"])
@@ -54,7 +54,7 @@ fn nothing_of_a_program_reaches_our_own_output() {
 }
 
 #[tokio::test]
-async fn the_prompt_is_its_input_whatever_is_in_it_and_then_the_input_ends() {
+async fn any_prompt_is_passed_unchanged_on_stdin_which_then_ends() {
     let fixture = TaskFixture::new();
     let long = "x".repeat(300_000);
     for prompt in [
@@ -108,7 +108,7 @@ async fn a_program_that_does_not_read_its_prompt_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_signal_is_told_apart_from_an_exit_code() {
+async fn a_signal_is_distinguished_from_an_exit_code() {
     let fixture = TaskFixture::new();
     let end = fixture.run(&fixture.job("t", "say before\nkill -KILL")).await;
     assert_eq!((end.ok, end.exit_code, end.signal), (false, None, Some(9)));
@@ -116,7 +116,7 @@ async fn a_signal_is_told_apart_from_an_exit_code() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_says_why_and_what_to_do() {
+async fn a_program_that_cannot_be_started_gives_an_error_and_a_hint() {
     let fixture = TaskFixture::new();
     let end = fixture.run(&fixture.command("t", &["no-such-program-here"], "")).await;
     assert_eq!(end.error.as_deref(), Some("the program `no-such-program-here` was not found in PATH"));
@@ -147,7 +147,7 @@ async fn a_silent_program_is_ended_at_its_idle_limit_even_if_it_ignores_term() {
 }
 
 #[tokio::test]
-async fn a_program_that_goes_on_saying_something_is_not_idle() {
+async fn a_program_that_keeps_printing_is_not_idle() {
     let fixture = TaskFixture::new();
     let mut job = fixture.job("t", &"say still here\nsleep 400\n".repeat(6));
     job.spec.idle_timeout = Some(Millis(1500));
@@ -215,7 +215,7 @@ async fn cancelling_at_any_moment_ends_everything_within_five_seconds() {
 }
 
 #[tokio::test]
-async fn a_cancelled_program_may_tidy_up_first() {
+async fn a_cancelled_program_may_clean_up_first() {
     let fixture = TaskFixture::new();
     let shell = "trap 'echo tidied > tidied; exit' TERM; touch ready; while :; do sleep 0.01; done";
     let job = fixture.command("t", &["sh", "-c", shell], "");
@@ -238,7 +238,7 @@ async fn a_cancelled_program_may_tidy_up_first() {
 
 /// What a program that speaks in events says and does becomes items, and its last words are the answer.
 #[tokio::test]
-async fn an_agents_events_become_items_and_its_conversation_can_be_gone_on_with() {
+async fn an_agents_events_become_items_and_its_conversation_can_be_resumed() {
     let fixture = TaskFixture::new();
     let mut job = fixture.agent("claude", "say hello\nsay the answer");
     let end = fixture.run(&job).await;
@@ -283,7 +283,7 @@ async fn an_exit_code_of_zero_without_the_last_event_is_a_failure() {
 }
 
 #[tokio::test]
-async fn a_long_answer_is_cut_and_says_where_the_rest_is() {
+async fn a_long_answer_is_truncated_and_names_the_file_with_the_rest() {
     let fixture = TaskFixture::new();
     let end = fixture.run(&fixture.job("t", "say first\nflood 1\nsay last")).await;
     assert!(end.ok);
@@ -296,7 +296,7 @@ async fn a_long_answer_is_cut_and_says_where_the_rest_is() {
 }
 
 #[tokio::test]
-async fn a_begun_line_is_shown_although_it_does_not_end() {
+async fn an_incomplete_line_is_shown_after_a_delay() {
     let fixture = TaskFixture::new();
     let job = fixture.job("t", "write 50 percent\nsleep 60000");
     let run = fixture.run(&job);
@@ -312,7 +312,7 @@ async fn a_begun_line_is_shown_although_it_does_not_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_hundred_programs_run_beside_each_other() {
+async fn two_hundred_programs_run_concurrently() {
     let fixture = Arc::new(TaskFixture::new());
     let go = fixture.path("work/go");
     let mut runs = Vec::new();

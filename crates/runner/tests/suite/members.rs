@@ -106,7 +106,7 @@ fn request(fixture: &TaskFixture, script: &str, tools: &[&str]) -> ModelRequest 
 }
 
 #[tokio::test]
-async fn the_last_words_of_a_program_that_never_connected_are_its_answer() {
+async fn the_final_message_of_a_program_that_never_connected_is_its_answer() {
     let fixture = TaskFixture::new();
     let endpoints = Arc::new(FakeEndpoints::default());
     let backend = backend(&fixture, &endpoints);
@@ -132,7 +132,7 @@ async fn the_last_words_of_a_program_that_never_connected_are_its_answer() {
 }
 
 #[tokio::test]
-async fn a_call_of_our_tools_is_noted_and_comes_back_in_the_reply() {
+async fn a_call_of_our_tools_is_recorded_and_returned_in_the_reply() {
     let fixture = TaskFixture::new();
     let endpoints = Arc::new(FakeEndpoints { connected: true, ..FakeEndpoints::default() });
     let backend = backend(&fixture, &endpoints);
@@ -160,7 +160,7 @@ async fn a_call_of_our_tools_is_noted_and_comes_back_in_the_reply() {
 }
 
 #[tokio::test]
-async fn a_conversation_goes_on_with_only_what_is_new_and_costs_only_that() {
+async fn a_resumed_conversation_gets_only_new_messages_and_counts_only_new_usage() {
     let fixture = TaskFixture::new();
     let endpoints = Arc::new(FakeEndpoints { connected: true, ..FakeEndpoints::default() });
     let backend = backend(&fixture, &endpoints);
@@ -260,7 +260,7 @@ async fn written(kind: ConfinementKind, shared: bool, planning: bool, files: &[&
 }
 
 #[tokio::test]
-async fn a_member_writes_to_its_paths_but_never_to_their_history_and_protected_parts() {
+async fn a_member_writes_to_its_paths_but_never_to_repositories_and_protected_paths() {
     let open = ["project/src/x", "bare/src/x", "note.txt"];
     let closed = [
         "project/.git/x",
@@ -281,7 +281,7 @@ async fn a_member_writes_to_its_paths_but_never_to_their_history_and_protected_p
 }
 
 #[tokio::test]
-async fn a_member_that_only_plans_reads_and_writes_nothing() {
+async fn a_member_that_only_plans_can_read_but_not_write() {
     let all = ["work/x", "project/x", "project/src/x", "bare/src/x", "own/x", "note.txt", "reading/src/x"];
     for kind in SANDBOXES {
         for shared in [false, true] {
@@ -292,7 +292,7 @@ async fn a_member_that_only_plans_reads_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn a_program_that_fails_is_a_typed_failure() {
+async fn a_failed_program_gives_a_typed_error() {
     let fixture = TaskFixture::new();
     let endpoints = Arc::new(FakeEndpoints::default());
     let backend = backend(&fixture, &endpoints);
@@ -336,7 +336,7 @@ impl AgentAdapter for PermissionRecorder {
 }
 
 #[tokio::test]
-async fn a_permission_mode_takes_freedom_away_and_never_gives_any() {
+async fn a_permission_mode_only_removes_permissions() {
     let modes = [
         (None, PermissionLevel::Full),
         (Some(PermissionMode::BypassPermissions), PermissionLevel::Full),
@@ -400,7 +400,7 @@ impl AgentAdapter for PlainText {
 }
 
 #[tokio::test]
-async fn a_program_of_plain_text_answers_counts_as_one_call_and_fails_with_its_last_error_line() {
+async fn a_plain_text_program_counts_as_one_call_and_fails_with_its_last_error_line() {
     let fixture = TaskFixture::new();
     let starter = ProgramStarter {
         adapters: Adapters::of(AGENT_KINDS, vec![Arc::new(PlainText)]),

@@ -25,7 +25,7 @@ async fn start(program: PipedProgram) -> std::io::Result<PipedChild> {
 }
 
 #[tokio::test]
-async fn a_program_reads_its_input_and_its_output_errors_and_exit_code_come_back() {
+async fn a_program_reads_its_input_and_its_output_and_exit_code_are_returned() {
     let mut program = script("read line; echo \"out $line $PWD\"; printf %s \"$ODD\" >&2; exit 3");
     let odd = OsString::from_vec(vec![b'a', 0xff, b'z']);
     program.env.push(("ODD".into(), odd.clone()));
@@ -52,7 +52,7 @@ async fn a_program_that_is_not_there_is_reported_as_not_found() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_asked_to_end_may_end_in_its_own_way() {
+async fn a_terminated_program_may_choose_its_exit_code() {
     let mut piped =
         start(script("trap 'exit 7' TERM; echo ready; while :; do sleep 0.05; done")).await.unwrap();
     let mut ready = [0; 6];
@@ -74,7 +74,7 @@ async fn a_killed_program_reports_the_signal_and_leaves_no_detached_child() {
 }
 
 #[tokio::test]
-async fn dropping_a_program_ends_it_with_everything_that_it_started() {
+async fn dropping_a_program_ends_everything_it_started() {
     let mark = unique_seconds();
     let piped = start(script(&format!("trap '' TERM; setsid sleep {mark} & sleep {mark}"))).await.unwrap();
     let alive = || processes_with(&format!("sleep {mark}"));

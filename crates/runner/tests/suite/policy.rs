@@ -39,7 +39,7 @@ fn unconfined_is_never_chosen_while_something_better_works() {
 }
 
 #[test]
-fn a_policy_that_gives_too_much_is_refused() {
+fn a_policy_that_grants_too_much_is_refused() {
     let agent_files = AgentFixture::new();
     let new = |change: &dyn Fn(&mut SandboxPaths)| {
         let mut sandbox_paths = agent_files.sandbox_paths();
@@ -73,7 +73,7 @@ fn a_policy_that_gives_too_much_is_refused() {
 }
 
 #[tokio::test]
-async fn calls_that_make_no_sense_are_answered_in_words() {
+async fn invalid_calls_are_refused_with_a_message() {
     let agent_files = AgentFixture::new();
     let host = agent_files.host(Confinement::Unconfined(AcceptedByUser::explicitly()));
     let other = ToolCall { id: "1".to_owned(), name: "rm".to_owned(), arguments: "{}".to_owned() };
@@ -105,7 +105,7 @@ async fn a_command_that_the_configs_lists_do_not_allow_is_refused_in_words_and_n
 }
 
 #[tokio::test]
-async fn what_the_machine_can_do_is_told_in_one_line_each() {
+async fn each_sandbox_is_described_in_one_line() {
     let scratch = tempfile::tempdir().unwrap();
     let lines =
         althing_runner::availability(&launcher(), scratch.path(), &scratch.path().join("no.sock")).await;

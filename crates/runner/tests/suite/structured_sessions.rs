@@ -101,7 +101,7 @@ impl SessionFixture {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_headless_program_asks_and_goes_on_with_the_answer() {
+async fn a_headless_program_asks_and_continues_with_the_answer() {
     for (option, word) in [("yes", "allowed"), ("no", "refused")] {
         let fixture = SessionFixture::new(GEMINI);
         let job = fixture.job("gemini");
@@ -121,7 +121,7 @@ async fn a_headless_program_asks_and_goes_on_with_the_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_prompt_that_looks_like_a_command_is_said_as_prose() {
+async fn a_prompt_that_looks_like_a_command_is_sent_as_prose() {
     let fixture = SessionFixture::new(&GEMINI.replace(r#"'"do it"'"#, r#"'"Task:\n!touch x"'"#));
     let mut job = fixture.job("gemini");
     job.spec.prompt = "!touch x".to_owned();
@@ -130,7 +130,7 @@ async fn a_prompt_that_looks_like_a_command_is_said_as_prose() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_that_dies_before_its_prompt_or_says_nothing_fails_in_words() {
+async fn a_program_that_dies_early_or_stays_silent_fails_with_a_message() {
     let fixture = SessionFixture::new("#!/bin/sh\necho cannot start: no key >&2\nexit 41\n");
     let end = fixture.programs.run(&fixture.job("gemini"), fixture.sink()).await;
     assert!(

@@ -173,7 +173,7 @@ async fn a_program_has_a_terminal_of_its_own_until_it_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn dropping_a_run_ends_the_program_and_all_that_it_started() {
+async fn dropping_a_run_ends_the_program_and_everything_it_started() {
     let mark = unique_seconds();
     let script = format!("sleep {mark} & setsid sleep {mark} & trap '' HUP TERM; sleep {mark}");
     let program = Running::start(&script, "", TerminalTraits::default());
@@ -199,7 +199,7 @@ fn nobody_in_a_terminal_is_left_when_we_are_killed() {
 
 // spec: core/pty-process-management/bi-directional-communication
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_typed_reaches_the_program_and_what_it_writes_is_told_raw_and_clean() {
+async fn typed_input_reaches_the_program_and_its_output_is_reported_raw_and_clean() {
     let script = r"printf '\033[1;31mwho?\033[0m\r\n'; read name; printf 'hello \033[4m%s\033[0m\n' $name";
     let mut program = Running::start(script, "", TerminalTraits::default());
     program.until("it asks", |program| program.clean().contains("who?")).await;
@@ -212,7 +212,7 @@ async fn what_is_typed_reaches_the_program_and_what_it_writes_is_told_raw_and_cl
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_program_is_told_when_its_terminal_changes_size_and_absurd_sizes_do_no_harm() {
+async fn a_program_is_notified_of_size_changes_and_absurd_sizes_are_clamped() {
     let script = "trap 'stty size' WINCH; echo ready; while :; do read line && break; done";
     let mut program = Running::start(script, "", TerminalTraits::default());
     program.until("it runs", |program| program.clean().contains("ready")).await;
@@ -227,7 +227,7 @@ async fn a_program_is_told_when_its_terminal_changes_size_and_absurd_sizes_do_no
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_program_inside_walls_has_its_terminal_too() {
+async fn a_sandboxed_program_has_a_terminal() {
     for kind in SANDBOXES {
         let Some(confinement) = confinement(kind).await else { continue };
         let script =
@@ -249,7 +249,7 @@ async fn a_program_inside_walls_has_its_terminal_too() {
 
 /// The screen of somebody who attaches is what the program drew, however it drew it; its clean text is read off it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_attaches_sees_what_was_drawn_and_its_text_comes_from_the_screen() {
+async fn an_attached_user_sees_what_was_drawn_and_clean_text_comes_from_the_screen() {
     let script =
         r"printf '\033[2J\033[3;5HDo\033[1Cyou\033[1Cwant\033[1Cto\033[1Cproceed?\033[1;1Htop'; read x";
     let mut program = Running::start(script, "", TerminalTraits::default());
@@ -265,7 +265,7 @@ async fn whoever_attaches_sees_what_was_drawn_and_its_text_comes_from_the_screen
 
 /// S8: what a program asks its terminal is answered by the model or dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_terminal_answers_harmless_queries_and_keeps_the_rest_to_itself() {
+async fn a_terminal_answers_harmless_queries_and_ignores_the_rest() {
     let ask = |query: &str| format!(r"printf '{query}'; sleep 0.1; ");
     let queries = [
         r"\033[c",
@@ -306,7 +306,7 @@ async fn a_terminal_answers_harmless_queries_and_keeps_the_rest_to_itself() {
 
 // spec: core/strict-output-isolation/silent-execution
 #[test]
-fn nothing_of_a_program_reaches_our_own_output() {
+fn no_program_output_reaches_our_own_output() {
     let script = r"echo LOUD; echo LOUDER >&2; printf '\033]52;c;TE9VRA==\007'; echo LOUDEST > /dev/tty";
     let dir = tempfile::tempdir().unwrap();
     let output = Command::new(HELPER).arg("terminal").arg(dir.path()).arg(script).output().unwrap();
@@ -368,7 +368,7 @@ async fn a_program_that_dies_first_is_told_as_not_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_program_that_asked_for_pastes_gets_its_prompt_as_one() {
+async fn a_program_that_enabled_bracketed_paste_gets_its_prompt_as_a_paste() {
     let script =
         r"stty raw -echo; printf '\033[?2004hgo>'; dd bs=1 count=24 2>/dev/null | od -An -c; stty sane";
     let mut program = Running::start(script, "one\ntwo\nthree", ready_when("go>"));
@@ -403,7 +403,7 @@ fn asking() -> TerminalTraits {
 
 // spec: core/interaction-detection-for-background-tasks/background-prompt
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_program_that_nobody_looks_at_is_told_as_waiting_within_a_second() {
+async fn a_question_of_a_background_program_is_reported_within_a_second() {
     let script = r"sleep 0.3; printf 'May I format the disk?\n> yes / no'; read a; echo; echo going on; sleep 1; echo done";
     let mut program = Running::start(script, "", asking());
     program.until("it asks", |program| program.raw().contains("> yes / no")).await;
@@ -420,7 +420,7 @@ async fn a_program_that_nobody_looks_at_is_told_as_waiting_within_a_second() {
 
 // Of a program that nobody described, only what everybody writes is known.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_ordinary_command_that_asks_yes_or_no_is_told_as_waiting_and_answered_by_name() {
+async fn a_yes_or_no_question_of_a_command_is_reported_and_can_be_answered() {
     let cases = [
         ("Proceed? [y/N] ", "Proceed? [y/N]", Some("y")),
         ("Do you want to continue? [Y/n] ", "Do you want to continue? [Y/n]", Some("y")),
@@ -464,7 +464,7 @@ fn native(program: &Running, nth: usize) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_is_not_typed_before_a_program_that_just_asked_can_hear_it() {
+async fn an_answer_is_not_typed_before_the_program_accepts_keys() {
     // As claude does: what comes just after the question was drawn is dropped.
     let script = r"stty -echo; printf 'May I go?\n> yes / no'; timeout --foreground 0.3 cat >/dev/null; read a; echo; echo got $a";
     let mut program = Running::start(script, "", asking());
@@ -476,7 +476,7 @@ async fn an_answer_is_not_typed_before_a_program_that_just_asked_can_hear_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_question_that_its_answer_did_not_settle_is_asked_again() {
+async fn a_question_that_ignores_its_answer_is_reported_again() {
     let script = r"stty -echo; printf 'May I go?\n> yes / no'; read a; read b; echo; echo got $a $b";
     let mut program = Running::start(script, "", asking());
     program.until("it asks", |program| native(program, 0).is_some()).await;
@@ -490,7 +490,7 @@ async fn a_question_that_its_answer_did_not_settle_is_asked_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_by_name_is_typed_into_the_question_it_was_for_and_no_other() {
+async fn an_answer_is_typed_only_into_its_own_question() {
     let script = r"printf 'May I go?\n> yes / no'; read a; printf '\033[2J\033[Hwell\n'; sleep 0.5; printf 'May I stay?\n> yes / no'; read b; echo; echo $a $b";
     let mut program = Running::start(script, "", asking());
     program.until("it asks", |program| native(program, 0).is_some()).await;
@@ -506,7 +506,7 @@ async fn an_answer_by_name_is_typed_into_the_question_it_was_for_and_no_other() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_programs_own_word_counts_more_than_its_screen() {
+async fn a_programs_own_status_overrides_its_screen() {
     let blocked = r"printf '\033]7501;state=blocked:kind=question:msg=V2hpY2ggY29sb3VyPw==\007'; read a; ";
     let working = r"printf '\033]7501;state=working\007May I lie?\n> yes / no'; sleep 1; printf '\033]7501;state=done\007\033[2J'";
     let mut program = Running::start(&(blocked.to_owned() + working), "", asking());
@@ -517,7 +517,7 @@ async fn a_programs_own_word_counts_more_than_its_screen() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn fifty_programs_at_once_are_each_seen_to_wait_and_each_gets_its_own_answer() {
+async fn fifty_programs_at_once_each_get_the_answer_to_their_own_question() {
     let script = r#"seq 1 2000; printf "May I be $NAME?\n> yes / no"; read a; echo; echo "$NAME heard $a.""#;
     let (runner, dir) = (runner(script, asking()), Arc::new(tempfile::tempdir().unwrap()));
     let start = Instant::now();

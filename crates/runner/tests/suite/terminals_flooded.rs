@@ -45,7 +45,7 @@ fn a_flood_of_any_kind_costs_no_more_than_64_mebibytes_and_the_exit_code_is_kept
 
 /// What is drawn, watched and told passes at least half as quickly as what is only read.
 #[test]
-fn a_terminal_passes_at_least_half_of_what_a_bare_read_loop_does() {
+fn a_terminal_is_at_least_half_as_fast_as_a_plain_read_loop() {
     let size = scale(16, 1024);
     let dir = tempfile::tempdir().unwrap();
     let mut helper = Command::new(HELPER);
