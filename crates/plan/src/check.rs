@@ -1,63 +1,63 @@
-//! Whether a plan makes sense; everything that is wrong with it, at once.
+//! Validates a plan and reports all problems at once.
 
 use althing_protocol::PlanTask;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The longest name of a task.
+/// The longest id of a task, in bytes.
 const LONGEST_ID: usize = 64;
-/// The longest text of a task.
+/// The longest text of a task, in bytes.
 const LONGEST_TEXT: usize = 8 * 1024;
 
-/// Something that is wrong with a plan.
+/// A problem in a plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanProblem {
-    /// It has no tasks.
+    /// The plan has no tasks.
     #[error("it has no tasks")]
     Empty,
-    /// It has too many.
+    /// The plan has more tasks than allowed.
     #[error("it has {count} tasks; {most} are allowed")]
     TooMany {
-        /// How many.
+        /// The number of tasks in the plan.
         count: usize,
-        /// How many there may be.
+        /// The allowed number of tasks.
         most: usize,
     },
-    /// A task's name cannot be one.
+    /// The id is empty, too long, or contains other characters.
     #[error("the id of task {number} must be 1 to {LONGEST_ID} letters, digits, `-`, `_` or `.`")]
     BadId {
-        /// Which task, counted from 1.
+        /// Counted from 1.
         number: usize,
     },
-    /// Two tasks have the same name.
+    /// Two tasks have the same id.
     #[error("two tasks are called `{id}`")]
     Duplicate {
-        /// The name.
+        /// The repeated id.
         id: String,
     },
-    /// A task does not say what to do.
+    /// The description is missing or blank.
     #[error("task `{id}` has no description")]
     NoDescription {
-        /// Which.
+        /// The id of the task.
         id: String,
     },
-    /// A task says too much.
+    /// The description or verification is too long.
     #[error("task `{id}` is described in more than {LONGEST_TEXT} bytes")]
     TooLong {
-        /// Which.
+        /// The id of the task.
         id: String,
     },
-    /// A task needs one that is not there.
+    /// A dependency does not name a task of the plan.
     #[error("task `{id}` depends on `{needs}`, which is not in the plan")]
     UnknownDependency {
-        /// Which.
+        /// The id of the task.
         id: String,
-        /// What it needs.
+        /// The id in its `depends_on` that no task has.
         needs: String,
     },
-    /// Tasks wait for each other.
+    /// Tasks depend on each other in a cycle.
     #[error("these tasks wait for each other: {}", ids.join(" → "))]
     Cycle {
-        /// Round once, the first one again at the end.
+        /// One cycle; the first id is repeated at the end.
         ids: Vec<String>,
     },
 }
@@ -67,7 +67,7 @@ fn is_id(id: &str) -> bool {
     !id.is_empty() && id.len() <= LONGEST_ID && id.chars().all(fine)
 }
 
-/// Everything that is wrong with these tasks, of which there may be `most`.
+/// All problems of these tasks; at most `most` tasks are allowed.
 pub fn problems(tasks: &[PlanTask], most: usize) -> Vec<PlanProblem> {
     let mut found = Vec::new();
     if tasks.is_empty() {
@@ -102,11 +102,12 @@ pub fn problems(tasks: &[PlanTask], most: usize) -> Vec<PlanProblem> {
     found
 }
 
-/// Tasks that wait for each other, if there are any.
+/// Finds one dependency cycle.
 fn cycle(tasks: &[PlanTask]) -> Option<Vec<String>> {
     let needs: BTreeMap<&str, &[String]> =
         tasks.iter().map(|task| (task.id.as_str(), task.depends_on.as_slice())).collect();
-    // Whoever needs nothing that is left goes; what stays at the end stands in a circle, or behind one.
+    // Kahn's algorithm: repeatedly remove tasks with no remaining dependencies. Tasks that are left are in, or
+    // depend on, a cycle.
     let mut left: BTreeSet<&str> = needs.keys().copied().collect();
     loop {
         let free =
@@ -117,7 +118,7 @@ fn cycle(tasks: &[PlanTask]) -> Option<Vec<String>> {
         }
         left.retain(|id| !gone.contains(id));
     }
-    // From anyone left there is always a next one left, so walking on comes round.
+    // Every remaining task depends on another remaining one, so following dependencies leads into the cycle.
     let mut way: Vec<&str> = Vec::new();
     let mut at = left.first().copied()?;
     loop {

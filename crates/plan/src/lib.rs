@@ -1,7 +1,8 @@
 //! What a plan is: its tasks, how it is found in an agent's answer, and what makes it valid. No I/O.
 //!
-//! The only parser: the engine shows a plan to the user with it and the workspace stores a plan with it, so that what is
-//! approved is what is stored. What is missing or wrong is reported, never guessed.
+//! This is the only parser of plans. The engine shows the plan to the user and the workspace stores it, both
+//! with this parser, so what the user approves is what is stored. Missing or invalid parts are reported, never
+//! guessed.
 
 mod check;
 mod parse;
@@ -15,15 +16,15 @@ use serde::{Deserialize, Serialize};
 /// The most tasks that a plan may have.
 pub const MOST_TASKS: usize = 200;
 
-/// What is to be done.
+/// A plan: the tasks to be done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The tasks, in the order in which they are told.
+    /// In the order in which the plan lists them.
     pub tasks: Vec<PlanTask>,
 }
 
 impl Plan {
-    /// The plan, if it is valid.
+    /// Returns the plan if it is valid.
     pub fn checked(self) -> Result<Self, PlanError> {
         match self.problems() {
             problems if problems.is_empty() => Ok(self),
@@ -31,45 +32,45 @@ impl Plan {
         }
     }
 
-    /// Everything that is wrong with it.
+    /// All problems of the plan.
     pub fn problems(&self) -> Vec<PlanProblem> {
         problems(&self.tasks, MOST_TASKS)
     }
 
-    /// The task of that name.
+    /// The task with this id.
     pub fn task(&self, id: &str) -> Option<&PlanTask> {
         self.tasks.iter().find(|task| task.id == id)
     }
 }
 
-/// Why there is no usable plan in an answer or a file.
+/// Why an answer or a file contains no usable plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// The answer holds no plan.
+    /// The answer contains no plan.
     #[error("there is no plan in the answer: a JSON object with `tasks` is missing")]
     Missing,
-    /// The answer holds more than one.
+    /// The answer contains more than one plan.
     #[error("there are {count} different plans in the answer; there must be one")]
     Several {
-        /// How many.
+        /// The number of different plans.
         count: usize,
     },
-    /// It is not JSON, or not of the right form.
+    /// The plan is not JSON, or the JSON has the wrong structure.
     #[error("the plan cannot be read: {why}")]
     NotReadable {
-        /// Where and what.
+        /// What is wrong, and in which task.
         why: String,
     },
-    /// It makes no sense.
+    /// The plan was read but is not valid.
     #[error("the plan is not valid: {}", problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Invalid {
-        /// Everything that is wrong with it.
+        /// All problems of the plan.
         problems: Vec<PlanProblem>,
     },
 }
 
 impl PlanError {
-    /// What a person can do about it.
+    /// What the user can do about it.
     pub fn hint(&self) -> String {
         match self {
             Self::Missing | Self::Several { .. } => {

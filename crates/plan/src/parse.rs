@@ -1,16 +1,17 @@
-//! Finds the plan in what an agent answered.
+//! Finds the plan in an agent's answer.
 //!
-//! An answer is prose with one JSON block in it, or the JSON alone. Other ways to write the same (`dependencies`,
-//! `success_criteria`, verification as a list or under `metadata`) are understood; what is not there is not made up.
+//! An answer is prose with one JSON block, or only the JSON. Other spellings (`dependencies`,
+//! `success_criteria`, verification as a list or under `metadata`) are accepted; missing fields are not
+//! invented.
 
 use crate::{Plan, PlanError};
 use althing_protocol::PlanTask;
 use serde_json::Value;
 
-/// The longest answer in which a plan is looked for.
+/// The longest answer that is searched for a plan.
 const LONGEST: usize = 4 << 20;
 
-/// The plan in an answer, checked.
+/// Finds and validates the plan in an answer.
 pub fn find_plan(answer: &str) -> Result<Plan, PlanError> {
     if answer.len() > LONGEST {
         return Err(PlanError::NotReadable { why: format!("the answer is longer than {LONGEST} bytes") });
@@ -25,7 +26,7 @@ pub fn find_plan(answer: &str) -> Result<Plan, PlanError> {
                 }
             }
             Ok(_) => {}
-            // Only what was meant as a plan is worth a complaint.
+            // Broken JSON is reported only if it was meant as a plan.
             Err(error) if block.contains("\"tasks\"") => broken = Some(error.to_string()),
             Err(_) => {}
         }
@@ -38,7 +39,7 @@ pub fn find_plan(answer: &str) -> Result<Plan, PlanError> {
     }
 }
 
-/// What may be JSON: the fenced blocks; without any, everything from the first brace to the last.
+/// Candidates for JSON: the fenced blocks or, without any, the text from the first brace to the last.
 fn blocks(answer: &str) -> Vec<&str> {
     let fenced: Vec<&str> = answer
         .split("```")
@@ -68,7 +69,7 @@ fn tasks_of(value: &Value) -> Option<&Vec<Value>> {
     }
 }
 
-/// The plan in a JSON value: an object with `tasks`, or a list of tasks.
+/// Reads a plan from an object with `tasks`, or from an array of tasks.
 pub fn plan_from_json(value: &Value) -> Result<Plan, PlanError> {
     let why = || "`tasks` must be a list".to_owned();
     let tasks = tasks_of(value).ok_or_else(|| PlanError::NotReadable { why: why() })?;
@@ -77,7 +78,7 @@ pub fn plan_from_json(value: &Value) -> Result<Plan, PlanError> {
     Ok(Plan { tasks })
 }
 
-/// A task as models write it; `number` counts from 1.
+/// Reads a task as models write it; `number` counts from 1.
 pub fn task_from_json(number: usize, value: &Value) -> Result<PlanTask, PlanError> {
     let wrong = |what: &str| PlanError::NotReadable { why: format!("task {number}: {what}") };
     let Value::Object(fields) = value else { return Err(wrong("must be an object")) };

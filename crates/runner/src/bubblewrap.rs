@@ -1,30 +1,30 @@
-//! Bubblewrap: a command in namespaces of its own, with a file system that holds only what it was given.
+//! Builds `bwrap` command lines: a command in its own namespaces that sees only the mounts it was given.
 //!
-//! Knows how to ask `bwrap` for a view; must never show the user's home, `/run` (sockets of Docker and agents) or
-//! another process. What bubblewrap leaves open is closed before it starts, by the sandbox process.
+//! Must never expose the user's home, `/run` (sockets of Docker and SSH agents) or other processes. The sandbox
+//! process closes what bubblewrap leaves open before it starts bubblewrap (see `kernel::confine`).
 
 use crate::mount_table::{ETC, MountMode, MountTable};
 use std::path::{Path, PathBuf};
 
-/// The private `/tmp` lives in memory, so it has a size.
+/// The private `/tmp` is a tmpfs, so it needs a size limit.
 const TMP_BYTES: &str = "2147483648";
 
-/// A `bwrap` program that was tried on this machine and works.
+/// A `bwrap` program on this machine that passed a test run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bubblewrap {
     pub(crate) program: PathBuf,
     pub(crate) version: String,
-    /// Whether it can forbid further user namespaces inside; old ones cannot.
+    /// Whether this version supports `--disable-userns`, which forbids nested user namespaces.
     pub(crate) can_disable_userns: bool,
 }
 
 impl Bubblewrap {
-    /// Its version, as it says itself.
+    /// The first line that `bwrap --version` prints.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Arguments that put `argv` into the view.
+    /// The `bwrap` arguments that run `argv` with these mounts.
     pub(crate) fn args(&self, mounts: &MountTable, cwd: &Path, network: bool, argv: &[&str]) -> Vec<String> {
         let mut args = Args::default();
         args.flags(&[
@@ -49,15 +49,15 @@ impl Bubblewrap {
                 MountMode::Writable => args.bind("--bind", &rule.path),
             }
         }
-        // Where the place does not exist, bubblewrap makes it on our disk: the caller removes it.
+        // Bubblewrap creates the missing directory on the real disk as a mount point; the caller removes it.
         for path in mounts.missing() {
             args.path("--tmpfs", path);
         }
-        // Empty directories that stay empty, shut only now that whatever lies deeper has its mount point there.
+        // Remounted read-only only after all deeper mount points have been created inside.
         for path in mounts.hidden().chain(mounts.missing()) {
             args.path("--remount-ro", path);
         }
-        // Else a write to a place outside the view would seem to work, and be gone with the sandbox.
+        // Otherwise a write outside the mounts would appear to succeed and be lost with the sandbox.
         args.flags(&["--remount-ro", "/"]);
         args.path("--chdir", cwd);
         args.flags(&["--"]);
@@ -65,10 +65,10 @@ impl Bubblewrap {
         args.0
     }
 
-    /// Arguments that run `argv` with the user's own rights, but for these places.
+    /// The `bwrap` arguments that run `argv` with the user's own rights, except for these paths.
     pub(crate) fn protecting_args(paths: &[(PathBuf, MountMode)], cwd: &Path, argv: &[&str]) -> Vec<String> {
         let mut args = Args::default();
-        // Without this right, the mounts cannot be undone from inside.
+        // Without CAP_SYS_ADMIN the command cannot undo the mounts.
         args.flags(&["--die-with-parent", "--cap-drop", "CAP_SYS_ADMIN", "--dev-bind", "/", "/"]);
         for (path, mode) in paths {
             args.bind(if *mode == MountMode::Writable { "--bind" } else { "--ro-bind" }, path);
@@ -80,7 +80,7 @@ impl Bubblewrap {
     }
 }
 
-/// The machine's programs and libraries, and nothing of its people.
+/// Mounts the system's programs and libraries, and no user data.
 fn system(args: &mut Args) {
     args.bind("--ro-bind", Path::new("/usr"));
     for name in ["bin", "sbin", "lib", "lib32", "lib64", "libx32"] {
@@ -94,7 +94,7 @@ fn system(args: &mut Args) {
     for path in ETC {
         args.bind("--ro-bind-try", Path::new(path));
     }
-    // Read-only, because to the kernel a root without capabilities still owns the settings in /proc/sys.
+    // Read-only: the kernel lets root write to /proc/sys even without capabilities.
     args.flags(&["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]);
     args.flags(&["--size", TMP_BYTES, "--tmpfs", "/tmp", "--symlink", "../tmp", "/var/tmp"]);
 }
@@ -108,7 +108,7 @@ impl Args {
     }
 
     fn path(&mut self, flag: &str, path: &Path) {
-        // Lossless: paths of a view were checked to be text.
+        // Lossless: `SandboxPaths::checked` refuses paths that are not UTF-8.
         self.flags(&[flag, &path.to_string_lossy()]);
     }
 

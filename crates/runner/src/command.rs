@@ -1,7 +1,8 @@
 //! `run_command`: the tool with which an agent runs shell commands.
 //!
-//! One host serves one agent. A command never runs outside the confinement that the policy names; when that cannot be
-//! had, the call is refused and the model is told why. Dropping a call's future ends everything the call started.
+//! One host serves one agent. A command never runs outside the confinement of its policy: if that confinement
+//! is not available, the call is refused and the model is told why. Dropping a call's future ends everything
+//! the call started.
 
 use crate::confinement::Confinement;
 use crate::docker::Exec;
@@ -21,31 +22,33 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::OnceCell;
 
-/// The tool's name.
+/// The name of the tool.
 pub const RUN_COMMAND: &str = "run_command";
 
-/// Numbers outputs and scratch directories; unique within a process, which is in the name too.
+/// Makes the names of output files and scratch directories unique within this process; the names also contain
+/// the process id.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// Runs one agent's commands.
+/// Runs the shell commands of one agent.
 #[derive(Debug)]
 pub struct CommandHost {
     policy: CommandPolicy,
     launcher: Launcher,
     placeholders: Placeholders,
-    /// The protected places that there were when a command could first write to context paths. A repository that a later
-    /// command makes is the agent's own.
+    /// The protected paths that existed when a command could first write to context paths. A repository that a
+    /// later command creates belongs to the agent and is not protected.
     protected: OnceCell<Vec<PathBuf>>,
 }
 
 impl CommandHost {
-    /// A host for this policy, which is checked now.
+    /// Checks the policy and creates a host for it.
     pub fn new(mut policy: CommandPolicy, launcher: Launcher) -> Result<Self, PolicyError> {
         policy.sandbox_paths = policy.sandbox_paths.checked()?;
         Ok(Self { policy, launcher, placeholders: Placeholders::default(), protected: OnceCell::new() })
     }
 
-    /// Why no command can run at all, if so; to be told to the user before a run starts.
+    /// The reason why no command can run at all, if there is one. Callers show it to the user before a run
+    /// starts.
     pub fn refusal(&self) -> Option<&str> {
         match &self.policy.confinement {
             Confinement::Refused { why } => Some(why),
@@ -87,7 +90,7 @@ impl CommandHost {
             OutputCollector::new(limits.shown, limits.kept, file).masked(self.policy.masks.as_ref());
         let end = match &self.policy.confinement {
             Confinement::Docker(container) => {
-                // What is in our own environment says nothing about the container's, so nothing is passed on.
+                // The container has its own environment; nothing is passed on from ours.
                 let env = self.policy.env.set.clone();
                 let home = &self.policy.sandbox_paths.workspace;
                 let command = Exec { command: &arguments.command, cwd: &cwd, home, env, time };
@@ -105,7 +108,7 @@ impl CommandHost {
         }
     }
 
-    /// The protected places that exist in what a command may write to. The error is for the model.
+    /// The protected paths that exist inside the writable context paths. The error is written for the model.
     async fn protected(&self, access: ContextAccess) -> Result<&[PathBuf], String> {
         let here = matches!(self.policy.confinement, Confinement::Bubblewrap(_) | Confinement::Landlock);
         if access == ContextAccess::ReadOnly || !here {
@@ -130,7 +133,7 @@ impl CommandHost {
         time: CommandTimes,
         output: &mut OutputCollector,
     ) -> io::Result<CommandEnd> {
-        // Landlock cannot give a command a /tmp of its own.
+        // Landlock cannot give a command a private /tmp.
         let scratch = match confinement {
             Confinement::Landlock => Some(Scratch::new(&self.policy.sandbox_paths.output_dir)?),
             _ => None,
@@ -143,7 +146,8 @@ impl CommandHost {
             Confinement::Bubblewrap(bubblewrap) => {
                 let args = bubblewrap.args(mounts, cwd, network, &[shell, "-c", command]);
                 let restrictions = Restrictions::BeforeBubblewrap { network };
-                // Bubblewrap changes directory inside, so that an unreachable one is the command's error.
+                // Bubblewrap changes to the directory inside the sandbox, so a bad directory is reported as the
+                // command's error.
                 (bubblewrap.program.as_path(), args, Path::new("/"), Some(restrictions))
             }
             Confinement::Landlock => {
@@ -169,7 +173,8 @@ impl CommandHost {
         end
     }
 
-    /// Where the command starts: inside the view, or it is refused. The error is for the model.
+    /// The command's working directory; refused if it is outside the mounts. The error is written for the
+    /// model.
     fn cwd(&self, arguments: &Arguments, mounts: &MountTable) -> Result<PathBuf, String> {
         let Some(asked) = &arguments.cwd else { return Ok(self.policy.sandbox_paths.workspace.clone()) };
         let named = without_dots(&self.policy.sandbox_paths.workspace.join(asked));
@@ -197,7 +202,7 @@ impl ToolHost for CommandHost {
     }
 }
 
-/// The shell that models expect, where there is one.
+/// Bash where it is installed, because models write bash.
 fn shell_path() -> &'static str {
     if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" }
 }
@@ -206,7 +211,7 @@ pub(crate) fn unique() -> String {
     format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A directory for one call's temporary files, gone with the call.
+/// A directory for one call's temporary files, removed when the call ends.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -219,15 +224,17 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Best effort: what is left is in our own output directory, and goes with it.
+        // Best effort: a leftover is inside our output directory and is removed with it.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// Empty directories that bubblewrap makes where a protected place does not exist, so that nobody else makes it.
+/// Empty directories that bubblewrap creates as mount points where a protected path does not exist, so that
+/// nobody can create the path.
 ///
-/// Removing one opens the place again in every sandbox that holds it, so it is done only when no call is under way and
-/// none was cut off a moment ago. A crash may leave an empty `.git`: git ignores it, and we protect it like any other.
+/// Removing a placeholder unprotects the path in every sandbox that mounted it. Placeholders are therefore
+/// removed only when no call is running and the last one ended by itself. A crash may leave an empty `.git`
+/// behind: git ignores it, and later calls protect it like any other.
 #[derive(Debug, Default)]
 pub(crate) struct Placeholders(Mutex<PlaceholderState>);
 
@@ -249,7 +256,7 @@ impl Placeholders {
 impl PlaceholderState {
     fn remove(&mut self) {
         for path in self.made.drain(..) {
-            // Removes it only if it is an empty directory, so nothing of the user's can be lost.
+            // `rmdir` removes only empty directories, so no user data can be lost.
             let _ = rustix::fs::rmdir(&path);
         }
     }
@@ -261,7 +268,7 @@ impl Drop for Placeholders {
     }
 }
 
-/// One call that holds placeholders; the flag says whether it ended by itself.
+/// One running call that uses the placeholders. The flag says whether the call ended by itself.
 pub(crate) struct PlaceholderLease<'a>(&'a Placeholders, bool);
 
 impl PlaceholderLease<'_> {

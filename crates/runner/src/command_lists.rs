@@ -1,15 +1,15 @@
-//! Which commands an agent may run at all, by the config's lists.
+//! The config's allow and block lists for commands.
 //!
-//! A list is a rule for what an agent should do, not a wall: a shell has many ways to say the same. What a command can
-//! reach is decided by its confinement.
+//! The lists guide an agent; they are not a security boundary, because a shell can express the same command in
+//! many ways. The confinement decides what a command can access.
 
 use crate::policy::PolicyError;
 use regex::{Regex, RegexBuilder};
 
-/// How large a compiled pattern may be.
+/// The size limit of a compiled regular expression, in bytes.
 const LARGEST: usize = 1 << 20;
 
-/// Patterns of commands, each held against a command's beginning.
+/// Regular expressions, each matched against the beginning of a command.
 #[derive(Clone, Debug, Default)]
 pub struct CommandLists {
     allowed: Vec<Pattern>,
@@ -34,13 +34,13 @@ impl Pattern {
 }
 
 impl CommandLists {
-    /// Compiles the patterns. Without any in `allowed`, whatever is not blocked is allowed.
+    /// Compiles the patterns. An empty `allowed` list allows everything that is not blocked.
     pub fn new(allowed: &[String], blocked: &[String]) -> Result<Self, PolicyError> {
         let all = |patterns: &[String]| patterns.iter().map(Pattern::new).collect::<Result<_, _>>();
         Ok(Self { allowed: all(allowed)?, blocked: all(blocked)? })
     }
 
-    /// Whether the command may run; the error is for the model.
+    /// Whether the command may run. The error is written for the model.
     pub(crate) fn check(&self, command: &str) -> Result<(), String> {
         let command = command.trim_start();
         if let Some(pattern) = self.blocked.iter().find(|pattern| pattern.compiled.is_match(command)) {

@@ -1,45 +1,46 @@
-//! The kinds of walls that a command can run inside.
+//! The ways to confine a command.
 //!
-//! Running without walls takes a value that only says what it means: that the user accepted it. Nothing here picks a
-//! weaker wall by itself.
+//! Running unconfined requires an [`AcceptedByUser`] value. Nothing in this module falls back to a weaker
+//! confinement.
 
 use crate::bubblewrap::Bubblewrap;
 use crate::docker::Container;
 use std::sync::Arc;
 
-/// Proof that the user was asked, or said unasked, that commands may run without any confinement.
+/// Proof that the user accepted that commands run without any confinement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AcceptedByUser(());
 
 impl AcceptedByUser {
-    /// To be called only where the user's own words (a flag, a config key, an answer) were just read.
+    /// Call this only where the user's consent (a flag, a config key, an answer) was just read.
     pub fn explicitly() -> Self {
         Self(())
     }
 }
 
-/// Inside what a command runs.
+/// The sandbox in which a command runs.
 #[derive(Clone, Debug)]
 pub enum Confinement {
-    /// Own namespaces: it sees only what it was given. The default where it works.
+    /// Own namespaces: the command sees only what it was given. Preferred where it works.
     Bubblewrap(Bubblewrap),
-    /// The kernel refuses what it was not given. Narrower than bubblewrap: no private `/tmp`, no unix sockets, no change of
-    /// modes, owners or times of any file (so what a linker makes is not executable), and in a writable context path
-    /// nothing can be made or deleted directly beside `.git`. Names (not contents) of other files stay visible.
+    /// Kernel access rules. More limited than bubblewrap: no private `/tmp`, no unix sockets, no change of any
+    /// file's mode, owner or times (so the output of a linker is not executable), and no creating or deleting
+    /// entries directly next to `.git` in a writable context path. The names (not the contents) of other files
+    /// stay visible.
     Landlock,
-    /// In the agent's container.
+    /// Inside the agent's container.
     Docker(Arc<Container>),
     /// With the user's own rights.
     Unconfined(AcceptedByUser),
-    /// Nothing can be enforced here and nobody waived it: every call is refused.
+    /// No sandbox works here and the user did not accept running unconfined: every call is refused.
     Refused {
-        /// What is missing, for people.
+        /// What is missing, as a message for the user.
         why: String,
     },
 }
 
 impl Confinement {
-    /// Its kind.
+    /// The variant without its data.
     pub fn kind(&self) -> ConfinementKind {
         match self {
             Self::Bubblewrap(_) => ConfinementKind::Bubblewrap,
@@ -51,7 +52,7 @@ impl Confinement {
     }
 }
 
-/// The kinds of confinement, for showing and choosing.
+/// The variants of [`Confinement`] without their data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConfinementKind {
     /// See [`Confinement::Bubblewrap`].

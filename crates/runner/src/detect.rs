@@ -1,7 +1,7 @@
-//! What this machine can do to confine a command, found by trying.
+//! Detects which sandboxes work on this machine.
 //!
-//! A sandbox counts as available only after a harmless command really ran inside it; a version number or a file that
-//! exists proves nothing. Nothing here decides what the user accepts.
+//! A sandbox counts as available only after a harmless command ran inside it; a version number or an existing
+//! file proves nothing. The user's consent to run unconfined is not decided here.
 
 use crate::bubblewrap::Bubblewrap;
 use crate::command::CommandHost;
@@ -15,43 +15,43 @@ use althing_protocol::{ContextAccess, ToolCall, ToolHost};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A daemon that does not answer a first question by then is none to work with.
+/// A Docker daemon that does not answer within this time is reported as unusable.
 const DOCKER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a sandbox may take to tell its version.
+/// How long `bwrap --version` may take.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A sandbox on this machine, or why there is none.
+/// The result of probing one sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxProbe<T> {
-    /// It, if it works.
+    /// The working sandbox, or `None`.
     pub works: Option<T>,
-    /// Its version if it works, else what is missing and what to do; for people.
+    /// The version if it works, otherwise what is missing and how to fix it. Shown to the user.
     pub note: String,
 }
 
-/// What works on this machine.
+/// The sandboxes that were probed on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AvailableSandboxes {
-    /// Bubblewrap.
+    /// Preferred over Landlock where both work.
     pub bubblewrap: SandboxProbe<Bubblewrap>,
-    /// Landlock, and the newest generation of it that this kernel knows.
+    /// The value is the newest Landlock ABI that this kernel supports.
     pub landlock: SandboxProbe<u8>,
 }
 
-/// One way to run commands, for showing.
+/// One row of the sandbox list in `althing agents`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxAvailability {
-    /// Its name.
+    /// `bubblewrap`, `landlock` or `docker`.
     pub name: &'static str,
-    /// Whether it works here.
+    /// Whether it works on this machine.
     pub usable: bool,
-    /// Its version, or what is missing.
+    /// The version, or what is missing.
     pub note: String,
 }
 
 impl AvailableSandboxes {
-    /// The strongest confinement that works; running unconfined only if the user accepted it; else refusal.
+    /// The strongest confinement that works; unconfined only if the user accepted it; otherwise refusal.
     pub fn choose(&self, accepted: Option<AcceptedByUser>) -> Confinement {
         match (&self.bubblewrap.works, self.landlock.works, accepted) {
             (Some(bubblewrap), _, _) => Confinement::Bubblewrap(bubblewrap.clone()),
@@ -68,14 +68,14 @@ impl AvailableSandboxes {
     }
 }
 
-/// Tries each sandbox once, in a directory of its own below `scratch`, which must exist.
+/// Probes each sandbox once, in its own subdirectory of `scratch`, which must exist.
 pub async fn detect(launcher: &Launcher, scratch: &Path) -> AvailableSandboxes {
     let (bubblewrap, landlock) =
         futures_util::join!(bubblewrap(launcher, scratch), landlock(launcher, scratch));
     AvailableSandboxes { bubblewrap, landlock }
 }
 
-/// For `althing agents`: bubblewrap, Landlock and Docker, tried once each.
+/// Probes bubblewrap, Landlock and Docker once each, for `althing agents`.
 pub async fn availability(
     launcher: &Launcher,
     scratch: &Path,
@@ -106,7 +106,8 @@ async fn bubblewrap(launcher: &Launcher, scratch: &Path) -> SandboxProbe<Bubblew
     let version = version(launcher, &program, VERSION_TIMEOUT).await;
     let version = version.unwrap_or_else(|| "a version that it does not tell".to_owned());
     let mut note = String::new();
-    // Older ones do not know how to forbid further namespaces; the walls hold without, so that is no reason to refuse.
+    // Older versions lack `--disable-userns`. The sandbox is effective without it, so that is no reason to
+    // refuse.
     for can_disable_userns in [true, false] {
         let found = Bubblewrap { program: program.clone(), version: version.clone(), can_disable_userns };
         match try_out(launcher, scratch, Confinement::Bubblewrap(found.clone())).await {
@@ -131,7 +132,7 @@ async fn landlock(launcher: &Launcher, scratch: &Path) -> SandboxProbe<u8> {
     }
 }
 
-/// Runs a harmless command exactly as a model's would be run.
+/// Runs a harmless command exactly as a model's command would be run.
 async fn try_out(launcher: &Launcher, scratch: &Path, confinement: Confinement) -> Result<(), String> {
     let trial = TrialDir::new(scratch).map_err(|error| format!("no directory to try it in: {error}"))?;
     let sandbox_paths = SandboxPaths::new(trial.0.join("workspace"), trial.0.join("output"));
@@ -145,7 +146,7 @@ async fn try_out(launcher: &Launcher, scratch: &Path, confinement: Confinement) 
     if outcome.content == "exit code: 0\nit works\n" { Ok(()) } else { Err(one_line.trim().to_owned()) }
 }
 
-/// A directory for one trial.
+/// A temporary directory for one probe.
 struct TrialDir(PathBuf);
 
 impl TrialDir {
@@ -162,7 +163,7 @@ impl Drop for TrialDir {
     }
 }
 
-/// Not by `PATH`: what a project puts there must not become our sandbox.
+/// Does not search `PATH`: a program that a project puts there must not become our sandbox.
 fn find_system_program(name: &str) -> Option<PathBuf> {
     ["/usr/bin", "/usr/local/bin", "/bin", "/run/current-system/sw/bin"]
         .into_iter()

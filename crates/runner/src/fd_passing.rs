@@ -1,7 +1,8 @@
-//! Hands an open file to another process of ours, over the socket that joins them.
+//! Passes an open file descriptor to another of our processes over a unix socket (`SCM_RIGHTS`).
 //!
-//! A guard's three standard places are taken (its socket, the command's output, the command's errors), so the command's
-//! input travels this way. One byte always goes along, so that whoever has nothing to pass can say so.
+//! A guard's three standard descriptors are taken (its control socket, the command's stdout and stderr), so the
+//! command's stdin is passed this way. One byte is always sent, so that the receiver also learns that there is
+//! no descriptor.
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{
@@ -12,7 +13,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Sends a byte, and the file with it if there is one.
+/// Sends one byte, with the descriptor attached if there is one.
 pub(crate) fn send_fd(socket: impl AsFd, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
@@ -24,7 +25,7 @@ pub(crate) fn send_fd(socket: impl AsFd, file: Option<BorrowedFd<'_>>) -> io::Re
     Ok(())
 }
 
-/// Receives exactly that byte, and the file if one came with it.
+/// Receives that byte, and the descriptor if one was attached.
 pub(crate) fn receive_fd(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -39,7 +40,8 @@ pub(crate) fn receive_fd(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
     });
     let file: Option<OwnedFd> = files.flatten().next();
     if let Some(file) = &file {
-        // Whoever receives has one thread, so nobody can be started in between.
+        // The receiving process has one thread, so no child can be started between receiving and setting the
+        // flag.
         fcntl_setfd(file, FdFlags::CLOEXEC)?;
     }
     Ok(file)

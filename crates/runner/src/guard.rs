@@ -1,8 +1,9 @@
-//! The guard: a small process between us and a command, that ends everything below itself when we are gone.
+//! The guard: a small process between us and a command that kills everything below itself when we are gone.
 //!
-//! It lives exactly as long as its socket (file descriptor 0): when that closes, however we ended, it kills. It must
-//! never outlive its command, never hold the command's output open, and never trust a death signal: those follow
-//! threads, and miss whoever left the process group.
+//! The guard lives exactly as long as its socket (file descriptor 0): when the socket closes, for whatever
+//! reason, the guard kills. It must never outlive its command and never hold the command's output open. It does
+//! not rely on parent-death signals, which follow threads rather than processes and miss children that left the
+//! process group.
 
 use crate::launch::{Launch, Report, TERMINATE, read_frame};
 use crate::process_tree::{kill_below, reap, signal_below};
@@ -15,23 +16,24 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How often adopted orphans that ended are collected while nothing else happens.
+/// How often finished orphans are reaped while nothing else happens.
 const REAP_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
-/// The same where the kernel cannot tell us when the command ends.
+/// The same where the kernel has no pidfd to report the command's end.
 const REAP_INTERVAL_WITHOUT_PIDFD: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
-/// Runs the guard to its end.
 pub(crate) fn guard_main() -> ExitCode {
-    // Whoever started us may have left files open for us; they are not for the command.
+    // Descriptors inherited from our parent must not reach the command.
     close_fds::set_fds_cloexec(3, &[]);
-    // A session of our own: no terminal that a command could type into, no signals meant for the foreground.
-    // It fails only if we lead a group already, and then a terminal's signals cannot be ours either.
+    // A new session: no controlling terminal that a command could type into, and no signals meant for the
+    // foreground group. `setsid` fails only if this process already leads a group, which protects it from
+    // terminal signals as well.
     let _ = setsid();
     let start = kernel::adopt_orphans()
         .and_then(|()| fd_passing::receive_fd(rustix::stdio::stdin()))
         .and_then(|input| Ok((input, read_frame::<Launch>(&mut Control)?)))
         .and_then(|(input, launch)| {
-            // The launch stays readable after its sender is gone; nothing may be started for nobody.
+            // The launch message stays readable after its sender is gone; a command must not be started for a
+            // dead parent.
             if is_abandoned() {
                 return Err(io::Error::other("the process that asked for the command is gone"));
             }
@@ -62,7 +64,7 @@ fn is_abandoned() -> bool {
     polled.is_ok() && fds.iter().any(|fd| fd.revents().intersects(PollFlags::HUP | PollFlags::RDHUP))
 }
 
-/// The socket to the one who started us.
+/// The socket to the process that started this guard.
 struct Control;
 
 impl io::Read for Control {
@@ -81,7 +83,7 @@ impl io::Write for Control {
     }
 }
 
-/// Reports; if nobody listens any more, the closed socket is noticed elsewhere.
+/// Errors are ignored: a closed socket is detected by the main loop.
 fn send_report(report: &Report) {
     if let Ok(mut line) = serde_json::to_vec(report) {
         line.push(b'\n');
@@ -89,7 +91,7 @@ fn send_report(report: &Report) {
     }
 }
 
-/// The output must end when the command's processes end, so the guard may not hold it.
+/// The output must reach its end when the command's processes exit, so the guard must not keep it open.
 fn release_output() {
     if let Ok(null) = OpenOptions::new().read(true).write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(&null);
@@ -97,7 +99,7 @@ fn release_output() {
     }
 }
 
-/// One command being watched.
+/// A running command and the state of its shutdown.
 struct CommandWatch {
     child: Pid,
     exempt: Option<Pid>,
@@ -121,7 +123,7 @@ impl CommandWatch {
                 ControlMessage::None => {}
                 ControlMessage::Terminate => {
                     signal_below(Signal::TERM, self.exempt);
-                    // A stopped process acts on TERM only when it goes on.
+                    // A stopped process handles TERM only after CONT.
                     signal_below(Signal::CONT, None);
                     self.kill_at.get_or_insert(Instant::now() + self.grace);
                 }
@@ -130,7 +132,7 @@ impl CommandWatch {
         }
     }
 
-    /// Waits for something to happen.
+    /// Waits for a control message, the command's end or the next reap.
     fn wait_for_control(&self, child_pidfd: Option<&OwnedFd>) -> ControlMessage {
         let mut fds = vec![PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN)];
         fds.extend(child_pidfd.map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
@@ -147,12 +149,12 @@ impl CommandWatch {
         match io::Read::read(&mut Control, &mut byte) {
             Ok(1) if byte == [TERMINATE] => ControlMessage::Terminate,
             Ok(1..) => ControlMessage::None,
-            // An error on this socket means that nobody can be at its other end.
+            // An error on this socket means that the other end is gone.
             Ok(0) | Err(_) => ControlMessage::Closed,
         }
     }
 
-    /// Collects whoever ended; true once the command itself did, which is then reported.
+    /// Reaps finished children. Returns true once the command itself has ended, after reporting it.
     fn reap_children(&self) -> bool {
         while let Ok(Some((pid, status))) = reap() {
             if pid == self.child {
@@ -172,11 +174,10 @@ impl CommandWatch {
     }
 }
 
-/// What the socket said.
 enum ControlMessage {
     None,
     Terminate,
-    /// Whoever started us is gone, or wants no more of it.
+    /// Our parent is gone, or closed the socket to have everything killed.
     Closed,
 }
 

@@ -1,7 +1,8 @@
-//! Our side of a guard: starts it, and ends it and everything below it by letting go.
+//! The client side of a guard: starts it, and ends it and everything below it by closing its socket.
 //!
-//! Dropping the future closes the guard's socket, and the guard kills everything; the same happens when we are killed.
-//! Never waits without a limit: not for a held pipe, not for a guard that stopped answering.
+//! Dropping a [`Guarded`] closes the socket, and so does our own death; the guard then kills everything.
+//! Nothing here waits without a limit: not for a pipe that another process holds, not for a guard that stopped
+//! answering.
 
 use crate::adapter::Stream;
 use crate::fd_passing;
@@ -22,31 +23,30 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf, pipe};
 use tokio::process::Command;
 use tokio::time::Instant;
 
-/// One read's worth; the pipe is made as large, so that a flood costs few system calls.
+/// The size of one read, and of the pipe, so that a flood of output costs few system calls.
 pub(crate) const CHUNK: usize = 256 * 1024;
-/// Beyond the grace for TERM, what a guard may take to kill and report.
+/// How long a guard may take, beyond the grace period after TERM, to kill and report.
 pub(crate) const GUARD_SLACK: Duration = Duration::from_secs(8);
 
-/// How our own program is started again in its hidden modes.
+/// Starts our own executable in its hidden modes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launcher {
     program: PathBuf,
 }
 
 impl Default for Launcher {
-    /// This very program.
     fn default() -> Self {
         Self { program: kernel::own_executable() }
     }
 }
 
 impl Launcher {
-    /// Another program whose `main` calls [`crate::hidden_main`]; for tests, whose own `main` does not.
+    /// Uses another executable whose `main` calls [`crate::hidden_main`]; for tests, whose own `main` does not.
     pub fn of(program: PathBuf) -> Self {
         Self { program }
     }
 
-    /// Runs a command to its end, its output going to `output`.
+    /// Runs a command to its end and collects its output.
     pub(crate) async fn run(
         &self,
         launch: &Launch,
@@ -64,7 +64,7 @@ impl Launcher {
         Ok(CommandEnd { code: code.map(i64::from), signal, timed_out: asked_at.is_some() })
     }
 
-    /// Starts a command under a guard. `input` is what [`crate::launch::Input::Passed`] means.
+    /// Starts a command under a guard. `input` is the descriptor for [`crate::launch::Input::Passed`].
     pub(crate) async fn guard(
         &self,
         launch: &Launch,
@@ -92,24 +92,25 @@ impl Launcher {
             sandboxed = launch.restrictions.is_some(),
             "program started"
         );
-        // The socket is empty, so this cannot have to wait.
+        // The socket is still empty, so this cannot block.
         fd_passing::send_fd(&ours, input.as_ref().map(AsFd::as_fd))?;
         drop(input);
         let (read, mut control) = UnixStream::from_std(ours)?.into_split();
         control.write_all(&frame(launch)?).await?;
-        // Reports are short, and there may be hundreds of guards.
+        // A small buffer: reports are short, and there may be hundreds of guards.
         Ok(Guarded { guard, control, reports: BufReader::with_capacity(512, read).lines() })
     }
 }
 
-/// What runs inside a sandbox that is a program itself; its arguments may hold prompts, and stay unsaid.
+/// The program that runs inside bubblewrap, for the log. Its arguments are left out because they may contain
+/// prompts.
 fn sandboxed_command(launch: &Launch) -> Option<&str> {
     let args = launch.exempt_from_term.then_some(&launch.args)?;
     let at = args.iter().position(|arg| arg == "--")?;
     args.get(at + 1).map(String::as_str)
 }
 
-/// A pipe for a command's output: the end that we read, and the end that it writes.
+/// A pipe for a command's output: our read end and the command's write end.
 pub(crate) fn output_pipe() -> io::Result<(pipe::Receiver, OwnedFd)> {
     let (from, to) = io::pipe()?;
     kernel::set_pipe_size(&to, CHUNK);
@@ -117,14 +118,14 @@ pub(crate) fn output_pipe() -> io::Result<(pipe::Receiver, OwnedFd)> {
     Ok((pipe::Receiver::from_owned_fd(from.into())?, to.into()))
 }
 
-/// A pipe for a program's input: the end that we write, and the end that the program reads.
+/// A pipe for a program's input: our write end and the program's read end.
 pub(crate) fn input_pipe() -> io::Result<(pipe::Sender, OwnedFd)> {
     let (from, to) = io::pipe()?;
     rustix::io::ioctl_fionbio(&to, true)?;
     Ok((pipe::Sender::from_owned_fd(to.into())?, from.into()))
 }
 
-/// How long a command may run, and how long its output may linger.
+/// The time limits of one command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CommandTimes {
     pub(crate) limit: Duration,
@@ -135,16 +136,14 @@ pub(crate) struct CommandTimes {
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommandEnd {
-    /// Its exit code, unless a signal ended it.
+    /// `None` if a signal ended it.
     pub(crate) code: Option<i64>,
-    /// The signal that ended it.
     pub(crate) signal: Option<i32>,
-    /// Whether its time was up.
+    /// Whether the command was stopped at its time limit.
     pub(crate) timed_out: bool,
 }
 
-/// A guard that is always waited for, also when nobody does so any more: a child dropped at the wrong moment would stay a
-/// zombie until the next one ends.
+/// A guard process that is always waited for, even when it is dropped; otherwise it could stay a zombie.
 struct GuardProcess(Option<tokio::process::Child>);
 
 impl GuardProcess {
@@ -154,7 +153,7 @@ impl GuardProcess {
 
     async fn wait(&mut self) {
         if let Some(child) = &mut self.0 {
-            // However it ended: it is no zombie now.
+            // The exit status does not matter; waiting only reaps the process.
             let _ = child.wait().await;
         }
         self.0 = None;
@@ -163,7 +162,7 @@ impl GuardProcess {
 
 impl Drop for GuardProcess {
     fn drop(&mut self) {
-        // Without a runtime the process is ending, and its children's remains with it.
+        // Without a runtime our own process is ending, and init reaps the guard.
         if let Some(guard) = self.id() {
             tracing::info!(guard, "program let go, and killed if it still ran");
         }
@@ -173,16 +172,17 @@ impl Drop for GuardProcess {
     }
 }
 
-/// A guard and the command below it. Dropping it ends both, and all that the command started.
+/// A guard and the command below it. Dropping it ends both, and everything the command started.
 pub(crate) struct Guarded {
     guard: GuardProcess,
-    /// Closing it is what ends everything.
+    /// Closing this socket ends everything.
     control: OwnedWriteHalf,
     reports: Lines<BufReader<OwnedReadHalf>>,
 }
 
 impl Guarded {
-    /// Waits until the command runs, or says why it cannot be run. To be asked once, before its end is.
+    /// Waits until the command runs, or returns why it could not be started. Call it once, before
+    /// [`Self::exited`].
     pub(crate) async fn started(&mut self) -> io::Result<()> {
         match self.report().await? {
             Report::Started => Ok(()),
@@ -191,7 +191,7 @@ impl Guarded {
         }
     }
 
-    /// Waits for the command's end: its exit code, or the signal that ended it. May be dropped and asked again.
+    /// Waits for the command's end: its exit code, or the signal that ended it. Cancel-safe.
     pub(crate) async fn exited(&mut self) -> io::Result<(Option<i32>, Option<i32>)> {
         loop {
             match self.report().await? {
@@ -217,29 +217,28 @@ impl Guarded {
         io::Error::new(kind, message)
     }
 
-    /// The process id of the guard.
     pub(crate) fn id(&self) -> Option<u32> {
         self.guard.id()
     }
 
-    /// Asks the command and all below it to end, without waiting. A socket that takes no byte belongs to a guard that
-    /// is gone, or was asked before.
+    /// Asks the command and everything below it to end, without waiting. A failed write means that the guard is
+    /// gone or was already asked.
     pub(crate) fn ask_to_end(&self) {
         let _ = self.control.try_write(&[TERMINATE]);
     }
 
-    /// Has the guard kill the command and all below it. The command's end is still reported.
+    /// Makes the guard kill the command and everything below it. The command's end is still reported.
     pub(crate) fn kill(&self) {
-        // It fails only where the guard is gone, and everything below it with it.
+        // Fails only if the guard, and with it everything below, is already gone.
         let _ = rustix::net::shutdown(self.control.as_ref(), rustix::net::Shutdown::Write);
     }
 
-    /// Asks the command and all below it to end; they are killed after the launch's grace.
+    /// Asks the command and everything below it to end; they are killed after the launch's grace period.
     pub(crate) async fn terminate(&mut self) -> io::Result<()> {
         self.control.write_all(&[TERMINATE]).await
     }
 
-    /// Ends what is left and waits until the guard is gone, too: that keeps zombies away.
+    /// Kills what is left and waits until the guard is reaped, so that no zombie remains.
     pub(crate) async fn finish(self) {
         let Self { mut guard, control, reports } = self;
         drop((control, reports));
@@ -247,7 +246,7 @@ impl Guarded {
     }
 }
 
-/// Collects a command's output until its time is up.
+/// Collects a command's output until its deadline.
 struct TimeLimit<'a> {
     deadline: Instant,
     output: &'a mut OutputCollector,

@@ -1,20 +1,21 @@
-//! The modes in which our own program is started by itself: as a guard and as a sandbox.
+//! The hidden modes in which our executable starts itself: as a guard and as a sandbox.
 //!
-//! Never reached by a person: the words are private and change freely. They exist because the workspace forbids unsafe
-//! code, so what must happen between fork and exec happens in a small program of its own: this one.
+//! They are not part of the command-line interface and may change at any time. They exist because this
+//! workspace forbids unsafe code: the steps between fork and exec run in a small process of their own instead
+//! of a `pre_exec` hook.
 
 use crate::{guard, sandbox};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// The first argument that makes our program a guard.
+/// The argument that starts the guard.
 pub(crate) const GUARD: &str = "__guard";
-/// The first argument that makes our program a sandbox that becomes the command.
+/// The argument that starts the sandbox process, which then executes the command.
 pub(crate) const SANDBOX: &str = "__sandbox";
 
-/// Runs a hidden mode if these arguments (the program's name included) ask for one.
+/// Runs a hidden mode if these arguments (including the program's name) ask for one.
 ///
-/// To be called first thing in `main`, before any thread or runtime exists.
+/// Call it first in `main`, before any thread or runtime exists.
 pub fn hidden_main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let mode = args.into_iter().nth(1)?;
     match mode.to_str()? {

@@ -1,7 +1,8 @@
-//! What a command may touch, path by path: a view as Landlock takes it.
+//! Translates a mount table into Landlock rules.
 //!
-//! Landlock can only allow, never except: a writable directory with a protected place inside is granted entry by entry, and
-//! nothing can be created or deleted directly beside the protected place.
+//! Landlock rules can only grant access, never revoke it below a granted directory. A writable directory that
+//! contains a protected path is therefore granted entry by entry, and nothing can be created or deleted
+//! directly next to that path.
 
 use crate::launch::{LandlockAccess, LandlockRule};
 use crate::mount_table::{MountMode, MountTable};
@@ -9,11 +10,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-/// Directly beside a protected place this many entries are granted one by one; a directory with more is refused
-/// rather than half granted.
+/// A directory with more entries next to a protected path is refused rather than granted in part.
 const MAX_RULES: usize = 10_000;
 
-/// Turns a view into grants. Fails when a writable directory with a protected place inside is too large.
+/// Fails when a writable directory with a protected path inside has too many entries.
 pub(crate) fn landlock_rules(mounts: &MountTable, scratch: &Path) -> io::Result<Vec<LandlockRule>> {
     let mut rules = Vec::new();
     let mut modes: BTreeMap<&Path, MountMode> =
@@ -26,7 +26,7 @@ pub(crate) fn landlock_rules(mounts: &MountTable, scratch: &Path) -> io::Result<
     Ok(rules)
 }
 
-/// Grants `path` in `mode`, leaving out what lies below it in a stricter one.
+/// Grants `path` in `mode`, except for paths below it with a stricter mode.
 fn add_rules(
     path: &Path,
     mode: MountMode,
@@ -44,7 +44,8 @@ fn add_rules(
         rules.push(LandlockRule { path: path.to_owned(), allow });
         return Ok(());
     }
-    // Listing is inherited too, so names in a hidden place can be seen; what is in its files cannot.
+    // Listing applies to everything below, so names inside a hidden directory are visible; the files' contents
+    // are not.
     rules.push(LandlockRule { path: path.to_owned(), allow: LandlockAccess::List });
     for entry in std::fs::read_dir(path)? {
         let entry = entry?;
@@ -54,7 +55,8 @@ fn add_rules(
                 path.display()
             )));
         }
-        // A link grants what it points to, which may be anywhere; what it points to inside has its own grant.
+        // A rule for a symlink would grant its target, which may be anywhere. A target inside the directory
+        // gets its own rule.
         if entry.file_type()?.is_symlink() || modes.contains_key(entry.path().as_path()) {
             continue;
         }

@@ -1,79 +1,65 @@
-//! What a guard is told to start, what it reports, and how both travel over its one socket.
+//! The messages between us and a guard: what to start, what happened, and their framing on the guard's socket.
 //!
-//! Everything goes over the socket, nothing over arguments or environment, because those can be read by others on the
-//! machine.
+//! Everything is sent over the socket and nothing in arguments or the environment, which other users could
+//! read.
 
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
-/// A byte to the guard: end the command politely (TERM, then KILL). The socket's end means: kill everything now.
+/// Sent to the guard: end the command with TERM, then KILL. Closing the socket means: kill everything now.
 pub(crate) const TERMINATE: u8 = b'T';
 
-/// More than any policy needs; a bound, so that a confused peer cannot make a guard allocate without end.
+/// Larger than any launch message; bounds what a broken peer can make a guard allocate.
 const MAX_FRAME: u32 = 16 * 1024 * 1024;
 
-/// A program to start, and the walls around it.
+/// A program to start, and the restrictions it runs under.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Launch {
-    /// What to execute.
     pub(crate) program: PathBuf,
-    /// Its arguments, without its name.
+    /// Without the program's name (`argv[0]`).
     pub(crate) args: Vec<String>,
-    /// Its whole environment.
+    /// The complete environment; nothing is inherited.
     pub(crate) env: Vec<(OsString, OsString)>,
-    /// Where it starts.
     pub(crate) cwd: PathBuf,
-    /// Where its input comes from.
     pub(crate) input: Input,
-    /// What it gives up before it starts; `None` only for a command that runs with the user's own rights.
+    /// `None` only for a command that runs with the user's own rights.
     pub(crate) restrictions: Option<Restrictions>,
-    /// Whether the program itself is not asked to end when the command is: a sandbox that would take everything inside
-    /// with it at once, and ends by itself when the command has.
+    /// Whether TERM is not sent to the program itself: bubblewrap would kill everything inside at once, and
+    /// ends by itself when the command has ended.
     pub(crate) exempt_from_term: bool,
-    /// From TERM to KILL.
+    /// The time between TERM and KILL.
     pub(crate) grace_ms: u64,
 }
 
-/// Where a command's input comes from.
+/// Where a command's stdin comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Input {
-    /// There is none.
+    /// No input: `/dev/null`.
     Nothing,
-    /// From the file that was passed along.
+    /// The descriptor that was passed to the guard.
     Passed,
-    /// From the terminal that its output goes to, which it is to control.
+    /// The terminal that the output goes to, which becomes the command's controlling terminal.
     Terminal,
 }
 
-/// What a process gives up for good before it becomes the command.
+/// Rights that the sandbox process drops permanently before it executes the command.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Restrictions {
-    /// Landlock, seccomp and no capabilities: the whole wall.
-    Landlock {
-        /// What stays allowed.
-        landlock_rules: Vec<LandlockRule>,
-        /// Whether it may use the network.
-        network: bool,
-    },
-    /// What bubblewrap itself does not close; bubblewrap does the rest.
-    BeforeBubblewrap {
-        /// Whether it may use the network.
-        network: bool,
-    },
+    /// Landlock, seccomp and no capabilities: a complete sandbox.
+    Landlock { landlock_rules: Vec<LandlockRule>, network: bool },
+    /// Only what bubblewrap itself does not restrict; bubblewrap does the rest.
+    BeforeBubblewrap { network: bool },
 }
 
-/// One path that stays reachable under Landlock, with everything below it.
+/// Access to one path and everything below it under Landlock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LandlockRule {
-    /// The file or directory.
     pub(crate) path: PathBuf,
-    /// What may be done there.
     pub(crate) allow: LandlockAccess,
 }
 
-/// What may be done below a granted path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum LandlockAccess {
     /// List directories, nothing else.
@@ -82,37 +68,35 @@ pub(crate) enum LandlockAccess {
     Read,
     /// Read and write, but not execute, create or delete: a device such as `/dev/null`.
     Device,
-    /// Everything but making devices.
+    /// Everything except creating devices.
     Write,
 }
 
-/// What a guard says, one JSON object per line.
+/// What a guard reports, as one JSON object per line.
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub(crate) enum Report {
     /// The command runs.
     Started,
     /// The command could not be started; nothing of it ran.
     Failed {
-        /// Why, for people.
         message: String,
-        /// Whether there is no such program (or no interpreter for it, or no such directory to start it in).
+        /// Whether the program, its interpreter or its working directory does not exist.
         missing: bool,
     },
     /// The command ended.
     Exited {
-        /// Its exit code, unless a signal ended it.
+        /// `None` if a signal ended the command.
         code: Option<i32>,
-        /// The signal that ended it.
         signal: Option<i32>,
     },
 }
 
-/// Names and values of text as a launch holds them.
+/// Converts an environment of strings into the form that a launch holds.
 pub(crate) fn environment(pairs: impl IntoIterator<Item = (String, String)>) -> Vec<(OsString, OsString)> {
     pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
 }
 
-/// A message with its length in front.
+/// A message prefixed with its length.
 pub(crate) fn frame<T: Serialize>(message: &T) -> io::Result<Vec<u8>> {
     let body = serde_json::to_vec(message)?;
     let length = u32::try_from(body.len())

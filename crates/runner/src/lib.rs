@@ -1,8 +1,8 @@
-//! Starts, watches and ends processes and containers; the only crate that does.
+//! Starts, watches and ends processes and containers; no other crate does.
 //!
-//! A model's command runs under a guard (so that nothing it started outlives us) inside a sandbox (so that it touches
-//! only what its agent was given). This crate must never run a command in a weaker sandbox than it was asked for: what
-//! cannot be enforced is refused. It exists so that every other crate can be read without thinking about processes.
+//! A model's command runs under a guard, so that nothing it starts outlives us, and inside a sandbox, so that
+//! it can access only what its agent was given. This crate must never run a command in a weaker sandbox than
+//! requested: what cannot be enforced is refused.
 #![expect(clippy::disallowed_methods, reason = "runner owns processes")]
 
 pub mod adapter;

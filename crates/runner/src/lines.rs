@@ -1,30 +1,30 @@
-//! Splits a program's output into lines, however the reads cut it, and holds no more than one line of bounded length.
+//! Splits a program's output into lines, independent of read boundaries, and buffers at most one line of
+//! bounded length.
 
-/// A line that is longer is left out: none is worth that much memory.
+/// Longer lines are dropped.
 const MAX_LINE: usize = 8 * 1024 * 1024;
-/// What is kept allocated for the next line: one huge line must not cost its memory for the rest of the run.
+/// The buffer capacity that is kept between lines, so that one huge line does not hold its memory for the whole
+/// run.
 const MAX_IDLE_CAPACITY: usize = 64 * 1024;
 
-/// One line without its end.
+/// One line without its line break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputLine<'a> {
-    /// All of it.
     Whole(&'a [u8]),
-    /// It was too long and is left out.
+    /// The line exceeded the limit and was dropped.
     TooLong,
 }
 
-/// Output being split into lines.
 #[derive(Debug, Default)]
 pub(crate) struct LineSplitter {
-    /// The line that is not ended yet.
+    /// The line that has not ended yet.
     partial: Vec<u8>,
-    /// That line is too long, and its rest is left out.
+    /// The current line exceeded the limit; the rest of it is dropped, too.
     too_long: bool,
 }
 
 impl LineSplitter {
-    /// Takes in some more and hands out each line that it ends.
+    /// Appends output and passes each completed line to `take`.
     pub(crate) fn push(&mut self, bytes: &[u8], take: &mut dyn FnMut(OutputLine<'_>)) {
         let mut rest = bytes;
         while let Some(at) = memchr::memchr(b'\n', rest) {
@@ -36,7 +36,7 @@ impl LineSplitter {
         self.append(rest);
     }
 
-    /// Hands out a last line that has no end.
+    /// Passes a last line without a line break to `take`.
     pub(crate) fn finish(&mut self, take: &mut dyn FnMut(OutputLine<'_>)) {
         if std::mem::take(&mut self.too_long) {
             take(OutputLine::TooLong);

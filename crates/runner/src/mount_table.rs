@@ -1,7 +1,9 @@
-//! What a command can see and change, as one list of places: the deepest place that holds a path decides.
+//! What a command can see and change, as a list of paths with modes; the deepest entry that contains a path
+//! decides.
 //!
-//! Made anew for each call, because what exists may have changed. Knows no sandbox: each sandbox turns the same view
-//! into its own means, so that they cannot disagree about what an agent was given.
+//! The table is built anew for each call, because files may have appeared or disappeared. It is independent of
+//! the sandbox: every sandbox translates the same table, so they cannot disagree about what an agent may
+//! access.
 
 use crate::policy::SandboxPaths;
 use crate::protected_paths::is_repository;
@@ -9,7 +11,8 @@ use althing_protocol::ContextAccess;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// What of `/etc` a program may need: names, certificates and the linker's cache, but no secrets and no machine id.
+/// The parts of `/etc` that programs need: names, certificates and the linker's cache, but no secrets and no
+/// machine id.
 pub(crate) const ETC: [&str; 23] = [
     "/etc/alternatives",
     "/etc/ca-certificates",
@@ -36,37 +39,33 @@ pub(crate) const ETC: [&str; 23] = [
     "/etc/timezone",
 ];
 
-/// What may be done in a place; the stricter is the smaller.
+/// Ordered from the strictest to the most permissive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum MountMode {
-    /// It seems empty.
+    /// Appears as an empty directory.
     Hidden,
     /// Read and execute.
     ReadOnly,
-    /// Everything.
     Writable,
 }
 
-/// One place of a view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MountRule {
-    /// Where.
     pub(crate) path: PathBuf,
-    /// What may be done there.
     pub(crate) mode: MountMode,
 }
 
-/// Everything a command is given, shallow places first.
+/// The mounts of one command, in order of depth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MountTable {
     rules: Vec<MountRule>,
-    /// Protected places inside writable ones that do not exist (yet): nobody may make them.
+    /// Protected paths inside writable ones that do not exist (yet): nobody may create them.
     missing: Vec<PathBuf>,
 }
 
 impl MountTable {
-    /// The view under this access. `find_protected` are the protected places that were found in the writable context paths; those
-    /// that are gone again are left out.
+    /// Builds the table for this access. `protected_found` lists the protected paths that were found in the
+    /// writable context paths; those that no longer exist are ignored.
     pub(crate) fn new(
         sandbox_paths: &SandboxPaths,
         access: ContextAccess,
@@ -85,7 +84,8 @@ impl MountTable {
             let mode =
                 if mount.open(access) && !in_protected { MountMode::Writable } else { MountMode::ReadOnly };
             let known = modes.get(&mount.path).copied().unwrap_or(mode);
-            // Named twice, the stricter holds; a merely readable path is not a context path.
+            // A path that is configured twice gets the stricter mode. An entry in `readable` does not restrict
+            // a context path.
             let twice = sandbox_paths.context.iter().filter(|other| other.path == mount.path).count() > 1;
             modes.insert(mount.path.clone(), if twice { mode.min(known) } else { mode });
         }
@@ -95,7 +95,8 @@ impl MountTable {
                 continue;
             }
             match path.symlink_metadata() {
-                // A link cannot be covered, only what it points to: whoever may write beside it could exchange it.
+                // A symlink cannot be mounted over, only its target can, and a command could replace the link
+                // in a writable directory.
                 Ok(data) if data.is_symlink() => make_parent_read_only(&mut modes, path),
                 Ok(_) => make_read_only(&mut modes, path),
                 Err(_) => missing.push(path.clone()),
@@ -103,7 +104,7 @@ impl MountTable {
         }
         let is_link = |path: &&PathBuf| path.symlink_metadata().is_ok_and(|data| data.is_symlink());
         let (links, plain): (Vec<&PathBuf>, Vec<&PathBuf>) = protected_found.iter().partition(is_link);
-        // A repository that is a link cannot be covered: the directory that it is in is read-only.
+        // A repository that is a symlink cannot be mounted over, so its parent directory becomes read-only.
         let around = links.into_iter().filter_map(|link| link.parent());
         for path in around.chain(plain.into_iter().map(PathBuf::as_path)) {
             if mode_at(&modes, path) == Some(MountMode::Writable) && path.exists() {
@@ -129,9 +130,9 @@ impl MountTable {
         Self { rules, missing }
     }
 
-    /// The same with more places to write to, none of them protected in any part.
-    pub(crate) fn with_writable(mut self, places: impl Iterator<Item = PathBuf>) -> Self {
-        for path in places {
+    /// Adds writable paths, no part of which is protected.
+    pub(crate) fn with_writable(mut self, paths: impl Iterator<Item = PathBuf>) -> Self {
+        for path in paths {
             self.rules.retain(|rule| rule.path != path);
             self.rules.push(MountRule { path, mode: MountMode::Writable });
         }
@@ -139,34 +140,32 @@ impl MountTable {
         self
     }
 
-    /// The places, shallow ones first.
+    /// In order of depth, shallow paths first.
     pub(crate) fn rules(&self) -> &[MountRule] {
         &self.rules
     }
 
-    /// Protected places that nobody may make.
+    /// Protected paths that do not exist and must not be created.
     pub(crate) fn missing(&self) -> &[PathBuf] {
         &self.missing
     }
 
-    /// Places that seem empty.
     pub(crate) fn hidden(&self) -> impl Iterator<Item = &PathBuf> {
         self.rules.iter().filter(|rule| rule.mode == MountMode::Hidden).map(|rule| &rule.path)
     }
 
-    /// What may be done at `path`; `None` where the view does not reach.
+    /// The mode of `path`; `None` if no mount contains it.
     pub(crate) fn mode(&self, path: &Path) -> Option<MountMode> {
         self.rules.iter().rev().find(|rule| path.starts_with(&rule.path)).map(|rule| rule.mode)
     }
 }
 
-/// Makes `path` read-only.
 fn make_read_only(modes: &mut BTreeMap<PathBuf, MountMode>, path: &Path) {
     modes.insert(path.to_owned(), MountMode::ReadOnly);
 }
 
-/// Makes each directory on the way from a writable place to a `path` inside it a place of its own: a directory that is a
-/// mount cannot be renamed, so nothing can be moved out from under its rule, nor a link be put where it was.
+/// Adds a mount for each directory between a writable mount and a `path` inside it. A mount point cannot be
+/// renamed, so neither can the path be moved away from its rule nor a symlink be put in its place.
 fn pin_parents(modes: &mut BTreeMap<PathBuf, MountMode>, path: &Path) {
     let on_the_way: Vec<PathBuf> = path
         .ancestors()
@@ -178,7 +177,7 @@ fn pin_parents(modes: &mut BTreeMap<PathBuf, MountMode>, path: &Path) {
     modes.extend(on_the_way.into_iter().map(|above| (above, MountMode::Writable)));
 }
 
-/// Makes the whole writable place around `path` read-only.
+/// Makes the writable mount that contains `path` read-only as a whole.
 fn make_parent_read_only(modes: &mut BTreeMap<PathBuf, MountMode>, path: &Path) {
     let around = path.ancestors().skip(1).find(|above| modes.contains_key(*above)).map(Path::to_owned);
     modes.extend(around.map(|above| (above, MountMode::ReadOnly)));
@@ -204,7 +203,8 @@ mod tests {
         }
     }
 
-    /// A project with a `.git`, a protected place, our state in it, and the workspace and outputs in the state.
+    /// A project with a `.git`, a protected path and our state directory, which holds the workspace and the
+    /// outputs.
     fn mounts(access: ContextAccess, check: impl Fn(&dyn Fn(&str) -> Option<MountMode>, &MountTable, &Path)) {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
@@ -247,13 +247,13 @@ mod tests {
             assert_eq!(
                 mode("p/a/b/locked/in/x"),
                 Some(MountMode::ReadOnly),
-                "a context path in a protected place"
+                "a context path inside a protected path"
             );
             assert_eq!(mode("p/.state/log"), Some(MountMode::Hidden));
             assert_eq!(mode("p/.state/ws/x"), Some(MountMode::Writable));
             assert_eq!(mode("p/.state/peers/x"), Some(MountMode::ReadOnly));
             assert_eq!(mode("p/.state/out/x"), Some(MountMode::ReadOnly));
-            assert_eq!(mode("pp/x"), None, "a prefix twin");
+            assert_eq!(mode("pp/x"), None, "a path with the same prefix");
             assert_eq!(mode("none"), None);
             assert_eq!(mounts.missing(), [root.join("fresh/.git")]);
             let pinned = ["p/a", "p/a/b"].map(|path| root.join(path));
@@ -328,7 +328,7 @@ mod tests {
             &find_protected(&sandbox_paths).unwrap(),
         );
         let mode = |path: &str| mounts.mode(&root.join(path));
-        assert_eq!(mode("p/linked/x"), Some(MountMode::ReadOnly), "the link could be exchanged");
+        assert_eq!(mode("p/linked/x"), Some(MountMode::ReadOnly), "the symlink could be replaced");
         assert_eq!(mode("p/sub/x"), Some(MountMode::Writable));
         assert_eq!(mode("p/sub/.git/config"), Some(MountMode::ReadOnly));
         assert_eq!(mode("p/sub/.git/hooks/x"), Some(MountMode::ReadOnly));

@@ -1,7 +1,7 @@
-//! Takes in a command's output, however much there is, and keeps a bounded part of it.
+//! Collects a command's output within fixed bounds of memory and disk.
 //!
-//! In memory: the beginning and the end, as much as a model is shown. On disk, only when that is not all: the beginning
-//! up to a larger bound. Never grows with the output.
+//! In memory: the beginning and the end, as much as the model is shown. On disk, only if that is not
+//! everything: the beginning, up to a larger limit.
 
 use althing_protocol::{MaskStream, Masks};
 use std::collections::VecDeque;
@@ -11,30 +11,29 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// An output being taken in.
 #[derive(Debug)]
 pub(crate) struct OutputCollector {
     head: Vec<u8>,
     tail: VecDeque<u8>,
-    /// How much of head and tail each may hold.
+    /// The capacity of `head` and of `tail`, each.
     half: usize,
     total: u64,
     overflow: OverflowFile,
     mask: Option<Box<dyn MaskStream>>,
 }
 
-/// The file for an output that is too long to be shown.
+/// The file for output that is too long to be shown.
 #[derive(Debug)]
 struct OverflowFile {
     path: PathBuf,
     left: u64,
-    /// Made only when needed.
+    /// Created on the first write.
     file: Option<File>,
     failed: Option<String>,
 }
 
 impl OutputCollector {
-    /// Shows at most `shown` bytes; keeps at most `kept` in a new file at `path` when that is less than all.
+    /// Shows at most `shown` bytes. If there is more, writes at most `kept` bytes to a new file at `path`.
     pub(crate) fn new(shown: usize, kept: u64, path: PathBuf) -> Self {
         let overflow = OverflowFile { path, left: kept, file: None, failed: None };
         Self {
@@ -47,12 +46,11 @@ impl OutputCollector {
         }
     }
 
-    /// Without these secrets.
+    /// Masks these secrets in everything that is collected.
     pub(crate) fn masked(self, masks: Option<&Arc<dyn Masks>>) -> Self {
         Self { mask: masks.map(|masks| masks.stream()), ..self }
     }
 
-    /// Takes in some more.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let mut mask = self.mask.take();
         self.append(mask.as_mut().map_or(bytes, |mask| mask.push(bytes)));
@@ -65,7 +63,7 @@ impl OutputCollector {
         self.total += bytes.len() as u64;
         if self.total > shown {
             if before <= shown {
-                // Until now head and tail together were everything.
+                // So far `head` and `tail` held the complete output.
                 self.overflow.write(&self.head);
                 let (front, back) = self.tail.as_slices();
                 self.overflow.write(front);
@@ -81,7 +79,7 @@ impl OutputCollector {
         self.tail.extend(rest);
     }
 
-    /// What there was, for the model, with a note where something was left out.
+    /// The output for the model, with a note where something was left out.
     pub(crate) fn finish(mut self) -> String {
         if let Some(mut mask) = self.mask.take() {
             self.append(mask.finish());
@@ -115,7 +113,7 @@ impl OverflowFile {
     fn open(&mut self) -> io::Result<&mut File> {
         let file = match self.file.take() {
             Some(file) => file,
-            // Only ever a new file, so that nothing planted there can be written through.
+            // `create_new` never follows an existing file or symlink, which could have been planted there.
             None => OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.path)?,
         };
         Ok(self.file.insert(file))

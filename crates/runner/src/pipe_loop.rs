@@ -1,8 +1,8 @@
-//! The one loop that reads a guarded program's pipes until the program has ended.
+//! The loop that reads a guarded program's pipes until the program has ended.
 //!
-//! Commands, headless programs and structured sessions all use it, so that the same holds for all of them: nothing is
-//! waited for without a limit, memory does not grow with the output, and a program that floods its output starves
-//! neither its own other pipe nor other programs.
+//! Commands, headless programs and structured sessions all use this loop, so the same guarantees hold for all
+//! of them: it waits for nothing without a limit, its memory does not grow with the output, and a program that
+//! floods one pipe starves neither its other pipe nor other programs.
 
 use crate::adapter::Stream;
 use crate::guarded::{CHUNK, GUARD_SLACK, Guarded};
@@ -11,42 +11,41 @@ use std::time::Duration;
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, sleep_until};
 
-/// What is done with a program's output, and when the program has to end.
+/// Consumes a program's output and decides when the program has to end.
 pub(crate) trait PipeHandler: Send {
-    /// Takes in what the program wrote.
     fn output(&mut self, stream: Stream, bytes: &[u8]);
 
-    /// When the program is to be asked to end; `None` while there is no limit.
+    /// When the program is asked to end; `None` if there is no limit.
     fn deadline(&self) -> Option<Instant>;
 
-    /// Waits for the handler's own next event and handles it. The future is dropped when something else happens first.
+    /// Waits for the handler's own next event and handles it. Must be cancel-safe: the future is dropped when
+    /// something else happens first.
     fn next_event(&mut self) -> impl Future<Output = io::Result<()>> + Send {
         std::future::pending()
     }
 }
 
-/// The pipes that a program writes to; `None` once closed.
+/// The read ends of a program's stdout and stderr; `None` once closed.
 #[derive(Debug)]
 pub(crate) struct OutputPipes {
     pub(crate) out: Option<pipe::Receiver>,
     pub(crate) err: Option<pipe::Receiver>,
 }
 
-/// How a program is ended.
+/// The time limits for ending a program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StopTimeouts {
-    /// From asking the program to end to killing it.
+    /// From TERM to KILL.
     pub(crate) grace: Duration,
-    /// How long output is still waited for after the program's end, when another process holds the pipe.
+    /// How long to wait for more output after the program's end, while another process holds the pipe open.
     pub(crate) drain: Duration,
 }
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProcessEnd {
-    /// The exit code, unless a signal ended the program.
+    /// `None` if a signal ended the program.
     pub(crate) code: Option<i32>,
-    /// The signal that ended the program.
     pub(crate) signal: Option<i32>,
     /// When the program was asked to end, if it was.
     pub(crate) asked_at: Option<Instant>,
@@ -64,7 +63,7 @@ impl OutputPipes {
         }
     }
 
-    /// Reads each pipe once, so that a flood on one of them does not hide the other.
+    /// Reads each pipe once, so that a flood on one of them does not starve the other.
     fn read(&mut self, buffer: &mut [u8], handler: &mut impl PipeHandler) -> io::Result<()> {
         for (pipe, stream) in [(&mut self.out, Stream::Out), (&mut self.err, Stream::Err)] {
             match pipe.as_ref().map(|pipe| pipe.try_read(buffer)) {
@@ -85,7 +84,8 @@ async fn readable(pipe: Option<&pipe::Receiver>) -> io::Result<()> {
     }
 }
 
-/// Reads until the program has ended and its pipes are closed. At its deadline the program is asked to end.
+/// Reads until the program has ended and its pipes are closed. At the handler's deadline the program is asked
+/// to end.
 pub(crate) async fn read_until_end(
     guarded: &mut Guarded,
     mut pipes: OutputPipes,
@@ -125,7 +125,7 @@ pub(crate) async fn read_until_end(
             ready = pipes.readable() => {
                 ready?;
                 pipes.read(&mut buffer, handler)?;
-                // A pipe that is flooded is always ready: the runtime looks at all others between two of its reads.
+                // A flooded pipe is always ready; yielding lets the runtime poll other tasks between two reads.
                 tokio::task::yield_now().await;
             }
         }

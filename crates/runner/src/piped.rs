@@ -1,7 +1,7 @@
-//! A program under a guard whose three streams are pipes in the caller's hands: an MCP server, for example.
+//! A program under a guard whose stdin, stdout and stderr are pipes held by the caller, such as an MCP server.
 //!
-//! It has the user's own rights, but for what its [`WriteProtection`] closes. When its process is dropped, and when we are killed, the guard kills the program and
-//! everything that it started.
+//! The program has the user's own rights except for what its [`WriteProtection`] makes read-only. When the
+//! [`PipedProcess`] is dropped, or when we are killed, the guard kills the program and everything it started.
 
 use crate::adapter::find_program;
 use crate::guarded::{Guarded, Launcher, input_pipe, output_pipe};
@@ -14,24 +14,24 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::net::unix::pipe;
 
-/// A program to start.
+/// The program to start.
 pub struct PipedProgram {
-    /// What to execute; without a `/` it is looked up in the `PATH` of `env`.
+    /// Looked up in the `PATH` of `env` unless it contains a `/`.
     pub program: String,
-    /// Its arguments, without its name.
+    /// Without the program's name.
     pub args: Vec<String>,
-    /// Its whole environment.
+    /// The complete environment; nothing is inherited.
     pub env: Vec<(OsString, OsString)>,
-    /// Where it starts.
+    /// The working directory.
     pub cwd: PathBuf,
-    /// How long after [`PipedProcess::terminate`] it is killed.
+    /// The time from [`PipedProcess::terminate`] until the program is killed.
     pub grace: Duration,
-    /// What it may not write to; with None it has all the rights of the user.
+    /// With `None` the program has all the rights of the user.
     pub protection: Option<WriteProtection>,
 }
 
 impl fmt::Debug for PipedProgram {
-    /// Leaves arguments and environment out: they may hold keys.
+    /// Omits arguments and environment, which may contain keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PipedProgram")
             .field("program", &self.program)
@@ -40,23 +40,23 @@ impl fmt::Debug for PipedProgram {
     }
 }
 
-/// A program that runs.
+/// A running program and its pipes.
 #[derive(Debug)]
 pub struct PipedChild {
-    /// Its stdin; dropping it closes it.
+    /// Dropping it closes the program's stdin.
     pub stdin: pipe::Sender,
-    /// Its stdout.
+    /// Reads the program's stdout.
     pub stdout: pipe::Receiver,
-    /// Its stderr.
+    /// Reads the program's stderr.
     pub stderr: pipe::Receiver,
-    /// The hold on it.
+    /// Ends the program when dropped.
     pub process: PipedProcess,
 }
 
-/// How a program ended: its exit code, or the signal that ended it.
+/// The exit code, or the signal that ended the program.
 type Exit = (Option<i32>, Option<i32>);
 
-/// The hold on a program and everything that it started. Dropping it kills them all.
+/// A handle to the program and everything it started. Dropping it kills them all.
 pub struct PipedProcess {
     guarded: Guarded,
     exit: Option<Exit>,
@@ -69,8 +69,8 @@ impl fmt::Debug for PipedProcess {
 }
 
 impl Launcher {
-    /// Starts a program under a guard. [`io::ErrorKind::NotFound`] means that there is no
-    /// such program, or no such directory to start it in.
+    /// Starts a program under a guard. [`io::ErrorKind::NotFound`] means that the program or its working
+    /// directory does not exist.
     pub async fn start_piped(&self, program: PipedProgram) -> io::Result<PipedChild> {
         let exempt_from_term = program.protection.is_some();
         let (executable, args, cwd) = match &program.protection {
@@ -96,7 +96,7 @@ impl Launcher {
     }
 }
 
-/// The program inside its protection: what to execute, with which arguments, where.
+/// The command that runs the program inside its write protection: executable, arguments, working directory.
 fn protected(
     protection: &WriteProtection,
     program: &PipedProgram,
@@ -117,7 +117,7 @@ fn protected(
 }
 
 impl PipedProcess {
-    /// Waits for its end: its exit code, or the signal that ended it. May be dropped and asked again.
+    /// Waits for the program's end. Cancel-safe, and may be called again after the end.
     pub async fn exited(&mut self) -> io::Result<(Option<i32>, Option<i32>)> {
         if let Some(exit) = self.exit {
             return Ok(exit);
@@ -127,12 +127,12 @@ impl PipedProcess {
         Ok(exit)
     }
 
-    /// Asks it and everything that it started to end; what is left after the grace is killed.
+    /// Asks the program and everything it started to end; what is left after the grace period is killed.
     pub fn terminate(&self) {
         self.guarded.ask_to_end();
     }
 
-    /// Kills it and everything that it started. Harmless after its end.
+    /// Kills the program and everything it started. Has no effect after the program's end.
     pub fn kill(&self) {
         self.guarded.kill();
     }

@@ -1,7 +1,6 @@
-//! What one agent's commands may touch, as the caller states it, checked once before the first command.
+//! What one agent's commands may access and how they run, validated once before the first command.
 //!
-//! Never touches a process. Paths are made real here (no links, no `..`), so that every later comparison of paths is a
-//! comparison of places.
+//! Paths are canonicalized here (no symlinks, no `..`), so that later code can compare them directly.
 
 use crate::command_lists::CommandLists;
 use crate::confinement::Confinement;
@@ -15,36 +14,37 @@ use std::time::Duration;
 /// How one agent's commands run. One policy serves one agent.
 #[derive(Clone, Debug)]
 pub struct CommandPolicy {
-    /// The files they can reach.
+    /// The files that commands can access.
     pub sandbox_paths: SandboxPaths,
-    /// Whether they may use the network; a container's own network mode decides for itself.
+    /// Whether commands may use the network. Ignored in containers, which have their own network mode.
     pub network: bool,
-    /// The environment they see.
+    /// The environment of each command.
     pub env: Environment,
-    /// Times and sizes.
+    /// Time and output limits of each command.
     pub limits: Limits,
-    /// Which of them run at all.
+    /// The config's allow and block lists.
     pub lists: CommandLists,
-    /// Inside what they run.
+    /// The sandbox in which commands run.
     pub confinement: Confinement,
-    /// Keeps secrets out of what is kept of their output.
+    /// Masks secrets in the output that is stored.
     pub masks: Option<Arc<dyn Masks>>,
 }
 
-/// A grant as sandboxes take it: the files that a process can reach. Inside and outside paths are the same.
+/// The paths of a [`Grant`] as sandboxes need them. A path is the same inside and outside the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxPaths {
-    /// The agent's own directory: writable, its `HOME` and where commands start.
+    /// The agent's own directory: writable, the value of `HOME` and the default working directory.
     pub workspace: PathBuf,
-    /// What else it may read: the others' snapshots, tool chains.
+    /// Other readable paths: snapshots of the other agents, toolchains.
     pub readable: Vec<PathBuf>,
-    /// The run's context paths.
+    /// The context paths of the run.
     pub context: Vec<ContextMount>,
-    /// Our own state directory. Never visible, except for what is named here inside it.
+    /// Our own state directory. Hidden, except for other paths of this struct inside it.
     pub state_dir: Option<PathBuf>,
-    /// Where long outputs are kept. Outside of everything that the agent can write; readable for its commands.
+    /// Where long outputs are stored: readable for the agent's commands, and outside of everything they can
+    /// write to.
     pub output_dir: PathBuf,
-    /// Whether nothing is written, the workspace included: the agent plans.
+    /// Whether nothing may be written, not even in the workspace, because the agent only plans.
     pub planning: bool,
 }
 
@@ -69,21 +69,22 @@ impl From<&Grant> for SandboxPaths {
 /// A context path as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextMount {
-    /// The file or directory.
+    /// A file or a directory.
     pub path: PathBuf,
-    /// Whether the run may write there at all. It then may when the call's [`ContextAccess`] says so, too.
+    /// Whether the run may write there at all. A call may write only if its [`ContextAccess`] allows it as
+    /// well.
     pub writable: bool,
-    /// Places inside that stay read-only always, absolute or relative to `path`. Repositories and what else runs code later
-    /// are protected besides.
+    /// Paths inside that are always read-only, absolute or relative to `path`, in addition to repositories and
+    /// other files that run code later.
     pub protected: Vec<PathBuf>,
 }
 
-/// A child's environment: nothing but this.
+/// A child's complete environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
-    /// Names that are passed on from our own environment; a `*` at the end stands for any rest.
+    /// Names of variables that are passed on from our own environment; a trailing `*` matches any suffix.
     pub pass: Vec<String>,
-    /// Set as given; wins over `pass`.
+    /// Variables that are set explicitly; they override `pass`.
     pub set: Vec<(String, String)>,
 }
 
@@ -94,7 +95,7 @@ impl Default for Environment {
 }
 
 impl Environment {
-    /// The pairs for a child whose home is `home`.
+    /// The variables for a child with this home and temporary directory.
     pub(crate) fn pairs(&self, home: &str, tmp: &str) -> Vec<(String, String)> {
         let mut pairs = vec![
             ("PATH".to_owned(), "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned()),
@@ -113,20 +114,20 @@ impl Environment {
     }
 }
 
-/// Times and sizes of a command.
+/// Time and output limits of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How long a command may run when the model does not say.
+    /// Used when the model gives no timeout.
     pub default_timeout: Duration,
-    /// The longest a model may ask for.
+    /// The longest timeout that a model may ask for.
     pub max_timeout: Duration,
-    /// From TERM to KILL.
+    /// The time between TERM and KILL.
     pub grace: Duration,
-    /// After a command ended, how long its output is still waited for when someone holds the pipe.
+    /// How long to wait for more output after a command's end, while another process holds the pipe open.
     pub drain: Duration,
-    /// How much output the model is shown.
+    /// How many bytes of output the model is shown.
     pub shown: usize,
-    /// How much output is kept in a file when the model is not shown all.
+    /// How many bytes of output are written to a file if the model is not shown everything.
     pub kept: u64,
 }
 
@@ -146,73 +147,73 @@ impl Default for Limits {
 /// Why a policy cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
-    /// A directory that must exist does not.
+    /// A path of the policy does not exist or cannot be accessed.
     #[error("{what} {path} cannot be used: {source}")]
     Unusable {
-        /// Which part of the policy it is.
+        /// Names the part of the policy.
         what: &'static str,
-        /// The path as given.
+        /// The path as configured.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the file system.
         source: std::io::Error,
     },
-    /// Giving this path would give everything.
+    /// Granting this path would grant access to the whole system.
     #[error("{path} cannot be given to a command: it is a system directory")]
     TooWide {
-        /// The path.
+        /// The system directory.
         path: PathBuf,
     },
-    /// The outputs would lie where the agent can change them.
+    /// The agent could modify the stored outputs.
     #[error("the output directory {path} lies inside a directory that commands can write to")]
     OutputWritable {
-        /// The path.
+        /// The output directory.
         path: PathBuf,
     },
-    /// Protected places cannot be looked for in all of it.
     #[error(
-        "{path} holds more than {limit} files and directories, too many to find what must stay protected in it"
+        "{path} contains more than {limit} files and directories, too many to search for files that must stay protected"
     )]
+    /// The context path cannot be searched completely for protected files.
     TooLarge {
         /// The context path.
         path: PathBuf,
-        /// How many there may be.
+        /// The most entries that are searched.
         limit: usize,
     },
-    /// There are too many protected places to cover each of them.
-    #[error("{path} holds more than {limit} repositories and other places that must stay protected")]
+    /// The context path has too many protected files to mount each of them.
+    #[error("{path} contains more than {limit} repositories and other paths that must stay protected")]
     TooManyProtected {
         /// The context path.
         path: PathBuf,
-        /// How many there may be.
+        /// The most protected paths that can be mounted.
         limit: usize,
     },
-    /// Arguments and messages are text.
+    /// Arguments and messages need UTF-8.
     #[error("{path} is not valid UTF-8")]
     NotText {
-        /// The path.
+        /// The path, which is shown lossily.
         path: PathBuf,
     },
-    /// A pattern for commands is not one.
+    /// A command pattern is not a valid regular expression.
     #[error("`{pattern}` is not a pattern for commands: {why}")]
     Pattern {
-        /// As it was given.
+        /// The pattern as configured.
         pattern: String,
-        /// What is wrong with it.
+        /// The error of the regular expression compiler.
         why: String,
     },
 }
 
 impl PolicyError {
-    /// What a person can do about it.
+    /// What the user can do about it.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Unusable { .. } => "create it, or correct the path",
-            Self::TooWide { .. } => "name the directories that are really needed",
+            Self::TooWide { .. } => "name only the directories that are needed",
             Self::OutputWritable { .. } => {
-                "choose one beside the workspaces, for instance in the session's directory"
+                "choose a directory outside the workspaces, for example in the session's directory"
             }
             Self::TooLarge { .. } | Self::TooManyProtected { .. } => {
-                "name the directories that are really written to as context paths, or give this one for reading"
+                "use only the directories that must be written as context paths, or make this one read-only"
             }
             Self::NotText { .. } => "rename the directory",
             Self::Pattern { .. } => "correct the regular expression in the config",
@@ -220,11 +221,11 @@ impl PolicyError {
     }
 }
 
-/// Never given as a whole: what lies there is not the user's data but the machine.
+/// Never granted as a whole, because they hold the system rather than user data.
 const TOO_BROAD: [&str; 6] = ["/", "/proc", "/dev", "/sys", "/run", "/etc"];
 
 impl CommandPolicy {
-    /// Without network, with the usual environment and limits.
+    /// Without network, with the default environment and limits.
     pub fn new(sandbox_paths: SandboxPaths, confinement: Confinement) -> Self {
         Self {
             sandbox_paths,
@@ -251,7 +252,7 @@ impl SandboxPaths {
         }
     }
 
-    /// Makes every path real, drops what does not exist (context paths and readable ones may), refuses what is unsafe.
+    /// Canonicalizes every path, drops context and readable paths that do not exist, and refuses unsafe ones.
     pub(crate) fn checked(mut self) -> Result<Self, PolicyError> {
         self.workspace = canonical("the workspace", &self.workspace)?;
         let private = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.output_dir);
@@ -290,7 +291,7 @@ impl SandboxPaths {
             }
         }
         let writable = self.context.iter().filter(|mount| mount.writable).map(|mount| &mount.path);
-        // The state directory may lie inside a writable context path: it is never shown there.
+        // A state directory inside a writable context path is hidden there.
         let shielded = self.state_dir.as_ref().is_some_and(|state| self.output_dir.starts_with(state));
         let exposed = |root: &PathBuf| self.output_dir.starts_with(root) && !shielded;
         if self.output_dir.starts_with(&self.workspace) || writable.clone().any(exposed) {
@@ -301,23 +302,23 @@ impl SandboxPaths {
 }
 
 impl ContextMount {
-    /// Whether it may be written under this access.
+    /// Whether commands with this access may write there.
     pub(crate) fn open(&self, access: ContextAccess) -> bool {
         self.writable && access == ContextAccess::Writable
     }
 
-    /// The places inside `path` that stay read-only, made absolute and without `..`.
+    /// The read-only paths inside `path`, absolute and without `..`.
     fn protected_paths(&self, path: &Path) -> Vec<PathBuf> {
         let given = self.protected.iter().map(|inside| {
             let absolute = without_dots(&self.path.join(inside));
-            // What exists is found by its real place; what does not, by the place it would have.
+            // Existing paths are canonicalized; missing ones keep the location they would have.
             let named = absolute
                 .strip_prefix(without_dots(&self.path))
                 .map(|rest| path.join(rest))
                 .unwrap_or(absolute);
             named.canonicalize().unwrap_or(named)
         });
-        // A context path that is a single file has no history of its own.
+        // A context path that is a single file has no repository.
         let history = path.is_dir().then(|| path.join(".git"));
         let mut paths: Vec<PathBuf> = given.chain(history).filter(|at| at.starts_with(path)).collect();
         paths.sort();
@@ -330,7 +331,7 @@ fn canonical(what: &'static str, path: &Path) -> Result<PathBuf, PolicyError> {
     path.canonicalize().map_err(|source| PolicyError::Unusable { what, path: path.to_owned(), source })
 }
 
-/// Without `.` and `..`, by name alone.
+/// Resolves `.` and `..` lexically, without looking at the file system.
 pub(crate) fn without_dots(path: &Path) -> PathBuf {
     let mut parts: Vec<&OsStr> = Vec::new();
     for component in path.components() {

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 
-/// A version is in the beginning of what a program prints.
+/// More than any version output.
 const MOST_BYTES: u64 = 64 * 1024;
 
-/// The first line that `program --version` prints; `None` where it prints none within `limit`. The program and everything
-/// that it started are ended in any case.
+/// The first line that `program --version` prints; `None` if it prints nothing within `limit`. The program and
+/// everything it started are ended in any case.
 pub(crate) async fn version(launcher: &Launcher, program: &Path, limit: Duration) -> Option<String> {
     let printed = tokio::time::timeout(limit, ask(launcher, program)).await.ok()?;
     let printed = match printed {
@@ -33,7 +33,7 @@ async fn ask(launcher: &Launcher, program: &Path) -> io::Result<String> {
         program: std::path::absolute(program)?,
         args: vec!["--version".to_owned()],
         env: env.collect(),
-        // Not in a project, whose files could change what the program does.
+        // Not in a project directory, whose files could influence the program.
         cwd: PathBuf::from("/"),
         input: Input::Nothing,
         restrictions: None,

@@ -1,33 +1,34 @@
 //! Finds and ends every process below this one.
 //!
-//! Only for a guard: a child subreaper, so that whoever loses its parent becomes the guard's own child and cannot get
-//! away by `setsid` or a double fork. Never signals a process that is not below the caller.
+//! For guards only. A guard is a child subreaper: orphans become its own children, so they cannot escape with
+//! `setsid` or a double fork. Never signals a process that is not below the caller.
 
 use crate::kernel;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-/// After this long the rest cannot be killed (it belongs to someone else or hangs in the kernel); waiting on would
-/// only keep the guard from ending.
+/// Processes that survive this long cannot be killed (they belong to another user or hang in the kernel);
+/// waiting longer would only keep the guard alive.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
-/// For this long no time is lost by sleeping.
+/// How long to poll without sleeping.
 const SPIN_FOR: Duration = Duration::from_secs(1);
 
-/// Collects one ended child, if there is one. `Err` when no child is left at all.
+/// Reaps one finished child, if there is one. `Err` means that no children are left.
 pub(crate) fn reap() -> Result<Option<(Pid, WaitStatus)>, rustix::io::Errno> {
     wait(WaitOptions::NOHANG)
 }
 
-/// Sends a signal to everything below but `exempt`.
+/// Sends a signal to every process below this one except `exempt`.
 pub(crate) fn signal_below(signal: Signal, exempt: Option<Pid>) {
     for pid in below(getpid()).into_iter().filter(|pid| Some(*pid) != exempt) {
-        // It may have ended since; then there is nothing left to do.
+        // The process may have ended already.
         let _ = kill_process(pid, signal);
     }
 }
 
-/// Kills everything below and waits until it is gone. `on_reaped` sees who ended and how.
+/// Kills every process below this one and waits until they are gone. `on_reaped` is called for each finished
+/// child.
 pub(crate) fn kill_below(mut on_reaped: impl FnMut(Pid, WaitStatus)) {
     let start = Instant::now();
     for round in 0_u32.. {
@@ -46,14 +47,14 @@ pub(crate) fn kill_below(mut on_reaped: impl FnMut(Pid, WaitStatus)) {
         } else {
             kill_children();
         }
-        // Quick at first, because of what runs from us; then patient, because of what is slow to die.
+        // No sleep at first, to outpace processes that keep forking; later ones are only slow to die.
         if start.elapsed() > SPIN_FOR {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
 
-/// Stops everything, then kills it: something that forks faster than we kill cannot stay ahead of being stopped.
+/// Stops every process before killing any, so that a process that forks quickly cannot outrun the kills.
 fn kill_tree() {
     let me = getpid();
     let mut frozen = HashSet::new();
@@ -71,15 +72,15 @@ fn kill_tree() {
     }
 }
 
-/// Kills our direct children. Everything below becomes one when its parent dies, and asking for them is quick enough for
-/// one that changes its number by forking all the time.
+/// Kills our direct children. Every process below becomes one when its parent dies, and listing direct children
+/// is fast enough to catch a process that changes its pid by forking all the time.
 fn kill_children() {
     for pid in kernel::children() {
         let _ = kill_process(pid, Signal::KILL);
     }
 }
 
-/// Everyone whose line of parents leads to `root`.
+/// All descendants of `root`.
 fn below(root: Pid) -> Vec<Pid> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for (pid, parent) in kernel::parents() {

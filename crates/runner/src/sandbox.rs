@@ -1,7 +1,8 @@
-//! The step between fork and exec: a process of ours that gives up rights for good and then becomes the command.
+//! The sandbox process between fork and exec: drops rights permanently and then executes the command.
 //!
-//! It must never become the command with a right that it was told to give up: any step that fails ends it, and its
-//! parent hears why. A process of its own because the workspace has no unsafe code to run in a forked child.
+//! It must never execute the command while it still has a right that it was told to drop: any failing step ends
+//! the process, and its parent is told why. It is a separate process because this workspace has no unsafe code
+//! that could run in a forked child.
 
 use crate::hidden::SANDBOX;
 use crate::launch::{Input, Launch, frame, read_frame};
@@ -14,9 +15,11 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 
-/// Starts the command, inside its walls if it has any; returns once it really runs. For the guard.
+/// Starts the command, in its sandbox if it has one, and returns once the command really runs. Called by the
+/// guard.
 pub(crate) fn start(launch: &Launch, input: Option<OwnedFd>) -> io::Result<Pid> {
-    // To take a terminal over, a process must first be inside its own session: also a step between fork and exec.
+    // A controlling terminal can only be acquired from within the new session, which is also a step between
+    // fork and exec.
     let child = if launch.restrictions.is_some() || launch.input == Input::Terminal {
         start_via_sandbox(launch, input)?
     } else {
@@ -33,23 +36,24 @@ fn start_via_sandbox(launch: &Launch, input: Option<OwnedFd>) -> io::Result<u32>
     let mut command = Command::new(kernel::own_executable());
     command.arg0("althing").arg(SANDBOX).env_clear().stdin(Stdio::from(OwnedFd::from(theirs)));
     if launch.input != Input::Terminal {
-        // The leader of a group could not begin a session any more.
+        // A process group leader could not call `setsid`.
         command.process_group(0);
     }
     let child = command.spawn()?;
-    // It keeps their end of the socket, which only the sandbox may hold.
+    // `command` owns the sandbox's end of the socket, which must be open only in the sandbox.
     drop(command);
     fd_passing::send_fd(&ours, input.as_ref().map(AsFd::as_fd))?;
     drop(input);
     ours.write_all(&frame(launch)?)?;
     ours.shutdown(Shutdown::Write)?;
-    // The other end closes by itself when the command is executed; whatever comes before that is why it was not.
+    // The sandbox's end is close-on-exec: it closes when the command is executed. Anything sent before that is
+    // an error.
     let mut failure = String::new();
     ours.read_to_string(&mut failure)?;
     if failure.is_empty() { Ok(child.id()) } else { Err(io::Error::other(failure)) }
 }
 
-/// The command as it will run, without its walls.
+/// The command to execute, before restrictions are applied.
 fn build_command(launch: &Launch, input: Option<OwnedFd>) -> io::Result<Command> {
     let stdin = match launch.input {
         Input::Nothing => Stdio::null(),
@@ -65,7 +69,7 @@ fn build_command(launch: &Launch, input: Option<OwnedFd>) -> io::Result<Command>
         .envs(launch.env.iter().map(|(name, value)| (name, value)))
         .current_dir(&launch.cwd)
         .stdin(stdin)
-        // The guard's own output is the command's.
+        // The guard's own stdout and stderr are the command's.
         .stdout(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?)
         .stderr(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?);
     if launch.input != Input::Terminal {
@@ -74,9 +78,8 @@ fn build_command(launch: &Launch, input: Option<OwnedFd>) -> io::Result<Command>
     Ok(command)
 }
 
-/// Becomes the command, or says why not.
 pub(crate) fn sandbox_main() -> ExitCode {
-    // Close-on-exec, so that the guard sees it close exactly when the command starts.
+    // Close-on-exec, so that the guard sees the socket close exactly when the command starts.
     let Ok(socket) = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3) else {
         return ExitCode::FAILURE;
     };
@@ -94,14 +97,14 @@ fn become_command(socket: &mut UnixStream) -> io::Result<std::convert::Infallibl
         setsid()?;
         ioctl_tiocsctty(rustix::stdio::stdout())?;
     }
-    // Our parent is the guard's only thread, so here the signal is safe; it covers a guard that is killed itself.
+    // Our parent is the guard's only thread, so the death signal is reliable here; it covers a killed guard.
     kernel::die_with_parent()?;
     match &launch.restrictions {
         Some(restrictions) => kernel::confine(restrictions)?,
         None if launch.input == Input::Terminal => {}
         None => return Err(io::Error::other("a sandbox was started without walls")),
     }
-    // As the last thing, because it closes the way to complain about anything but the exec itself.
+    // Executed last: after a successful exec no error can be reported any more.
     Err(io::Error::other(exec_error(&launch, &command.exec())))
 }
 

@@ -1,6 +1,4 @@
-//! The words between a model and its commands: the tool as it is offered, its arguments, its results.
-//!
-//! Runs nothing. Kept apart so that what models read can be changed without touching what is dangerous.
+//! The texts of `run_command` that models read: tool description, arguments and results.
 
 use crate::confinement::ConfinementKind;
 use crate::guarded::CommandEnd;
@@ -9,24 +7,21 @@ use althing_protocol::{ContextAccess, ToolOutcome, ToolSpec};
 use serde::Deserialize;
 use std::time::Duration;
 
-/// The kernel takes no single argument longer than this (`MAX_ARG_STRLEN` is 128 KiB).
+/// The kernel rejects longer arguments (`MAX_ARG_STRLEN` is 128 KiB).
 const MAX_COMMAND: usize = 120 * 1024;
 
-/// What a model asks for.
+/// The arguments of a `run_command` call.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Arguments {
-    /// For the shell.
     pub(crate) command: String,
-    /// Its time limit.
     #[serde(default)]
     timeout_seconds: Option<u64>,
-    /// Where it starts.
     #[serde(default)]
     pub(crate) cwd: Option<String>,
 }
 
 impl Arguments {
-    /// Reads what the model wrote; the error is for the model.
+    /// Parses and validates the arguments. The error is written for the model.
     pub(crate) fn parse(json: &str) -> Result<Self, String> {
         let arguments: Self = serde_json::from_str(json)
             .map_err(|error| format!("The arguments are not understood: {error}"))?;
@@ -44,7 +39,7 @@ impl Arguments {
         Ok(arguments)
     }
 
-    /// Its time limit within what is allowed.
+    /// The requested or default timeout, within the allowed range.
     pub(crate) fn limit(&self, limits: &Limits) -> Duration {
         let asked = self
             .timeout_seconds
@@ -53,7 +48,7 @@ impl Arguments {
     }
 }
 
-/// The tool as a model sees it.
+/// The tool definition for the model.
 pub(crate) fn spec(
     name: &str,
     kind: ConfinementKind,
@@ -105,17 +100,17 @@ pub(crate) fn spec(
     ToolSpec { name: name.to_owned(), description, parameters }
 }
 
-/// A call that was not carried out.
+/// The result of a call that was not executed.
 pub(crate) fn refused(why: impl Into<String>) -> ToolOutcome {
     ToolOutcome { content: why.into(), is_error: true }
 }
 
-/// A call that was.
+/// The result of a call that was executed.
 pub(crate) fn outcome(end: CommandEnd, limit: Duration, output: &str) -> ToolOutcome {
     let how = match (end.timed_out, end.code, end.signal) {
         (true, _, _) => format!("ended: the time limit of {} s was reached", limit.as_secs()),
         (false, _, Some(signal)) => format!("ended by signal {signal}{}", name_of(signal.into())),
-        // Shells and sandboxes report their child's signal this way.
+        // Shells and sandboxes report their child's signal as 128 plus its number.
         (false, Some(code @ 129..=192), None) => {
             format!("exit code: {code} (as after signal {}{})", code - 128, name_of(code - 128))
         }
@@ -129,8 +124,8 @@ pub(crate) fn outcome(end: CommandEnd, limit: Duration, output: &str) -> ToolOut
     }
 }
 
-/// Whether it was bubblewrap itself that failed: it then says so in its own name. A command could say the same, and would
-/// only be called failed for it.
+/// Whether bubblewrap itself failed, which it reports with its own prefix. A command that prints the same
+/// prefix is only reported as failed.
 pub(crate) fn is_sandbox_failure(end: CommandEnd, output: &str) -> bool {
     end.code == Some(1) && output.starts_with("bwrap: ")
 }

@@ -1,8 +1,8 @@
-//! The runner against the real thing: real processes, real sandboxes, a real Docker daemon.
+//! Integration tests of the runner: real processes, real sandboxes, a real Docker daemon.
 //!
-//! What a test needs and the machine lacks is installed by `tests/setup.sh`; a test that still misses it fails, except
-//! where `ALTHING_TEST_WITHOUT` names it (`docker`, `bubblewrap`, `landlock`).
-#![allow(clippy::disallowed_methods, reason = "tests look at files, processes and the clock from outside")]
+//! `tests/setup.sh` installs what the tests need. A test whose requirement is missing fails, unless
+//! `ALTHING_TEST_WITHOUT` excludes it (`docker`, `bubblewrap`, `landlock`).
+#![allow(clippy::disallowed_methods, reason = "tests inspect files, processes and the clock")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,6 +1,6 @@
 //! Hexadecimal digits.
 
-/// Bytes as lower-case hexadecimal digits.
+/// Encodes bytes as lower-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()

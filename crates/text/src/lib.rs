@@ -1,7 +1,7 @@
-//! Text helpers that every crate may use. They know nothing of the domain and do no I/O.
+//! Text helpers for all crates. They know nothing about the domain and do no I/O.
 //!
-//! One place for each fact: which characters a terminal acts on, how near two names are, how a text is shortened, how
-//! many tokens it is.
+//! Each rule has one implementation: which characters affect a terminal, how similar two names are, how a text
+//! is truncated, how tokens are estimated.
 
 mod hex;
 mod nearest;

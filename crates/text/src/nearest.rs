@@ -1,41 +1,41 @@
-//! Finds the known name that a misspelled one most likely means.
+//! Suggests the known name for a misspelled one.
 
-/// Names longer than this are not compared: the cost grows with the length, and nobody misspells sixty letters.
+/// Longer names are not compared: the cost grows with the length.
 const LONGEST: usize = 60;
 
-/// The number of edits (insert, delete, replace, swap neighbours) between two names. Case and punctuation do not
-/// count, so that `voting-sensitivity` and `votingSensitivity` equal `voting_sensitivity`.
+/// The number of edits (insert, delete, replace, swap neighbors) between two names. Case and punctuation are
+/// ignored, so `voting-sensitivity` and `votingSensitivity` equal `voting_sensitivity`.
 pub fn edit_distance(one: &str, other: &str) -> usize {
     strsim::osa_distance(&letters(one), &letters(other))
 }
 
-/// The known name nearest to `given`, if it is near enough to be a misspelling: at most a third of the letters differ.
+/// The known name closest to `given`, if at most a third of the letters differ.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let (name, distance) = closest(given, known)?;
     let allowed = (letters(given).chars().count() / 3).max(1);
     (distance <= allowed).then_some(name)
 }
 
-/// The known word that `given` is most likely a misspelling of: nearly certain, so that ignoring the word would do
-/// something else than its writer wants. At most two letters are wrong, missing, extra or swapped; in a short word, where
-/// two letters make another word, at most one.
+/// The known word of which `given` is almost certainly a misspelling, so that ignoring it would not do what its
+/// author wants. At most two letters are wrong, missing, extra or swapped; in a short word, where two edits
+/// make another word, at most one.
 pub fn misspelled<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let outline = Outline::of(given);
-    // A file may have thousands of unknown keys; most known words are ruled out without a comparison.
+    // A file may have thousands of unknown keys; the outline rules out most known words cheaply.
     let candidates = known.into_iter().filter(|word| outline.may_be_within_two_edits_of(Outline::of(word)));
     let (word, distance) = closest(given, candidates)?;
     let allowed = if outline.length.min(Outline::of(word).length) <= SHORT { 1 } else { 2 };
     (distance <= allowed).then_some(word)
 }
 
-/// A word of at most so many letters is short.
+/// The length up to which a word counts as short.
 const SHORT: usize = 4;
 
-/// What can be compared at once: how many letters a word has, and which.
+/// A summary of a word that can be compared cheaply: its length and its set of letters.
 #[derive(Clone, Copy)]
 struct Outline {
     length: usize,
-    /// A bit for each letter and digit, and one for all that are not ASCII.
+    /// One bit for each ASCII letter and digit, and one for all other characters.
     letters: u64,
 }
 
@@ -49,13 +49,13 @@ impl Outline {
         outline
     }
 
-    /// One edit changes the length by at most one, and at most takes one letter away and brings one in.
+    /// One edit changes the length by at most one, and removes and adds at most one letter.
     fn may_be_within_two_edits_of(self, other: Self) -> bool {
         self.length.abs_diff(other.length) <= 2 && (self.letters ^ other.letters).count_ones() <= 4
     }
 }
 
-/// The known name with the fewest edits from `given`, and how many they are.
+/// The known name with the fewest edits from `given`, and their number.
 fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<(&'a str, usize)> {
     if given.len() > LONGEST {
         return None;
@@ -67,7 +67,7 @@ fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<
         .min_by_key(|(_, distance)| *distance)
 }
 
-/// The nearest known name as a question, or nothing where none is near.
+/// A question that suggests the nearest known name, if there is one.
 pub fn did_you_mean<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(given, known).map(|name| format!("did you mean `{name}`?"))
 }

@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Formats numbers for people.
 
 /// A large number in a few characters: `812`, `12.4k`, `3.1M`.
 pub fn short_number(n: u64) -> String {
@@ -9,7 +9,7 @@ pub fn short_number(n: u64) -> String {
     }
 }
 
-/// A number of things: `1 round`, `2 rounds`.
+/// A number with its noun: `1 round`, `2 rounds`.
 pub fn count(n: u64, thing: &str) -> String {
     if n == 1 { format!("1 {thing}") } else { format!("{n} {thing}s") }
 }

@@ -1,34 +1,36 @@
-//! Makes foreign text harmless for a terminal.
+//! Makes untrusted text safe to print on a terminal.
 //!
-//! Models, tools, programs and file names may contain anything: escape sequences, direction overrides, invisible
-//! characters. No character that a terminal acts on, or that hides or reorders its neighbours, may pass.
+//! Models, tools, programs and file names may contain anything: escape sequences, direction overrides,
+//! invisible characters. No character passes that controls the terminal, or that hides or reorders other
+//! characters.
 
 use std::borrow::Cow;
 
-/// More combining marks than this on one letter reach into the lines above and below.
+/// More combining marks on one letter would extend into the lines above and below.
 const MOST_MARKS: usize = 3;
 
-/// How a character is treated.
+/// What happens to a character.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Treatment {
     Keep,
     Drop,
     /// Another character is shown instead.
     Replace(char),
-    /// A combining mark: a few of them may stand on one letter.
+    /// A combining mark; a letter may carry a few of them.
     Mark,
 }
 
 fn treatment(c: char) -> Treatment {
     match c {
         ' '..='~' => Treatment::Keep,
-        // A control character is shown as its picture, so that what was sent can be seen.
+        // A control character is shown as its Unicode picture, so that it stays visible.
         '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(c)).map_or(Treatment::Drop, Treatment::Replace),
         '\u{7f}' => Treatment::Replace('\u{2421}'),
         '\u{80}'..='\u{9f}' => Treatment::Replace('\u{fffd}'),
         // Line and paragraph separators: some terminals break the line.
         '\u{2028}' | '\u{2029}' => Treatment::Replace(' '),
-        // Directions, joiners, selectors, annotations, tags: invisible, and terminals disagree about their width.
+        // Directions, joiners, selectors, annotations, tags: invisible, and terminals disagree about their
+        // width.
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' => {
             Treatment::Drop
         }
@@ -41,12 +43,12 @@ fn treatment(c: char) -> Treatment {
     }
 }
 
-/// Whether a character may be shown on a terminal as it is.
+/// Whether a character can be printed unchanged.
 pub fn is_safe(c: char) -> bool {
     matches!(treatment(c), Treatment::Keep | Treatment::Mark)
 }
 
-/// One line of text, harmless. Line ends and tabs become spaces.
+/// Sanitizes one line. Line breaks and tabs become spaces.
 pub fn line(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
         return Cow::Borrowed(text);
@@ -61,7 +63,7 @@ pub fn line(text: &str) -> Cow<'_, str> {
     }))
 }
 
-/// Text of several lines, harmless. Tabs become spaces up to the next stop.
+/// Sanitizes text of several lines. Tabs become spaces up to the next tab stop.
 pub fn text(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| byte == b'\n' || (b' '..=b'~').contains(&byte)) {
         return Cow::Borrowed(text);
@@ -87,7 +89,7 @@ pub fn text(text: &str) -> Cow<'_, str> {
     }))
 }
 
-/// Text of several lines for a plain output, harmless. Tabs stay, so that a diff can still be applied.
+/// Sanitizes text of several lines for plain output. Tabs are kept, so that a diff can still be applied.
 pub fn output(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~')) {
         return Cow::Borrowed(text);
@@ -102,7 +104,7 @@ pub fn output(text: &str) -> Cow<'_, str> {
     }))
 }
 
-/// One cell's worth of text, harmless: at most one letter with its marks. Empty where nothing of it may be shown.
+/// Sanitizes the text of one cell: at most one letter with its marks. May return an empty string.
 pub fn cell(text: &str) -> Cow<'_, str> {
     if let [b' '..=b'~'] = text.as_bytes() {
         return Cow::Borrowed(text);
@@ -130,7 +132,7 @@ fn filter(text: &str, mut own: impl FnMut(char, &mut String) -> bool) -> String 
             }
             Treatment::Mark => {
                 marks += 1;
-                // A mark needs a letter to stand on.
+                // A mark needs a preceding letter.
                 if marks <= MOST_MARKS && out.chars().next_back().is_some_and(|last| !last.is_whitespace()) {
                     out.push(c);
                 }

@@ -1,7 +1,8 @@
-//! Estimates how many tokens a text is, for shortening conversations and for replies without a count. Never exact.
+//! Estimates the number of tokens in a text, for compacting conversations and for replies without a token
+//! count.
 
-/// About four characters to a token, which is near enough for English and code in every tokenizer in use; scripts
-/// without an alphabet come to about one token a character.
+/// About four characters per token, which is close enough for English and code with every common tokenizer;
+/// ideographs count as about one token each.
 pub fn estimate_tokens(text: &str) -> u64 {
     if text.is_ascii() {
         return (text.len() as u64).div_ceil(4);

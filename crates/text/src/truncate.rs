@@ -1,6 +1,6 @@
-//! Shortens texts, and marks what is missing.
+//! Truncates texts and marks what is missing.
 
-/// At most `most` characters; the last one is `…` where something was left out.
+/// At most `most` characters; the last one is `…` if something was left out.
 pub fn truncate_chars(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),
@@ -8,7 +8,7 @@ pub fn truncate_chars(text: &str, most: usize) -> String {
     }
 }
 
-/// At most `most` bytes of whole characters, and `…` behind them where something was left out.
+/// At most `most` bytes of whole characters, followed by `…` if something was left out.
 pub fn truncate_bytes(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -16,8 +16,8 @@ pub fn truncate_bytes(text: &str, most: usize) -> String {
     format!("{}…", text.get(..text.floor_char_boundary(most)).unwrap_or_default())
 }
 
-/// The first `head` and the last `tail` bytes, rounded to whole characters, around a note. `note` is given the number of
-/// bytes between them. A text that is not longer stays as it is.
+/// The first `head` and the last `tail` bytes, rounded to whole characters, with a note in between. `note` is
+/// given the number of bytes left out. A shorter text is returned unchanged.
 pub fn head_and_tail(text: &str, head: usize, tail: usize, note: impl FnOnce(usize) -> String) -> String {
     if text.len() <= head + tail {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! Claude Code. Checked with 2.1.325.
+//! The adapter for Claude Code. Verified with version 2.1.325.
 
 use super::events::{Diagnostics, EventHandler, JsonLines, count, message_item, text, tool_item};
 use super::{
@@ -12,19 +12,18 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// The program `claude`.
+/// The adapter for the program `claude`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Claude;
 
-/// The name of its program, and of its adapter.
+/// The name of both the executable and the adapter.
 const NAME: &str = "claude";
 
-/// Its tools that only read.
+/// Claude Code's tools that only read.
 const READ_ONLY_TOOLS: &[&str] = &["Read", "Grep", "Glob"];
-/// Its tools that edit files, or only read them.
+/// Claude Code's tools that read or edit files.
 const EDIT_TOOLS: &[&str] = &["Read", "Grep", "Glob", "Edit", "Write", "NotebookEdit"];
 
-/// The variable that holds an API key.
 const API_KEY: &str = "ANTHROPIC_API_KEY";
 
 impl Claude {
@@ -41,7 +40,7 @@ impl Claude {
             config.env.push(("IS_SANDBOX".to_owned(), "1".to_owned()));
         }
         let options = &task.spec.options;
-        // In one argument with its text: the text may begin with a dash.
+        // Flag and text form one argument, because the text may begin with a dash.
         let prompts = [
             ("--system-prompt", &options.system_prompt),
             ("--append-system-prompt", &options.append_system_prompt),
@@ -61,13 +60,14 @@ impl Claude {
         }
     }
 
-    /// The names of the tools of its own that the config allows: of `Bash(git *)`, `Bash`. None: all of them.
+    /// The names of Claude Code's own tools that the config allows (`Bash(git *)` counts as `Bash`); `None`
+    /// means all.
     fn allowed_names(task: &LaunchRequest<'_>) -> Option<Vec<String>> {
         let name = |tool: &String| tool.split('(').next().unwrap_or_default().trim().to_owned();
         Some(own_tools(task)?.map(name).collect())
     }
 
-    /// The flags for what it may do without asking, on pipes.
+    /// The permission flags of a headless run.
     fn permissions(task: &LaunchRequest<'_>) -> Vec<String> {
         let allowed = Self::allowed_names(task);
         let among = |all: &[&str]| -> String {
@@ -95,12 +95,13 @@ impl Claude {
         flags.iter().map(|word| (*word).to_owned()).chain(tools.into_iter().flatten()).collect()
     }
 
-    /// The tools of its own that it may use unasked, on pipes.
+    /// Claude Code's own tools that a headless run may use without asking.
     fn allowed_without_asking(task: &LaunchRequest<'_>) -> Vec<String> {
         let all = || READ_ONLY_TOOLS.iter().map(|tool| (*tool).to_owned());
         match (task.permissions, own_tools(task)) {
             (PermissionLevel::Full, Some(tools)) => tools.cloned().collect(),
-            // By its own rules it reads only where it works; our sandbox shows it nothing that it may not read.
+            // Claude Code alone reads only in its working directory. Our sandbox hides everything it may not
+            // read, so reading is allowed everywhere.
             (PermissionLevel::ReadOnly, Some(tools)) if task.sandboxed => {
                 let tools: Vec<&String> = tools.collect();
                 all().filter(|tool| tools.contains(&tool)).collect()
@@ -110,12 +111,13 @@ impl Claude {
         }
     }
 
-    /// The flags for a person who is asked.
+    /// The permission flags of a run in which a person answers questions.
     fn interactive_permissions(task: &LaunchRequest<'_>) -> Vec<String> {
         let mode = match task.spec.options.permission_mode {
             Some(PermissionMode::Plan) => "plan",
             Some(PermissionMode::AcceptEdits) => "acceptEdits",
-            // What it does by itself nowadays decides alone; the mode of this name asks, in old releases and in new ones.
+            // Without the flag, current releases decide by themselves; the mode `default` asks in old and new
+            // releases.
             Some(PermissionMode::Default | PermissionMode::BypassPermissions) | None => "default",
         };
         let tools = Self::allowed_names(task).map(|names| ["--tools".to_owned(), names.join(",")]);
@@ -126,7 +128,7 @@ impl Claude {
             .collect()
     }
 
-    /// Offers our tools; `own` are tools of its own that it may use unasked.
+    /// Configures our MCP server; `own` lists Claude Code's own tools that need no approval.
     fn tools(tools: Option<&ToolEndpoint>, own: Vec<String>, config: &mut LaunchConfig) {
         let ours = tools.into_iter().flat_map(ToolEndpoint::tool_names);
         let allowed: Vec<String> = ours.chain(own).collect();
@@ -134,7 +136,7 @@ impl Claude {
             config.args.extend(["--allowedTools".to_owned(), allowed.join(",")]);
         }
         let Some(tools) = tools else { return };
-        // `alwaysLoad`: else the tools hide behind a search.
+        // Without `alwaysLoad` the model would have to search for the tools first.
         let server = json!({
             "type": "http",
             "url": tools.url,
@@ -152,7 +154,7 @@ impl Claude {
     }
 }
 
-/// The tools of its own that the config allows, where it names any. Ours are not its own.
+/// Claude Code's own tools (not ours) that the config allows, if it lists any.
 fn own_tools<'a>(task: &LaunchRequest<'a>) -> Option<impl Iterator<Item = &'a String>> {
     let allowed = task.spec.options.allowed_tools.as_ref()?;
     Some(allowed.iter().filter(|tool| !tool.starts_with("mcp__")))
@@ -172,11 +174,12 @@ impl AgentAdapter for Claude {
         Self::common_args(task, &mut config);
         config.args.extend(Self::interactive_permissions(task));
         let mut set = |name: &str| config.env.push((name.to_owned(), "1".to_owned()));
-        // Whoever wrote the task chose the folder; the dialog about it quits by default.
+        // Skips the folder-trust dialog, whose default answer is to quit: the author of the task chose the
+        // folder.
         set("CLAUDE_CODE_SANDBOXED");
         if let Onboarding::SkipWithKey(variable) = task.onboarding {
-            // No dialogs of a first start, which end in signing in. A key that no dialog approved counts only by way of a
-            // helper.
+            // Skips the onboarding dialogs, which end in signing in. An API key that no dialog approved is
+            // accepted only from a key helper.
             set("IS_DEMO");
             if variable == API_KEY {
                 let settings = json!({ "apiKeyHelper": format!("printenv {API_KEY}") });
@@ -233,8 +236,8 @@ impl AgentAdapter for Claude {
     }
 
     fn own_paths(&self) -> Vec<OwnPath> {
-        // It also keeps a file beside its directory, replaces it by renaming, and waits for ever where it cannot; told
-        // where its directory is, it keeps that file inside.
+        // Claude Code also writes a file next to this directory, replaces it by renaming, and hangs forever if
+        // it cannot. With the variable set, that file is inside the directory.
         vec![OwnPath { set_in_sandbox: true, ..OwnPath::new(".claude", "CLAUDE_CONFIG_DIR", "") }]
     }
 
@@ -286,9 +289,9 @@ impl AgentAdapter for Claude {
 #[derive(Debug, Default)]
 struct ClaudeEvents {
     session: Option<String>,
-    /// Tools under way, by its id for the call: name and input.
+    /// Tool calls in progress by id: name and input.
     calls: HashMap<String, (String, Value)>,
-    /// The last message that counted as a call of the model.
+    /// The id of the last message that was counted as a model call.
     message: String,
     turns: u64,
     result: Option<Value>,
@@ -386,7 +389,7 @@ impl ClaudeEvents {
         }
     }
 
-    /// Tokens are this run's; the cost is that of the whole conversation.
+    /// Tokens are reported for this run, the cost for the whole conversation.
     fn usage(&self, result: &Value) -> ReportedUsage {
         let cached = count(result, "/usage/cache_read_input_tokens");
         let this_run = Usage {

@@ -1,4 +1,4 @@
-//! Codex. Checked with 0.166.0.
+//! The adapter for Codex. Verified with version 0.166.0.
 
 use super::events::{Diagnostics, EventHandler, JsonLines, count, message_item, text, tool_item};
 use super::{
@@ -10,16 +10,17 @@ use crate::structured::{AppServer, StructuredProtocol};
 use althing_protocol::{AskKind, Item, PermissionMode, Usage};
 use serde_json::Value;
 
-/// The program `codex`.
+/// The adapter for the program `codex`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Codex;
 
-/// The name of its program, and of its adapter.
+/// The name of both the executable and the adapter.
 const NAME: &str = "codex";
 
 impl Codex {
     fn tools(tools: &ToolEndpoint, config: &mut LaunchConfig) {
-        // `required`: else it does not wait for the tools; `deferred`: else they hide behind a search.
+        // Without `required` Codex does not wait for the server; without `omit_tools_from` the model would have
+        // to search for the tools first.
         let server = format!(
             "mcp_servers.{SERVER}={{url={},bearer_token_env_var=\"{TOKEN_VARIABLE}\",required=true,\
              omit_tools_from=[\"deferred\"],default_tools_approval_mode=\"approve\",enabled_tools=[{}],\
@@ -27,7 +28,7 @@ impl Codex {
             quoted(&tools.url),
             tools.names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(","),
         );
-        // The token is for the program, not for what it runs.
+        // The token is for Codex itself and must not reach the commands that it runs.
         let hidden = "shell_environment_policy.exclude=[\"ALTHING_*\"]".to_owned();
         config.args.extend(["-c".to_owned(), server, "-c".to_owned(), hidden]);
         config.env.push((TOKEN_VARIABLE.to_owned(), tools.token.reveal().to_owned()));
@@ -35,7 +36,7 @@ impl Codex {
 }
 
 impl Codex {
-    /// The prompts that the config gives it.
+    /// The system prompts from the config.
     fn prompts(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         let options = &task.spec.options;
         if let Some(text) = &options.system_prompt {
@@ -49,7 +50,7 @@ impl Codex {
         }
     }
 
-    /// Its sandbox for a person who is asked.
+    /// Restricts Codex's own sandbox to reading if the config's permission mode is `plan`.
     fn sandbox_mode(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         if task.spec.options.permission_mode == Some(PermissionMode::Plan) {
             config.args.extend(["-c", "sandbox_mode=\"read-only\""].map(str::to_owned));
@@ -57,7 +58,7 @@ impl Codex {
     }
 }
 
-/// A string as its settings write it: TOML's basic strings are JSON's.
+/// A TOML basic string; JSON strings have the same syntax.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
@@ -72,9 +73,9 @@ impl AgentAdapter for Codex {
     }
 
     fn launch_config(&self, task: &LaunchRequest<'_>) -> LaunchConfig {
-        // Its daemon would outlive it, and us.
+        // A daemon would outlive Codex, and us.
         let mut args = vec!["--no-daemon".to_owned()];
-        // As a table: a path among the dots of a key is not understood.
+        // An inline table: a path is not accepted as part of a dotted key.
         let trust = format!("projects={{{}={{trust_level=\"trusted\"}}}}", quoted(&task.spec.cwd));
         args.extend(["-c".to_owned(), trust]);
         if let Some(model) = &task.spec.model {
@@ -94,12 +95,12 @@ impl AgentAdapter for Codex {
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
         let permissions: &[&str] = match task.permissions {
             PermissionLevel::Full => &["--dangerously-bypass-approvals-and-sandbox"],
-            // It works with commands only, and inside our sandbox its own sandbox fails for every command. Ours lets it write
-            // where it works, or nowhere.
+            // Codex works only through commands, and inside our sandbox its own sandbox fails for every
+            // command. Our sandbox already limits where it can write.
             PermissionLevel::ReadOnly | PermissionLevel::Workspace if task.sandboxed => {
                 &["--dangerously-bypass-approvals-and-sandbox"]
             }
-            // Without these two, all of /tmp would be writable.
+            // Without these two settings all of /tmp would be writable.
             PermissionLevel::Workspace => &[
                 "-s",
                 "workspace-write",
@@ -122,7 +123,7 @@ impl AgentAdapter for Codex {
         if let Some(id) = task.resume {
             config.args.extend(["resume".to_owned(), id.to_owned()]);
         }
-        // The prompt comes over standard input.
+        // The prompt is read from stdin.
         config.args.push("-".to_owned());
         Some(config)
     }
@@ -213,7 +214,8 @@ impl EventHandler for CodexEvents {
             "item.completed" => self.item(event.pointer("/item").unwrap_or(&Value::Null), emit),
             "turn.completed" => self.completed = Some(event.clone()),
             "turn.failed" => self.failed = Some(text(event, "/error/message").to_owned()),
-            // "Reconnecting…" is not the end; only kept in case nothing better is said.
+            // Events such as "Reconnecting…" do not end the run; the text is used only if no better error
+            // follows.
             "error" => self.last_error = Some(text(event, "/message").to_owned()),
             _ => {}
         }
@@ -228,8 +230,9 @@ impl EventHandler for CodexEvents {
         let usage = self.completed.as_ref().map(|event| self.usage(event)).unwrap_or_default();
         let ok = self.completed.is_some() && self.failed.is_none() && exit.is_success();
         let error = (!ok).then(|| {
-            let told = self.failed.take().or_else(|| self.last_error.take());
-            told.unwrap_or_else(|| diagnostics.explain(&format!("codex did not complete its turn; {exit}")))
+            let reported = self.failed.take().or_else(|| self.last_error.take());
+            reported
+                .unwrap_or_else(|| diagnostics.explain(&format!("codex did not complete its turn; {exit}")))
         });
         let signed_out = error.as_deref().is_some_and(|error| error.contains("401"));
         let hint = signed_out.then(|| "run `codex login`, or set OPENAI_API_KEY".to_owned());
@@ -267,7 +270,7 @@ impl CodexEvents {
         }
     }
 
-    /// It counts the whole conversation, and knows no prices.
+    /// Codex reports the usage of the whole conversation, without cost.
     fn usage(&self, event: &Value) -> ReportedUsage {
         let conversation_total = Usage {
             input_tokens: count(event, "/usage/input_tokens"),

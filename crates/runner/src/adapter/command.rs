@@ -1,5 +1,5 @@
-//! `command`: the user's own program, whatever it is. Its prompt is its input, its output is its answer, its exit code
-//! decides.
+//! The adapter `command` for any program of the user: the prompt is its stdin, stdout is the answer, and the
+//! exit code decides about success.
 
 use super::{
     AgentAdapter, AskPattern, Exit, LaunchConfig, LaunchRequest, OutputEvent, OutputParser, Pattern,
@@ -7,7 +7,7 @@ use super::{
 };
 use althing_protocol::AskKind;
 
-/// Any program, named by the task itself.
+/// The adapter for the program that a task names itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Command;
 
@@ -66,8 +66,8 @@ impl AgentAdapter for Command {
     }
 }
 
-/// The parser for programs that write plain text: what they write to standard output is their answer, and their exit code
-/// says whether they succeeded.
+/// The parser for programs that write plain text: stdout is the answer, and the exit code decides about
+/// success.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PlainTextParser;
 

@@ -1,4 +1,4 @@
-//! Programs that a user describes: data instead of code.
+//! Adapters that a user defines in a config or workflow.
 
 use super::command::PlainTextParser;
 use super::{
@@ -7,30 +7,31 @@ use super::{
 
 /// A program as a user describes it.
 ///
-/// In arguments `{session}`, `{model}` and `{cwd}` stand for what the task says; an argument that would need one which
-/// the task does not have is left out. There is no word for the prompt on purpose: it goes to standard input, or is
+/// In arguments `{session}`, `{model}` and `{cwd}` are replaced by the task's values; an argument whose value
+/// is missing is left out. There is no placeholder for the prompt on purpose: the prompt goes to stdin or is
 /// typed.
 #[derive(Clone, Debug, Default)]
 pub struct CustomAdapter {
-    /// What workflows call it.
+    /// The name by which workflows refer to it.
     pub name: String,
-    /// What is executed.
+    /// The executable: a name to be found in `PATH`, or a path.
     pub program: String,
-    /// Its arguments in a terminal.
+    /// Arguments for a run in a terminal.
     pub args: Vec<String>,
-    /// Its arguments on pipes; None: it works only in a terminal.
+    /// Arguments for a headless run; `None` if the program works only in a terminal.
     pub headless_args: Option<Vec<String>>,
-    /// Arguments that make it go on with the conversation `{session}`; None: it keeps none.
+    /// Additional arguments that resume the conversation `{session}`; `None` if the program stores no
+    /// conversations.
     pub resume_args: Option<Vec<String>>,
-    /// More environment.
+    /// Additional environment variables.
     pub env: Vec<(String, String)>,
-    /// Variables that are passed on to it; a `*` at the end stands for any rest.
+    /// Names of variables that are passed on from our environment; a trailing `*` matches any suffix.
     pub variables: Vec<String>,
-    /// What it keeps for itself below the home directory.
+    /// Paths below the home directory where the program stores its own data.
     pub own_paths: Vec<String>,
-    /// What reads its headless output; None reads it as text: all of it is the answer, and the exit code decides.
+    /// Creates the parser of headless output; `None` means plain text (see [`PlainTextParser`]).
     pub output: Option<fn() -> Box<dyn OutputParser>>,
-    /// How it behaves in a terminal.
+    /// How to read its screen and when to type the prompt.
     pub terminal: TerminalTraits,
 }
 
@@ -94,7 +95,7 @@ impl AgentAdapter for CustomAdapter {
     fn own_paths(&self) -> Vec<OwnPath> {
         self.own_paths
             .iter()
-            .map(|place| OwnPath { in_home: place.clone(), override_variable: None, set_in_sandbox: false })
+            .map(|path| OwnPath { in_home: path.clone(), override_variable: None, set_in_sandbox: false })
             .collect()
     }
 

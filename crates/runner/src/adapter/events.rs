@@ -1,5 +1,4 @@
-//! What the parsers of programs that write one JSON object per line share: finding the lines, remembering complaints,
-//! telling in a line what a tool was used on.
+//! Shared code of the parsers for CLI agents that write one JSON object per line.
 
 use super::{Exit, OutputEvent, OutputParser, ProgramOutcome, Stream};
 use crate::lines::{LineSplitter, OutputLine};
@@ -7,19 +6,18 @@ use althing_protocol::Item;
 use althing_text::truncate_bytes;
 use serde_json::Value;
 
-/// How much of what a program complains about is remembered.
+/// How many bytes of diagnostics are kept.
 const MAX_DIAGNOSTICS: usize = 4 * 1024;
-/// How much of a tool's result is kept.
+/// How many bytes of a tool's result are kept.
 const MAX_RESULT: usize = 2 * 1024;
-/// How much of what a tool was used on is kept.
+/// How many bytes of a tool call's summary are kept.
 const MAX_DETAIL: usize = 200;
 
-/// What one program's events mean.
+/// Interprets the JSON events of one CLI agent.
 pub(super) trait EventHandler: Send {
-    /// Takes in one event.
     fn event(&mut self, event: &Value, emit: &mut dyn FnMut(OutputEvent));
 
-    /// Judges the run; `diagnostics` is what it wrote beside its events.
+    /// Determines the outcome of the run; `diagnostics` is everything the agent printed besides its events.
     fn end(
         &mut self,
         exit: Exit,
@@ -28,7 +26,7 @@ pub(super) trait EventHandler: Send {
     ) -> ProgramOutcome;
 }
 
-/// A parser for lines of JSON.
+/// A parser for output of one JSON object per line.
 #[derive(Debug)]
 pub(super) struct JsonLines<E> {
     events: E,
@@ -47,7 +45,7 @@ impl<E: EventHandler> JsonLines<E> {
         };
         match serde_json::from_slice::<Value>(line) {
             Ok(event @ Value::Object(_)) => self.events.event(&event, emit),
-            // Not an event, so it is for people.
+            // Not an event, so it is a message for people.
             Ok(_) | Err(_) => self.diagnostics.push(&crate::clean(&String::from_utf8_lossy(line))),
         }
     }
@@ -71,7 +69,7 @@ impl<E: EventHandler> OutputParser for JsonLines<E> {
     }
 }
 
-/// The end of what a program wrote for people.
+/// The last part of what a program printed for people: stderr, and lines of stdout that are not events.
 #[derive(Debug, Default)]
 pub(crate) struct Diagnostics(String);
 
@@ -94,14 +92,14 @@ impl Diagnostics {
         }
     }
 
-    /// Its most telling line: the last that speaks of an error, else the last.
+    /// The last line that mentions an error, or else the last line.
     pub(super) fn last_error_line(&self) -> Option<&str> {
         let lines = || self.0.lines().map(str::trim).filter(|line| !line.is_empty());
         let is_error_line = |line: &&str| line.contains("rror") || line.contains("ailed");
         lines().rfind(is_error_line).or_else(|| lines().next_back())
     }
 
-    /// A failure, with what the program said about it.
+    /// An error message that appends the program's own explanation to `failure`.
     pub(crate) fn explain(&self, failure: &str) -> String {
         match self.last_error_line() {
             Some(line) => format!("{failure}: {}", truncate_bytes(line, 500)),
@@ -109,19 +107,19 @@ impl Diagnostics {
         }
     }
 
-    /// Whether any of these words was written.
+    /// Whether any of these texts was printed.
     pub(super) fn mentions(&self, words: &[&str]) -> bool {
         words.iter().any(|word| self.0.contains(word))
     }
 }
 
-/// A message that a program said.
+/// A message from the agent.
 pub(super) fn message_item(text: &str) -> Option<OutputEvent> {
     let text = crate::clean(text);
     (!text.trim().is_empty()).then_some(OutputEvent::Item(Item::Said { text }))
 }
 
-/// A tool that a program used.
+/// A tool call of the agent.
 pub(super) fn tool_item(tool: &str, input: &Value, result: Option<&str>, is_error: bool) -> OutputEvent {
     OutputEvent::Item(Item::Did {
         tool: crate::clean(tool),
@@ -133,7 +131,7 @@ pub(super) fn tool_item(tool: &str, input: &Value, result: Option<&str>, is_erro
     })
 }
 
-/// What a tool was used on, in a line.
+/// A one-line summary of a tool call's input.
 fn detail(input: &Value) -> String {
     const SUMMARY_KEYS: [&str; 8] =
         ["command", "file_path", "filePath", "path", "pattern", "url", "query", "description"];
@@ -147,12 +145,12 @@ fn detail(input: &Value) -> String {
     truncate_bytes(crate::clean(&text).lines().next().unwrap_or_default(), MAX_DETAIL)
 }
 
-/// A text inside an event.
+/// The string at a JSON pointer, or an empty one.
 pub(super) fn text<'a>(event: &'a Value, pointer: &str) -> &'a str {
     event.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A count inside an event.
+/// The number at a JSON pointer, or 0.
 pub(super) fn count(event: &Value, pointer: &str) -> u64 {
     event.pointer(pointer).and_then(Value::as_u64).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Which of the programs are on this machine, and in which version.
+//! Finds the installed CLI agents and their versions.
 
 use super::Adapters;
 use crate::guarded::Launcher;
@@ -7,21 +7,21 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A program that an adapter drives, and whether it is here.
+/// A program that an adapter runs, and where it is installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentInstallation {
     /// The adapter's name.
     pub name: String,
-    /// What is executed.
+    /// The executable that was searched for.
     pub program: String,
-    /// Where it is, if it is.
+    /// `None` if the program is not installed.
     pub path: Option<PathBuf>,
-    /// Its version, as it says itself.
+    /// The first line that `--version` prints.
     pub version: Option<String>,
 }
 
-/// Looks for every program that an adapter drives in the directories of `search`, and asks all of them at once for
-/// their versions. One that does not answer within `limit` is ended; it is here all the same.
+/// Looks up the program of every adapter in the directories of `search` and asks all of them for their versions
+/// in parallel. A program that does not answer within `limit` is ended and reported without a version.
 pub async fn find_agents(
     adapters: &Adapters,
     launcher: &Launcher,
@@ -42,7 +42,7 @@ pub async fn find_agents(
     futures_util::future::join_all(looks).await
 }
 
-/// Where a program is: by its path, or in one of the directories of `search`.
+/// The path of a program: given as a path, or found in one of the directories of `search`.
 pub fn find_program(program: &str, search: &str) -> Option<PathBuf> {
     let is_program = |path: &Path| {
         path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
@@ -50,7 +50,7 @@ pub fn find_program(program: &str, search: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program)).filter(|path| is_program(path));
     }
-    // An empty entry means the current directory to a shell; never to us.
+    // To a shell an empty entry means the current directory, which we never search.
     let dirs = search.split(':').filter(|dir| dir.starts_with('/'));
     dirs.map(|dir| Path::new(dir).join(program)).find(|path| is_program(path))
 }

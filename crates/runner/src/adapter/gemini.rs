@@ -1,4 +1,4 @@
-//! Gemini CLI. Checked with 0.61.0.
+//! The adapter for Gemini CLI. Verified with version 0.61.0.
 
 use super::events::{Diagnostics, EventHandler, JsonLines, count, message_item, text, tool_item};
 use super::{
@@ -13,23 +13,24 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// The program `gemini`.
+/// The adapter for the program `gemini`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gemini;
 
-/// The name of its program, and of its adapter.
+/// The name of both the executable and the adapter.
 const NAME: &str = "gemini";
 
-/// The variable that holds the endpoint's address.
+/// The variable that holds the URL of our MCP server.
 const URL_VARIABLE: &str = "ALTHING_URL";
-/// Its tools that only read.
+/// Gemini CLI's tools that only read.
 const READ_ONLY_TOOLS: &[&str] =
     &["glob", "grep_search", "list_directory", "read_file", "read_many_files", "google_web_search"];
-/// Its tools that edit files.
+/// Gemini CLI's tools that edit files.
 const EDIT_TOOLS: &[&str] = &["write_file", "replace"];
-/// Its settings for one project, inside the directory it works in.
+/// The project settings file, relative to the working directory (and the user settings file, relative to the
+/// home).
 const SETTINGS: &str = ".gemini/settings.json";
-/// The variable that names where its settings for its person are.
+/// The variable that overrides the directory of the user settings.
 const HOME_VARIABLE: &str = "GEMINI_CLI_HOME";
 
 impl Gemini {
@@ -45,7 +46,7 @@ impl Gemini {
         config.env.push(("GEMINI_CLI_TRUST_WORKSPACE".to_owned(), "true".to_owned()));
     }
 
-    /// Its approval mode for a person who is asked.
+    /// The approval mode of a run in which a person answers questions.
     fn approval_mode(task: &LaunchRequest<'_>) -> [String; 2] {
         let mode = match task.spec.options.permission_mode {
             Some(PermissionMode::Plan) => "plan",
@@ -55,7 +56,8 @@ impl Gemini {
         ["--approval-mode", mode].map(str::to_owned)
     }
 
-    /// What the config says of its tools, as rules that come before its own, and the prompt in place of its own.
+    /// Writes the config's tool lists as policy rules with a higher priority than the built-in ones, and the
+    /// config's system prompt.
     fn options(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         let options = &task.spec.options;
         let mut rules = String::new();
@@ -93,8 +95,8 @@ impl Gemini {
         }
     }
 
-    /// It asks how to sign in, or refuses to talk, until its settings say so; they are ours where its person has none, and
-    /// are then beside the conversation, with the task.
+    /// Gemini CLI asks how to sign in, or refuses to start, until its settings say so. If the user has no
+    /// settings, it gets generated ones in the task's directory; its conversations are then stored there, too.
     fn preset_auth(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         if task.onboarding == Onboarding::LeaveToAgent {
             return;
@@ -105,15 +107,15 @@ impl Gemini {
         config.env.push((HOME_VARIABLE.to_owned(), home.to_string_lossy().into_owned()));
     }
 
-    /// Its tools for files reach only where it works and the directories that it is told. With them it could write there too, so
-    /// they are named only where it has no tool that writes.
+    /// Gemini CLI's file tools work only in the working directory and in included directories. Its writing
+    /// tools would work there as well, so this is used only for runs without writing tools.
     fn include_readable_dirs(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         for dir in task.readable.iter().filter(|path| path.is_dir()) {
             config.args.extend(["--include-directories".to_owned(), dir.to_string_lossy().into_owned()]);
         }
     }
 
-    /// It reads servers from settings only: those of the directory it works in. No secret is in them.
+    /// Gemini CLI reads MCP servers only from settings files, here the project's. The file contains no secret.
     fn tools(task: &LaunchRequest<'_>, tools: &ToolEndpoint, config: &mut LaunchConfig) {
         let server = json!({
             "httpUrl": format!("${URL_VARIABLE}"),
@@ -132,17 +134,18 @@ impl Gemini {
     }
 }
 
-/// A string as its policies write it: TOML's basic strings are JSON's.
+/// A TOML basic string; JSON strings have the same syntax.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }
 
-/// A rule of its policy engine.
+/// A rule of Gemini CLI's policy engine.
 fn rule(condition: &str, decision: &str, priority: u16) -> String {
     format!("[[rule]]\n{condition}\ndecision = \"{decision}\"\npriority = {priority}\n")
 }
 
-/// What a tool of a config's list means to a rule: of `run_shell_command(git)`, commands that begin with `git`.
+/// The rule condition for an entry of a tool list: `run_shell_command(git)` matches commands that begin with
+/// `git`.
 fn condition(tool: &str) -> String {
     match tool.split_once('(') {
         Some((name, command)) => {
@@ -177,7 +180,7 @@ impl AgentAdapter for Gemini {
         let mode = match task.permissions {
             PermissionLevel::Full => "yolo",
             PermissionLevel::Workspace => "auto_edit",
-            // Tools that write or run something are not even offered.
+            // In this mode a headless run is not offered tools that write or execute.
             PermissionLevel::ReadOnly | PermissionLevel::Ask => "default",
         };
         let args = ["-o", "stream-json", "--approval-mode", mode].map(str::to_owned).to_vec();
@@ -277,11 +280,10 @@ impl AgentAdapter for Gemini {
 
 #[derive(Debug, Default)]
 struct GeminiEvents {
-    /// The message being said, then the last one.
+    /// The current message, or the last one if `whole` is true.
     message: String,
-    /// Whether `message` is whole.
     whole: bool,
-    /// Tools under way, by its id for the call: name and input.
+    /// Tool calls in progress by id: name and input.
     calls: HashMap<String, (String, Value)>,
     turns: u64,
     result: Option<Value>,
@@ -343,7 +345,7 @@ impl EventHandler for GeminiEvents {
         let ok = text(&result, "/status") == "success" && exit.is_success();
         let error = (!ok).then(|| match text(&result, "/error/message") {
             "" => diagnostics.explain(&exit.to_string()),
-            told => told.to_owned(),
+            message => message.to_owned(),
         });
         let signed_out = error.as_deref().is_some_and(|error| error.contains("UNAUTHENTICATED"));
         let hint = signed_out.then(|| "run `gemini` once to sign in, or set GEMINI_API_KEY".to_owned());

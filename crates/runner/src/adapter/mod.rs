@@ -1,9 +1,9 @@
-//! What is known of each program that can do a task: how it is started, what its output means, how it shows that it is
-//! ready or waits.
+//! Adapters: how each CLI agent is started, what its output means, and how its screen shows that it is ready or
+//! waiting.
 //!
-//! An adapter is knowledge, not work: it starts nothing and touches no file. It gives argument vectors, never a line for
-//! a shell, and a headless prompt goes to standard input, never among the arguments, so that no prompt is ever read as a
-//! flag.
+//! An adapter only describes: it starts no process and touches no file. It returns argument vectors, never a
+//! shell command line. A headless prompt goes to stdin and never into the arguments, so no prompt can be read
+//! as a flag.
 
 mod claude;
 mod codex;
@@ -32,75 +32,76 @@ use althing_protocol::{AgentKind, Item, ProgramSpec, Secret, Usage};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// One start of a program, as an adapter sees it.
+/// The request to start a program, as the adapter sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchRequest<'a> {
-    /// What is to be run.
+    /// The task: prompt, working directory, model and options.
     pub spec: &'a ProgramSpec,
-    /// The program's own conversation to go on with.
+    /// The id of the program's own conversation to resume.
     pub resume: Option<&'a str>,
-    /// The id for a new conversation, for programs that let us choose it: a UUID.
+    /// A UUID for a new conversation, for programs that accept one.
     pub new_conversation_id: &'a str,
-    /// How much it may do without asking.
+    /// What the program may do without asking a person.
     pub permissions: PermissionLevel,
-    /// Whether it runs inside our sandbox, in which it can make no sandbox of its own.
+    /// Whether the program runs inside our sandbox, in which it cannot create its own.
     pub sandboxed: bool,
-    /// What it may read besides the directory it works in.
+    /// Paths that the program may read in addition to its working directory.
     pub readable: &'a [PathBuf],
-    /// Where files that are made for it go.
+    /// The directory for generated files.
     pub dir: &'a Path,
-    /// Our own tools, where it is given any.
+    /// Our MCP tools, if the program gets any.
     pub tools: Option<&'a ToolEndpoint>,
-    /// Whether it runs as root; some refuse their bypass flag then unless they are told that it is meant.
+    /// Whether the program runs as root; some CLI agents then refuse their bypass flag unless told explicitly.
     pub as_root: bool,
-    /// Whether its person has been through its first start.
+    /// Whether to skip the first-start dialogs.
     pub onboarding: Onboarding,
 }
 
-/// Whether a program's person has been through its first start, with its questions about themes, folders and accounts.
+/// Whether to skip a CLI agent's first-start dialogs about themes, trusted folders and accounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Onboarding {
-    /// They have, or it is not known, or they must: the program asks what it likes.
+    /// The dialogs were completed, or must be answered by the user, or it is not known.
     #[default]
     LeaveToAgent,
-    /// They have not, and need not: this variable holds what signs it in.
+    /// The dialogs were not completed and can be skipped, because this variable holds a key.
     SkipWithKey(&'static str),
 }
 
-/// How it is seen whether a program's person has been through its first start. Its settings are only looked at.
+/// How to find out whether the user completed the first-start dialogs. The settings are only read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnboardingCheck {
-    /// Its own settings, in JSON.
+    /// The program's own settings file, in JSON.
     pub settings: OwnPath,
-    /// Places in them of which one is filled afterwards (JSON pointers).
+    /// JSON pointers; one of them has a value once the dialogs were completed.
     pub completed_pointers: &'static [&'static str],
-    /// Variables that can sign it in, the one that counts most first.
+    /// Variables that can hold a key, in order of precedence.
     pub key_variables: &'static [&'static str],
 }
 
-/// How much a program may do without asking.
+/// What a program may do without asking a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PermissionLevel {
-    /// All that the walls around it leave: its bypass flag. Only inside our sandbox, or where the user accepted it.
+    /// Everything that the sandbox allows: the program's bypass flag. Used only inside our sandbox or with the
+    /// user's consent.
     Full,
-    /// By its own rules it may write in its directory, and run nothing that could write elsewhere.
+    /// The program's own rules: write in the working directory, and run nothing that could write elsewhere.
     Workspace,
-    /// By its own rules it may only read.
+    /// The program's own rules: only read.
     ReadOnly,
-    /// It asks a person.
+    /// The program asks a person.
     Ask,
 }
 
-/// Tools that are offered to a program over MCP.
+/// Our tools, offered to a program as an MCP server.
 #[derive(Clone, Debug)]
 pub struct ToolEndpoint {
-    /// Streamable HTTP on the loopback.
+    /// A streamable HTTP endpoint on the loopback interface.
     pub url: String,
     /// The bearer token, passed in the environment as [`TOKEN_VARIABLE`].
     pub token: Secret,
-    /// The tools' names.
+    /// The plain names of the tools, without a server prefix.
     pub names: Vec<String>,
-    /// The agent that they are offered to.
+    /// The CLI agent that uses the tools.
     pub kind: &'static AgentKind,
 }
 
@@ -111,46 +112,47 @@ impl ToolEndpoint {
     }
 }
 
-/// The name under which programs know our MCP server.
+/// The name of our MCP server in the programs' settings.
 pub const SERVER: &str = "althing";
-/// The variable that holds the endpoint's token.
+/// The variable that holds the bearer token.
 pub const TOKEN_VARIABLE: &str = "ALTHING_TOKEN";
 
 /// How a program is started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchConfig {
-    /// The program: a name to be found in `PATH`, or a path.
+    /// A name to be found in `PATH`, or a path.
     pub program: String,
-    /// Its arguments. Never a prompt, for headless ones.
+    /// Never contains the prompt of a headless run.
     pub args: Vec<String>,
-    /// What it needs in its environment beside what it is passed anyway.
+    /// Variables in addition to those that are passed on from our environment.
     pub env: Vec<(String, String)>,
-    /// Files that must be there first.
+    /// Files to create before the start.
     pub files: Vec<GeneratedFile>,
 }
 
-/// A file that is made for one start of a program.
+/// A file that is created for one start of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GeneratedFile {
-    /// Where: inside the assignment's directory.
+    /// Absolute, usually inside [`LaunchRequest::dir`].
     pub path: PathBuf,
-    /// What is in it.
+    /// The file's content. JSON is merged into an existing file.
     pub text: String,
 }
 
-/// A file or directory that a program keeps for itself.
+/// A file or directory where a program stores its own data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnPath {
-    /// Where it is, relative to the home directory.
+    /// Relative to the home directory.
     pub in_home: String,
-    /// The variable that names another place for it, and what is below that.
+    /// A variable that overrides the location, and the path below the variable's value.
     pub override_variable: Option<(String, String)>,
-    /// Whether the program must be told by that variable inside a sandbox, because it would else also write beside it.
+    /// Whether the variable must be set inside a sandbox, because without it the program also writes next to
+    /// the path.
     pub set_in_sandbox: bool,
 }
 
 impl OwnPath {
-    /// Where it is, by this environment.
+    /// The location in this environment.
     pub(crate) fn path(&self, home: &Path, env: &dyn Fn(&str) -> Option<PathBuf>) -> PathBuf {
         let named = self.override_variable.as_ref().and_then(|(name, below)| Some(env(name)?.join(below)));
         named.unwrap_or_else(|| home.join(&self.in_home))
@@ -162,33 +164,34 @@ impl OwnPath {
     }
 }
 
-/// Whether a program keeps conversations, and who names them.
+/// Whether a program stores conversations, and who chooses their ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conversations {
-    /// It keeps none.
+    /// The program stores no conversations.
     None,
-    /// We choose the id before it starts.
+    /// We choose the id before the program starts.
     IdChosen,
-    /// It tells the id.
+    /// The program reports the id.
     IdReported,
 }
 
-/// One program that Althing knows how to drive.
+/// A program that Althing can run as an agent or task.
 pub trait AgentAdapter: Send + Sync + fmt::Debug {
-    /// The name by which workflows and configs call it.
+    /// The name that workflows and configs use.
     fn name(&self) -> &str;
 
-    /// What is executed; None where each task says it itself.
+    /// The executable; `None` if each task names its own.
     fn executable(&self) -> Option<&str>;
 
-    /// How it is started in a terminal. The prompt is typed once it is ready, unless the arguments carry it already.
+    /// How to start the program in a terminal. The prompt is typed once the program is ready, unless the
+    /// arguments contain it.
     fn launch_config(&self, task: &LaunchRequest<'_>) -> LaunchConfig;
 
-    /// How it is started on pipes, its prompt on standard input; None where it cannot be.
+    /// How to start the program headless, with the prompt on stdin; `None` if it cannot run headless.
     fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig>;
 
-    /// How it is started to be spoken to over its structured protocol, so that it asks a person before it acts; None
-    /// where it has none.
+    /// How to start the program with its structured protocol, over which it asks a person before it acts;
+    /// `None` if it has none.
     fn structured_protocol(
         &self,
         _task: &LaunchRequest<'_>,
@@ -196,46 +199,47 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
         None
     }
 
-    /// How it is seen whether its person has been through its first start, where that can be spared them.
+    /// How to detect that the user completed the first-start dialogs, if those can be skipped.
     fn onboarding_check(&self) -> Option<OnboardingCheck> {
         None
     }
 
-    /// What its headless output means.
+    /// The parser of its headless output.
     fn parser(&self) -> Box<dyn OutputParser>;
 
-    /// Whether it keeps conversations that can be gone on with.
+    /// Whether it stores conversations that can be resumed.
     fn conversations(&self) -> Conversations {
         Conversations::None
     }
 
-    /// Whether it decides by itself what to do, so that its freedom matters; not so for the user's own command.
+    /// Whether it decides by itself what to do, so that permissions apply to it. False for the user's own
+    /// commands.
     fn is_agent(&self) -> bool {
         true
     }
 
-    /// Whether a user described it in a config or a workflow.
+    /// Whether a user defined it in a config or a workflow.
     fn is_user_defined(&self) -> bool {
         false
     }
 
-    /// Its own settings and conversations: writable inside a sandbox.
+    /// Its own settings and conversations, which are writable inside a sandbox.
     fn own_paths(&self) -> Vec<OwnPath> {
         Vec::new()
     }
 
-    /// Names, or beginnings of names that end in `*`, of variables that it is passed from our environment.
+    /// Names of variables that are passed on from our environment; a trailing `*` matches any suffix.
     fn own_variables(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// How it behaves in a terminal.
+    /// How to read its screen and when to type the prompt.
     fn terminal(&self) -> TerminalTraits {
         TerminalTraits::default()
     }
 }
 
-/// Which pipe something came over.
+/// One of a program's two output streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output.
@@ -244,35 +248,36 @@ pub enum Stream {
     Err,
 }
 
-/// What an output means.
+/// The meaning of a piece of output.
 #[derive(Clone, Debug, PartialEq)]
 pub enum OutputEvent {
-    /// A finished piece of content.
+    /// A complete item: a message, a tool call, a conversation id.
     Item(Item),
-    /// A piece of a message that is still being said.
+    /// A piece of a message that is still being streamed.
     TextDelta(String),
 }
 
-/// Turns one run's output into what it means. Gets every piece of output as it came and as clean text, cut anywhere.
+/// Interprets the output of one run. Receives every piece of output, both raw and as clean text, split at
+/// arbitrary positions.
 pub trait OutputParser: Send {
-    /// Takes in a piece.
+    /// Interprets a piece of output and emits what it means.
     fn output(&mut self, stream: Stream, raw: &[u8], clean: &str, emit: &mut dyn FnMut(OutputEvent));
 
-    /// Judges the run once it ended: by its terminal event and by how the process ended.
+    /// Determines the outcome once the process has ended, from its final event and its exit status.
     fn end(&mut self, exit: Exit, emit: &mut dyn FnMut(OutputEvent)) -> ProgramOutcome;
 }
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exit {
-    /// Its exit code, unless a signal ended it.
+    /// `None` if a signal ended it.
     pub code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended it, if one did.
     pub signal: Option<i32>,
 }
 
 impl Exit {
-    /// Whether it ended by itself and without complaint.
+    /// Whether the exit code is 0.
     pub fn is_success(self) -> bool {
         self.code == Some(0)
     }
@@ -288,26 +293,26 @@ impl fmt::Display for Exit {
     }
 }
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProgramOutcome {
-    /// Whether it did what it was to do.
+    /// Whether the task was completed.
     pub ok: bool,
-    /// Its final message; None where that is its whole output.
+    /// The final message; `None` if the whole output is the message.
     pub message: Option<String>,
-    /// Why it failed; where None, how the process ended and what it wrote to standard error say it.
+    /// Why it failed. With `None`, the exit status and stderr are reported instead.
     pub error: Option<String>,
-    /// What a person can do about it.
+    /// What the user can do about it.
     pub hint: Option<String>,
-    /// What it cost. For an agent of a run, at least one model call is counted.
+    /// For an agent of a run, at least one model call is counted.
     pub usage: ReportedUsage,
 }
 
-/// What a program says it spent.
+/// The usage that a program reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ReportedUsage {
-    /// In this run alone.
+    /// The usage of this run alone.
     pub this_run: Usage,
-    /// In its whole conversation so far, by those that count so; what is counted here is not counted in `now`.
+    /// The usage of the whole conversation, for programs that count that way; not included in `this_run`.
     pub conversation_total: Usage,
 }

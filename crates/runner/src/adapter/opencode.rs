@@ -1,4 +1,4 @@
-//! opencode. Checked with 1.18.33.
+//! The adapter for opencode. Verified with version 1.18.33.
 
 use super::events::{Diagnostics, EventHandler, JsonLines, count, message_item, text, tool_item};
 use super::{
@@ -11,16 +11,16 @@ use althing_protocol::{AskKind, Item, PermissionMode, Usage};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-/// The program `opencode`.
+/// The adapter for the program `opencode`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Opencode;
 
-/// The name of its program, and of its adapter.
+/// The name of both the executable and the adapter.
 const NAME: &str = "opencode";
 
-/// Its tools that only read.
+/// opencode's tools that only read.
 const READ_ONLY_TOOLS: &[&str] = &["read", "grep", "glob", "list"];
-/// Its tools that can do harm, by the names of their permissions.
+/// Permissions of tools that can change something or access the network.
 const GUARDED_PERMISSIONS: &[&str] = &["bash", "edit", "task", "webfetch", "skill"];
 
 /// The permission that a tool needs.
@@ -31,13 +31,14 @@ fn permission(tool: &str) -> &str {
     }
 }
 
-/// Its settings for one run.
+/// The variable that holds the settings of one run, as JSON.
 const SETTINGS_VARIABLE: &str = "OPENCODE_CONFIG_CONTENT";
 
 impl Opencode {
-    /// Each by name: a project's own settings win over a rule for all.
+    /// Permission rules of a headless run. Each permission is named, because a project's own settings override
+    /// the rule `*`.
     fn rules(task: &LaunchRequest<'_>) -> Map<String, Value> {
-        // Inside our sandbox there is nothing that it may not read.
+        // Our sandbox hides everything that opencode may not read.
         let looks = task.permissions == PermissionLevel::ReadOnly && task.sandboxed;
         let outside = if looks { "allow" } else { "deny" };
         let edit = match task.permissions {
@@ -56,7 +57,8 @@ impl Opencode {
         rules
     }
 
-    /// What can do harm is asked about, or refused where it is only to plan.
+    /// Permission rules of a run in which a person answers: guarded permissions ask, or are denied in plan
+    /// mode.
     fn interactive_rules(task: &LaunchRequest<'_>) -> Map<String, Value> {
         let plans = task.spec.options.permission_mode == Some(PermissionMode::Plan);
         let rule = if plans { "deny" } else { "ask" };
@@ -69,11 +71,11 @@ impl Opencode {
         rules
     }
 
-    /// These rules, with what the config says of its tools, which only takes away.
+    /// Applies the config's tool lists to these rules. The lists can only remove permissions.
     fn apply_tool_lists(mut rules: Map<String, Value>, task: &LaunchRequest<'_>) -> Map<String, Value> {
         let options = &task.spec.options;
         if let Some(allowed) = &options.allowed_tools {
-            // The last rule that fits decides, so that the one for all comes first.
+            // The last matching rule decides, so the rule for everything comes first.
             let denied = ["*"].iter().chain(GUARDED_PERMISSIONS).chain(READ_ONLY_TOOLS);
             let mut kept: Map<String, Value> =
                 denied.map(|name| ((*name).to_owned(), "deny".into())).collect();
@@ -101,7 +103,8 @@ impl Opencode {
         rules
     }
 
-    /// The prompts that the config gives it. From files: of a text in its settings it would fill in variables.
+    /// The system prompts from the config, as files: opencode would expand variables in a text inside its
+    /// settings.
     fn prompts(task: &LaunchRequest<'_>, settings: &mut Map<String, Value>, config: &mut LaunchConfig) {
         let options = &task.spec.options;
         if let Some(text) = &options.system_prompt {
@@ -117,13 +120,13 @@ impl Opencode {
         }
     }
 
-    /// Settings for a person who is asked.
+    /// Settings of a run in which a person answers.
     fn interactive_settings(
         task: &LaunchRequest<'_>,
         mut settings: Map<String, Value>,
         config: &mut LaunchConfig,
     ) {
-        // By itself it would ask nobody.
+        // With its default settings opencode asks nobody.
         let rules = Self::apply_tool_lists(Self::interactive_rules(task), task);
         settings.insert("permission".to_owned(), Value::Object(rules));
         Self::prompts(task, &mut settings, config);
@@ -224,7 +227,7 @@ impl AgentAdapter for Opencode {
     }
 
     fn own_variables(&self) -> Vec<String> {
-        // It speaks to any provider, with that provider's key.
+        // opencode supports many providers, each with its own key variables.
         let names = [
             "OPENCODE_*",
             "ANTHROPIC_*",
@@ -271,9 +274,9 @@ impl AgentAdapter for Opencode {
 #[derive(Debug, Default)]
 struct OpencodeEvents {
     known: bool,
-    /// What it said since it last used a tool.
+    /// The text since the last tool call.
     message: String,
-    /// How its last step ended.
+    /// The finish reason of the last step.
     reason: String,
     error: Option<String>,
     status: u64,
@@ -315,7 +318,8 @@ impl EventHandler for OpencodeEvents {
         }
     }
 
-    /// It has no event for its end: the end of the process is it, if the last step came to its own end.
+    /// opencode has no final event: the run was completed if the last step finished with `stop` and the process
+    /// exited normally.
     fn end(
         &mut self,
         exit: Exit,

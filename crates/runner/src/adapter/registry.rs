@@ -1,16 +1,16 @@
-//! All adapters by name, and the agent kinds that they drive.
+//! The registry of adapters by name.
 
 use super::{AgentAdapter, Claude, Codex, Command, CustomAdapter, Gemini, Opencode};
 use althing_protocol::{AGENT_KINDS, AgentKind};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The adapters of the CLI agents in the table of agent kinds.
+/// The adapters of the CLI agents in `AGENT_KINDS`.
 fn built_in() -> Vec<Arc<dyn AgentAdapter>> {
     vec![Arc::new(Claude), Arc::new(Codex), Arc::new(Gemini), Arc::new(Opencode)]
 }
 
-/// The adapters that are known: ours, and those that the user described.
+/// The built-in adapters and those that the user defined.
 #[derive(Clone, Debug)]
 pub struct Adapters {
     kinds: &'static [AgentKind],
@@ -24,14 +24,14 @@ impl Default for Adapters {
 }
 
 impl Adapters {
-    /// The adapters of these CLI agents, and the one of the user's own commands.
+    /// The adapters of these CLI agents, and `command` for the user's own programs.
     pub fn of(kinds: &'static [AgentKind], adapters: Vec<Arc<dyn AgentAdapter>>) -> Self {
         let command: Arc<dyn AgentAdapter> = Arc::new(Command);
         let all = adapters.into_iter().chain([command]);
         Self { kinds, by_name: all.map(|adapter| (adapter.name().to_owned(), adapter)).collect() }
     }
 
-    /// Ours and these; one of these with the name of one of ours replaces it.
+    /// The built-in adapters and these; a custom adapter replaces a built-in one of the same name.
     pub fn with(custom: Vec<CustomAdapter>) -> Self {
         let mut all = Self::default();
         let custom = custom.into_iter().map(|adapter| Arc::new(adapter) as Arc<dyn AgentAdapter>);
@@ -39,22 +39,22 @@ impl Adapters {
         all
     }
 
-    /// The CLI agent that a config's `backend.type` names, if it is one.
+    /// The CLI agent for a config's `backend.type`, if it names one.
     pub fn kind(&self, backend_type: &str) -> Option<&'static AgentKind> {
         self.kinds.iter().find(|row| row.kind == backend_type)
     }
 
-    /// The one of this name.
+    /// The adapter with this name.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn AgentAdapter>> {
         self.by_name.get(name)
     }
 
-    /// All of them, by name.
+    /// In order of their names.
     pub fn all(&self) -> impl Iterator<Item = &Arc<dyn AgentAdapter>> {
         self.by_name.values()
     }
 
-    /// Their names.
+    /// The names of all adapters, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.by_name.keys().map(String::as_str)
     }
@@ -66,7 +66,7 @@ mod tests {
     use althing_protocol::AGENT_KINDS;
     use std::collections::BTreeSet;
 
-    /// Adapter and program of every CLI agent.
+    /// The adapter and program of each CLI agent.
     type Pairs<'a> = BTreeSet<(&'a str, Option<&'a str>)>;
 
     #[test]

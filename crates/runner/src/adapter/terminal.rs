@@ -1,32 +1,32 @@
-//! How a program behaves in a terminal, as data: patterns go stale with every release of a program, so they can be
-//! changed without touching code.
+//! How a program behaves in a terminal, as data: patterns go stale with every release of a program, so users
+//! can replace them without changing code.
 
 use althing_protocol::{AskKind, AskOption};
 use serde::Deserialize;
 use std::time::Duration;
 
-/// What a program in a terminal shows, and when.
+/// Patterns and limits for reading one program's screen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TerminalTraits {
-    /// Any of these shows that it takes a prompt.
+    /// Any match shows that the program accepts a prompt.
     pub ready: Vec<Pattern>,
-    /// After this long the prompt is sent anyway.
+    /// After this time the prompt is typed even if no `ready` pattern matched.
     #[serde(with = "seconds", rename = "ready_limit_seconds")]
     pub ready_limit: Option<Duration>,
-    /// Any of these shows that it works.
+    /// Any match shows that the program is working.
     pub busy: Vec<Pattern>,
-    /// What shows that it waits for a person; the first that matches counts.
+    /// Matches show that the program waits for a person; the first match wins.
     pub asks: Vec<AskPattern>,
-    /// Whether the arguments carry the prompt, so that nothing is typed.
+    /// Whether the arguments contain the prompt, so that nothing is typed.
     pub prompt_in_args: bool,
-    /// What makes it leave by itself.
+    /// Input that makes the program exit by itself.
     pub leave: Option<String>,
-    /// A regular expression for what it said at its end, whose first group is its conversation's id.
+    /// A regular expression for the program's final output; its first group is the conversation's id.
     pub conversation: Option<String>,
 }
 
-/// A time in whole seconds.
+/// Reads a duration in whole seconds.
 mod seconds {
     use serde::{Deserialize, Deserializer};
     use std::time::Duration;
@@ -36,43 +36,43 @@ mod seconds {
     }
 }
 
-/// A regular expression (of the `regex` crate) and where it is looked for.
+/// A regular expression (syntax of the `regex` crate) and what it is matched against.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pattern {
-    /// Where.
+    /// What the expression is matched against; the screen by default.
     #[serde(default)]
     pub on: PatternTarget,
-    /// The expression.
+    /// The expression. It may span lines, with the flags `m` and `s`.
     pub regex: String,
 }
 
 impl Pattern {
-    /// Looked for on the screen.
+    /// A pattern for the rendered screen.
     pub fn screen(regex: &str) -> Self {
         Self { on: PatternTarget::Screen, regex: regex.to_owned() }
     }
 
-    /// Looked for in the title.
+    /// A pattern for the terminal's title.
     pub fn title(regex: &str) -> Self {
         Self { on: PatternTarget::Title, regex: regex.to_owned() }
     }
 }
 
-/// Where a pattern is looked for.
+/// What a pattern is matched against.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PatternTarget {
-    /// On the rendered screen: its rows from the top, without blanks at their ends, joined by line breaks, without the
-    /// blank rows at its end. So `\\z` is the last thing that can be seen.
+    /// The rendered screen: its rows from the top, each without trailing blanks, joined by line breaks, without
+    /// trailing blank rows. So `\z` is the last visible character.
     #[default]
     Screen,
-    /// In the terminal's title.
+    /// The terminal's title.
     Title,
 }
 
 impl AskPattern {
-    /// A question that this pattern shows; each answer is its id, its label and the keys that give it.
+    /// `answers` holds the id, the label and the keys of each answer.
     pub fn new(about: AskKind, pattern: Pattern, answers: &[(&str, &str, &str)]) -> Self {
         let answer = |(id, label, keys): &(&str, &str, &str)| {
             (AskOption { id: (*id).to_owned(), label: (*label).to_owned() }, (*keys).to_owned())
@@ -81,15 +81,15 @@ impl AskPattern {
     }
 }
 
-/// What shows that a program waits for a person.
+/// Recognizes that a program waits for a person.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AskPattern {
-    /// What kind of question it is.
+    /// The kind of question.
     pub about: AskKind,
-    /// What shows it. Its group `text`, or else its first one, is the question.
+    /// The group `text`, or else the first group, is the text of the question.
     pub pattern: Pattern,
-    /// Answers that can be given by name, each with the keys that give it.
+    /// Answers that can be given by id, each with the keys to type.
     #[serde(default)]
     pub answers: Vec<(AskOption, String)>,
 }

@@ -1,34 +1,34 @@
-//! Turns what a program writes for a terminal into plain text, piece by piece.
+//! Converts terminal output into plain text, incrementally.
 //!
-//! Escape sequences vanish (also ones that are cut in two by a read), a line that is drawn again and again comes out once,
-//! what was backspaced is gone, bytes that are no text become `�`. The line that is being written is held back until it
-//! ends, because only then is it known what it says. Never keeps more than one line and one read; plain text is copied, not
-//! looked at byte by byte.
+//! Escape sequences are removed (even if split between reads), a line that is redrawn appears once in its last
+//! form, backspaced characters are removed, and invalid bytes become `�`. The current line is held back until
+//! it ends, because it may still be redrawn. Buffers at most one line and one read; plain text is copied in
+//! bulk, not byte by byte.
 
 mod scan;
 
 use scan::{COPY, Step, copy_colored, plain_length, skip_string};
 
-/// A line longer than this is handed out before it ends.
+/// A longer line is returned before it ends.
 const LONGEST_LINE: usize = 64 * 1024;
-/// A string sequence that does not end within this many bytes was none.
+/// A string sequence that does not end within this many bytes is treated as text from there on.
 const LONGEST_STRING: usize = 1024 * 1024;
-/// A cursor that moves further is not writing spaces.
+/// The most spaces that a cursor movement to the right produces.
 const MOST_SPACES: u32 = 500;
 
-/// A stream being cleaned.
+/// Cleans one stream.
 #[derive(Debug, Default)]
 pub struct Cleaner {
-    /// What was cleaned but not handed out, then what was handed out last: up to `given`.
+    /// Clean text: first what the last call returned (up to `given`), then what is held back.
     text: String,
-    /// How much of `text` the last call handed out.
+    /// How many bytes of `text` the last call returned.
     given: usize,
     state: EscapeState,
-    /// The beginning of a character whose rest has not come yet.
+    /// The beginning of a character that was split between reads.
     cut: Vec<u8>,
-    /// A carriage return came: whatever is printed next replaces the line.
+    /// Whether a carriage return was read: the next printed character replaces the line.
     returned: bool,
-    /// The beginning of this line was handed out already, so that it cannot be taken back.
+    /// Whether the beginning of the current line was already returned and cannot be replaced.
     line_started: bool,
 }
 
@@ -38,18 +38,18 @@ enum EscapeState {
     Text,
     /// After ESC.
     Escape,
-    /// In a control sequence: its first number, and whether that is complete.
+    /// In a control sequence (CSI): its first parameter, and whether that may still grow.
     Control { number: u32, more: bool },
-    /// In an operating system command: bytes so far.
+    /// In an operating system command (OSC): bytes so far.
     Command(usize),
-    /// In another string: bytes so far.
+    /// In another string sequence: bytes so far.
     String(usize),
-    /// After ESC in a string.
+    /// After ESC in a string sequence.
     Ending,
 }
 
 impl Cleaner {
-    /// Takes in some more and gives what became of it: whole lines.
+    /// Cleans more output and returns the lines that are complete.
     pub fn push<'a>(&'a mut self, bytes: &[u8]) -> &'a str {
         self.forget();
         let mut copy = [0; COPY];
@@ -69,7 +69,7 @@ impl Cleaner {
         self.take_given()
     }
 
-    /// Gives the line that is being written, too: for when nothing more comes for a while, and at the end.
+    /// Returns the current line as well: when no output comes for a while, and at the end.
     pub fn flush(&mut self) -> &str {
         self.forget();
         self.given = self.text.len();
@@ -88,7 +88,7 @@ impl Cleaner {
         self.text.get(..self.given).unwrap_or_default()
     }
 
-    /// Drops what was handed out.
+    /// Drops the text that was already returned.
     fn forget(&mut self) {
         if self.given >= self.text.len() {
             self.text.clear();
@@ -98,7 +98,7 @@ impl Cleaner {
         self.given = 0;
     }
 
-    /// Text up to the next byte that means something.
+    /// Processes text up to the next special byte.
     fn plain<'b>(&mut self, bytes: &'b [u8], copy: &mut [u8; COPY]) -> &'b [u8] {
         if !self.returned {
             let (read, copied) = copy_colored(bytes, copy);
@@ -116,13 +116,13 @@ impl Cleaner {
         let Some((byte, rest)) = bytes.split_first() else { return bytes };
         match byte {
             b'\x1b' => match rest.split_first() {
-                // By far the most sequences are of this kind, and whole.
+                // The most common case: a complete control sequence.
                 Some((b'[', rest)) => return self.control(rest, 0, true),
                 _ => self.state = EscapeState::Escape,
             },
             b'\r' => self.returned = true,
             b'\x08' => self.erase_character(),
-            // The beginning of U+0080 to U+00BF: control characters are among them.
+            // The first byte of U+0080 to U+00BF, which include control characters.
             0xc2 => match rest.split_first() {
                 None => self.cut.push(*byte),
                 Some((control @ 0x80..=0x9f, rest)) => {
@@ -137,14 +137,14 @@ impl Cleaner {
         rest
     }
 
-    /// Prints the first bytes, which hold no control characters but newlines and tabs. Gives what is left to look at.
+    /// Prints the first `length` bytes, whose only control characters are newlines and tabs. Returns the rest.
     fn print<'b>(&mut self, bytes: &'b [u8], length: usize) -> &'b [u8] {
         if length == 0 {
             return bytes;
         }
         let (run, rest) = bytes.split_at(length);
         if run.first() == Some(&b'\n') {
-            // A newline right after a carriage return only ends the line.
+            // A newline after a carriage return only ends the line.
             self.returned = false;
         }
         self.begin_printing();
@@ -159,7 +159,7 @@ impl Cleaner {
                     let (good, bad) = run.split_at(error.valid_up_to());
                     self.text.push_str(std::str::from_utf8(good).unwrap_or_default());
                     let Some(length) = error.error_len() else {
-                        // Only at the end of the read may the rest still come.
+                        // The rest of the character can only follow if this is the end of the read.
                         if rest.is_empty() {
                             self.cut.extend_from_slice(bad);
                         } else {
@@ -169,7 +169,7 @@ impl Cleaner {
                     };
                     let (wrong, after) = bad.split_at(length);
                     match wrong {
-                        // Never text at this place, so it is what it says: a control character of one byte.
+                        // Not valid UTF-8 here, so it is an 8-bit control character.
                         [control @ 0x80..=0x9f] => {
                             self.start_c1_sequence(*control);
                             let left = after.len() + rest.len();
@@ -183,7 +183,7 @@ impl Cleaner {
         }
     }
 
-    /// Puts a character together that a read cut in two.
+    /// Completes a character that was split between reads.
     fn finish_cut<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         let mut rest = bytes;
         while !self.cut.is_empty() {
@@ -197,7 +197,7 @@ impl Cleaner {
                     self.text.push_str(text);
                 }
                 (Err(error), _) if error.error_len().is_none() => self.cut = whole,
-                // The rest did not come; the byte that came instead is looked at by itself.
+                // The character is incomplete; the current byte is processed on its own.
                 (Err(_), _) => {
                     self.push_replacement();
                     return rest;
@@ -223,10 +223,10 @@ impl Cleaner {
             b'[' => EscapeState::Control { number: 0, more: true },
             b']' => EscapeState::Command(0),
             b'P' | b'X' | b'^' | b'_' => EscapeState::String(0),
-            // Intermediate bytes, and one escape after another.
+            // Intermediate bytes, or another ESC.
             0x20..=0x2f | 0x1b => EscapeState::Escape,
             0x30..=0x7e => EscapeState::Text,
-            // What does not belong to an escape sequence means what it always means.
+            // A byte that is not part of an escape sequence keeps its usual meaning.
             _ => {
                 self.state = EscapeState::Text;
                 return bytes;
@@ -248,7 +248,7 @@ impl Cleaner {
                     self.act(*byte, number);
                     return bytes.get(at + 1..).unwrap_or_default();
                 }
-                // It is broken off.
+                // An incomplete sequence.
                 _ => {
                     self.state = EscapeState::Text;
                     return bytes.get(at..).unwrap_or_default();
@@ -259,10 +259,10 @@ impl Cleaner {
         &[]
     }
 
-    /// What a control sequence does to the text.
+    /// Applies a control sequence to the text.
     fn act(&mut self, what: u8, number: u32) {
         match what {
-            // Programs that draw write spaces as moves to the right.
+            // Programs that draw often write spaces as cursor movements.
             b'C' => {
                 self.begin_printing();
                 let spaces = number.clamp(1, MOST_SPACES);
@@ -273,7 +273,7 @@ impl Cleaner {
                 self.erase_line();
                 self.returned = false;
             }
-            // Elsewhere on the screen: what comes does not belong to this line.
+            // The cursor moves elsewhere on the screen, so the following text does not belong to this line.
             b'A' | b'B' | b'E' | b'F' | b'H' | b'd' | b'f' | b'J' if !self.line().is_empty() => {
                 self.text.push('\n');
                 self.returned = false;
@@ -295,7 +295,7 @@ impl Cleaner {
         bytes.get(skipped..).unwrap_or_default()
     }
 
-    /// After ESC in a string: a backslash ends it, anything else is the next sequence.
+    /// After ESC in a string sequence: a backslash ends the string, anything else begins a new sequence.
     fn ending<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         if let Some((b'\\', rest)) = bytes.split_first() {
             self.state = EscapeState::Text;
@@ -306,20 +306,20 @@ impl Cleaner {
         }
     }
 
-    /// Marks bytes that are no text.
+    /// Prints `�` for invalid bytes.
     fn push_replacement(&mut self) {
         self.begin_printing();
         self.text.push(char::REPLACEMENT_CHARACTER);
     }
 
-    /// What is printed after a carriage return replaces the line.
+    /// Text that is printed after a carriage return replaces the line.
     fn begin_printing(&mut self) {
         if std::mem::take(&mut self.returned) {
             self.erase_line();
         }
     }
 
-    /// The line being written, as far as it is still ours.
+    /// The current line, without a part that was already returned.
     fn line(&self) -> &str {
         let start = memchr::memrchr(b'\n', self.text.as_bytes()).map_or(0, |at| at + 1);
         self.text.get(start..).unwrap_or_default()
@@ -330,7 +330,7 @@ impl Cleaner {
         let starts_here = length == self.text.len();
         self.text.truncate(self.text.len() - length);
         if starts_here && self.line_started {
-            // Its beginning was handed out: what is drawn over it begins a line of its own.
+            // Its beginning was already returned, so the replacement starts a new line.
             self.text.push('\n');
             self.line_started = false;
         }
@@ -343,7 +343,7 @@ impl Cleaner {
     }
 }
 
-/// A whole text, cleaned.
+/// Cleans a complete text.
 pub fn clean(text: &str) -> String {
     let mut cleaner = Cleaner::default();
     let mut clean = cleaner.push(text.as_bytes()).to_owned();

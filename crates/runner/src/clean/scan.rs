@@ -1,26 +1,27 @@
-//! Finds the next byte that means something, many at a time.
+//! Finds special bytes in bulk.
 
-/// Looked at together; the compiler makes vector instructions of it.
+/// Block size for general text; the compiler vectorizes the check of a block.
 const BLOCK: usize = 32;
-/// The same for text that is nothing but ASCII, as most is.
+/// Block size for plain ASCII, the most common case.
 const ASCII_BLOCK: usize = 128;
-/// What is looked at in one go: it is still near when it is looked at again.
+/// How much is scanned at once, so that it is still in the cache when it is copied.
 const NEAR: usize = 16 * 1024;
 
-/// How much text with colours is copied in one go.
+/// How much colored text is copied at once.
 pub(super) const COPY: usize = 8 * 1024;
-/// Two words, which are looked at together.
+/// Two machine words, which are checked together.
 const PAIR: usize = 16;
-/// So much without a colour is not worth looking for colours any more.
+/// After this many bytes without a color sequence, `copy_colored` returns and the faster bulk scan takes over.
 const LONG_RUN: usize = 16 * PAIR;
-/// `ESC [` and `\r\n` as the low bytes of a word.
+/// `ESC [` and `\r\n` as the low bytes of a little-endian word.
 const CONTROL_SEQUENCE: u64 = 0x5b1b;
 const LINE_END: u64 = 0x0a0d;
 
-/// How many bytes from the start are text, newlines and tabs. A byte that may begin a control character of two bytes
-/// (U+0080 and up) is not among them.
+/// How many bytes from the start are text, newlines and tabs. Stops at a byte that may begin a two-byte control
+/// character (U+0080 and up).
 pub(super) fn plain_length(bytes: &[u8]) -> usize {
-    // Between two colours there are seldom more than a few words, so large steps are only worth it after a small one.
+    // There are rarely more than a few words between two color sequences, so large blocks pay off only after a
+    // short run.
     let (start, rest) = bytes.split_at(bytes.len().min(2 * BLOCK));
     let length = memchr::memchr(b'\x1b', start).unwrap_or(start.len());
     let run = start.get(..length).unwrap_or_default();
@@ -55,21 +56,21 @@ fn in_small_steps(bytes: &[u8]) -> usize {
 }
 
 #[inline]
-#[expect(clippy::needless_bitwise_bool, reason = "without branches many can be looked at together")]
+#[expect(clippy::needless_bitwise_bool, reason = "branch-free code can be vectorized")]
 fn is_special(byte: u8) -> bool {
     let control = (byte < 0x20) & (byte != b'\n') & (byte != b'\t');
     control | (byte == 0x7f) | (byte == 0xc2)
 }
 
-/// Neither a printable character of ASCII nor a newline nor a tab.
+/// Neither printable ASCII nor a newline nor a tab.
 #[inline]
-#[expect(clippy::needless_bitwise_bool, reason = "without branches many can be looked at together")]
+#[expect(clippy::needless_bitwise_bool, reason = "branch-free code can be vectorized")]
 fn is_unusual(byte: u8) -> bool {
     (byte.wrapping_sub(0x20) > 0x5e) & (byte != b'\n') & (byte != b'\t')
 }
 
-/// Copies text of nothing but ASCII and leaves out its colours, which is what most programs write. Stops where there is
-/// anything else, or a long run without colours, or too little to look at. Gives how many bytes were read and how many were
+/// Copies ASCII text without its color sequences, which is what most programs print. Stops at anything else, at
+/// a long run without colors, or near the end of a buffer. Returns the number of bytes read and the number
 /// copied.
 pub(super) fn copy_colored(bytes: &[u8], copy: &mut [u8; COPY]) -> (usize, usize) {
     let (mut read, mut copied) = (0, 0);
@@ -85,7 +86,7 @@ pub(super) fn copy_colored(bytes: &[u8], copy: &mut [u8; COPY]) -> (usize, usize
             read += skipped;
             continue;
         }
-        // A long word, or no colours at all.
+        // A long word, or text without colors.
         let run = copied;
         while let (Some(from), Some(to)) = (chunk::<PAIR>(bytes, read), chunk_mut(copy, copied))
             && !from.iter().fold(false, |found, byte| found | is_unusual(*byte))
@@ -100,8 +101,8 @@ pub(super) fn copy_colored(bytes: &[u8], copy: &mut [u8; COPY]) -> (usize, usize
     (read, copied)
 }
 
-/// The length of what is left out here: a colour, or the first half of the end of a line. 0 where it is neither, or longer
-/// than a word.
+/// The length of a color sequence, or of the `\r` of a `\r\n`. 0 if it is neither or longer than a machine
+/// word.
 #[inline]
 fn color_length(bytes: &[u8], at: usize) -> usize {
     let Some(word) = chunk(bytes, at).map(|word| u64::from_le_bytes(*word)) else { return 0 };
@@ -136,7 +137,8 @@ fn usual_bytes(bytes: [u8; PAIR]) -> usize {
     usual as usize / 8
 }
 
-/// The highest bit of each byte that is `is_unusual`. No carry goes from one byte to the next: each sum stays below 256.
+/// Sets the highest bit of each byte for which `is_unusual` holds. No carry crosses bytes: each sum stays below
+/// 256.
 #[inline]
 fn unusual_in(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -148,20 +150,18 @@ fn unusual_in(word: u64) -> u64 {
     (is_low | is_high) & !LOW
 }
 
-/// Where a string sequence goes on.
+/// The state of a string sequence after some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It ended.
     Ends,
-    /// An escape: perhaps its end.
+    /// An ESC, which may begin the terminator.
     Escape,
-    /// It goes on.
     Inside,
 }
 
-/// Skips a string sequence, and says how it stands after that many bytes.
+/// Skips a string sequence. Returns its state and how many bytes were skipped.
 pub(super) fn skip_string(bytes: &[u8], is_command: bool) -> (Step, usize) {
-    // A command is one line, so a newline means that it was never ended; other strings may hold pictures.
+    // A command is one line, so a newline means that it was never terminated. Other strings may contain images.
     let found = if is_command {
         memchr::memchr3(b'\x1b', b'\x07', b'\n', bytes)
     } else {

@@ -1,9 +1,9 @@
-//! What a terminal would show is what comes out.
+//! The clean text must be what a terminal would show.
 
 use super::{Cleaner, clean};
 use proptest::prelude::*;
 
-/// The same bytes in reads of every size must mean the same.
+/// Cleans the bytes in reads of this size; the result must not depend on it.
 fn in_pieces(bytes: &[u8], size: usize) -> String {
     let mut cleaner = Cleaner::default();
     let mut text = String::new();
@@ -74,7 +74,7 @@ fn the_current_line_is_held_back_until_it_ends_or_is_flushed() {
     assert_eq!(cleaner.push(b"o\n"), "o\n");
     assert_eq!(cleaner.push(b"10%"), "");
     assert_eq!(cleaner.flush(), "10%");
-    assert_eq!(cleaner.push(b"\r20%\n"), "\n20%\n", "what was handed out cannot be taken back");
+    assert_eq!(cleaner.push(b"\r20%\n"), "\n20%\n", "returned text cannot be replaced");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! One agent's container: started, recreated when the access to context paths changes, and removed.
 //!
-//! A command always runs in a container whose mounts are those of the command's access, never in one that is a moment
-//! behind: mounts cannot be changed after creation, so the container is.
+//! A command always runs in a container whose mounts match the command's access. Mounts cannot be changed after
+//! creation, so the container is recreated.
 
 use super::create::{ContainerSpec, NetworkMode};
 use super::exec::{self, Exec};
@@ -26,20 +26,19 @@ use tokio::sync::RwLock;
 #[derive(Debug)]
 pub struct Container {
     pub(super) docker: Docker,
-    /// For the removal when no runtime is left to ask the daemon with.
+    /// Used to remove the container when no async runtime is left.
     socket: PathBuf,
     spec: ContainerSpec,
-    /// Held for reading while a command runs, for writing while the container changes.
+    /// Locked for reading while a command runs, for writing while the container changes.
     pub(super) state: RwLock<ContainerState>,
 }
 
-/// The container as it is now.
 #[derive(Debug)]
 pub(super) struct ContainerState {
-    /// None once it was removed for good.
+    /// `None` once the container was closed.
     pub(super) id: Option<String>,
     access: ContextAccess,
-    /// Directories that Docker made on our disk as mount points for places that nobody may make.
+    /// Directories that Docker created on our disk as mount points for missing protected paths.
     placeholders: Vec<PathBuf>,
 }
 
@@ -55,18 +54,18 @@ impl Container {
         Ok(Self { docker, socket, spec, state: RwLock::new(state) })
     }
 
-    /// Its id; `None` once it was closed.
+    /// `None` once the container was closed.
     pub async fn id(&self) -> Option<String> {
         self.state.read().await.id.clone()
     }
 
-    /// Whether commands in it have a network.
+    /// Whether commands in the container have a network.
     pub fn has_network(&self) -> bool {
         self.spec.network != NetworkMode::None
     }
 
-    /// Removes the container and makes a new one whose context paths are mounted for this access. Waits for commands
-    /// that are still running.
+    /// Replaces the container by one whose context paths are mounted for this access. Waits for running
+    /// commands.
     pub async fn recreate(&self, access: ContextAccess) -> Result<(), DockerError> {
         let mut state = self.state.write().await;
         self.recreate_locked(&mut state, access).await
@@ -95,7 +94,7 @@ impl Container {
         Ok(())
     }
 
-    /// Runs a command in a container of this access.
+    /// Runs a command in a container with this access.
     pub(crate) async fn run(
         self: &Arc<Self>,
         command: Exec<'_>,
@@ -112,7 +111,8 @@ impl Container {
                 continue;
             }
             match exec::run(self, &id, &command, output).await {
-                // It was stopped or removed from outside: nothing of the command ran, so it is safe to start over.
+                // The container was stopped or removed from outside. Nothing of the command ran, so it can be
+                // started again.
                 Err(DockerError::Daemon(Error::DockerResponseServerError {
                     status_code: 404 | 409, ..
                 })) if !renewed => {
@@ -132,7 +132,8 @@ impl Container {
         }
     }
 
-    /// Recreates it for `access`, unless someone else did so since it was `seen`.
+    /// Recreates the container for `access`, unless another call already replaced the container with the id
+    /// `seen`.
     async fn recreate_if_stale(&self, access: ContextAccess, seen: &str) -> Result<(), DockerError> {
         let mut state = self.state.write().await;
         if state.id.as_deref() == Some(seen) && state.access != access {
@@ -143,7 +144,7 @@ impl Container {
 }
 
 impl ContainerState {
-    /// Removes placeholders; only empty directories go.
+    /// `rmdir` removes only empty directories.
     fn remove_placeholders(&mut self) {
         for path in self.placeholders.drain(..) {
             let _ = rustix::fs::rmdir(&path);
@@ -152,7 +153,7 @@ impl ContainerState {
 }
 
 impl Drop for Container {
-    /// The last resort; [`Container::close`] is the way that tells whether it worked.
+    /// The last resort; [`Container::close`] reports errors.
     fn drop(&mut self) {
         let state = self.state.get_mut();
         let Some(id) = state.id.take() else { return };
@@ -165,7 +166,7 @@ impl Drop for Container {
                 ContainerState { id: None, access, placeholders }.remove_placeholders();
             });
         } else {
-            // What is left, the next start sweeps.
+            // If this fails, the next start sweeps the container.
             let _ = remove_without_runtime(&self.socket, &id);
             ContainerState { id: None, access, placeholders }.remove_placeholders();
         }
@@ -204,6 +205,6 @@ fn remove_without_runtime(socket: &Path, id: &str) -> std::io::Result<()> {
     stream.set_write_timeout(Some(Duration::from_secs(1)))?;
     let request = format!("DELETE /containers/{id}?force=1&v=1 HTTP/1.0\r\nHost: docker\r\n\r\n");
     stream.write_all(request.as_bytes())?;
-    // The answer comes when it is done.
+    // The daemon answers once the container is removed.
     stream.read_exact(&mut [0])
 }

@@ -1,7 +1,7 @@
-//! What a container is made of: image, walls, limits, mounts, labels.
+//! The request that creates a container: image, security options, limits, mounts, labels.
 //!
-//! Pure: turns a specification into a request. The same [`MountTable`] as for the other sandboxes decides what is mounted and
-//! how, so that Docker cannot give more than they would.
+//! Pure. The same [`MountTable`] as for the other sandboxes decides what is mounted, so a container cannot
+//! access more.
 
 use super::owner::{self, Owner};
 use crate::mount_table::{MountMode, MountTable};
@@ -10,16 +10,16 @@ use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Enough for any build; a fork bomb ends here.
+/// Enough for any build, and a limit for fork bombs.
 const MAX_PROCESSES: i64 = 4096;
 
-/// Keeps the container alive with nothing but a shell, and collects orphans.
+/// Keeps the container running and reaps orphans, with nothing but a shell.
 const KEEP_ALIVE: &str = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done";
 
 /// Which network a container has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum NetworkMode {
-    /// None at all.
+    /// No network at all.
     #[default]
     None,
     /// As Docker names it: `bridge`, `host`, or a network's name.
@@ -27,7 +27,7 @@ pub enum NetworkMode {
 }
 
 impl From<&str> for NetworkMode {
-    /// As a config writes it.
+    /// As written in a config.
     fn from(name: &str) -> Self {
         if name == "none" { Self::None } else { Self::Named(name.to_owned()) }
     }
@@ -36,17 +36,17 @@ impl From<&str> for NetworkMode {
 /// One agent's container.
 #[derive(Clone, Debug)]
 pub struct ContainerSpec {
-    /// The image; it must be on the machine and have `/bin/sh`.
+    /// The image must exist locally and contain `/bin/sh`.
     pub image: String,
-    /// Its network.
+    /// The network that commands in the container have.
     pub network: NetworkMode,
-    /// In bytes; swap included.
+    /// In bytes, including swap.
     pub memory: Option<u64>,
-    /// How many processors' worth of time.
+    /// The CPU limit, in cores; may be fractional.
     pub cpus: Option<f64>,
-    /// The files it can reach.
+    /// The paths that are mounted.
     pub sandbox_paths: SandboxPaths,
-    /// Whose it is, for labels: session, run and agent.
+    /// Session, run and agent are stored as labels.
     pub session: String,
     /// See `session`.
     pub run: String,
@@ -55,7 +55,7 @@ pub struct ContainerSpec {
 }
 
 impl ContainerSpec {
-    /// The request that makes it, with this view.
+    /// The creation request.
     pub(super) fn body(&self, mounts: &MountTable, owner: &Owner) -> ContainerCreateBody {
         let labels = [
             ("althing.session", self.session.clone()),
@@ -67,7 +67,7 @@ impl ContainerSpec {
             image: Some(self.image.clone()),
             entrypoint: Some(vec!["/bin/sh".to_owned(), "-c".to_owned(), KEEP_ALIVE.to_owned()]),
             cmd: Some(Vec::new()),
-            // The caller's own, so that files in mounts belong to the caller.
+            // The caller's uid and gid, so that files in mounts belong to the caller.
             user: Some(user()),
             working_dir: Some(text(&self.sandbox_paths.workspace)),
             labels: Some(labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()),
@@ -108,12 +108,12 @@ impl ContainerSpec {
     }
 }
 
-/// The caller, as `uid:gid`.
+/// The caller as `uid:gid`.
 pub(super) fn user() -> String {
     format!("{}:{}", rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw())
 }
 
-/// Lossless: paths of a view were checked to be text.
+/// Lossless: `SandboxPaths::checked` refuses paths that are not UTF-8.
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

@@ -1,41 +1,41 @@
-//! What can go wrong with containers, in words and with advice.
+//! Errors of containers, with hints.
 
 use crate::policy::PolicyError;
 use std::path::PathBuf;
 
-/// Why a container or a command in it did not work.
+/// Why a container, or a command in it, failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DockerError {
     /// No daemon answers.
     #[error("no Docker daemon answers at {}: {why}", socket.display())]
     Unreachable {
-        /// Where it was looked for.
+        /// The daemon's socket.
         socket: PathBuf,
-        /// What the system said.
+        /// The error of the connection.
         why: String,
     },
-    /// The image is not there, and we pull none.
+    /// Images are never pulled.
     #[error("the Docker image {image} is not on this machine")]
     NoImage {
-        /// Its name.
+        /// The name from the config.
         image: String,
     },
-    /// The daemon refused something.
+    /// The daemon reported an error.
     #[error("Docker: {0}")]
     Daemon(#[from] bollard::errors::Error),
-    /// What was to be mounted cannot be.
+    /// The paths to mount are not valid.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// Our own identity, by which containers are labelled, could not be read.
+    /// Containers are labeled with the identity of this process.
     #[error("this process cannot tell who it is: {0}")]
     Owner(std::io::Error),
-    /// The container was closed.
+    /// The container was closed before the call.
     #[error("the container was removed")]
     Closed,
 }
 
 impl DockerError {
-    /// What a person can do about it.
+    /// What the user can do about it.
     pub fn hint(&self) -> String {
         match self {
             Self::Unreachable { .. } => "start Docker, or check that you may use its socket".to_owned(),

@@ -1,8 +1,9 @@
 //! A command inside a container: started, read, ended.
 //!
-//! The API can start an `exec` but not end it, and its stream stays open as long as anyone inside holds it. So each
-//! command carries a mark in its environment by which a second `exec` finds and ends it and all it started, and the
-//! stream is raced with asking whether the command still runs.
+//! The API can start an `exec` but not end it, and the `exec`'s stream stays open as long as any process in the
+//! container holds it. So each command gets a marker variable in its environment, by which a second `exec`
+//! finds and ends the command and everything it started, and the command's state is polled while its stream is
+//! read.
 
 use super::DockerError;
 use super::container::Container;
@@ -18,18 +19,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, interval, sleep_until, timeout};
 
-/// How often is asked whether a silent command still runs.
+/// How often the state of a command is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
-/// What ending a command inside a container may take.
+/// How long ending a command inside a container may take.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The mark's name in a command's environment.
+/// The name of the marker variable.
 const MARK: &str = "ALTHING_CALL";
 
-/// Models expect bash; an image need not have it.
+/// Models write bash, but an image need not contain it.
 const SHELL: &str = r#"if command -v bash >/dev/null 2>&1; then exec bash -c "$0"; else exec sh -c "$0"; fi"#;
 
-/// Ends whoever carries the mark, with nothing but a shell and grep; without grep, everyone.
+/// Signals every process with the marker, using only a shell and grep; without grep, every process.
 const SIGNAL_MARKED: &str = r#"
 command -v grep >/dev/null 2>&1 || { kill -"$1" -1; exit; }
 for round in 1 2 3 4 5; do
@@ -63,7 +64,7 @@ impl Drop for EndOnDrop {
     fn drop(&mut self) {
         let Some(container) = self.container.take() else { return };
         let (id, mark) = (std::mem::take(&mut self.id), std::mem::take(&mut self.mark));
-        // Without a runtime nothing can be asked of the daemon; the container's own removal then ends the command.
+        // Without a runtime the daemon cannot be called; removing the container then ends the command.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 signal(&container.docker, &id, &mark, "KILL").await;
@@ -159,23 +160,24 @@ async fn stream_output(
     }
 }
 
-/// Whether the command has ended: with which code.
+/// `Some` once the command has ended, with its exit code if known.
 async fn ended(docker: &Docker, exec: &str) -> Result<Option<Option<i64>>, DockerError> {
     let now = docker.inspect_exec(exec).await?;
     Ok((now.running == Some(false)).then_some(now.exit_code))
 }
 
-/// Sends a signal to everything that carries the mark.
+/// Sends a signal to every process with the marker.
 async fn signal(docker: &Docker, id: &str, mark: &str, signal: &str) {
     exec_internal(docker, id, &["/bin/sh", "-c", SIGNAL_MARKED, mark, signal]).await;
 }
 
-/// Ends what commands left behind, if no command is running: also what shook off its mark.
+/// If no command is running, kills the processes that earlier commands left behind, even those without the
+/// marker.
 pub(super) async fn kill_leftovers(container: &Container) {
-    // Held for writing, so that no command can start meanwhile and be taken for a leftover.
+    // The write lock keeps new commands from starting and being mistaken for leftovers.
     let Ok(state) = container.state.try_write() else { return };
     let Some(id) = &state.id else { return };
-    // The keeper and its sleep.
+    // Two processes are expected: the keep-alive shell and its `sleep`.
     let quiet = container.docker.top_processes(id, None).await;
     if quiet.is_ok_and(|top| top.processes.is_some_and(|list| list.len() <= 2)) {
         return;
@@ -183,7 +185,7 @@ pub(super) async fn kill_leftovers(container: &Container) {
     exec_internal(&container.docker, id, &["/bin/sh", "-c", "kill -KILL -1"]).await;
 }
 
-/// Runs something of ours inside; best effort, because the container may be gone, and everything with it.
+/// Runs an internal command in the container. Best effort: the container may be gone.
 async fn exec_internal(docker: &Docker, id: &str, argv: &[&str]) {
     let config = ExecConfig {
         attach_stdout: Some(true),

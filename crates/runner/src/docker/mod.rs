@@ -1,7 +1,7 @@
-//! Containers for agents whose commands run in Docker: one each, labelled, always removed.
+//! Docker containers for agents' commands: one per agent, labeled, always removed.
 //!
-//! Speaks to a daemon over its socket and never starts one, never pulls an image, never touches a container that does
-//! not carry our label. Whoever dies without removing its containers leaves them to the next start's [`DockerClient::sweep`].
+//! Uses a running daemon over its socket. Never starts a daemon, pulls an image, or touches a container without
+//! our label. Containers of a process that died are removed by [`DockerClient::sweep`] at the next start.
 
 mod container;
 mod create;
@@ -22,10 +22,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// No single request to the daemon takes longer; commands do not count, they are streams.
+/// The time limit of a single request. Does not apply to commands, which are streams.
 const REQUEST_SECONDS: u64 = 60;
 
-/// A Docker daemon that answers.
+/// A connection to a Docker daemon.
 #[derive(Clone, Debug)]
 pub struct DockerClient {
     docker: Docker,
@@ -34,7 +34,7 @@ pub struct DockerClient {
 }
 
 impl DockerClient {
-    /// Connects to the daemon behind this socket and checks that it answers.
+    /// Connects to the daemon at this socket and checks that it answers.
     pub async fn connect(socket: &Path) -> Result<Self, DockerError> {
         let unreachable = |error: bollard::errors::Error| DockerError::Unreachable {
             socket: socket.to_owned(),
@@ -53,7 +53,7 @@ impl DockerClient {
         &self.version
     }
 
-    /// Starts an agent's container with its context paths under this access.
+    /// Starts an agent's container with this access to its context paths.
     pub async fn start(
         &self,
         spec: ContainerSpec,
@@ -62,7 +62,8 @@ impl DockerClient {
         Container::start(self.docker.clone(), self.socket.clone(), spec, access).await.map(Arc::new)
     }
 
-    /// Removes the containers whose owner is gone; gives back their ids. One that cannot be removed is left for next time.
+    /// Removes containers whose owner is gone and returns their ids. Containers that cannot be removed are left
+    /// for the next time.
     pub async fn sweep(&self) -> Result<Vec<String>, DockerError> {
         let label = HashMap::from([("label".to_owned(), vec![owner::LABEL.to_owned()])]);
         let options = ListContainersOptions { all: true, filters: Some(label), ..Default::default() };
@@ -81,11 +82,12 @@ impl DockerClient {
     }
 }
 
-/// Removes a container with its processes and anonymous volumes; one that is gone already is fine.
+/// Removes a container with its processes and anonymous volumes. A container that does not exist is not an
+/// error.
 async fn remove(docker: &Docker, id: &str) -> Result<(), DockerError> {
     let options = RemoveContainerOptions { force: true, v: true, link: false };
     match docker.remove_container(id, Some(options)).await {
-        // Gone, or someone else is removing it right now.
+        // Gone, or being removed by another process.
         Ok(()) | Err(bollard::errors::Error::DockerResponseServerError { status_code: 404 | 409, .. }) => {
             Ok(())
         }

@@ -1,28 +1,27 @@
-//! Who owns a container: this very process, told apart from every other that ever had its number.
+//! The owner of a container: this process, distinguishable from any other that had the same pid.
 //!
-//! Only an owner that can be *known* to be gone is taken for gone: one on another host, or in another process namespace,
-//! is out of our sight and left alone.
+//! An owner is considered gone only if that is certain. An owner on another host or in another pid namespace
+//! cannot be checked, so its containers are left alone.
 
 use super::DockerError;
 use std::fs::{read_link, read_to_string};
 
-/// The label that makes a container ours.
+/// The label that marks our containers.
 pub(super) const LABEL: &str = "althing.owner";
 
-/// A process, identified across hosts, reboots and reused process ids.
+/// A process, identified across hosts, reboots and reused pids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     host: String,
     boot: String,
-    /// Process ids mean something only inside one process namespace.
+    /// Pids are only meaningful within one pid namespace.
     namespace: String,
     pid: u32,
-    /// In clock ticks since the boot.
+    /// In clock ticks since boot.
     started: u64,
 }
 
 impl Owner {
-    /// This process.
     pub(super) fn this_process() -> Result<Self, DockerError> {
         let pid = std::process::id();
         let started = started(pid).ok_or_else(|| DockerError::Owner(std::io::ErrorKind::NotFound.into()))?;
@@ -34,12 +33,11 @@ impl Owner {
         Ok(Self { host, boot, namespace, pid, started })
     }
 
-    /// As the label has it.
     pub(super) fn to_label(&self) -> String {
         format!("{}/{}/{}/{}/{}", self.host, self.boot, self.namespace, self.pid, self.started)
     }
 
-    /// Reads a label; `None` if it is not one that we wrote.
+    /// Parses a label; `None` if we did not write it.
     pub(super) fn parse(label: &str) -> Option<Self> {
         let mut parts = label.split('/');
         let mut next = || parts.next().map(str::to_owned);
@@ -48,7 +46,7 @@ impl Owner {
         parts.next().is_none().then_some(Self { host, boot, namespace, pid, started })
     }
 
-    /// Whether it is certain, seen from `us`, that this process no longer exists.
+    /// Whether this process certainly no longer exists, as seen from `us`.
     pub(super) fn is_gone(&self, us: &Self) -> bool {
         if self.host != us.host {
             return false;
@@ -64,7 +62,7 @@ impl Owner {
 fn started(pid: u32) -> Option<u64> {
     let stat = read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-    // A zombie holds its number but owns nothing any more.
+    // A zombie still has its pid but owns nothing.
     let alive = fields.next()? != "Z";
     fields.nth(18)?.parse().ok().filter(|_| alive)
 }
@@ -83,12 +81,12 @@ mod tests {
     #[test]
     fn only_an_owner_that_is_certainly_gone_counts_as_gone() {
         let us = Owner::this_process().unwrap();
-        assert!(Owner { started: us.started + 1, ..us.clone() }.is_gone(&us), "the number was reused");
+        assert!(Owner { started: us.started + 1, ..us.clone() }.is_gone(&us), "the pid was reused");
         assert!(Owner { boot: "before".to_owned(), ..us.clone() }.is_gone(&us), "before the reboot");
         assert!(!Owner { host: "other".to_owned(), started: 1, ..us.clone() }.is_gone(&us), "another host");
         assert!(
             !Owner { namespace: "pid:[1]".to_owned(), started: 1, ..us.clone() }.is_gone(&us),
-            "out of sight"
+            "another pid namespace"
         );
         assert_eq!(Owner::parse("someone's"), None);
     }

@@ -1,7 +1,6 @@
-//! Landlock: the kernel's own wall around files, signals and TCP, for machines without bubblewrap.
+//! Landlock: kernel access rules for files, signals and TCP, for systems without bubblewrap.
 //!
-//! Enforced whole or refused: a kernel that knows only part of what we ask for is told to be too old, never used as
-//! far as it goes.
+//! Enforced completely or not at all: a kernel that supports only part of the rules is reported as too old.
 
 use crate::launch::{LandlockAccess, LandlockRule};
 use crate::mount_table::ETC;
@@ -14,12 +13,12 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// Reading, writing, truncating, moving and device control: all that files need (Linux 6.10).
+/// File access rights, including truncation, moving and device control (Linux 6.10).
 const FILES: ABI = ABI::V5;
 /// Signals and abstract sockets (Linux 6.12).
 const SCOPES: ABI = ABI::V6;
 
-/// Gives up everything but these grants. For the sandbox process, as one of its last acts.
+/// Drops every access that these rules do not grant. One of the sandbox process's last steps.
 pub(super) fn enforce(landlock_rules: &[LandlockRule], network: bool) -> io::Result<()> {
     let why = match restrict_self(landlock_rules, network) {
         Ok(RulesetStatus::FullyEnforced) => return Ok(()),
@@ -35,15 +34,15 @@ fn restrict_self(landlock_rules: &[LandlockRule], network: bool) -> Result<Rules
         rules = rules.handle_access(AccessNet::from_all(FILES))?;
     }
     let mut rules = rules.create()?;
-    // What is not on this machine, or vanished since, grants nothing.
+    // A path that does not exist, or no longer does, gets no rule.
     for (path, allow) in SYSTEM.into_iter().chain(ETC.map(|path| (path, LandlockAccess::Read))) {
-        if let Ok(place) = PathFd::new(path) {
-            rules = rules.add_rule(PathBeneath::new(place, allowed(allow, Path::new(path).is_dir())))?;
+        if let Ok(path_fd) = PathFd::new(path) {
+            rules = rules.add_rule(PathBeneath::new(path_fd, allowed(allow, Path::new(path).is_dir())))?;
         }
     }
-    for grant in landlock_rules {
-        if let Ok((place, is_dir)) = open_exactly(&grant.path) {
-            rules = rules.add_rule(PathBeneath::new(place, allowed(grant.allow, is_dir)))?;
+    for rule in landlock_rules {
+        if let Ok((path_fd, is_dir)) = open_exactly(&rule.path) {
+            rules = rules.add_rule(PathBeneath::new(path_fd, allowed(rule.allow, is_dir)))?;
         }
     }
     Ok(rules.restrict_self()?.ruleset)
@@ -53,18 +52,18 @@ fn hard() -> Ruleset {
     Ruleset::default().set_compatibility(CompatLevel::HardRequirement)
 }
 
-/// The place itself, never one that a link leads to: an agent could have put the link there a moment ago.
+/// Opens exactly this path and never a symlink's target: an agent could have created the link a moment ago.
 fn open_exactly(path: &Path) -> rustix::io::Result<(OwnedFd, bool)> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let place = openat2(
+    let path_fd = openat2(
         CWD,
         path,
         flags,
         FileMode::empty(),
         ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
     )?;
-    let is_dir = FileType::from_raw_mode(fstat(&place)?.st_mode) == FileType::Directory;
-    Ok((place, is_dir))
+    let is_dir = FileType::from_raw_mode(fstat(&path_fd)?.st_mode) == FileType::Directory;
+    Ok((path_fd, is_dir))
 }
 
 fn allowed(allow: LandlockAccess, is_dir: bool) -> BitFlags<AccessFs> {
@@ -79,16 +78,17 @@ fn allowed(allow: LandlockAccess, is_dir: bool) -> BitFlags<AccessFs> {
     if is_dir { all } else { all & AccessFs::from_file(FILES) }
 }
 
-/// Keeps signals and abstract sockets inside, and nothing else; says whether the kernel can do that.
+/// Restricts signals and abstract sockets to the sandbox and nothing else. Returns whether the kernel supports
+/// that.
 ///
-/// Files are left alone on purpose: a process that Landlock binds in its files may no longer mount, and bubblewrap must.
+/// File rules are left out on purpose: a process with Landlock file rules may not mount, and bubblewrap must.
 pub(super) fn scope() -> bool {
     let scoped = hard().scope(Scope::from_all(SCOPES)).and_then(Ruleset::create);
     let status = scoped.and_then(landlock::RulesetCreated::restrict_self);
     status.is_ok_and(|status| status.ruleset == RulesetStatus::FullyEnforced)
 }
 
-/// The newest generation of Landlock whose rights this kernel knows, as far as rights tell them apart.
+/// The newest Landlock ABI that this kernel supports, as far as it can be told from the supported rights.
 pub(crate) fn abi() -> Option<u8> {
     let files = [(1, ABI::V1), (2, ABI::V2), (3, ABI::V3), (5, ABI::V5), (9, ABI::V9)];
     let known = |access| hard().handle_access(access).and_then(Ruleset::create).is_ok();
@@ -98,7 +98,7 @@ pub(crate) fn abi() -> Option<u8> {
     by_files.chain(by_scope).max()
 }
 
-/// What of this machine a command needs beside its own view.
+/// System paths that every command needs.
 const SYSTEM: [(&str, LandlockAccess); 15] = [
     ("/usr", LandlockAccess::Read),
     ("/bin", LandlockAccess::Read),

@@ -15,22 +15,23 @@ use std::path::PathBuf;
 
 pub(crate) use super::landlock_ruleset::abi as landlock_abi;
 
-/// This very program, even if its file was replaced meanwhile.
+/// The running executable, even if its file was replaced meanwhile.
 pub(crate) fn own_executable() -> PathBuf {
     PathBuf::from("/proc/self/exe")
 }
 
-/// From now on, whoever below us loses its parent becomes our own child.
+/// Makes this process a child subreaper: orphans among its descendants become its own children.
 pub(crate) fn adopt_orphans() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// What becomes readable when a process ends, where the kernel can tell.
+/// A descriptor that becomes readable when the process ends, if the kernel supports it.
 pub(crate) fn pidfd(pid: Pid) -> Option<OwnedFd> {
     pidfd_open(pid, PidfdFlags::empty()).ok()
 }
 
-/// Makes a pipe hold this much. Only a matter of speed; an unprivileged user may be over its budget for pipes.
+/// Sets a pipe's capacity. An optimization that may fail: an unprivileged user may have used up the quota for
+/// pipes.
 pub(crate) fn set_pipe_size(pipe: impl AsFd, bytes: usize) {
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, bytes);
 }
@@ -40,7 +41,7 @@ pub(crate) fn die_with_parent() -> io::Result<()> {
     Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }
 
-/// Gives up for good what is not allowed; as one of the last acts before this process becomes the command.
+/// Drops rights permanently. One of the last steps before the sandbox process executes the command.
 pub(crate) fn confine(restrictions: &Restrictions) -> io::Result<()> {
     set_no_new_privs(true)?;
     match restrictions {
@@ -56,10 +57,11 @@ pub(crate) fn confine(restrictions: &Restrictions) -> io::Result<()> {
     }
 }
 
-/// Landlock binds files, not privileges: a root that keeps its capabilities could load a module or set the clock.
+/// Landlock restricts files, not privileges: root with capabilities could load a kernel module or set the
+/// clock.
 fn drop_capabilities() -> io::Result<()> {
     let none = CapabilitySet::empty();
-    // May fail without the right to do so; then there was nothing to drop, and the next line proves it.
+    // Fails without the necessary privilege; then there is nothing to drop, which the next calls verify.
     let _ = set_capabilities_secure_bits(
         CapabilitiesSecureBits::NO_ROOT | CapabilitiesSecureBits::NO_ROOT_LOCKED,
     );
@@ -68,7 +70,7 @@ fn drop_capabilities() -> io::Result<()> {
     Ok(())
 }
 
-/// The process id of each process, with that of its parent.
+/// The pid of each process with that of its parent.
 pub(crate) fn parents() -> Vec<(i32, i32)> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let both = entries.filter_map(|entry| {
@@ -78,12 +80,13 @@ pub(crate) fn parents() -> Vec<(i32, i32)> {
     both.collect()
 }
 
-/// The fourth field of `/proc/PID/stat`. The second is a name in brackets that may itself hold brackets and blanks.
+/// The fourth field of `/proc/PID/stat`. The second is a name in parentheses that may itself contain
+/// parentheses and spaces.
 fn parent_of(stat: &str) -> Option<i32> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// Our direct children: from the kernel's own list where there is one, which is a hundred times quicker than looking at
+/// Our direct children, from the kernel's own list if available, which is a hundred times faster than scanning
 /// every process.
 pub(crate) fn children() -> Vec<Pid> {
     match std::fs::read_to_string("/proc/thread-self/children") {

@@ -1,7 +1,7 @@
-//! What only the kernel can do for us: walls around a process, orphans that come to us, word of a process's end.
+//! Kernel features: sandboxing a process, adopting orphans, waiting for the end of a process.
 //!
-//! Linux can do all of it. Elsewhere there are no walls, so that whoever asks for them is refused, and what leaves a process
-//! group is not found again.
+//! Linux supports all of them. Other systems have no sandbox, so confined commands are refused there, and
+//! processes that leave their process group are not found again.
 
 #[cfg(target_os = "linux")]
 mod landlock_ruleset;

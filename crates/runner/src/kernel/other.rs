@@ -1,4 +1,4 @@
-//! Systems without Linux's walls: no command is confined, so none that should be is started.
+//! Systems other than Linux: no sandbox is available, so commands that need one are refused.
 
 use crate::launch::Restrictions;
 use rustix::process::{Pid, getpid};
@@ -7,44 +7,41 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// This program.
 pub(crate) fn own_executable() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| PathBuf::from("althing"))
 }
 
-/// Orphans go to the system's first process here.
-#[expect(clippy::unnecessary_wraps, reason = "on Linux it can fail")]
+/// Orphans go to init here.
+#[expect(clippy::unnecessary_wraps, reason = "it can fail on Linux")]
 pub(crate) fn adopt_orphans() -> io::Result<()> {
     Ok(())
 }
 
-/// Nothing tells; whoever waits has to look.
+/// Not available: the caller has to poll.
 pub(crate) fn pidfd(_: Pid) -> Option<OwnedFd> {
     None
 }
 
-/// A pipe is as wide as it is.
+/// Not supported; only an optimization.
 pub(crate) fn set_pipe_size(_: impl AsFd, _: usize) {}
 
-/// Nothing does that here; the guard ends what it started.
-#[expect(clippy::unnecessary_wraps, reason = "on Linux it can fail")]
+/// Not supported; the guard ends what it started.
+#[expect(clippy::unnecessary_wraps, reason = "it can fail on Linux")]
 pub(crate) fn die_with_parent() -> io::Result<()> {
     Ok(())
 }
 
-/// There are no walls.
 pub(crate) fn confine(_: &Restrictions) -> io::Result<()> {
     Err(io::Error::other("commands can be confined only on Linux"))
 }
 
-/// There is no Landlock.
 pub(crate) fn landlock_abi() -> Option<u8> {
     None
 }
 
-/// The process id of each process, with that of its parent.
+/// The pid of each process with that of its parent.
 ///
-/// Runs inside the guard, which waits for `ps` to end: it needs no guard of its own.
+/// Runs inside the guard, which waits for `ps` to end, so `ps` needs no guard.
 pub(crate) fn parents() -> Vec<(i32, i32)> {
     let listed = Command::new("/bin/ps").args(["-A", "-o", "pid=,ppid="]).env_clear().output();
     let text = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
@@ -55,7 +52,6 @@ pub(crate) fn parents() -> Vec<(i32, i32)> {
     both.collect()
 }
 
-/// Our direct children.
 pub(crate) fn children() -> Vec<Pid> {
     let me = getpid().as_raw_nonzero().get();
     let ours = parents().into_iter().filter(|(_, parent)| *parent == me);

@@ -1,9 +1,9 @@
-//! System calls that a confined command may not make: what neither bubblewrap nor Landlock closes.
+//! A seccomp filter for system calls that neither bubblewrap nor Landlock restricts.
 //!
-//! Landlock up to ABI 8 cannot stop a connection to a socket file (an ssh agent, Docker) nor a UDP packet, and no
-//! Landlock stops a change of a file's mode, owner, attributes or times anywhere; both sandboxes leave the user's kernel
-//! keys in reach; and `io_uring` could do any of it behind a filter's back.
-//! Must never be the only wall.
+//! Landlock up to ABI 8 cannot prevent connections to socket files (an SSH agent, Docker) or UDP packets, and
+//! no version prevents changing the mode, owner, attributes or times of arbitrary files. Neither sandbox
+//! protects the user's kernel keyring, and `io_uring` could bypass the filter. The filter is never the only
+//! protection.
 
 use libc::c_long;
 use seccompiler::{
@@ -13,7 +13,7 @@ use seccompiler::{
 use std::collections::BTreeMap;
 use std::io;
 
-/// Refused in every sandbox: keys, kernel programs, and ways around the other walls.
+/// Denied in every sandbox: keyrings, kernel programs, and ways around the other restrictions.
 const NEVER: [c_long; 12] = [
     libc::SYS_add_key,
     libc::SYS_keyctl,
@@ -29,12 +29,12 @@ const NEVER: [c_long; 12] = [
     libc::SYS_quotactl,
 ];
 
-/// Refused where no namespace keeps them apart: shared memory and queues of the user's other processes.
+/// Denied without an IPC namespace: shared memory and message queues of the user's other processes.
 const SHARED: [c_long; 5] =
     [libc::SYS_shmget, libc::SYS_shmat, libc::SYS_semget, libc::SYS_msgget, libc::SYS_mq_open];
 
-/// Refused where files are not hidden: a path's mode, owner and attributes, whoever's it is. A filter cannot see *which*
-/// path, so it cannot be left open for the workspace either.
+/// Denied where files are not hidden: changing the mode, owner and attributes of any path. A filter cannot see
+/// the path, so the workspace cannot be exempted.
 const METADATA: [c_long; 14] = [
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
@@ -47,13 +47,14 @@ const METADATA: [c_long; 14] = [
     libc::SYS_removexattr,
     libc::SYS_lremovexattr,
     libc::SYS_fremovexattr,
-    // Newer than the library: setxattrat, removexattrat, file_setattr; the same number on every machine.
+    // Not in the library yet: setxattrat, removexattrat, file_setattr. The numbers are the same on every
+    // architecture.
     463,
     466,
     469,
 ];
 
-/// The same by their old names, which newer machines do not have.
+/// Old variants of the same calls, which newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
 const OLD_METADATA: [c_long; 6] = [
     libc::SYS_chmod,
@@ -66,7 +67,7 @@ const OLD_METADATA: [c_long; 6] = [
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_METADATA: [c_long; 0] = [];
 
-/// Which sockets stay possible.
+/// Which sockets can be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sockets {
     Any,
@@ -75,23 +76,22 @@ enum Sockets {
     None,
 }
 
-/// What to refuse.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Filter {
     sockets: Sockets,
-    /// Whether namespaces of its own keep shared memory apart and hide files.
+    /// Whether the command has its own namespaces, which separate shared memory and hide files.
     own_namespaces: bool,
 }
 
 impl Filter {
-    /// Bubblewrap hides socket files and, without network, abstract sockets too. With network, `scoped` says whether
-    /// Landlock keeps abstract sockets out of reach; else no unix socket is allowed at all.
+    /// Bubblewrap hides socket files and, without network, abstract sockets as well. With network, `scoped`
+    /// says whether Landlock blocks abstract sockets; if not, no unix socket is allowed at all.
     pub(super) fn beside_bubblewrap(network: bool, scoped: bool) -> Self {
         let sockets = if network && !scoped { Sockets::NoUnix } else { Sockets::Any };
         Self { sockets, own_namespaces: true }
     }
 
-    /// Landlock leaves everything to us but TCP and abstract sockets.
+    /// Landlock itself restricts only TCP and abstract sockets.
     pub(super) fn beside_landlock(network: bool) -> Self {
         Self { sockets: if network { Sockets::InternetOnly } else { Sockets::None }, own_namespaces: false }
     }
@@ -102,7 +102,7 @@ impl Filter {
         if !self.own_namespaces {
             let others = SHARED.iter().chain(&METADATA).chain(&OLD_METADATA);
             refused.extend(others.map(|number| (*number, Vec::new())));
-            // What `touch` does to a file it has open stays possible: this time, and no other.
+            // Setting an open file to the current time, as `touch` does, stays possible.
             let given =
                 |argument| SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0);
             let path_or_time = vec![SeccompRule::new(vec![given(1)?])?, SeccompRule::new(vec![given(2)?])?];
@@ -110,7 +110,7 @@ impl Filter {
         }
         let mut rules = BTreeMap::new();
         for (number, when) in refused {
-            // The x32 twin of a call would pass a filter that knows only its 64-bit number.
+            // Also denies the x32 variant of the call, which has another number.
             #[cfg(target_arch = "x86_64")]
             rules.insert(number | 0x4000_0000, when.clone());
             rules.insert(number, when);
@@ -118,7 +118,7 @@ impl Filter {
         Ok(rules)
     }
 
-    /// When to refuse a socket; with no condition, always.
+    /// When to deny creating a socket; an empty list means always.
     fn socket(&self) -> Result<Option<Vec<SeccompRule>>, seccompiler::BackendError> {
         let family = |operator, value: i32| {
             SeccompCondition::new(0, SeccompCmpArgLen::Dword, operator, value.unsigned_abs().into())
@@ -136,7 +136,7 @@ impl Filter {
     }
 }
 
-/// Binds this process, and all it will ever start, to the filter.
+/// Applies the filter to this process and everything it will start.
 pub(super) fn apply(filter: &Filter) -> io::Result<()> {
     let program = compile(filter).map_err(|error| io::Error::other(format!("no seccomp filter: {error}")))?;
     seccompiler::apply_filter(&program).map_err(|error| io::Error::other(format!("seccomp refused: {error}")))

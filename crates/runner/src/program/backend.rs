@@ -1,9 +1,10 @@
-//! A program as the backend of a run's agent: one call is one headless run of it, with our tools over MCP.
+//! A CLI agent as the backend of a run's member: each model call is one headless run, with our tools offered
+//! over MCP.
 //!
-//! The program works in the agent's own workspace with its own tools, inside our walls where there are any and by its
-//! own rules where there are none. What it calls of ours is not carried out while it runs: it is noted, the program is
-//! told to end its turn, and the call comes back as part of the reply, as any model's would. Its conversation is its
-//! own; it is told only what is new to it.
+//! The CLI agent works in the member's workspace with its own tools, inside our sandbox if there is one and
+//! otherwise under its own permission rules. Calls of our tools are not executed while the program runs: they
+//! are recorded, the program is told to end its turn, and the calls are returned as part of the reply, as with
+//! any model. The CLI agent keeps its own conversation, so later calls send only what is new.
 
 use super::cli_prompt;
 use super::excerpt::OutputExcerpt;
@@ -25,13 +26,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// How long a program may go on after it called one of our tools and was told to end its call.
+/// How long a program may continue after it called one of our tools and was told to end its turn.
 const STOP_AFTER_TOOL_CALL: Duration = Duration::from_secs(60);
-/// What it is told then.
+/// The result that the program gets for such a call.
 const CALL_RECORDED: &str =
     "Noted. End your turn now, without any further tool call: what comes of it is in the next message.";
 
-/// A program that is an agent of runs.
+/// A CLI agent that is a member of runs.
 pub struct CliBackend {
     info: BackendInfo,
     kind: &'static AgentKind,
@@ -42,25 +43,25 @@ pub struct CliBackend {
     placeholders: Placeholders,
 }
 
-/// What an agent's config says of its program.
+/// The config of a CLI agent.
 #[derive(Clone, Debug, Default)]
 pub struct CliAgentConfig {
-    /// The config's `backend.type`: the `kind` of a row of the table of agent kinds.
+    /// The config's `backend.type`, which is the `kind` of a row in `AGENT_KINDS`.
     pub kind: String,
-    /// The model it is to use; its own default where None.
+    /// `None` uses the CLI agent's default model.
     pub model: Option<String>,
-    /// More environment.
+    /// Additional environment variables.
     pub env: BTreeMap<String, String>,
-    /// Where files made for it, and its raw output, go.
+    /// The directory for generated files and raw output.
     pub dir: PathBuf,
-    /// Its own permissions, tools and prompt.
+    /// The permission mode, tool lists and system prompts from the config.
     pub options: AgentOptions,
-    /// How long it may say nothing; the usual where None.
+    /// How long the program may be silent; `None` uses the default.
     pub idle: Option<Duration>,
 }
 
 impl CliBackend {
-    /// A backend for this member; None where its kind is no CLI agent.
+    /// `None` if the config's kind is not a CLI agent.
     pub fn new(
         starter: Arc<ProgramStarter>,
         endpoints: Arc<dyn Endpoints>,
@@ -86,14 +87,14 @@ impl CliBackend {
         let call = BackendCall { request, endpoint: endpoint.as_deref(), recorded: &recorded };
         match self.run_once(&call, native, on_delta).await? {
             Some(reply) => Ok(reply),
-            // Its conversation is not there any more; it is told everything.
+            // The program no longer has the conversation, so the whole history is sent.
             None => self.run_once(&call, None, on_delta).await?.ok_or_else(|| {
                 error(BackendErrorKind::Protocol, "the program lost its conversation twice", None)
             }),
         }
     }
 
-    /// One run of the program; None where the conversation to go on with is not there.
+    /// Runs the program once. `None` if the conversation to resume does not exist.
     async fn run_once(
         &self,
         call: &BackendCall<'_>,
@@ -106,7 +107,7 @@ impl CliBackend {
         let spec = self.spec(cli_prompt::render(request, native.is_some(), self.kind), &cwd);
         let mut grant =
             request.call_context.as_ref().map(|call_context| call_context.grant.clone()).unwrap_or_default();
-        // Without a workspace it works in an empty directory of its own.
+        // Without a workspace the program works in an empty directory.
         grant.workspace.get_or_insert_with(|| cwd.clone());
         let tool_endpoint = call.endpoint.map(|endpoint| ToolEndpoint {
             url: endpoint.url().to_owned(),
@@ -147,7 +148,7 @@ impl CliBackend {
             finished = run.run(&self.starter.launcher, &mut on_event) => Some(finished),
             () = call.recorded.overdue() => None,
         };
-        // Of a program that would not stop, they are removed later.
+        // The placeholders of a program that did not stop are removed later.
         if finished.is_some() {
             lease.release();
         }
@@ -162,7 +163,7 @@ impl CliBackend {
             }
             Some(Ok(done)) => self.finish_reply(call, done, calls, conversation, text).map(Some),
             Some(Err(why)) => Err(error(BackendErrorKind::Server, &why.to_string(), None)),
-            // It did what it had to and would not stop; what it cost is not known.
+            // The program made its tool calls but did not exit; its usage is unknown.
             None => {
                 let usage = Usage { calls: 1, ..Usage::default() };
                 Ok(Some(Reply { text, tool_calls: calls, native: conversation, usage, ..Reply::default() }))
@@ -179,10 +180,10 @@ impl CliBackend {
         said: String,
     ) -> Result<Reply, BackendError> {
         let mut usage = self.usage_tracker.settle(native.as_deref(), done.outcome.usage);
-        // Not every program says how often it called its model.
+        // Not every program reports its number of model calls.
         usage.calls = usage.calls.max(1);
         let failed = !done.outcome.ok || done.idle;
-        // What it called counts, however it ended afterwards.
+        // Recorded tool calls count even if the program failed afterwards.
         if failed && calls.is_empty() {
             return Err(failure(&done, usage));
         }
@@ -223,12 +224,12 @@ impl CliBackend {
         }
     }
 
-    /// The agent's workspace, or an empty directory where it has none.
+    /// The member's workspace, or an empty directory if it has none.
     fn workspace(call_context: Option<&CallContext>, dir: &Path) -> Result<PathBuf, BackendError> {
         if let Some(workspace) = call_context.and_then(|call_context| call_context.workspace.as_ref()) {
             return Ok(PathBuf::from(workspace));
         }
-        // Beside the tries, so that a conversation is gone on with where it began.
+        // Shared by all attempts, because a conversation can only be resumed in the directory where it began.
         let empty = dir.parent().unwrap_or(dir).join("workspace");
         std::fs::create_dir_all(&empty)
             .map_err(|why| error(BackendErrorKind::Server, &format!("{}: {why}", empty.display()), None))?;
@@ -256,14 +257,13 @@ impl Backend for CliBackend {
     }
 }
 
-/// One call's parts.
 struct BackendCall<'a> {
     request: &'a ModelRequest,
     endpoint: Option<&'a dyn Endpoint>,
     recorded: &'a RecordedCalls,
 }
 
-/// Calls of our tools, noted while the program runs.
+/// Calls of our tools, recorded while the program runs.
 #[derive(Default)]
 struct RecordedCalls {
     calls: Mutex<Vec<ToolCall>>,
@@ -275,7 +275,7 @@ impl RecordedCalls {
         std::mem::take(&mut *self.calls.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits for the first call and then as long as the program may still take.
+    /// Completes when the program should have ended after its first recorded call.
     async fn overdue(&self) {
         self.first.notified().await;
         tokio::time::sleep(STOP_AFTER_TOOL_CALL).await;
@@ -285,7 +285,7 @@ impl RecordedCalls {
 impl EndpointHandler for RecordedCalls {
     fn call(&self, mut call: ToolCall) -> BoxFuture<'_, ToolOutcome> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        // Unique within the reply, whatever the program's protocol says.
+        // Unique within the reply, independent of the MCP request id.
         call.id = format!("call-{}", calls.len() + 1);
         calls.push(call);
         drop(calls);
@@ -294,14 +294,14 @@ impl EndpointHandler for RecordedCalls {
     }
 }
 
-/// Passes on what the program says.
+/// Streams the program's messages and collects the reply.
 struct ReplyCollector<'a> {
     on_delta: DeltaSink<'a>,
     native: Option<String>,
     text: String,
-    /// It streams its messages, so that whole ones are nothing new.
+    /// Whether the program streams text, so that complete messages repeat what was already sent.
     has_streamed: bool,
-    /// The streamed pieces, for a program that says no whole message.
+    /// The streamed text, used if the program sends no complete message.
     streamed_text: OutputExcerpt,
 }
 

@@ -1,16 +1,16 @@
-//! What a program that is an agent is told, and what its last words mean where it could not use our tools.
+//! Renders a model request as a prompt for a CLI agent, and reads its final message if it could not use our
+//! tools.
 
 use crate::adapter::SERVER;
 use althing_protocol::{AgentKind, Message, ModelRequest, ToolCall, ToolSpec};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// The tool whose call is an answer.
 const NEW_ANSWER: &str = "new_answer";
-/// The tool whose call is a vote.
 const VOTE: &str = "vote";
 
-/// The prompt of one call: everything, or only what a conversation that goes on has not been told yet.
+/// The prompt of one call: the complete request or, for a resumed conversation, only the messages since the
+/// agent's last reply.
 pub(super) fn render(request: &ModelRequest, resumes: bool, kind: &AgentKind) -> String {
     let is_own = |message: &Message| matches!(message, Message::Assistant { .. });
     let known = request.messages.iter().rposition(is_own).filter(|_| resumes).map_or(0, |last| last + 1);
@@ -54,7 +54,7 @@ fn append_message(text: &mut String, message: &Message, before: &[Message]) {
     }
 }
 
-/// The name of the tool that a result belongs to.
+/// The name of the tool that was called with this id.
 fn tool_of_call<'a>(id: &str, before: &'a [Message]) -> &'a str {
     let calls = before.iter().rev().filter_map(|message| match message {
         Message::Assistant { tool_calls, .. } => Some(tool_calls),
@@ -63,8 +63,8 @@ fn tool_of_call<'a>(id: &str, before: &'a [Message]) -> &'a str {
     calls.flatten().find(|call| call.id == id).map_or("a tool", |call| &call.name)
 }
 
-/// The call that a final message stands for, of a program that never saw our tools: as an answer where answers are
-/// asked for, else as the vote that it spells out.
+/// Converts the final message of a program that never connected to our tools into a call: `new_answer` if that
+/// is offered, otherwise the vote that the message contains as JSON.
 pub(super) fn call_from_text(text: &str, tools: &[ToolSpec]) -> Option<ToolCall> {
     let offered = |name: &str| tools.iter().any(|tool| tool.name == name);
     let call = |name: &str, arguments: Value| ToolCall {
@@ -77,7 +77,7 @@ pub(super) fn call_from_text(text: &str, tools: &[ToolSpec]) -> Option<ToolCall>
     }
     let vote = || Some(call(VOTE, last_object_with(text, "agent_id")?));
     if offered(NEW_ANSWER) {
-        // A message that is a vote and nothing else is not an answer.
+        // A message that consists only of a vote is not an answer.
         let only_a_vote = offered(VOTE) && text.trim().starts_with('{') && text.trim().ends_with('}');
         return only_a_vote
             .then(vote)
@@ -87,7 +87,7 @@ pub(super) fn call_from_text(text: &str, tools: &[ToolSpec]) -> Option<ToolCall>
     if offered(VOTE) { vote() } else { None }
 }
 
-/// The last JSON object in a text that has this key.
+/// The last JSON object in the text that has this key.
 fn last_object_with(text: &str, key: &str) -> Option<Value> {
     let starts = text.char_indices().filter(|(_, character)| *character == '{').map(|(at, _)| at);
     let mut objects = starts.filter_map(|at| {
@@ -139,8 +139,8 @@ mod tests {
             ("opencode", "`althing`: althing_vote."),
         ];
         for (kind, name) in names {
-            let told = render(&request, false, AgentKind::of(kind).unwrap());
-            assert!(told.contains(name), "{told}");
+            let prompt = render(&request, false, AgentKind::of(kind).unwrap());
+            assert!(prompt.contains(name), "{prompt}");
         }
     }
 

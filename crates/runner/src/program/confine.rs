@@ -1,8 +1,8 @@
-//! Turns what an adapter wants started into what a guard is told to start: which program exactly, with which
-//! environment, inside which walls.
+//! Converts an adapter's launch config into a launch for the guard: which executable, which environment, which
+//! sandbox.
 //!
-//! A program never runs in weaker walls than it was given its freedom for: what cannot be confined is refused or, for an
-//! agent, started in its own strictest mode.
+//! A program never gets more permissions than its sandbox justifies: without a sandbox it is refused or, for an
+//! agent, started with the agent's own strictest permissions.
 
 use crate::adapter::{AgentAdapter, LaunchConfig, Onboarding, PermissionLevel, find_program};
 use crate::confinement::Confinement;
@@ -17,21 +17,22 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Words in the names of variables that hold secrets: the user's own command is not passed these unasked either.
+/// Parts of variable names that suggest a secret; such variables are not passed on to the user's own commands
+/// either.
 const SECRET_NAME_PARTS: [&str; 7] =
     ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "ALTHING_"];
 
-/// Tool chains that people keep in their home; no secrets are in them.
+/// Toolchains in the home directory; they contain no secrets.
 const TOOLCHAIN_DIRS: [&str; 8] =
     [".rustup", ".cargo/bin", ".nvm", ".volta", ".pyenv", ".rbenv", ".local/bin", "go/bin"];
 
-/// What to do about a program's freedom on this machine.
+/// How a program runs on this machine.
 pub(super) struct RunPolicy<'a> {
     pub(super) sandbox: Option<&'a Confinement>,
     pub(super) permissions: PermissionLevel,
 }
 
-/// The terms on which a program of a task runs, or why it may not.
+/// Chooses the sandbox and permissions for a task's program, or explains why it may not run.
 pub(super) fn run_policy<'a>(
     adapter: &dyn AgentAdapter,
     spec: &ProgramSpec,
@@ -50,34 +51,33 @@ pub(super) fn run_policy<'a>(
         (_, Some(true)) => return Err(format!("the task asks for a sandbox, but {why}")),
         (false, _) => (None, PermissionLevel::Full),
         (true, _) if accepted => (None, PermissionLevel::Full),
-        // Neither walls nor the user's word: it may look, by its own rules.
+        // No sandbox, and the user did not accept running unconfined.
         (true, _) => (None, PermissionLevel::ReadOnly),
     };
     Ok(RunPolicy { sandbox, permissions })
 }
 
-/// The files that a program may touch inside its walls.
+/// The paths that determine a program's mounts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProgramPaths<'a> {
-    /// Where it works: its workspace or one of its roots.
+    /// The working directory: the workspace or one of the grant's roots.
     pub(super) cwd: &'a Path,
-    /// What it may touch.
     pub(super) grant: &'a Grant,
-    /// The task's own directory: readable.
+    /// The task's own directory, mounted read-only.
     pub(super) dir: &'a Path,
-    /// Our state: never visible.
+    /// Our state directory, which is hidden.
     pub(super) state: Option<&'a Path>,
 }
 
-/// What is to be started, and what must be removed afterwards.
+/// A launch, and the placeholders to remove afterwards.
 #[derive(Debug)]
 pub(crate) struct ConfinedLaunch {
     pub(crate) launch: Launch,
-    /// Empty directories that the sandbox makes where a protected place is missing.
+    /// Empty directories that the sandbox creates where a protected path is missing.
     pub(crate) placeholders: Vec<PathBuf>,
 }
 
-/// Puts a start together. The error is for people.
+/// Resolves the program, its environment and its sandbox. The error is written for the user.
 pub(super) fn build_launch(
     adapter: &dyn AgentAdapter,
     config: &LaunchConfig,
@@ -123,7 +123,7 @@ pub(super) fn build_launch(
             if input == Input::Terminal
                 && let Some(at) = launch.args.iter().position(|arg| arg == "--new-session")
             {
-                // The terminal is its own, and it must be told when its size changes.
+                // The program owns this terminal and must receive its size changes.
                 launch.args.remove(at);
             }
             launch.program.clone_from(&bubblewrap.program);
@@ -139,7 +139,7 @@ pub(super) fn build_launch(
     Ok(ConfinedLaunch { launch, placeholders })
 }
 
-/// A directory of its own for a confined program's temporary files.
+/// The subdirectory for a confined program's temporary files.
 const SCRATCH: &str = "scratch";
 
 fn mounts(
@@ -157,7 +157,7 @@ fn mounts(
     let own = own_paths(adapter, env, &home);
     let mut sandbox_paths = SandboxPaths::from(paths.grant);
     sandbox_paths.readable.append(&mut readable);
-    // The program's temporary files take the place of a workspace: they are writable even while it plans.
+    // The scratch directory replaces the workspace: it is writable even while the agent plans.
     let workspace = std::mem::replace(&mut sandbox_paths.workspace, scratch.clone());
     let mut writable = vec![scratch];
     if paths.grant.workspace.is_some() {
@@ -173,13 +173,13 @@ fn mounts(
     Ok(MountTable::new(&sandbox_paths, ContextAccess::Writable, &protected).with_writable(writable))
 }
 
-/// Where the program and the interpreter it may need are, and tool chains: read-only.
+/// Directories of the program, of `node` and of toolchains, mounted read-only.
 fn program_dirs(program: &Path, search: &str, home: &Path) -> Vec<PathBuf> {
     let mut dirs: Vec<PathBuf> = TOOLCHAIN_DIRS.iter().map(|dir| home.join(dir)).collect();
     for found in [Some(program.to_owned()), find_program("node", search)].into_iter().flatten() {
         dirs.extend(found.parent().map(Path::to_owned));
         let real = real(&found);
-        // A package may use its neighbours.
+        // A package may use sibling packages.
         let modules = real.ancestors().filter(|above| above.ends_with("node_modules")).last();
         dirs.extend(modules.or_else(|| real.parent()).map(Path::to_owned));
     }
@@ -189,7 +189,7 @@ fn program_dirs(program: &Path, search: &str, home: &Path) -> Vec<PathBuf> {
     dirs
 }
 
-/// What the program keeps for itself, made where missing, and told to it where it must be.
+/// The program's own paths: creates missing ones, and sets their variables where necessary.
 fn own_paths(adapter: &dyn AgentAdapter, env: &mut Vec<(String, String)>, home: &Path) -> Vec<PathBuf> {
     let mut dirs = Vec::new();
     for own in adapter.own_paths() {
@@ -197,7 +197,7 @@ fn own_paths(adapter: &dyn AgentAdapter, env: &mut Vec<(String, String)>, home: 
         if !path.is_absolute() {
             continue;
         }
-        // If it cannot be made, the program says better than we what it lacks.
+        // If this fails, the program's own error message is more useful.
         let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
         if let Some((name, _)) =
             own.override_variable.filter(|(name, _)| own.set_in_sandbox && value(env, name).is_none())
@@ -209,7 +209,7 @@ fn own_paths(adapter: &dyn AgentAdapter, env: &mut Vec<(String, String)>, home: 
     dirs
 }
 
-/// Whether a program's person has been through its first start. A program whose settings cannot be read is not newly met.
+/// Whether to skip the first-start dialogs. Settings that cannot be read count as completed dialogs.
 pub(super) fn onboarding(adapter: &dyn AgentAdapter, spec_env: &BTreeMap<String, String>) -> Onboarding {
     let Some(onboarding_check) = adapter.onboarding_check() else { return Onboarding::LeaveToAgent };
     let env = environment(adapter, &[], spec_env);
@@ -232,7 +232,7 @@ pub(super) fn onboarding(adapter: &dyn AgentAdapter, spec_env: &BTreeMap<String,
     }
 }
 
-/// The environment of a program: an allow-list for agents; for the user's own command all but secrets.
+/// A program's environment: an allow-list for agents; everything except secrets for the user's own commands.
 fn environment(
     adapter: &dyn AgentAdapter,
     config: &[(String, String)],
@@ -250,7 +250,7 @@ fn environment(
     let mut env: Vec<(String, String)> =
         ours.filter_map(|(name, value)| Some((name, value.into_string().ok()?))).collect();
     let given = spec.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    // What the adapter needs wins: it is what makes the program work at all.
+    // The adapter's variables override the task's, because the program does not work without them.
     for (name, value) in given.chain(config.iter().map(|(name, value)| (name.as_str(), value.as_str()))) {
         set(&mut env, name, value);
     }
@@ -266,7 +266,7 @@ fn set(env: &mut Vec<(String, String)>, name: &str, value: &str) {
     env.push((name.to_owned(), value.to_owned()));
 }
 
-/// A program named by a relative path is meant from where it works.
+/// Resolves a relative path against the working directory.
 fn resolve_program(program: &str, cwd: &Path) -> String {
     if program.contains('/') { cwd.join(program).to_string_lossy().into_owned() } else { program.to_owned() }
 }
@@ -300,7 +300,7 @@ mod tests {
                 .collect::<BTreeMap<_, _>>()
         };
         let (keyed, bare) = (variables("a-key"), variables(""));
-        assert_eq!(onboarding(&Claude, &bare), Onboarding::LeaveToAgent, "there is nothing to sign in with");
+        assert_eq!(onboarding(&Claude, &bare), Onboarding::LeaveToAgent, "there is no key");
         assert_eq!(onboarding(&Claude, &keyed), Onboarding::SkipWithKey("ANTHROPIC_API_KEY"));
         assert_eq!(onboarding(&Gemini, &keyed), Onboarding::SkipWithKey("GEMINI_API_KEY"));
         assert_eq!(onboarding(&Codex, &keyed), Onboarding::LeaveToAgent);
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(
             onboarding(&Claude, &keyed),
             Onboarding::SkipWithKey("ANTHROPIC_API_KEY"),
-            "it ran on pipes only"
+            "only headless runs so far"
         );
         std::fs::write(&settings, r#"{"hasCompletedOnboarding":true}"#).unwrap();
         assert_eq!(onboarding(&Claude, &keyed), Onboarding::LeaveToAgent);
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(
             onboarding(&Claude, &keyed),
             Onboarding::LeaveToAgent,
-            "what cannot be read is not judged"
+            "unreadable settings count as completed"
         );
     }
 }

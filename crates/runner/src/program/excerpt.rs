@@ -1,10 +1,9 @@
-//! A text of bounded size made of a program's whole output: its beginning and its end.
+//! A bounded excerpt of a program's output: its beginning and its end.
 
-/// The most that is handed on; what is longer is looked up in the file.
+/// Longer output is available in the raw output file.
 pub(crate) const MAX_BYTES: usize = 64 * 1024;
 const HALF: usize = MAX_BYTES / 2;
 
-/// An output being summed up.
 #[derive(Debug, Default)]
 pub(crate) struct OutputExcerpt {
     head: String,
@@ -13,16 +12,16 @@ pub(crate) struct OutputExcerpt {
 }
 
 impl OutputExcerpt {
-    /// Takes in some more.
     pub(crate) fn push(&mut self, text: &str) {
         self.total += text.len();
         let room = floor(text, HALF.saturating_sub(self.head.len()));
-        // Once something went to the tail, the head is closed, however much room a wide character left.
+        // Once the tail is in use, nothing is added to the head, even if a multi-byte character left some room
+        // there.
         let (first, rest) = text.split_at(if self.tail.is_empty() { room } else { 0 });
         self.head.push_str(first);
         let from = ceil(rest, rest.len().saturating_sub(HALF));
         self.tail.push_str(rest.get(from..).unwrap_or_default());
-        // Trimmed only now and then, so that many small pieces stay cheap.
+        // Trimmed only occasionally, so that many small pieces stay cheap.
         if self.tail.len() > 2 * HALF {
             self.trim();
         }
@@ -33,7 +32,7 @@ impl OutputExcerpt {
         self.tail.drain(..from);
     }
 
-    /// The text, with a mark where something was left out that says where it is.
+    /// The excerpt. Where text was left out, a note says where the rest is.
     pub(crate) fn finish(mut self, whole: &str) -> String {
         if self.head.len() + self.tail.len() == self.total && self.total <= MAX_BYTES {
             self.head.push_str(&self.tail);
@@ -46,7 +45,7 @@ impl OutputExcerpt {
     }
 }
 
-/// The last boundary of a character that is not behind `at`.
+/// The last character boundary at or before `at`.
 fn floor(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
@@ -55,7 +54,7 @@ fn floor(text: &str, at: usize) -> usize {
     at
 }
 
-/// The first boundary of a character that is not before `at`.
+/// The first character boundary at or after `at`.
 fn ceil(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {

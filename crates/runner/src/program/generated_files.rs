@@ -1,4 +1,4 @@
-//! Files that are made for one start of a program, and are gone, or as they were, when it ended.
+//! Files that are created for one start of a program, and removed or restored when the program has ended.
 
 use crate::adapter::GeneratedFile;
 use serde_json::Value;
@@ -7,11 +7,12 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The largest settings file that is added to.
+/// Larger settings files are refused.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// Files that were made, and whether something was there before. That waits beside them meanwhile, under another name: it
-/// may be the user's own, and a process that is killed puts nothing back. The next start does.
+/// The created files, each with a flag for a file that existed before. An existing file, which may belong to
+/// the user, is renamed and kept next to the new one. If we are killed before restoring it, the next start
+/// restores it.
 #[derive(Debug, Default)]
 pub(crate) struct GeneratedFiles(Vec<(PathBuf, Before)>);
 
@@ -22,7 +23,7 @@ enum Before {
 }
 
 impl GeneratedFiles {
-    /// Makes them. Settings in JSON that are there already are added to.
+    /// Creates the files. Our keys are merged into existing JSON settings.
     pub(crate) fn make(files: &[GeneratedFile]) -> Result<Self, String> {
         let mut made = Self::default();
         for file in files {
@@ -37,12 +38,12 @@ impl GeneratedFiles {
         }
         let aside = aside(&file.path);
         if aside.symlink_metadata().is_ok() {
-            // Left by a process that was killed.
+            // Left behind by a process that was killed.
             std::fs::rename(&aside, &file.path)?;
         }
         let (text, before) = match file.path.symlink_metadata() {
             Ok(data) if data.is_file() => {
-                // The agent can write to it, and a file of terabytes that holds nothing is quickly made.
+                // The agent can write to this file, and a sparse file of terabytes is quickly created.
                 if data.len() > MOST_BYTES {
                     return Err(io::Error::other(format!("it has more than {MOST_BYTES} bytes")));
                 }
@@ -53,7 +54,7 @@ impl GeneratedFiles {
             Ok(_) => return Err(io::Error::other("it is not a file")),
             Err(_) => (file.text.clone(), Before::Nothing),
         };
-        // Noted before it is written: what is half made is unmade, too.
+        // Recorded before writing, so that a partly written file is removed, too.
         self.0.push((file.path.clone(), before));
         write(&file.path, text.as_bytes())
     }
@@ -71,25 +72,25 @@ impl Drop for GeneratedFiles {
                 let (path, aside) = (path.display(), aside.display());
                 tracing::warn!(%path, %aside, %error, "a file was not put back; it is where `aside` says");
             }
-            // Only if it is empty, so only if we made it or nobody misses it.
+            // Removes the directory only if it is empty.
             let _ = path.parent().map(std::fs::remove_dir);
         }
     }
 }
 
-/// Where what was there waits.
+/// The name under which an existing file is kept.
 fn aside(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".before-althing");
     path.with_file_name(name)
 }
 
-/// As a new file, so that nothing is written through a link.
+/// `create_new` never writes through a symlink.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(bytes)
 }
 
-/// What was there, with our keys in it.
+/// The existing settings with our keys merged in.
 fn added(before: &[u8], ours: &str) -> io::Result<String> {
     let Ok(mut settings) = serde_json::from_slice::<Value>(before) else { return Ok(ours.to_owned()) };
     merge(&mut settings, serde_json::from_str(ours)?);
@@ -139,7 +140,7 @@ mod tests {
         let files = [GeneratedFile { path: path.clone(), text: r#"{"servers":{"y":2}}"#.to_owned() }];
         let refused = GeneratedFiles::make(&files).unwrap_err();
         assert!(refused.contains("it has more than 4194304 bytes"), "{refused}");
-        assert_eq!(std::fs::metadata(&path).unwrap().len(), 1 << 40, "it stays as it was");
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 1 << 40, "the file is unchanged");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A headless run of a program: its prompt is its whole input, and nobody is asked.
+//! A headless run of a program: the prompt is its whole stdin, and no questions are asked.
 
 use super::pipes::{EventSink, FinishedRun, Outbox, PipeExchange, Pipes, ProgramEvent};
 use super::raw_output::RawOutputFile;
@@ -9,18 +9,18 @@ use std::convert::Infallible;
 use std::io;
 use std::time::Duration;
 
-/// A run to be made.
 pub(super) struct Headless<'a> {
     pub(super) launch: &'a Launch,
     pub(super) prompt: &'a str,
-    /// How long it may say nothing.
+    /// How long the program may be silent.
     pub(super) idle: Duration,
     pub(super) parser: Box<dyn OutputParser>,
     pub(super) raw: &'a mut RawOutputFile,
 }
 
 impl Headless<'_> {
-    /// Runs it to its end. When the future is dropped, the program is asked to end and killed soon after.
+    /// Runs the program to its end. Dropping the future asks the program to end and kills it after the grace
+    /// period.
     pub(super) async fn run(self, launcher: &Launcher, sink: EventSink<'_>) -> io::Result<FinishedRun> {
         let exchange = OnePrompt { prompt: self.prompt, parser: self.parser };
         let pipes = Pipes { launch: self.launch, exchange, idle: self.idle, raw: self.raw };
@@ -28,7 +28,7 @@ impl Headless<'_> {
     }
 }
 
-/// One prompt in, output out.
+/// The exchange of a headless run: one prompt in, output out.
 struct OnePrompt<'a> {
     prompt: &'a str,
     parser: Box<dyn OutputParser>,

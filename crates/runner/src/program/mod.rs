@@ -1,7 +1,7 @@
-//! Runs programs for tasks: the port `Programs`.
+//! Runs the programs of tasks; implements the port `Programs`.
 //!
-//! Headless programs are driven here, over pipes; those in terminals by the terminals' runner. Knows which adapter a task
-//! means, on which terms it may run, and what came of it; nothing here knows what a workflow is.
+//! Headless programs are driven here over pipes, programs in terminals by `terminal::AgentRunner`. This module
+//! chooses the adapter, sandbox and permissions of a task's program; it knows nothing about workflows.
 
 mod backend;
 mod cli_prompt;
@@ -37,10 +37,10 @@ use std::time::Duration;
 use structured_session::{OpenSessions, StructuredRun};
 use usage_tracker::UsageTracker;
 
-/// The name of the file that holds a program's output as it came.
+/// The file that holds a program's raw output.
 pub(crate) const RAW_OUTPUT: &str = "output.raw";
 
-/// Runs the programs of tasks.
+/// Runs the programs of tasks, headless or in terminals.
 pub struct ProgramRunner {
     starter: Arc<ProgramStarter>,
     terminals: AgentRunner,
@@ -57,14 +57,15 @@ impl std::fmt::Debug for ProgramRunner {
 }
 
 impl ProgramRunner {
-    /// Starts programs with this starter, and reads their screens by these patterns.
+    /// `patterns` overrides the adapters' own patterns for reading screens.
     pub fn new(starter: Arc<ProgramStarter>, patterns: PatternTable) -> Self {
         let terminals = AgentRunner::new(starter.launcher.clone(), starter.masks.clone());
         let (usage_tracker, placeholders) = (UsageTracker::default(), Placeholders::default());
         Self { starter, terminals, patterns, sessions: OpenSessions::default(), usage_tracker, placeholders }
     }
 
-    /// The last lines that a program in a terminal said, oldest first: what has left its screen is here.
+    /// The last lines that a program in a terminal printed, oldest first, including those that scrolled off its
+    /// screen.
     pub fn history(&self, task: &TaskId) -> Vec<String> {
         self.terminals.history(task)
     }
@@ -89,7 +90,7 @@ impl ProgramRunner {
     async fn headless(&self, job: &ProgramJob, reports: &ReportSink) -> ProgramEnd {
         let end = self.run_headless(job, job.resume.as_deref(), reports).await;
         match end {
-            // Nothing of it was done: it begins anew.
+            // Nothing was done yet, so the task starts over in a new conversation.
             HeadlessAttempt::ConversationLost => match self.run_headless(job, None, reports).await {
                 HeadlessAttempt::Ended(end) => end,
                 HeadlessAttempt::ConversationLost => {
@@ -194,11 +195,11 @@ impl ProgramRunner {
 
 enum HeadlessAttempt {
     Ended(ProgramEnd),
-    /// The conversation to go on with is not there (any more), and nothing was done.
+    /// The conversation to resume does not exist, and nothing was done.
     ConversationLost,
 }
 
-/// Whether a run failed because its conversation is not there.
+/// Whether a run failed because the conversation to resume does not exist.
 fn lost_conversation(done: &FinishedRun) -> bool {
     const WORDS: [&str; 4] =
         ["No conversation found", "no rollout found", "Invalid session identifier", "Session not found"];
@@ -210,7 +211,7 @@ fn failed(error: String, hint: Option<String>) -> ProgramEnd {
     ProgramEnd { error: Some(error), hint, ..ProgramEnd::default() }
 }
 
-/// Passes on what is heard of a program.
+/// Converts a program's events into reports.
 struct TaskReporter<'a> {
     /// The prompt as it is sent.
     prompt: &'a str,
@@ -218,7 +219,7 @@ struct TaskReporter<'a> {
     reports: &'a ReportSink,
     excerpt: OutputExcerpt,
     conversation: Option<String>,
-    /// Whether it said or did something.
+    /// Whether the program said or did something.
     acted: bool,
 }
 

@@ -1,9 +1,10 @@
-//! Drives one program over pipes: input in, output out, within limits.
+//! Drives one program over pipes, within limits.
 //!
-//! What is said to the program and what its output means is an [`PipeExchange`]: one prompt ([`super::headless`]) or a
-//! structured session ([`super::talk`]). There is no terminal, and nothing of the program reaches our own output.
-//! Nothing here waits without a limit: not for a silent program, not for one that does not read its input, not for a
-//! process that holds the pipes after the program's end.
+//! A [`PipeExchange`] defines what is sent to the program and what its output means: one prompt
+//! ([`super::headless`]) or a structured session ([`super::structured_session`]). There is no terminal, and
+//! none of the program's output reaches our own. Nothing here waits without a limit: not for a silent program,
+//! not for one that does not read its input, not for a process that holds the pipes open after the program's
+//! end.
 
 use super::raw_output::RawOutputFile;
 use crate::adapter::{Diagnostics, Exit, OutputEvent, ProgramOutcome, Stream};
@@ -19,22 +20,21 @@ use std::time::Duration;
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, sleep_until};
 
-/// How long output is still waited for after a program's end, when another process holds the pipe.
+/// How long to wait for more output after a program's end, while another process holds the pipe open.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
-/// A line that is begun and not ended is shown after this long.
+/// An incomplete line is shown after this time.
 const PARTIAL_LINE_DELAY: Duration = Duration::from_millis(200);
 
-/// What is heard of a program while it runs.
+/// What happens while a program runs.
 pub(super) enum ProgramEvent<'a> {
-    /// Output, as it came and as clean text.
+    /// Output, raw and as clean text.
     Output(Stream, &'a [u8], &'a str),
-    /// What it means.
     Parsed(OutputEvent),
-    /// It has taken its whole prompt, or will take no more of it.
+    /// The program has read its whole prompt, or will not read the rest.
     PromptSent(Result<(), String>),
-    /// It asks a person.
+    /// The program asks a person.
     Waiting(Ask),
-    /// It goes on.
+    /// The program no longer waits for an answer.
     MovedOn,
 }
 
@@ -42,68 +42,65 @@ pub(super) enum ProgramEvent<'a> {
 pub(super) struct FinishedRun {
     pub(super) exit: Exit,
     pub(super) outcome: ProgramOutcome,
-    /// It said nothing for too long.
+    /// Whether the program was ended because it was silent for too long.
     pub(super) idle: bool,
 }
 
-/// Receives what is heard of a program.
 pub(super) type EventSink<'a> = &'a mut (dyn FnMut(ProgramEvent<'_>) + Send);
 
-/// What is said to a program over its input, and what its output means.
+/// What is sent to a program's stdin, and what its output means.
 pub(super) trait PipeExchange: Send {
-    /// What a person answers to the program's questions.
+    /// A person's answer to a question of the program.
     type Answer: Send;
 
-    /// Says what the program is told at its start.
+    /// Queues the first input.
     fn begin(&mut self, outbox: &mut Outbox);
 
-    /// Takes in output, as it came and as clean text. Clean text without bytes is a line that is not ended yet.
+    /// Handles output, raw and as clean text. Clean text without raw bytes is an incomplete line whose bytes
+    /// were passed before.
     fn output(&mut self, stream: Stream, raw: &[u8], clean: &str, outbox: &mut Outbox, sink: EventSink<'_>);
 
-    /// Everything in the outbox was taken, or nothing more will be.
+    /// Called when everything queued was written, or when the program closed its input.
     fn sent(&mut self, result: Result<(), String>, sink: EventSink<'_>);
 
-    /// Waits for the next answer of a person. The future may be dropped at any moment.
+    /// Waits for a person's next answer. Must be cancel-safe.
     fn next_answer(&mut self) -> impl Future<Output = Self::Answer> + Send;
 
-    /// Passes an answer on to the program.
     fn answer(&mut self, answer: Self::Answer, outbox: &mut Outbox, sink: EventSink<'_>);
 
     /// Whether the program waits for a person, so that its silence does not count.
     fn waits_for_person(&self) -> bool;
 
-    /// The program has ended; called also where that was not orderly.
+    /// Called when the program has ended, also after an error.
     fn closed(&mut self, sink: EventSink<'_>);
 
-    /// What came of it.
     fn end(&mut self, exit: Exit, sink: EventSink<'_>) -> ProgramOutcome;
 }
 
-/// What a program is still to be told.
+/// Input that is queued for a program.
 pub(super) struct Outbox {
     /// `None` once closed.
     to: Option<pipe::Sender>,
     unsent: VecDeque<u8>,
-    /// Whether the input is closed once everything is sent.
+    /// Whether to close the program's stdin once everything is written.
     closing: bool,
-    /// When the program must have ended by itself, once it was told that nothing more follows.
+    /// Set once the program was told that no more input follows: when it must have exited.
     exit_deadline: Option<Instant>,
 }
 
 impl Outbox {
-    /// Adds to what the program is told.
     pub(super) fn send(&mut self, bytes: &[u8]) {
         if self.to.is_some() {
             self.unsent.extend(bytes);
         }
     }
 
-    /// Closes the program's input once everything is sent.
+    /// Closes the program's stdin once everything queued is written.
     pub(super) fn close(&mut self) {
         self.closing = true;
     }
 
-    /// Closes the program's input and asks the program to end where it has not left by itself within this time.
+    /// Closes the program's stdin, and asks the program to end if it has not exited within this time.
     pub(super) fn close_and_expect_exit(&mut self, within: Duration) {
         self.close();
         self.exit_deadline.get_or_insert_with(|| Instant::now() + within);
@@ -118,7 +115,8 @@ impl Outbox {
         }
     }
 
-    /// Writes as much as the program takes. `Some` once that was everything, or nothing more will be taken.
+    /// Writes as much as the pipe accepts. Returns `Some` once everything was written or the program closed its
+    /// input.
     fn write(&mut self) -> Option<Result<(), String>> {
         let (next, _) = self.unsent.as_slices();
         match self.to.as_ref()?.try_write(next) {
@@ -144,17 +142,18 @@ impl Outbox {
     }
 }
 
-/// A program to be driven.
+/// A program to run over pipes.
 pub(super) struct Pipes<'a, X> {
     pub(super) launch: &'a Launch,
     pub(super) exchange: X,
-    /// How long the program may say nothing.
+    /// How long the program may be silent.
     pub(super) idle: Duration,
     pub(super) raw: &'a mut RawOutputFile,
 }
 
 impl<X: PipeExchange> Pipes<'_, X> {
-    /// Drives it to its end. When the future is dropped, the program is asked to end and killed soon after.
+    /// Runs the program to its end. Dropping the future asks the program to end and kills it after the grace
+    /// period.
     pub(super) async fn run(self, launcher: &Launcher, sink: EventSink<'_>) -> io::Result<FinishedRun> {
         let (out, out_end) = output_pipe()?;
         let (err, err_end) = output_pipe()?;
@@ -185,7 +184,7 @@ impl<X: PipeExchange> Pipes<'_, X> {
         };
         driver.flush_partial_lines();
         driver.raw.finish();
-        // Kills what is left: processes that hold the pipes, children in sessions of their own.
+        // Kills what is left: processes that hold the pipes open, children in other sessions.
         if let Some(guarded) = graceful_stop.guarded.take() {
             guarded.finish().await;
         }
@@ -193,7 +192,8 @@ impl<X: PipeExchange> Pipes<'_, X> {
         exchange.closed(&mut *sink);
         let ended = ended?;
         let exit_deadline = outbox.exit_deadline;
-        // A program that said that it is done is judged by that, and not by how it was then made to leave.
+        // A program that reported the end of its turn is judged by that report, not by how it was ended
+        // afterwards.
         let exit = match exit_deadline {
             Some(_) => Exit { code: Some(0), signal: None },
             None => Exit { code: ended.code, signal: ended.signal },
@@ -210,17 +210,17 @@ impl<X: PipeExchange> Pipes<'_, X> {
     }
 }
 
-/// A program being driven.
+/// The state of a running program.
 struct PipeDriver<'a, X> {
     exchange: X,
     outbox: Outbox,
     out: Cleaner,
     err: Cleaner,
-    /// The end of what the program wrote to standard error.
+    /// The last part of the program's stderr.
     diagnostics: Diagnostics,
     raw: &'a mut RawOutputFile,
     idle: Duration,
-    /// When the program last said something, or was last answered.
+    /// When the program last printed something or got an answer.
     last_activity: Instant,
     sink: EventSink<'a>,
 }
@@ -276,16 +276,16 @@ impl<X: PipeExchange> PipeHandler for PipeDriver<'_, X> {
     }
 }
 
-/// A program that is asked to end, and killed soon after, when its future is dropped: it may want to put its own
-/// conversation on disk.
+/// Asks the program to end when the future is dropped, and kills it after the grace period, so that it can save
+/// its own conversation first.
 struct GracefulStop {
     guarded: Option<Guarded>,
     grace: Duration,
-    /// Our ends of its outputs: a program that says something while it ends must not be killed by a closed pipe.
+    /// Keeps the read ends open, so that a program that prints while it ends does not get SIGPIPE.
     pipes: Vec<OwnedFd>,
 }
 
-/// Second handles of our ends of pipes. Where one cannot be had, its program only ends less politely.
+/// Duplicates of the read ends. If duplicating fails, the program may get SIGPIPE while it ends.
 fn clone_handles(pipes: &[&pipe::Receiver]) -> Vec<OwnedFd> {
     pipes.iter().filter_map(|pipe| pipe.as_fd().try_clone_to_owned().ok()).collect()
 }

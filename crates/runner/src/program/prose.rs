@@ -1,42 +1,43 @@
-//! Makes a prompt that no CLI agent can take for one of its own commands.
+//! Rewrites prompts so that no CLI agent can take them for one of its own commands.
 //!
-//! Agent CLIs look at how a prompt begins: `!` runs a shell command, `/` is a slash command, `@`, `#`, `&` and `?` have
-//! meanings of their own, and a prompt that is nothing but `exit` ends the program. They do so for typed prompts, and
-//! some of them for prompts on pipes and over their protocols. A prompt may hold text of other agents, so it must always
-//! be prose. Never used for the user's own commands, whose standard input is data.
+//! CLI agents interpret the beginning of a prompt: `!` runs a shell command, `/` is a slash command, `@`, `#`,
+//! `&` and `?` have special meanings, and a prompt that is only `exit` ends the program. This applies to typed
+//! prompts, and for some agents also to prompts on stdin and over structured protocols. A prompt may contain
+//! text of other agents, so it must always be prose. Not used for the user's own commands, whose stdin is data.
 
 use std::borrow::Cow;
 
-/// The line in front of a prompt that would otherwise be read as a command.
+/// Put before a prompt that would otherwise be read as a command.
 const FIRST_LINE: &str = "Task:\n";
 
-/// Punctuation that no agent CLI gives a meaning to at the beginning of a prompt.
+/// Punctuation at the beginning of a prompt that no CLI agent interprets.
 const HARMLESS: &str = "([{\"'`«“‘„<*-";
 
-/// Prompts that end an agent CLI, or clear its conversation, although they are plain words.
+/// Prompts that end a CLI agent or clear its conversation although they are plain words.
 const COMMAND_WORDS: [&str; 7] = ["exit", "quit", "bye", "clear", "help", "logout", "q"];
 
-/// The prompt as prose: unchanged where it is prose already, else behind a first line that is.
+/// The prompt, changed only if a CLI agent could misread it.
 pub(super) fn prose(prompt: &str) -> Cow<'_, str> {
     let mut text = Cow::Borrowed(prompt);
     if is_command(prompt) {
         text = Cow::Owned(format!("{FIRST_LINE}{prompt}"));
     }
-    if takes_the_return(prompt) {
+    if captures_return(prompt) {
         text = Cow::Owned(format!("{} ", text.trim_end()));
     }
     text
 }
 
-/// Whether the last word would make something else of the return that sends a typed prompt: behind a backslash it is a line
-/// break, behind `@name`, `$name` or `/name` it chooses from a list. A blank behind the word prevents both.
-fn takes_the_return(prompt: &str) -> bool {
+/// Whether the prompt's last word changes the meaning of the carriage return that submits a typed prompt: after
+/// a backslash it inserts a line break, after `@name`, `$name` or `/name` it picks a completion. A trailing
+/// space prevents both.
+fn captures_return(prompt: &str) -> bool {
     let last = prompt.split_whitespace().next_back().unwrap_or_default();
     last.ends_with('\\') || last.contains(['@', '$']) || last.starts_with('/')
 }
 
-/// Whether an agent CLI could read this prompt as a command. Blanks, and control characters, which are not typed, do not
-/// count as its beginning.
+/// Whether a CLI agent could read this prompt as a command. Leading whitespace, and control characters, which
+/// are not typed, are ignored.
 fn is_command(prompt: &str) -> bool {
     let typed: String = prompt.chars().filter(|c| c.is_whitespace() || !c.is_control()).collect();
     let typed = typed.trim();

@@ -1,7 +1,7 @@
-//! Keeps what a program wrote, as it came but for the secrets in it, in one file of bounded size.
+//! Stores a program's raw output, with secrets masked, in one file of bounded size.
 //!
-//! The beginning goes to the file at once; once that is full, the end is held in memory until the program's end, and the
-//! file says how much is missing between them. A disk that refuses never stops the program.
+//! The beginning is written immediately. Beyond that, the end is kept in a ring buffer until the program ends,
+//! and the file says how much is missing in between. A failing disk never stops the program.
 
 use althing_protocol::{MaskStream, Masks};
 use std::fs::{File, OpenOptions};
@@ -10,27 +10,27 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How much of the beginning is kept.
+/// How many bytes of the beginning are stored.
 const HEAD: u64 = 15 * 1024 * 1024;
-/// How much of the end is kept, when that is not all. With the mark it all stays below 16 MiB.
+/// How many bytes of the end are stored if the beginning is not everything. Together with the note: below 16
+/// MiB.
 const TAIL: usize = 1024 * 1024 - 4096;
 
-/// A program's raw output.
 #[derive(Debug)]
 pub(crate) struct RawOutputFile {
     path: PathBuf,
-    /// Made when there is something to keep; None once it failed, too.
+    /// Created on the first write; `None` again after an error.
     file: Option<File>,
     failed: bool,
     total: u64,
-    /// The last bytes beyond the head, as a ring whose oldest byte is at `oldest`.
+    /// A ring buffer of the last bytes beyond the head; its oldest byte is at `oldest`.
     tail: Vec<u8>,
     oldest: usize,
     mask: Option<Box<dyn MaskStream>>,
 }
 
 impl RawOutputFile {
-    /// In place of what an earlier try left there.
+    /// Removes the file of an earlier attempt.
     pub(crate) fn new(path: PathBuf, masks: Option<&Arc<dyn Masks>>) -> Self {
         let _ = std::fs::remove_file(&path);
         let mask = masks.map(|masks| masks.stream());
@@ -41,7 +41,6 @@ impl RawOutputFile {
         &self.path
     }
 
-    /// Takes in some more.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         let mut mask = self.mask.take();
         self.keep(mask.as_mut().map_or(bytes, |mask| mask.push(bytes)));
@@ -63,15 +62,15 @@ impl RawOutputFile {
         let grow = bytes.len().min(TAIL - self.tail.len());
         let (first, rest) = bytes.split_at(grow);
         self.tail.extend_from_slice(first);
-        // The ring is full: the oldest give way, in at most two pieces.
+        // The ring is full: overwrite the oldest bytes, in at most two pieces.
         let (fits, wraps) = rest.split_at(rest.len().min(self.tail.len() - self.oldest));
         self.overwrite(fits);
         self.overwrite(wraps);
     }
 
     fn overwrite(&mut self, bytes: &[u8]) {
-        if let Some(place) = self.tail.get_mut(self.oldest..self.oldest + bytes.len()) {
-            place.copy_from_slice(bytes);
+        if let Some(slot) = self.tail.get_mut(self.oldest..self.oldest + bytes.len()) {
+            slot.copy_from_slice(bytes);
         }
         self.oldest += bytes.len();
         if self.oldest >= self.tail.len() {
@@ -79,7 +78,7 @@ impl RawOutputFile {
         }
     }
 
-    /// Writes the end. Whether something was kept at all.
+    /// Writes the end of the output. Returns whether anything was stored.
     pub(crate) fn finish(&mut self) -> bool {
         if let Some(mut mask) = self.mask.take() {
             self.keep(mask.finish());
@@ -110,7 +109,7 @@ impl RawOutputFile {
         let file = if let Some(file) = self.file.take() {
             file
         } else {
-            // A new file in place of whatever an earlier try left, so that nothing is written through a link.
+            // Removed and created anew, so that nothing is written through a symlink.
             let _ = std::fs::remove_file(&self.path);
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.path)?
         };

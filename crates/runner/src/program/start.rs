@@ -1,4 +1,4 @@
-//! Everything that must be known to start a program for a task, in a terminal or on pipes.
+//! Prepares the start of a task's program, in a terminal or headless.
 
 use super::confine::{ConfinedLaunch, ProgramPaths, RunPolicy, build_launch, onboarding, run_policy};
 use super::generated_files::GeneratedFiles;
@@ -15,30 +15,30 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How programs are started on this machine.
+/// Starts programs on this machine.
 #[derive(Debug)]
 pub struct ProgramStarter {
-    /// What is known of programs.
+    /// The adapters by name.
     pub adapters: Adapters,
-    /// How guards are started.
+    /// Starts the guard of each program.
     pub launcher: Launcher,
-    /// Inside what agents run that are given their bypass flag. Where it is `Refused`, they run in their own strictest
-    /// mode; where it is `Unconfined`, with the user's rights.
+    /// The sandbox of agents that get their bypass flag. With `Refused` they run with their own strictest
+    /// permissions, with `Unconfined` with the user's rights.
     pub confinement: Confinement,
-    /// Our own state, which no confined program may see.
+    /// Our state directory, hidden from confined programs.
     pub state_dir: Option<PathBuf>,
-    /// Times.
+    /// Time limits for programs.
     pub limits: ProgramLimits,
-    /// What is taken out of programs' output before it is kept; None keeps it as it came.
+    /// Masks secrets in stored output; `None` stores it unchanged.
     pub masks: Option<Arc<dyn Masks>>,
 }
 
-/// Times of programs.
+/// Time limits for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramLimits {
-    /// How long a program may say nothing, where its task does not say.
+    /// How long a program may be silent if its task sets no limit.
     pub idle: Duration,
-    /// From TERM to KILL.
+    /// The time between TERM and KILL.
     pub grace: Duration,
 }
 
@@ -48,21 +48,20 @@ impl Default for ProgramLimits {
     }
 }
 
-/// A start that is wanted.
+/// The request to start a program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StartRequest<'a> {
     pub(crate) spec: &'a ProgramSpec,
     pub(crate) resume: Option<&'a str>,
     pub(crate) dir: &'a Path,
     pub(crate) tools: Option<&'a ToolEndpoint>,
-    /// What it may touch.
     pub(crate) grant: &'a Grant,
-    /// What an agent may do where there are no walls and the user waived nothing.
+    /// The permissions of an agent if there is no sandbox and the user did not accept running unconfined.
     pub(crate) unsandboxed_level: PermissionLevel,
 }
 
 impl<'a> StartRequest<'a> {
-    /// A task's program, on pipes or in a terminal as its mode says.
+    /// The request for a task's program.
     pub(crate) fn of(job: &'a ProgramJob, grant: &'a Grant, resume: Option<&'a str>) -> Self {
         Self {
             spec: &job.spec,
@@ -81,21 +80,20 @@ pub(crate) struct PreparedProgram {
     pub(crate) adapter: Arc<dyn AgentAdapter>,
     pub(crate) confined: ConfinedLaunch,
     pub(crate) permissions: PermissionLevel,
-    /// What is sent as its prompt: never anything that the program could read as one of its own commands.
+    /// The prompt to send, which the program cannot read as one of its own commands.
     pub(crate) prompt: String,
-    /// Its structured protocol, where it is to ask over that.
+    /// Set if the program asks for approvals over its structured protocol.
     pub(crate) structured_protocol: Option<Box<dyn StructuredProtocol>>,
-    /// The id of its new conversation, where we chose it.
+    /// The id of the new conversation, if we chose it.
     pub(crate) chosen_id: Option<String>,
-    /// There as long as this is.
+    /// The files exist as long as this value.
     _files: GeneratedFiles,
 }
 
-/// Why a program cannot be started, and what a person can do about it.
+/// The error message and a hint.
 type StartError = (String, Option<String>);
 
 impl ProgramStarter {
-    /// Makes everything ready.
     pub(crate) fn prepare(&self, request: &StartRequest<'_>) -> Result<PreparedProgram, StartError> {
         let spec = request.spec;
         let adapter = self.adapters.get(&spec.adapter).ok_or_else(|| {
@@ -103,18 +101,19 @@ impl ProgramStarter {
             let error = format!("there is no adapter named `{}`", spec.adapter);
             (error, Some(format!("the known ones are: {}", known.join(", "))))
         })?;
-        // The only place where a prompt is handed on: what is typed, piped or said over a protocol is this text.
+        // Every prompt passes through here, whether it is typed, piped or sent over a protocol.
         let prompt = if adapter.is_agent() { prose(&spec.prompt).into_owned() } else { spec.prompt.clone() };
         let spec = &ProgramSpec { prompt: prompt.clone(), ..spec.clone() };
         let interactive = spec.mode == ExecutionMode::Interactive;
         let asks = interactive || spec.approvals;
         let RunPolicy { sandbox, permissions } = if asks && spec.sandbox != Some(true) {
-            // A person is asked.
+            // A person answers the program's questions.
             RunPolicy { sandbox: None, permissions: PermissionLevel::Ask }
         } else {
             run_policy(&**adapter, spec, &self.confinement).map_err(|error| (error, None))?
         };
-        // A permission mode only takes away: what is asked about is refused where nobody can be asked.
+        // A permission mode can only remove permissions. What would need a question is refused if nobody can be
+        // asked.
         let mode = spec.options.permission_mode.filter(|_| !asks);
         let read_only =
             request.grant.planning || matches!(mode, Some(PermissionMode::Default | PermissionMode::Plan));
@@ -156,7 +155,7 @@ impl ProgramStarter {
                 (error, Some("give its adapter `headless_args`, or run it interactive".to_owned()))
             })?
         };
-        // A program that may only look is confined as one that plans.
+        // A program that may only read is confined like one that plans.
         let grant = Grant { planning: read_only, ..request.grant.clone() };
         let paths = ProgramPaths {
             cwd: Path::new(&spec.cwd),
@@ -189,7 +188,7 @@ fn readable_paths(grant: &Grant, cwd: &Path) -> Vec<PathBuf> {
     roots.filter(|root| root.path != cwd).map(|root| root.path.clone()).collect()
 }
 
-/// A random UUID. It names a conversation and keeps no secret.
+/// A random UUID (version 4). It identifies a conversation and is not a secret.
 fn uuid() -> String {
     let bits = (fastrand::u128(..) & !(0xf << 76 | 0x3 << 62)) | 0x4 << 76 | 0x2 << 62;
     let hex = format!("{bits:032x}");

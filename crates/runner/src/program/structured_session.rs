@@ -1,6 +1,8 @@
-//! A structured session with a program: the prompt in, its questions out to a person, the answers back.
+//! A structured session with a program: sends the prompt, passes the program's questions to a person and the
+//! answers back.
 //!
-//! The same limits hold as for any program on pipes, except that its silence does not count while it waits for a person.
+//! The limits of other programs on pipes apply, except that silence does not count while the program waits for
+//! a person.
 
 use super::pipes::{EventSink, FinishedRun, Outbox, PipeExchange, Pipes, ProgramEvent};
 use super::raw_output::RawOutputFile;
@@ -17,16 +19,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// How long a program may take to leave by itself once its turn is over.
+/// How long a program may take to exit once its turn is over.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How much of what a program wrote for people is remembered.
+/// How many bytes of stderr are kept.
 const MAX_DIAGNOSTICS: usize = 4 * 1024;
 
-/// A dialogue that people can answer in, and what is then to be said.
+/// A session in which people can answer questions.
 #[derive(Debug)]
 struct OpenSession {
     structured_protocol: Mutex<Box<dyn StructuredProtocol>>,
-    /// The question that was answered, and what is to be said.
+    /// Sends the id of an answered question and the messages for the program.
     answers_tx: UnboundedSender<(String, Vec<Value>)>,
 }
 
@@ -36,12 +38,12 @@ impl OpenSession {
     }
 }
 
-/// The protocols under way.
+/// The open sessions by task.
 #[derive(Debug, Default)]
 pub(super) struct OpenSessions(Arc<Mutex<HashMap<TaskId, Arc<OpenSession>>>>);
 
 impl OpenSessions {
-    /// Begins one; it is open as long as the line is.
+    /// Opens a session; it stays open until the handle is dropped.
     pub(super) fn open(
         &self,
         task: &TaskId,
@@ -53,7 +55,7 @@ impl OpenSessions {
         SessionHandle { sessions: Arc::clone(&self.0), task: task.clone(), open, answers }
     }
 
-    /// Gives an answer. False where that was not asked.
+    /// Answers a question. Returns false if the question or the option does not exist.
     pub(super) fn answer(&self, task: &TaskId, native: &str, option: &str) -> bool {
         let Some(open) = lock(&self.0).get(task).cloned() else { return false };
         let messages = open.structured_protocol().answer(native, option);
@@ -61,7 +63,7 @@ impl OpenSessions {
     }
 }
 
-/// One dialogue under way.
+/// An open session; dropping it closes the session.
 #[derive(Debug)]
 pub(super) struct SessionHandle {
     sessions: Arc<Mutex<HashMap<TaskId, Arc<OpenSession>>>>,
@@ -83,17 +85,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A dialogue to be held.
+/// A structured session to run.
 pub(super) struct StructuredRun<'a> {
     pub(super) launch: &'a Launch,
     pub(super) handle: SessionHandle,
-    /// How long the program may say nothing.
+    /// How long the program may be silent.
     pub(super) idle: Duration,
     pub(super) raw: &'a mut RawOutputFile,
 }
 
 impl StructuredRun<'_> {
-    /// Holds it to its end. When the future is dropped, the program is asked to end and killed soon after.
+    /// Runs the session to its end. Dropping the future asks the program to end and kills it after the grace
+    /// period.
     pub(super) async fn run(self, launcher: &Launcher, sink: EventSink<'_>) -> io::Result<FinishedRun> {
         let exchange = StructuredSession {
             handle: self.handle,
@@ -110,23 +113,22 @@ impl StructuredRun<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PromptProgress {
     Unsent,
-    /// On its way to the program.
     Sending,
     Sent,
 }
 
-/// A structured session under way.
+/// The exchange of a structured session.
 struct StructuredSession {
     handle: SessionHandle,
     lines: LineSplitter,
     diagnostics: String,
-    /// Questions that nobody answered yet.
+    /// Ids of unanswered questions.
     open_questions: BTreeSet<String>,
     prompt: PromptProgress,
 }
 
 impl PipeExchange for StructuredSession {
-    /// The question that was answered, and what the program is told.
+    /// The id of the answered question, and the messages for the program.
     type Answer = (String, Vec<Value>);
 
     fn begin(&mut self, outbox: &mut Outbox) {
@@ -154,7 +156,7 @@ impl PipeExchange for StructuredSession {
     }
 
     fn sent(&mut self, result: Result<(), String>, sink: EventSink<'_>) {
-        // Where the program reads no more, its end says why.
+        // If the program closed its input, its outcome explains why.
         if result.is_ok() && self.prompt == PromptProgress::Sending {
             self.prompt = PromptProgress::Sent;
             sink(ProgramEvent::PromptSent(Ok(())));
@@ -214,7 +216,7 @@ impl StructuredSession {
         }
     }
 
-    /// A question was answered, or needs no answer any more.
+    /// The question was answered or withdrawn.
     fn close_question(&mut self, native: &str, sink: EventSink<'_>) {
         if self.open_questions.remove(native) && self.open_questions.is_empty() {
             sink(ProgramEvent::MovedOn);
@@ -222,7 +224,6 @@ impl StructuredSession {
     }
 }
 
-/// Adds messages to what the program is told.
 fn send_messages(outbox: &mut Outbox, messages: &[Value]) {
     for message in messages {
         outbox.send(message.to_string().as_bytes());

@@ -1,17 +1,17 @@
-//! What each try cost, also for programs that count their whole conversation every time.
+//! Computes the usage of each run, also for programs that report the total of their conversation.
 
 use crate::adapter::ReportedUsage;
 use althing_protocol::Usage;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// What conversations had cost when they were last heard of, by their ids.
+/// The last reported total of each conversation, by id.
 #[derive(Debug, Default)]
 pub(crate) struct UsageTracker(Mutex<HashMap<String, Usage>>);
 
 impl UsageTracker {
-    /// What this try cost. Of a conversation that was never heard of, all that was spent counts: whoever spent it was
-    /// cut off before it could say so.
+    /// The usage of this run. For an unknown conversation the whole total counts: an earlier run was cut off
+    /// before it could report its usage.
     pub(crate) fn settle(&self, conversation: Option<&str>, spent: ReportedUsage) -> Usage {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = conversation.and_then(|id| known.get(id)).copied().unwrap_or_default();

@@ -1,6 +1,7 @@
-//! The Agent Client Protocol, version 1: `gemini --acp`, `opencode acp`. Checked with gemini 0.61.0 and opencode 1.18.33.
+//! The Agent Client Protocol, version 1: `gemini --acp`, `opencode acp`. Verified with gemini 0.61.0 and
+//! opencode 1.18.33.
 //!
-//! We offer the program nothing of ours: neither files nor terminals; it uses its own.
+//! We offer the agent neither files nor terminals; it uses its own.
 
 use super::{ProtocolStep, StructuredProtocol, count, explain_failure, list, option, text};
 use crate::adapter::{Exit, OutputEvent, ProgramOutcome, ReportedUsage};
@@ -8,27 +9,27 @@ use althing_protocol::{Ask, AskKind, Item, Usage};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Our requests have fixed ids: there is one of each.
+/// Fixed request ids, because each request is sent once.
 const INITIALIZE: u64 = 1;
 const SESSION: u64 = 2;
 const PROMPT: u64 = 3;
 
-/// One conversation over it.
+/// One conversation over ACP.
 #[derive(Debug)]
 pub struct Acp {
-    /// The program's name, for messages.
+    /// The program's name, for error messages.
     program: String,
     prompt: String,
     cwd: String,
     resume: Option<String>,
     session: String,
-    /// What was told before the prompt was said is history that it shows again.
+    /// Updates before the prompt was sent replay the history and are ignored.
     prompted: bool,
-    /// Open questions: the id of the request, and the options' ids.
+    /// Open questions: the request id, and the ids of the options.
     open: BTreeMap<String, (Value, Vec<String>)>,
-    /// Tools under way: name and what they are used on.
+    /// Tool calls in progress: kind and title.
     tools: BTreeMap<String, (String, String)>,
-    /// The message being said, then the last one.
+    /// The current message, or the last one if `whole` is true.
     message: String,
     whole: bool,
     usage: Usage,
@@ -36,7 +37,7 @@ pub struct Acp {
 }
 
 impl Acp {
-    /// Says this prompt in a new conversation, or in the one of this id.
+    /// Sends this prompt in a new conversation, or resumes one.
     pub fn new(program: &str, prompt: &str, cwd: &str, resume: Option<&str>) -> Self {
         Self {
             program: program.to_owned(),
@@ -96,7 +97,7 @@ impl Acp {
         }
     }
 
-    /// Each counts in its own place; the cost comes with an update.
+    /// The agents report tokens in different places; the cost comes with `usage_update`.
     fn record_usage(&mut self, result: &Value) {
         let either = |one: &str, other: &str| count(result, one).max(count(result, other));
         self.usage.input_tokens = either("/usage/inputTokens", "/_meta/quota/token_count/input_tokens");
@@ -149,10 +150,10 @@ impl Acp {
     fn tool(&mut self, update: &Value, step: &mut ProtocolStep) {
         let id = text(update, "/toolCallId").to_owned();
         let known = self.tools.entry(id.clone()).or_default();
-        for (place, found) in [("/kind", &mut known.0), ("/title", &mut known.1)] {
-            let told = text(update, place);
-            if !told.is_empty() {
-                told.clone_into(found);
+        for (pointer, found) in [("/kind", &mut known.0), ("/title", &mut known.1)] {
+            let value = text(update, pointer);
+            if !value.is_empty() {
+                value.clone_into(found);
             }
         }
         let status = text(update, "/status");

@@ -1,7 +1,7 @@
-//! Claude Code's control protocol: `claude -p --input-format stream-json --permission-prompt-tool stdio`. Checked with
-//! 2.1.325.
+//! Claude Code's control protocol: `claude -p --input-format stream-json --permission-prompt-tool stdio`.
+//! Verified with version 2.1.325.
 //!
-//! Its events are those of its headless output, so its parser reads them; here are the questions.
+//! The events are those of headless output and are read by its parser; this module handles the questions.
 
 use super::{ProtocolStep, StructuredProtocol, list, option, text};
 use crate::adapter::{Exit, OutputParser, ProgramOutcome, Stream};
@@ -9,11 +9,11 @@ use althing_protocol::{Ask, AskKind};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// One conversation with it.
+/// One conversation over the control protocol.
 pub struct ClaudeControl {
     prompt: String,
     parser: Box<dyn OutputParser>,
-    /// Open questions by their ids: the tool, and what it is to be used on.
+    /// Open questions by request id: the tool and its input.
     open: BTreeMap<String, (String, Value)>,
 }
 
@@ -23,11 +23,11 @@ impl std::fmt::Debug for ClaudeControl {
     }
 }
 
-/// The tool with which it asks people.
-const ASKING: &str = "AskUserQuestion";
+/// The tool with which Claude Code asks the user.
+const ASK_TOOL: &str = "AskUserQuestion";
 
 impl ClaudeControl {
-    /// Says this prompt; `parser` is that of its headless output.
+    /// `parser` is the parser of headless output.
     pub fn new(prompt: &str, parser: Box<dyn OutputParser>) -> Self {
         Self { prompt: prompt.to_owned(), parser, open: BTreeMap::new() }
     }
@@ -37,7 +37,7 @@ impl ClaudeControl {
         let request = message.pointer("/request")?;
         let input = request.pointer("/input").cloned().unwrap_or_default();
         let tool = text(request, "/tool_name").to_owned();
-        let ask = if tool == ASKING {
+        let ask = if tool == ASK_TOOL {
             let labels = list(&input, "/questions/0/options").map(|choice| text(choice, "/label"));
             Ask {
                 about: AskKind::Question,
@@ -48,7 +48,7 @@ impl ClaudeControl {
         } else {
             Ask {
                 about: AskKind::Permission,
-                text: format!("{tool}: {}", used_on(&input)),
+                text: format!("{tool}: {}", summary(&input)),
                 options: vec![option("allow", "Allow"), option("deny", "Deny")],
                 native: Some(id.clone()),
             }
@@ -58,10 +58,10 @@ impl ClaudeControl {
     }
 }
 
-/// What a tool is to be used on, in a line.
-fn used_on(input: &Value) -> String {
-    let telling = ["/command", "/file_path", "/path", "/url", "/pattern", "/description"];
-    let found = telling.into_iter().map(|place| text(input, place)).find(|words| !words.is_empty());
+/// A one-line summary of a tool's input.
+fn summary(input: &Value) -> String {
+    let summary_keys = ["/command", "/file_path", "/path", "/url", "/pattern", "/description"];
+    let found = summary_keys.into_iter().map(|pointer| text(input, pointer)).find(|words| !words.is_empty());
     found.map_or_else(|| input.to_string(), str::to_owned)
 }
 
@@ -84,7 +84,7 @@ impl StructuredProtocol for ClaudeControl {
                 step.questions.extend(self.on_request(message));
             }
             "control_request" => {
-                // Without an answer it would wait for ever.
+                // Without an answer Claude Code would wait forever.
                 let id = text(message, "/request_id");
                 let response = json!({ "subtype": "error", "request_id": id, "error": "not supported" });
                 step.messages.push(json!({ "type": "control_response", "response": response }));
@@ -99,18 +99,18 @@ impl StructuredProtocol for ClaudeControl {
             kind => {
                 step.is_over = kind == "result";
                 let line = format!("{message}\n");
-                let mut tell = |event| step.events.push(event);
-                self.parser.output(Stream::Out, line.as_bytes(), &line, &mut tell);
+                let mut emit = |event| step.events.push(event);
+                self.parser.output(Stream::Out, line.as_bytes(), &line, &mut emit);
             }
         }
     }
 
     fn answer(&mut self, native: &str, option: &str) -> Option<Vec<Value>> {
-        if self.open.get(native)?.0 != ASKING && !matches!(option, "allow" | "deny") {
+        if self.open.get(native)?.0 != ASK_TOOL && !matches!(option, "allow" | "deny") {
             return None;
         }
         let (tool, input) = self.open.remove(native)?;
-        let response = if tool == ASKING {
+        let response = if tool == ASK_TOOL {
             let mut input = input;
             let question = text(&input, "/questions/0/question").to_owned();
             if let Some(input) = input.as_object_mut() {

@@ -1,4 +1,4 @@
-//! Codex's app server: `codex app-server`, JSON-RPC without its version. Checked with 0.166.0.
+//! Codex's app server: `codex app-server`, JSON-RPC without the version field. Verified with version 0.166.0.
 
 use super::{ProtocolStep, StructuredProtocol, count, explain_failure, list, option, text};
 use crate::adapter::{Exit, OutputEvent, ProgramOutcome, ReportedUsage};
@@ -6,12 +6,12 @@ use althing_protocol::{Ask, AskKind, AskOption, Item, Usage};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Our requests have fixed ids: there is one of each.
+/// Fixed request ids, because each request is sent once.
 const INITIALIZE: u64 = 1;
 const THREAD: u64 = 2;
 const TURN: u64 = 3;
 
-/// One conversation with it.
+/// One conversation with the app server.
 #[derive(Debug)]
 pub struct AppServer {
     prompt: String,
@@ -19,16 +19,16 @@ pub struct AppServer {
     model: Option<String>,
     resume: Option<String>,
     thread: String,
-    /// Open questions: what each option is in its words, and the id of its request.
+    /// Open questions: the request id, and Codex's decision for each option.
     open: BTreeMap<String, (Value, BTreeMap<String, Value>)>,
     message: String,
     usage: Usage,
-    /// How its turn ended.
+    /// How the turn ended.
     completed: Option<Result<(), String>>,
 }
 
 impl AppServer {
-    /// Says this prompt in a new conversation, or in the one of this id.
+    /// Sends this prompt in a new conversation, or resumes one.
     pub fn new(prompt: &str, cwd: &str, model: Option<&str>, resume: Option<&str>) -> Self {
         Self {
             prompt: prompt.to_owned(),
@@ -171,7 +171,7 @@ impl AppServer {
     }
 }
 
-/// One of its decisions, with our words for it.
+/// One of Codex's decisions as an option with our label.
 fn decision(decision: &Value) -> (AskOption, Value) {
     let id = match decision {
         Value::String(word) => word.clone(),
@@ -209,7 +209,7 @@ impl StructuredProtocol for AppServer {
     }
 
     fn end(&mut self, exit: Exit, diagnostics: &str) -> ProgramOutcome {
-        // It counts the whole conversation, and knows no prices.
+        // Codex reports the usage of the whole conversation, without cost.
         let this_run = Usage { calls: self.usage.calls, ..Usage::default() };
         let usage = ReportedUsage { this_run, conversation_total: Usage { calls: 0, ..self.usage } };
         let message = Some(std::mem::take(&mut self.message));

@@ -1,7 +1,9 @@
-//! Programs that are spoken to over their own structured protocols, so that one on pipes can ask a person and go on.
+//! Structured protocols of CLI agents, over which a headless agent can ask a person and continue with the
+//! answer.
 //!
-//! A dialogue knows one protocol: what to say, what was said, what an answer means. It touches no pipe and no clock;
-//! whoever drives it does. Approvals come out as the same questions as those of programs in terminals.
+//! A protocol is a pure state machine: which messages to send, what received messages mean, how to answer a
+//! question. It does no I/O and reads no clock; `program::structured_session` drives it. Approvals become the
+//! same questions as those of programs in terminals.
 
 mod acp;
 mod claude;
@@ -15,59 +17,58 @@ use crate::adapter::{Exit, OutputEvent, ProgramOutcome};
 use althing_protocol::{Ask, AskOption};
 use serde_json::Value;
 
-/// One conversation over a program's structured protocol: lines of JSON both ways.
+/// One conversation over a CLI agent's structured protocol: lines of JSON in both directions.
 pub trait StructuredProtocol: Send + std::fmt::Debug {
-    /// What is said first.
+    /// The first messages to send.
     fn begin(&mut self) -> Vec<Value>;
 
-    /// Takes in a message.
+    /// Handles a message from the agent and fills in what follows from it.
     fn receive(&mut self, message: &Value, step: &mut ProtocolStep);
 
-    /// What gives this answer to the question of this id; None where that was not asked, or was answered.
+    /// The messages that answer a question; `None` if there is no such open question or option.
     fn answer(&mut self, native: &str, option: &str) -> Option<Vec<Value>>;
 
-    /// Judges it once it is over; `diagnostics` is the end of what the program wrote for people.
+    /// Determines the outcome at the end; `diagnostics` is the last part of the agent's stderr.
     fn end(&mut self, exit: Exit, diagnostics: &str) -> ProgramOutcome;
 }
 
-/// What came of a message.
+/// What follows from a received message.
 #[derive(Debug, Default, PartialEq)]
 pub struct ProtocolStep {
-    /// To be said.
+    /// To be sent.
     pub messages: Vec<Value>,
-    /// What was said or done.
+    /// What the agent said or did.
     pub events: Vec<OutputEvent>,
-    /// What is asked.
+    /// New questions for a person.
     pub questions: Vec<Ask>,
-    /// Questions that need no answer any more.
+    /// Ids of questions that need no answer any more.
     pub closed_questions: Vec<String>,
-    /// Whether the prompt is among what is to be said.
+    /// Whether `messages` contains the prompt.
     pub sends_prompt: bool,
-    /// Whether it is over: nothing more is said, and the program may leave.
+    /// Whether the turn is over: nothing more is sent, and the program may exit.
     pub is_over: bool,
 }
 
-/// An answer by name.
 fn option(id: &str, label: &str) -> AskOption {
     AskOption { id: id.to_owned(), label: label.to_owned() }
 }
 
-/// A text inside a message; empty where there is none.
+/// The string at a JSON pointer, or an empty one.
 fn text<'a>(message: &'a Value, pointer: &str) -> &'a str {
     message.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A number inside a message.
+/// The number at a JSON pointer, or 0.
 fn count(message: &Value, pointer: &str) -> u64 {
     message.pointer(pointer).and_then(Value::as_u64).unwrap_or_default()
 }
 
-/// A list inside a message.
+/// The elements of the array at a JSON pointer.
 fn list<'a>(message: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
     message.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// The last line of a complaint, for a failure that has no better words.
+/// Appends the last line of the diagnostics to an error message.
 fn explain_failure(failure: &str, diagnostics: &str) -> String {
     match diagnostics.lines().map(str::trim).rfind(|line| !line.is_empty()) {
         Some(line) => format!("{failure}: {line}"),

@@ -1,11 +1,11 @@
-//! The protocols against recordings of the real programs: what they said is said again, and we must say the same.
+//! Replays recordings of the real CLI agents; our side must send the same messages as in the recording.
 
 use super::*;
 use crate::adapter::{ReportedUsage, Stream};
 use althing_protocol::{AskKind, Item};
 use std::path::Path;
 
-/// What a recorded dialogue came to.
+/// What a replay produced.
 #[derive(Debug, Default)]
 struct Replayed {
     said: Vec<Value>,
@@ -15,14 +15,14 @@ struct Replayed {
     over: bool,
 }
 
-/// Plays what a program said; every question is answered with the option of this id.
+/// Replays the agent's messages and answers every question with the option of this id.
 fn replay(
     file: &str,
     structured_protocol: &mut dyn StructuredProtocol,
     option: &str,
 ) -> (Replayed, Vec<Value>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(file);
-    // Ours has a name instead.
+    // The recording used another request id.
     let recorded = std::fs::read_to_string(path).unwrap().replace("\"r1\"", "\"initialize\"");
     let mut replayed = Replayed { said: structured_protocol.begin(), ..Replayed::default() };
     let mut ours = Vec::new();
@@ -56,7 +56,7 @@ fn replay(
     (replayed, ours)
 }
 
-/// Without what names us, which the recording was not made by.
+/// Removes `clientInfo`, which differs from the recording.
 fn anonymous(messages: &[Value]) -> Vec<Value> {
     let strip = |message: &Value| {
         let mut message = message.clone();
@@ -68,7 +68,7 @@ fn anonymous(messages: &[Value]) -> Vec<Value> {
     messages.iter().map(strip).collect()
 }
 
-/// The parser of the headless output is tested where it is.
+/// The parser of headless output has its own tests.
 struct IgnoreOutput;
 
 impl crate::adapter::OutputParser for IgnoreOutput {
@@ -87,7 +87,7 @@ fn claude_asks_for_a_permission_and_gets_it() {
     let ask = &replayed.asks[0];
     assert_eq!((ask.about, ask.text.as_str()), (AskKind::Permission, "Bash: touch from_stdio.txt"));
     assert_eq!(ask.options.iter().map(|option| option.id.as_str()).collect::<Vec<_>>(), ["allow", "deny"]);
-    // After our own greeting: the prompt, then the permission, exactly as they were said.
+    // After our `initialize`: the prompt and the permission, exactly as recorded.
     assert_eq!(replayed.said[1..], ours[1..3]);
     assert!(replayed.over && replayed.prompted == 1);
 }
@@ -108,7 +108,7 @@ fn claude_asks_a_question_and_gets_the_choice() {
         said[0].pointer("/response/response/updatedInput/answers/Which colour?"),
         Some(&"Blue".into())
     );
-    // A question that is withdrawn needs no answer.
+    // A withdrawn question needs no answer.
     structured_protocol.receive(&request, &mut ProtocolStep::default());
     let mut step = ProtocolStep::default();
     structured_protocol

@@ -1,31 +1,26 @@
-//! Tells a program that prints from one that draws, by the sequences it sends.
+//! Distinguishes a program that prints from one that draws, by its escape sequences.
 //!
-//! The emulator keeps the result of a sequence, not that there was one; these few matter for what counts as said.
+//! The emulator keeps the result of a sequence but not that it occurred; these few matter for the transcript.
 
-/// What was seen of a program's sequences.
+/// The sequences seen so far.
 #[derive(Debug, Default)]
 pub(super) struct DrawingDetector {
-    /// Whether it moved the cursor up, or to a place.
+    /// Whether the cursor was moved up or to a position.
     pub(super) goes_back: bool,
-    /// Whether only a part of the screen scrolls.
+    /// Whether a scroll region is set.
     pub(super) has_region: bool,
-    /// A sequence that the last piece of output ended in.
+    /// An incomplete sequence at the end of the last read.
     sequence: Option<SequenceState>,
 }
 
-/// How far a sequence has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SequenceState {
     Escape,
-    /// Whether it has parameters, and whether it is a private one.
-    Sequence {
-        params: bool,
-        private: bool,
-    },
+    Sequence { params: bool, private: bool },
 }
 
 impl DrawingDetector {
-    /// Looks at a piece of output.
+    /// Scans more output.
     pub(super) fn scan(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         loop {

@@ -1,6 +1,6 @@
-//! The screen as the program drew it, and what it said to its terminal beside drawing.
+//! The emulated screen, and what the program sends to its terminal besides drawing.
 //!
-//! Whatever comes, memory stays bounded: the screen has a size, and what leaves it is handed on.
+//! Memory is bounded: the screen has a fixed size, and rows that scroll off are passed on.
 
 use super::drawing::DrawingDetector;
 use super::pty::TerminalSize;
@@ -9,12 +9,12 @@ use super::status::Status;
 use althing_protocol::{Screen, ScreenCell, ScreenColor};
 use std::num::NonZeroU16;
 
-/// A terminal without a display.
+/// A terminal emulator without a display.
 pub(crate) struct Emulator {
     parser: vt100::Parser<TerminalCallbacks>,
     drawing: DrawingDetector,
-    /// The beginning of a character whose rest has not come yet. The parser is never given half of one: where the other
-    /// half comes with more, it loses what stands behind it (vte 0.15).
+    /// The beginning of a character that was split between reads. The parser must never get a partial
+    /// character: it loses the characters that follow the other half in the same read (vte 0.15).
     cut: Vec<u8>,
 }
 
@@ -22,36 +22,36 @@ pub(crate) struct Emulator {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScreenRow {
     pub(crate) text: String,
-    /// Whether its line goes on in the next row, because the terminal was not wide enough for it.
+    /// Whether its line continues in the next row because the terminal was too narrow.
     pub(crate) wraps: bool,
 }
 
 impl ScreenRow {
     pub(crate) fn new(text: String, wraps: bool) -> Self {
-        // Blanks at the end of a line are none of its text; in the middle of one they are.
+        // Trailing blanks are not part of a line's text, unless the line continues in the next row.
         let text = if wraps { text } else { text.trim_end().to_owned() };
         Self { text, wraps }
     }
 }
 
-/// What a piece of output did.
+/// The effects of a piece of output.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct EmulatorOutput {
-    /// Rows that left the screen at its top.
+    /// Rows that scrolled off the top of the screen.
     pub(crate) left: Vec<ScreenRow>,
-    /// To be typed back to the program.
+    /// Replies to be written back to the program.
     pub(crate) answers: Vec<u8>,
 }
 
 impl Emulator {
     pub(crate) fn new(size: TerminalSize) -> Self {
         let (rows, cols) = nonzero(size);
-        // What leaves the screen is kept by the transcript, as text.
+        // No scrollback: the transcript keeps rows that scroll off, as text.
         let parser = vt100::Parser::new_with_callbacks(rows, cols, 0, TerminalCallbacks::default());
         Self { parser, drawing: DrawingDetector::default(), cut: Vec::new() }
     }
 
-    /// Takes in what the program wrote.
+    /// Draws what the program wrote.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> EmulatorOutput {
         if self.cut.is_empty() {
             self.draw(bytes);
@@ -74,17 +74,18 @@ impl Emulator {
         self.parser.process(whole);
     }
 
-    /// Whether a line break at the bottom moves the whole main screen up, so that what leaves it is never seen again.
+    /// Whether a line break at the bottom scrolls the whole main screen, so that rows that leave it are never
+    /// seen again.
     pub(crate) fn scrolls_plainly(&self) -> bool {
         !self.parser.screen().alternate_screen() && !self.drawing.has_region
     }
 
-    /// Whether the program ever went back to where it had been.
+    /// Whether the program ever moved the cursor back or used the alternate screen.
     pub(crate) fn draws(&self) -> bool {
         self.drawing.goes_back || self.parser.screen().alternate_screen()
     }
 
-    /// Changes its size; rows that do not fit any more leave.
+    /// Resizes the screen; rows that no longer fit scroll off.
     pub(crate) fn resize(&mut self, size: TerminalSize) -> EmulatorOutput {
         let (rows, cols) = nonzero(size);
         self.parser.set_size(rows, cols);
@@ -108,12 +109,11 @@ impl Emulator {
         self.parser.screen().bracketed_paste()
     }
 
-    /// The row that the cursor is in.
     pub(crate) fn cursor_row(&self) -> usize {
         usize::from(self.parser.screen().cursor_position().0)
     }
 
-    /// Every row as text, without blanks at its end.
+    /// Every row as text, without trailing blanks.
     pub(crate) fn rows(&self) -> Vec<ScreenRow> {
         let screen = self.parser.screen();
         let clean = |(row, number): (String, u16)| {
@@ -124,7 +124,7 @@ impl Emulator {
         screen.rows(0, self.size().cols).zip(0..).map(clean).collect()
     }
 
-    /// Everything that can be seen.
+    /// The visible screen with its attributes.
     pub(crate) fn snapshot(&self) -> Screen {
         let (screen, size) = (self.parser.screen(), self.size());
         let rows = (0..size.rows).map(|row| {
@@ -146,7 +146,7 @@ impl Emulator {
     }
 }
 
-/// How many bytes at the end are the beginning of a character.
+/// How many bytes at the end are an incomplete character.
 fn unfinished(bytes: &[u8]) -> usize {
     for (n, byte) in (1..=3).zip(bytes.iter().rev()) {
         let whole = match byte {

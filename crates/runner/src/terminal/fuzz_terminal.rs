@@ -1,6 +1,6 @@
-//! What fuzzing needs of the inside: a terminal that any bytes can be written to, without a program behind it.
+//! A terminal without a program, to which fuzzing can write arbitrary bytes.
 //!
-//! Behind the feature `fuzzing`; never part of the product.
+//! Only with the feature `fuzzing`; never part of the product.
 
 use super::model::TerminalModel;
 use super::pty::TerminalSize;
@@ -8,7 +8,7 @@ use super::screen_reader::{ScreenReader, ScreenState};
 use crate::adapter::Adapters;
 use althing_protocol::Screen;
 
-/// A terminal without its program.
+/// An emulated terminal without a program.
 pub struct FuzzTerminal(TerminalModel);
 
 impl std::fmt::Debug for FuzzTerminal {
@@ -18,33 +18,33 @@ impl std::fmt::Debug for FuzzTerminal {
 }
 
 impl FuzzTerminal {
-    /// A terminal of this size, or the nearest that works.
+    /// A terminal of this size, clamped to a valid one.
     pub fn new(cols: u16, rows: u16) -> Self {
         Self(TerminalModel::new(TerminalSize::clamped(cols, rows)))
     }
 
-    /// Takes in what a program wrote; gives the lines that it finished, and what is typed back to it.
+    /// Processes output; returns the completed lines and the replies to the program.
     pub fn feed(&mut self, bytes: &[u8]) -> (String, Vec<u8>) {
         let output = self.0.feed(bytes);
         (output.clean, output.answers)
     }
 
-    /// Changes its size; gives the lines that left by it.
+    /// Resizes the terminal; returns the lines that scrolled off.
     pub fn resize(&mut self, cols: u16, rows: u16) -> String {
         self.0.resize(TerminalSize::clamped(cols, rows))
     }
 
-    /// What is on it once the program rests: lines that were not told yet.
+    /// The unreported lines on the screen when the program pauses.
     pub fn at_rest(&mut self) -> String {
         self.0.transcript.at_rest(&self.0.emulator)
     }
 
-    /// The lines that are kept of what it said.
+    /// The lines that the transcript keeps.
     pub fn history(&self) -> Vec<String> {
         self.0.transcript.lines().map(str::to_owned).collect()
     }
 
-    /// The screen as those who attach get it.
+    /// The screen as attached users see it.
     pub fn screen(&self) -> Screen {
         self.0.emulator.snapshot()
     }
@@ -54,7 +54,7 @@ impl FuzzTerminal {
         self.0.text()
     }
 
-    /// What it asks a person, as these read it.
+    /// The questions that these readers see on the screen.
     pub fn asks(&self, readers: &ScreenReaders) -> Vec<String> {
         let states = readers.0.iter().map(|reader| reader.read(&self.0));
         let questions = states.filter_map(|state| match state {
@@ -65,12 +65,12 @@ impl FuzzTerminal {
     }
 }
 
-/// What reads the screens of the programs that we know.
+/// The screen readers of the built-in adapters.
 #[derive(Debug)]
 pub struct ScreenReaders(Vec<ScreenReader>);
 
 impl ScreenReaders {
-    /// By the patterns of every built-in adapter. The error says which pattern is none.
+    /// The error names the invalid pattern.
     pub fn built_in() -> Result<Self, String> {
         let adapters = Adapters::default();
         adapters

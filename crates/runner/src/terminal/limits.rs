@@ -1,40 +1,41 @@
-//! Times and sizes of terminals, in one place.
+//! Time and size limits of terminals.
 
 use std::time::Duration;
 
-/// One read's worth of a flood.
+/// The most bytes of one read.
 pub(super) const BATCH: usize = 256 * 1024;
-/// More than this within [`FLOOD_WINDOW`] is a flood: then a moment is waited for more, and most of it is never drawn.
+/// More bytes than this within [`FLOOD_WINDOW`] are a flood: reading waits briefly for more, and most of it is
+/// never drawn.
 pub(super) const FLOOD: usize = 32 * 1024;
-/// How long is waited for more of a flood.
+/// How long to wait for more output during a flood.
 pub(super) const FLOOD_WAIT: Duration = Duration::from_millis(4);
-/// Without output for this long, or counted anew after this long.
+/// The window in which bytes are counted; a pause of this length starts a new one.
 pub(super) const FLOOD_WINDOW: Duration = Duration::from_millis(100);
-/// A screen that holds still for this long is looked at.
+/// The screen is read once it has not changed for this long.
 pub(super) const READ_AFTER_QUIET: Duration = Duration::from_millis(40);
-/// And one that does not, this often.
+/// The screen is read at least this often while it keeps changing.
 pub(super) const READ_AT_LEAST_EVERY: Duration = Duration::from_millis(200);
-/// What a program drew counts as said once it held still for this long.
+/// Drawn text goes into the transcript once the screen has not changed for this long.
 pub(super) const SETTLE_AFTER_QUIET: Duration = Duration::from_millis(300);
-/// Or was there this long.
+/// Drawn text goes into the transcript at least this often while the screen keeps changing.
 pub(super) const SETTLE_AT_LEAST_EVERY: Duration = Duration::from_secs(2);
-/// A question that is not seen for this long was answered.
+/// A question that was not on the screen for this long counts as answered.
 pub(super) const QUESTION_GONE_AFTER: Duration = Duration::from_millis(150);
-/// Some programs hear no keys just after they drew a question: an answer is typed once it was there for this long.
+/// Some programs ignore keys just after they drew a question, so an answer is typed only after this delay.
 pub(super) const ANSWER_DELAY: Duration = Duration::from_millis(500);
-/// A question that is still there this long after its answer was typed is asked again.
+/// A question that is still on the screen this long after its answer was typed is reported again.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-/// What a program says of itself is told after this long, even if its screen does not show for what it waits.
+/// A program's own status (OSC 7501) is reported after this time even if the screen shows no question.
 pub(super) const QUESTION_DRAWN_WITHIN: Duration = Duration::from_millis(400);
-/// Front ends are told at most this often that the screen changed.
+/// Front ends are notified of screen changes at most this often.
 pub(super) const SCREEN_REPORT_INTERVAL: Duration = Duration::from_millis(33);
-/// How long output is waited for after the program ended, if somebody holds its terminal.
+/// How long to wait for more output after the program's end, while another process holds the terminal open.
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
-/// How much of a program's output is told as it came.
+/// How many bytes of raw output are reported.
 pub(super) const MAX_REPORTED_RAW: usize = 16 * 1024 * 1024;
-/// And as clean text.
+/// How many bytes of clean text are reported.
 pub(super) const MAX_REPORTED_CLEAN: usize = 16 * 1024 * 1024;
-/// What waits to be typed into a program that does not read; more is refused.
+/// Input that is queued for a program that does not read; more is refused.
 pub(super) const MAX_PENDING_INPUT: usize = 1024 * 1024;
-/// How much of its last words a program's end carries.
+/// How many bytes of the last output a program's end contains.
 pub(super) const MAX_FINAL_OUTPUT: usize = 64 * 1024;

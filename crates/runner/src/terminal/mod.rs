@@ -1,7 +1,8 @@
-//! Programs in terminals: started, drawn, watched for questions, typed to, and ended with all that they started.
+//! Programs in terminals: started, emulated, watched for questions, typed to, and ended with everything they
+//! started.
 //!
-//! Nothing a program writes reaches our own terminal: it goes into a model of a screen, and out as reports. Dropping a
-//! run's future ends the program; its terminal is then gone for those who look at it, too.
+//! Nothing a program writes reaches our own terminal: it goes to an emulated screen and into reports. Dropping
+//! a run's future ends the program and removes its terminal.
 
 mod drawing;
 mod emulator;
@@ -44,15 +45,16 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// A prompt that is to be typed.
+/// A prompt to type.
 #[derive(Clone, Copy)]
 pub(crate) struct TypedPrompt<'a> {
     pub(crate) text: &'a str,
-    /// Whether an agent reads it, which could take a line of it for a command. The input of a user's own command is data.
+    /// Whether an agent reads the prompt and could take a line of it for a command. For a user's own command
+    /// the prompt is data.
     pub(crate) for_agent: bool,
 }
 
-/// Runs programs in terminals. One serves a whole session.
+/// Runs programs in terminals. One instance serves a whole session.
 #[derive(Debug)]
 pub(crate) struct AgentRunner {
     launcher: Launcher,
@@ -61,12 +63,12 @@ pub(crate) struct AgentRunner {
 }
 
 impl AgentRunner {
-    /// Starts programs under guards of this launcher, and keeps their output without what `masks` takes out.
+    /// `masks` removes secrets from stored output.
     pub fn new(launcher: Launcher, masks: Option<Arc<dyn Masks>>) -> Self {
         Self { launcher, masks, running: Arc::default() }
     }
 
-    /// Runs a program to its end, inside walls if the launch has any, and types this prompt. Dropping the future ends it, and everything it
+    /// Runs a program to its end and types this prompt. Dropping the future ends the program and everything it
     /// started.
     pub(crate) async fn run(
         &self,
@@ -108,7 +110,7 @@ impl AgentRunner {
         let pty_thread = PtyThread::new(terminal.clone(), woken, reader, (prompt, prompt_text), reports, raw);
         let (sender, final_history) = tokio::sync::oneshot::channel();
         let thread = std::thread::Builder::new().name("terminal".to_owned());
-        // It ends by itself once the place is given up, whoever waits for it.
+        // The thread ends by itself once the terminal is unregistered.
         let started = thread.spawn(move || drop(sender.send(pty_thread.run())));
         started.map_err(|error| format!("no thread for its terminal: {error}"))?;
         let exit = guarded.exited().await;
@@ -135,24 +137,24 @@ impl AgentRunner {
         })
     }
 
-    /// Types into a running program's terminal. False where there is none, or where it does not read what is typed.
+    /// Types into a running program's terminal. Returns false if there is none, or if it does not read its
+    /// input.
     pub fn input(&self, task: &TaskId, bytes: &[u8]) -> bool {
         self.find(task).is_some_and(|terminal| terminal.queue_input(bytes))
     }
 
-    /// Changes the size of its terminal to the nearest that works.
+    /// Resizes a terminal, clamped to a valid size.
     pub fn resize(&self, task: &TaskId, cols: u16, rows: u16) {
         if let Some(terminal) = self.find(task) {
             terminal.resize(TerminalSize::clamped(cols, rows));
         }
     }
 
-    /// Its screen as it is now.
     pub fn screen(&self, task: &TaskId) -> Option<Screen> {
         Some(self.find(task)?.model().emulator.snapshot())
     }
 
-    /// The last lines it said, oldest first; what has left its screen is here.
+    /// The last lines that the program printed, oldest first, including those that scrolled off its screen.
     pub fn history(&self, task: &TaskId) -> Vec<String> {
         let lines = |terminal: Arc<Terminal>| {
             let model = terminal.model();
@@ -161,7 +163,7 @@ impl AgentRunner {
         self.find(task).map(lines).unwrap_or_default()
     }
 
-    /// Types the keys that give an answer. False where it asks nothing of that id, or has no such answer.
+    /// Types the keys of an answer. Returns false if there is no such question or answer.
     pub fn answer(&self, task: &TaskId, native: &str, option: &str) -> bool {
         self.find(task).is_some_and(|terminal| terminal.answer(native, option))
     }
@@ -171,39 +173,37 @@ impl AgentRunner {
     }
 }
 
-/// What tells a program which terminal it is in; the user's own do not hold here.
+/// Variables that describe the user's own terminal and do not apply here.
 const TERMINAL_VARIABLES: [&str; 8] =
     ["TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TMUX", "STY", "COLUMNS", "LINES"];
-/// Ours.
 const TERMINAL: [(&str, &str); 2] = [("TERM", "xterm-256color"), ("COLORTERM", "truecolor")];
 
-/// One terminal, as its keeper and everyone who looks at it share it.
+/// A terminal, shared by its thread and everyone who watches it.
 struct Terminal {
     pty: Pty,
     model: Mutex<TerminalModel>,
-    /// What is still to be typed.
+    /// Input that still has to be written.
     typing: Mutex<VecDeque<u8>>,
     question: Mutex<PendingQuestion>,
-    /// When the keeper ends at the latest; set once the program's end is known.
+    /// When the PTY thread must end; set once the program has ended.
     end_deadline: Mutex<Option<Instant>>,
-    /// A byte here wakes the keeper.
+    /// A byte written here wakes the PTY thread.
     wake: OwnedFd,
 }
 
-/// The question that was told, and how many there were.
+/// The question that was reported, and how many there were.
 #[derive(Debug, Default)]
 struct PendingQuestion {
     question: Option<Question>,
     count: u64,
     reported_at: Option<Instant>,
-    /// The keys that answer it, and when they are typed.
+    /// The keys of the answer, and when to type them.
     answer: Option<(Instant, String)>,
-    /// When they were typed.
     answered_at: Option<Instant>,
 }
 
 impl PendingQuestion {
-    /// Whether the answer was typed so long ago that a question that is still there was not answered by it.
+    /// Whether the question is still there although its answer was typed some time ago.
     fn answer_was_ignored(&self, now: Instant) -> bool {
         self.answered_at.is_some_and(|at| now >= at + ANSWER_TIMEOUT)
     }
@@ -236,11 +236,11 @@ impl Terminal {
     }
 
     fn wake(&self) {
-        // A full pipe wakes just as well.
+        // If the pipe is full, the thread wakes up anyway.
         let _ = rustix::io::write(&self.wake, &[0]);
     }
 
-    /// Puts something in line to be typed, whole or not at all.
+    /// Queues input completely or not at all.
     fn queue_input(&self, bytes: &[u8]) -> bool {
         let mut typing = lock(&self.typing);
         let fits = typing.len() + bytes.len() <= MAX_PENDING_INPUT;
@@ -251,7 +251,7 @@ impl Terminal {
         fits
     }
 
-    /// Types what is in line, as much as the terminal takes; whether that was all.
+    /// Writes as much queued input as the terminal accepts. Returns whether that was everything.
     fn write_pending(&self) -> bool {
         let mut typing = lock(&self.typing);
         while !typing.is_empty() {
@@ -272,11 +272,11 @@ impl Terminal {
     fn resize(&self, size: TerminalSize) {
         let mut model = self.model();
         model.resize(size);
-        // Only fails for a terminal that is gone.
+        // Fails only if the terminal is gone.
         let _ = self.pty.resize(size);
     }
 
-    /// Notes a question; gives its id if it is not the one that was told, or is that one again.
+    /// Stores a question and returns its id, unless the same question was already reported.
     fn ask(&self, question: &Question, now: Instant) -> Option<String> {
         let mut pending = lock(&self.question);
         if pending.question.as_ref() == Some(question) && !pending.answer_was_ignored(now) {
@@ -313,7 +313,6 @@ impl Terminal {
         pending.answer.is_some()
     }
 
-    /// Types an answer that is due.
     fn type_due_answer(&self, now: Instant) {
         let mut pending = lock(&self.question);
         if let Some((_, keys)) = pending.answer.take_if(|(due, _)| now >= *due) {
@@ -322,7 +321,7 @@ impl Terminal {
         }
     }
 
-    /// When there is something to do about an answer.
+    /// When the next action about an answer is due.
     fn answer_due(&self) -> Option<Instant> {
         let pending = lock(&self.question);
         let typed = pending.answer.as_ref().map(|(due, _)| *due);
@@ -347,7 +346,7 @@ impl Terminal {
     }
 }
 
-/// A terminal's place among those that run; given up however its run ends.
+/// Registers a terminal as running until this value is dropped.
 struct RunningTerminal {
     running: Arc<Mutex<HashMap<TaskId, Arc<Terminal>>>>,
     task: TaskId,
@@ -379,7 +378,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The end of a text.
+/// The last bytes of a text.
 fn tail(text: &str, most: usize) -> &str {
     let from = text.ceil_char_boundary(text.len().saturating_sub(most));
     text.get(from..).unwrap_or_default()

@@ -1,22 +1,21 @@
-//! A terminal without its processes: what was drawn, what was said, and what is to be typed back.
+//! The state of a terminal without its process: screen and transcript.
 
 use super::emulator::Emulator;
 use super::pty::TerminalSize;
 use super::skim;
 use super::transcript::Transcript;
 
-/// The screen and the transcript of one program.
 pub(crate) struct TerminalModel {
     pub(crate) emulator: Emulator,
     pub(crate) transcript: Transcript,
 }
 
-/// What came of a piece of output.
+/// The effects of a piece of output.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ModelOutput {
-    /// Finished lines.
+    /// Completed lines.
     pub(crate) clean: String,
-    /// To be typed back to the program.
+    /// Replies to be written back to the program.
     pub(crate) answers: Vec<u8>,
 }
 
@@ -25,7 +24,7 @@ impl TerminalModel {
         Self { emulator: Emulator::new(size), transcript: Transcript::default() }
     }
 
-    /// Takes in what the program wrote.
+    /// Processes what the program wrote.
     pub(crate) fn feed(&mut self, bytes: &[u8]) -> ModelOutput {
         let mut output = ModelOutput::default();
         let rows = self.emulator.size().rows;
@@ -47,7 +46,7 @@ impl TerminalModel {
         self.transcript.record(&drawn.left, &self.emulator, &mut output.clean);
     }
 
-    /// Changes the size; gives the lines that left by it.
+    /// Resizes the terminal; returns the lines that scrolled off.
     pub(crate) fn resize(&mut self, size: TerminalSize) -> String {
         let drawn = self.emulator.resize(size);
         let mut clean = String::new();
@@ -55,7 +54,7 @@ impl TerminalModel {
         clean
     }
 
-    /// The screen as text, without the blank rows at its end: what patterns are looked for in.
+    /// The screen as text, without trailing blank rows; patterns are matched against it.
     pub(crate) fn text(&self) -> String {
         let rows = self.emulator.rows();
         let full = rows.iter().rposition(|row| !row.text.is_empty()).map_or(0, |last| last + 1);

@@ -1,17 +1,17 @@
-//! A user's own patterns by which programs' screens are read: data, because patterns go stale with every release of a
-//! program. An entry replaces what the adapter of that name says itself.
+//! User-defined patterns for reading programs' screens. They are data because patterns go stale with every
+//! release of a program. An entry replaces the patterns of the adapter with that name.
 
 use crate::adapter::{AgentAdapter, TerminalTraits};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// How programs behave in a terminal, by the adapter's name.
+/// Terminal traits by adapter name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct PatternTable(BTreeMap<String, TerminalTraits>);
 
 impl PatternTable {
-    /// Reads a table, and checks every pattern in it. The error says which program's and why.
+    /// Parses a table and compiles every pattern. The error names the program.
     pub fn from_json(json: &str) -> Result<Self, String> {
         let table: Self = serde_json::from_str(json)
             .map_err(|error| format!("the table of patterns is not understood: {error}"))?;
@@ -21,7 +21,7 @@ impl PatternTable {
         Ok(table)
     }
 
-    /// How an adapter's program behaves: as its entry says, else as the adapter says.
+    /// The traits of an adapter's program: those of the table, otherwise the adapter's own.
     pub(crate) fn traits(&self, adapter: &dyn AgentAdapter) -> TerminalTraits {
         let own = adapter.terminal();
         match self.0.get(adapter.name()) {

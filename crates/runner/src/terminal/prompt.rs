@@ -1,30 +1,30 @@
-//! Types a program's prompt: once, when it takes one.
+//! Types a prompt into a program once the program accepts one.
 //!
-//! The one way that all programs understand: a bracketed paste where they asked for that, a pause, a carriage return.
-//! Never types into a dialog: its default choice may be to leave. The clock is the caller's.
+//! Works for all programs: a bracketed paste if the program enabled it, a pause, a carriage return. Never types
+//! into a dialog, whose default choice may be to quit. Reads no clock: the caller passes the time.
 
 use super::limits::READ_AFTER_QUIET;
 use super::screen_reader::ScreenState;
 use std::time::{Duration, Instant};
 
-/// How long a program may take to get ready, where nothing else is known.
+/// How long to wait for a program to become ready if its adapter sets no limit.
 pub(crate) const READY_LIMIT: Duration = Duration::from_secs(15);
-/// From its first sign of being ready: it may still be about to throw away what was typed too early.
+/// From the first sign of readiness: some programs discard input that comes too early.
 const SETTLE: Duration = Duration::from_millis(150);
-/// From the moment the paste is on the screen to the carriage return. Some programs take a return that comes too soon after a
-/// paste for a part of it, and then the prompt is never sent. Gemini CLI, which wants 40 ms, needed more than 150 ms on a
-/// busy machine, since it counts only while it gets to run.
+/// From the moment the paste is visible to the carriage return. Some programs treat a return that follows too
+/// soon as part of the paste and never submit the prompt. Gemini CLI waits for 40 ms, but needed more than 150
+/// ms on a busy machine.
 const PAUSE: Duration = Duration::from_millis(600);
-/// From the paste to the carriage return where the paste is never seen.
+/// From the paste to the carriage return if the paste is never seen on the screen.
 const UNSEEN: Duration = Duration::from_secs(2);
-/// How much of the prompt's end is looked for: programs fold, wrap and frame what was pasted.
+/// How many characters of the prompt's end are searched for: programs fold, wrap and frame pasted text.
 const TELLING: usize = 10;
 
-/// The prompt on its way.
+/// A prompt that is being typed.
 #[derive(Debug)]
 pub(crate) struct PromptTyper {
     text: String,
-    /// Whether it is typed as one line where the program knows no bracketed paste.
+    /// Whether line breaks are replaced by spaces if the program does not support bracketed paste.
     one_line: bool,
     limit: Duration,
     stage: TypingStage,
@@ -32,25 +32,33 @@ pub(crate) struct PromptTyper {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TypingStage {
-    /// Not ready yet; typed anyway at this time.
-    Awaited { until: Instant },
+    /// Not ready yet; typed at this time in any case.
+    Awaited {
+        until: Instant,
+    },
     /// Ready; typed at this time.
-    Settling { until: Instant },
-    /// Pasted; the carriage return follows at this time. The end of the prompt was to be seen so often before.
-    Pasted { until: Instant, before: usize, seen: bool },
-    /// Everything was typed.
+    Settling {
+        until: Instant,
+    },
+    /// Pasted; the carriage return follows at this time. `before` is how often the end of the prompt was
+    /// visible before the paste.
+    Pasted {
+        until: Instant,
+        before: usize,
+        seen: bool,
+    },
     Typed,
 }
 
 impl PromptTyper {
-    /// None where there is nothing to type.
+    /// `None` if there is nothing to type.
     pub(crate) fn new(text: &str, one_line: bool, limit: Duration, now: Instant) -> Option<Self> {
         let text = plain(text);
         let stage = TypingStage::Awaited { until: now + limit };
         (!text.trim().is_empty()).then_some(Self { text, one_line, limit, stage })
     }
 
-    /// When to come back at the latest.
+    /// When `step` must be called again at the latest.
     pub(crate) fn due(&self) -> Option<Instant> {
         match self.stage {
             TypingStage::Awaited { until }
@@ -60,7 +68,7 @@ impl PromptTyper {
         }
     }
 
-    /// What to type now, by how the program looks.
+    /// What to type now, given the state of the screen.
     pub(crate) fn step(
         &mut self,
         state: &ScreenState,
@@ -74,7 +82,7 @@ impl PromptTyper {
             self.stage = TypingStage::Pasted { until: now + PAUSE, before, seen: true };
         }
         match self.stage {
-            // Its time is counted while nobody else has to do something first.
+            // The time limit starts over while a dialog is open.
             TypingStage::Awaited { .. } | TypingStage::Settling { .. }
                 if matches!(state, ScreenState::Asks(_)) =>
             {
@@ -91,12 +99,12 @@ impl PromptTyper {
                 let text = self.text.as_bytes();
                 Some(match (brackets, self.one_line) {
                     (true, _) => [b"\x1b[200~", text, b"\x1b[201~"].concat(),
-                    // Every line end would submit what stands before it, and the next line could be a command.
+                    // A line break would submit the text before it, and the next line could be a command.
                     (false, true) => self.text.replace('\n', " ").into_bytes(),
                     (false, false) => text.to_vec(),
                 })
             }
-            // A dialog that came up meanwhile must not be confirmed by it.
+            // The carriage return must not confirm a dialog that appeared meanwhile.
             TypingStage::Pasted { until, before, .. }
                 if now >= until && matches!(state, ScreenState::Asks(_)) =>
             {
@@ -111,14 +119,14 @@ impl PromptTyper {
         }
     }
 
-    /// Waits until what the paste changed on the screen was looked at.
+    /// Delays the carriage return until the screen has been read after the paste.
     pub(crate) fn delay_return(&mut self, now: Instant) {
         if let TypingStage::Pasted { until, .. } = &mut self.stage {
             *until = (*until).max(now + READ_AFTER_QUIET);
         }
     }
 
-    /// How often the end of the prompt is on this screen, whatever is drawn around and between its letters.
+    /// How often the end of the prompt is on this screen, ignoring everything but letters and digits.
     fn occurrences(&self, screen: &str) -> usize {
         let letters = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
         let text = letters(&self.text);
@@ -134,7 +142,7 @@ impl PromptTyper {
     }
 }
 
-/// Without what a terminal or a program would act on: a paste must not be able to end itself.
+/// Removes control characters, so that the text cannot end the paste or trigger the terminal.
 fn plain(text: &str) -> String {
     let unix = text.replace("\r\n", "\n").replace('\r', "\n");
     unix.trim_end_matches('\n').chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
@@ -162,7 +170,7 @@ mod tests {
             }
         }
 
-        /// A moment at which the program shows all that was pasted.
+        /// Steps at a moment at which the screen shows everything that was pasted.
         fn at(&mut self, millis: u64, state: &ScreenState) -> &mut Self {
             let screen = format!("do it?\n│ > {} │", self.typed.replace("do it", "do │\n│ it"));
             self.seeing(&screen, millis, state)
@@ -238,7 +246,7 @@ mod tests {
     fn the_return_waits_until_a_slow_program_shows_the_paste() {
         let mut typist = Typist::new("do it");
         typist.at(0, &ScreenState::Ready).at(150, &ScreenState::Ready);
-        // Still the screen of before, on which these words happen to be too.
+        // The screen from before the paste, which happens to contain the same words.
         typist.seeing("do it?\n> ", 1_000, &ScreenState::Ready).seeing(
             "do it?\n> ",
             1_900,
@@ -255,9 +263,9 @@ mod tests {
             2_149,
             &ScreenState::Ready,
         );
-        assert_eq!(hidden.typed, "\x1b[200~do it\x1b[201~", "it may come yet");
+        assert_eq!(hidden.typed, "\x1b[200~do it\x1b[201~", "the paste may still appear");
         hidden.seeing("", 2_150, &ScreenState::Ready);
-        assert_eq!(hidden.typed, SENT, "a program that hides what is typed gets it all the same");
+        assert_eq!(hidden.typed, SENT, "a program that does not echo its input gets the prompt as well");
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Keeps one terminal: reads it, draws it, types into it, and tells what happens, on a thread of its own.
+//! The thread of one terminal: reads the program's output, updates the screen, types input and reports events.
 //!
-//! A thread, so that a flood in one terminal costs neither the session nor the other terminals their turn. It never
-//! waits without a limit, holds the model only while it draws, and ends by itself when the program's end is known.
+//! It is a thread, so that a flood in one terminal delays neither the session nor other terminals. It never
+//! waits without a limit, locks the model only while drawing, and ends by itself when the program has ended.
 
 use super::Terminal;
 use super::limits::{
@@ -19,10 +19,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// One terminal being kept.
 pub(super) struct PtyThread {
     terminal: Arc<Terminal>,
-    /// Becomes readable when somebody wants something.
+    /// Becomes readable when another thread wakes this one.
     woken: OwnedFd,
     reader: ScreenReader,
     prompt: Option<PromptTyper>,
@@ -31,31 +30,31 @@ pub(super) struct PtyThread {
     reports: ReportSink,
     raw: RawOutputFile,
     buffer: Vec<u8>,
-    /// Nobody holds the other end any more.
+    /// Whether the program end of the terminal is closed.
     closed: bool,
     state: ScreenState,
-    /// Since when the question that was told is not seen any more.
+    /// Since when the reported question has not been on the screen.
     question_gone_since: Option<Instant>,
-    /// Since when it says that it waits, without showing for what.
+    /// Since when the program's status says that it waits, without a question on the screen.
     blocked_undrawn_since: Option<Instant>,
     asked: bool,
     times: PtyTimes,
-    /// How much of its output may still be told.
+    /// How many bytes of output may still be reported.
     raw_left: usize,
     clean_left: usize,
 }
 
-/// When what happened last, as far as it has not been dealt with.
+/// Times of events that still need a reaction.
 #[derive(Debug, Default)]
 struct PtyTimes {
-    /// Since when there is output that was not looked at.
+    /// Since when there is output after the last reading of the screen.
     unread_since: Option<Instant>,
-    /// Since when there is output at whose end the program has not rested.
+    /// Since when there is drawn text that is not in the transcript yet.
     unsettled_since: Option<Instant>,
     last_output: Option<Instant>,
     screen_reported_at: Option<Instant>,
     screen_unreported: bool,
-    /// The last moment of calm, and how much came since.
+    /// The start of the current flood window, and the bytes read since then.
     flood_window_start: Option<Instant>,
     bytes_in_window: usize,
 }
@@ -89,7 +88,7 @@ impl PtyThread {
         }
     }
 
-    /// Keeps the terminal until the program's end; gives its last words.
+    /// Runs until the program has ended; returns the transcript's last lines.
     pub(super) fn run(mut self) -> String {
         loop {
             self.wait();
@@ -109,7 +108,7 @@ impl PtyThread {
         }
     }
 
-    /// Waits for output, for somebody's wish, or for the next thing that is due.
+    /// Waits for output, a wake-up, or the next due time.
     fn wait(&self) {
         let now = Instant::now();
         let due = [
@@ -133,7 +132,7 @@ impl PtyThread {
         if !self.closed {
             fds.push(PollFd::from_borrowed_fd(self.terminal.pty.as_fd(), wanted));
         }
-        // An interrupted wait only looks a little early.
+        // If the wait is interrupted, the loop only runs a little early.
         let _ = poll(&mut fds, wait.map(timespec).as_ref());
         let mut bytes = [0; 64];
         while matches!(rustix::io::read(&self.woken, &mut bytes), Ok(1..)) {}
@@ -151,7 +150,7 @@ impl PtyThread {
             .map_or(since, |last| (last + SETTLE_AFTER_QUIET).min(since + SETTLE_AT_LEAST_EVERY))
     }
 
-    /// Reads what is there, in a flood as much as comes in a moment, and draws it.
+    /// Reads the available output, during a flood also what follows within a few milliseconds, and draws it.
     fn read_output(&mut self) {
         let begin = Instant::now();
         let mut length = 0;
@@ -198,7 +197,7 @@ impl PtyThread {
         }
     }
 
-    /// Looks at the screen once it holds still, or often enough where it does not.
+    /// Reads the screen once it stopped changing, or often enough while it keeps changing.
     fn read_screen(&mut self, now: Instant) {
         if self.times.unread_since.is_some_and(|since| now >= self.read_due(since)) {
             self.times.unread_since = None;
@@ -221,7 +220,7 @@ impl PtyThread {
         }
     }
 
-    /// Tells that the program waits, or that it does no more.
+    /// Reports that the program waits for a person, or no longer does.
     fn update_question(&mut self, now: Instant) {
         if let ScreenState::Asks(question) = &self.state {
             self.question_gone_since = None;
@@ -241,7 +240,7 @@ impl PtyThread {
         }
         self.blocked_undrawn_since = None;
         if self.asked {
-            // A frame in the middle of being drawn has no dialog either.
+            // A half-drawn screen may also lack the dialog, so the question must be absent for a while.
             let since = *self.question_gone_since.get_or_insert(now);
             if now >= since + QUESTION_GONE_AFTER {
                 self.report_moved_on();
@@ -257,7 +256,7 @@ impl PtyThread {
 
     fn type_prompt(&mut self, now: Instant) {
         let Some(prompt) = &mut self.prompt else { return };
-        // What was seen before a piece of output says nothing about what it shows now.
+        // A state that was read before the latest output is outdated.
         let stale = self.times.unread_since.is_some() && !matches!(self.state, ScreenState::Asks(_));
         if stale {
             prompt.delay_return(now);
@@ -270,7 +269,7 @@ impl PtyThread {
         }
     }
 
-    /// Tells of the prompt once the terminal took all of it.
+    /// Reports the prompt as sent once the terminal accepted all of it.
     fn report_prompt(&mut self, all_taken: bool) {
         if all_taken && self.prompt.as_ref().is_some_and(PromptTyper::is_typed) {
             self.prompt = None;
@@ -289,7 +288,7 @@ impl PtyThread {
         }
     }
 
-    /// The program ended: whatever is left is told.
+    /// Reports everything that is left after the program's end.
     fn finish(mut self) -> String {
         let (clean, history) = {
             let mut model = self.terminal.model();
@@ -334,7 +333,7 @@ impl PtyTimes {
 fn timespec(duration: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
-        // Rounded up, so that a wait does not end just before what it was for.
+        // Rounded up, so that the wait does not end just before the due time.
         tv_nsec: i64::from(duration.subsec_nanos().saturating_add(999_999).min(999_999_999)),
     }
 }

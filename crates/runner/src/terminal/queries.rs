@@ -1,29 +1,30 @@
-//! What a terminal answers when a program asks about it.
+//! The terminal's replies to queries of the program.
 //!
-//! Answered is what the programs we drive ask for and what keeps them from waiting. Never answered: the clipboard, the
-//! contents of the screen, the title; and the kitty keyboard, because whoever attaches types in the plain encoding.
+//! Queries are answered if the supported CLI agents need a reply to continue. Never answered: the clipboard,
+//! the contents of the screen, the title, and the kitty keyboard protocol, because attached users type in the
+//! plain encoding.
 
 use super::emulator::ScreenRow;
 use super::status::{self, Status, StatusMessage};
 use std::fmt;
 use vt100::Screen;
 
-/// Answers that nobody reads are not kept beyond this.
+/// The most bytes of unread replies.
 const MOST: usize = 16 * 1024;
-/// Titles are cut: they are a line for a person.
+/// Titles are truncated: they are one line for a person.
 const LONGEST_TITLE: usize = 200;
 
-/// Hears what a program says to its terminal beside drawing.
+/// Handles what a program sends to its terminal besides drawing.
 #[derive(Debug, Default)]
 pub(crate) struct TerminalCallbacks {
-    /// To be typed back to it.
+    /// Replies to be written back to the program.
     pub(crate) answers: Vec<u8>,
     pub(crate) title: String,
-    /// Its word about itself, while it holds.
+    /// The status that the program last reported (OSC 7501).
     pub(crate) status: Option<Status>,
-    /// Text rows that left the screen at its top, for good.
+    /// Text rows that scrolled off the top of the main screen.
     pub(crate) left: Vec<ScreenRow>,
-    /// How a row is read; carries colours from row to row.
+    /// Carries attributes from row to row while rows are captured.
     capture: vt100::capture::BasicFormattedCaptureState,
 }
 
@@ -34,7 +35,7 @@ impl TerminalCallbacks {
         }
     }
 
-    /// DECRQM: 1 set, 2 reset, 0 unknown.
+    /// DECRQM: 1 means set, 2 reset, 0 unknown.
     fn mode(&mut self, screen: &Screen, mode: u16) {
         let set = match mode {
             1 => Some(screen.application_cursor()),
@@ -66,17 +67,17 @@ impl vt100::Callbacks for TerminalCallbacks {
         let (row, col) = screen.cursor_position();
         let (row, col) = (u32::from(row) + 1, u32::from(col) + 1);
         match (first, second, letter, param) {
-            // Who are you: a VT220 with colours; then, in more detail.
+            // Device attributes: a VT220 with colors; then secondary attributes and the version.
             (None, None, 'c', 0) => self.answer(b"\x1b[?62;22c"),
             (Some(b'>'), None, 'c', 0) => self.answer(b"\x1b[>1;10;0c"),
             (Some(b'>'), None, 'q', 0) => {
                 self.answer(concat!("\x1bP>|althing(", env!("CARGO_PKG_VERSION"), ")\x1b\\").as_bytes());
             }
-            // How are you, and where is the cursor?
+            // Device status, and cursor position.
             (None, None, 'n', 5) => self.answer(b"\x1b[0n"),
             (None, None, 'n', 6) => self.answer(format!("\x1b[{row};{col}R").as_bytes()),
             (Some(b'?'), None, 'n', 6) => self.answer(format!("\x1b[?{row};{col}R").as_bytes()),
-            // Dark or light?
+            // Color scheme: dark.
             (Some(b'?'), None, 'n', 996) => self.answer(b"\x1b[?997;1n"),
             (Some(b'?'), Some(b'$'), 'p', mode) => self.mode(screen, mode),
             (None, None, 't', 18) => {
@@ -89,7 +90,7 @@ impl vt100::Callbacks for TerminalCallbacks {
 
     fn unhandled_osc(&mut self, _: &mut Screen, params: &[&[u8]]) {
         match params {
-            // Its colours: light on dark.
+            // Foreground and background color: light on dark.
             [b"10", b"?", ..] => self.answer(b"\x1b]10;rgb:d8d8/d8d8/d8d8\x1b\\"),
             [b"11", b"?", ..] => self.answer(b"\x1b]11;rgb:1818/1818/1818\x1b\\"),
             [b"7501", payload, ..] => match status::read(payload) {
@@ -112,14 +113,14 @@ impl vt100::Callbacks for TerminalCallbacks {
         let plain = vt100::capture::basic_formatted_to_plain(&formatted);
         let text: String =
             plain.flat_map(str::chars).filter(|letter| althing_text::sanitize::is_safe(*letter)).collect();
-        // Whether the row goes on in the next one shows only in what would be written next.
+        // Whether the row continues in the next one shows only in what would be written next.
         let mut next = FirstLetter(None);
         let _ = row.write_formatted_basic(&mut next, &mut self.capture.clone());
         self.left.push(ScreenRow::new(text, next.0 != Some('\n')));
     }
 }
 
-/// Takes the first letter of what is written, and no more.
+/// Keeps the first character that is written and rejects the rest.
 struct FirstLetter(Option<char>);
 
 impl fmt::Write for FirstLetter {

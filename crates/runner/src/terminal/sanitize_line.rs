@@ -1,4 +1,4 @@
-//! Shortens and sanitises what a program prints, before a person sees it.
+//! Truncates and sanitizes a program's text before a person sees it.
 
 use althing_text::sanitize::is_safe;
 

@@ -1,7 +1,7 @@
-//! Reads a program's state off its terminal: whether it takes a prompt, works, or waits for a person.
+//! Determines a program's state from its terminal: accepting a prompt, working, or waiting for a person.
 //!
-//! Sources in the order of trust: its own word (OSC 7501), its title, patterns on the drawn screen. A program that says
-//! it works is believed; one that says it is idle may still show a dialog.
+//! Sources in order of trust: its own status (OSC 7501), its title, patterns on the screen. A program that
+//! reports that it is working is believed; one that reports that it is idle may still show a dialog.
 
 use super::model::TerminalModel;
 use super::status::ProgramState;
@@ -9,10 +9,10 @@ use crate::adapter::{Pattern, PatternTarget, TerminalTraits};
 use althing_protocol::{AskKind, AskOption};
 use regex::Regex;
 
-/// Questions are cut: they are a line for a person, who can attach.
+/// Questions are truncated: they are one line for a person, who can attach for the rest.
 const LONGEST: usize = 500;
 
-/// A program's patterns, ready to be looked for.
+/// A program's compiled patterns.
 #[derive(Debug)]
 pub(crate) struct ScreenReader {
     ready: Vec<(PatternTarget, Regex)>,
@@ -29,32 +29,30 @@ struct CompiledAsk {
     answers: Vec<(AskOption, String)>,
 }
 
-/// What was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ScreenState {
-    /// It waits for a person.
+    /// Waiting for a person.
     Asks(Question),
-    /// It takes a prompt.
+    /// Accepting a prompt.
     Ready,
-    /// It works.
+    /// Working.
     Busy,
-    /// Nothing that is known.
     Unknown,
 }
 
-/// What it waits for.
+/// What the program waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Question {
     pub(crate) about: AskKind,
     pub(crate) text: String,
-    /// Answers by name, with the keys that give them.
+    /// Answers that can be given by id, with the keys to type.
     pub(crate) answers: Vec<(AskOption, String)>,
-    /// Whether it is on the screen: what a program says of itself may come before it.
+    /// Whether the question is on the screen; a status may be reported before the question is drawn.
     pub(crate) drawn: bool,
 }
 
 impl ScreenReader {
-    /// The error says which pattern and why.
+    /// The error names the pattern and the reason.
     pub(crate) fn new(traits: &TerminalTraits) -> Result<Self, String> {
         let one = |pattern: &Pattern| Ok((pattern.on, compile(&pattern.regex)?));
         let all = |patterns: &[Pattern]| patterns.iter().map(one).collect::<Result<Vec<_>, String>>();
@@ -70,7 +68,7 @@ impl ScreenReader {
         })
     }
 
-    /// Reads the terminal as it is now.
+    /// Determines the current state.
     pub(crate) fn read(&self, model: &TerminalModel) -> ScreenState {
         let status = model.emulator.status();
         let state = status.map(|status| status.state);
@@ -82,7 +80,7 @@ impl ScreenReader {
         if let Some(status) = status.filter(|status| status.state == ProgramState::Blocked) {
             let drawn = drawn.unwrap_or(Question {
                 about: status.kind,
-                text: waits_for(status.kind).to_owned(),
+                text: default_question(status.kind).to_owned(),
                 answers: Vec::new(),
                 drawn: false,
             });
@@ -113,7 +111,7 @@ impl ScreenReader {
         }
     }
 
-    /// The id of its conversation, if it tells one.
+    /// The id of the conversation, if the program printed it.
     pub(crate) fn conversation(&self, text: &str) -> Option<String> {
         let found = self.conversation.as_ref()?.captures_iter(text).last()?;
         Some(found.get(1)?.as_str().to_owned())
@@ -125,7 +123,7 @@ impl ScreenReader {
             let words = found.name("text").or_else(|| found.get(1)).map_or_else(
                 || match target {
                     PatternTarget::Screen => found.get(0).map_or("", |all| all.as_str()),
-                    PatternTarget::Title => waits_for(ask.about),
+                    PatternTarget::Title => default_question(ask.about),
                 },
                 |group| group.as_str(),
             );
@@ -144,8 +142,8 @@ fn compile(regex: &str) -> Result<Regex, String> {
     Regex::new(regex).map_err(|error| format!("the pattern {regex:?} is not one: {error}"))
 }
 
-/// The words where the program has none that we can read.
-fn waits_for(about: AskKind) -> &'static str {
+/// The question's text if the program's own text cannot be read.
+fn default_question(about: AskKind) -> &'static str {
     match about {
         AskKind::Permission => "It waits for a permission.",
         AskKind::Question => "It waits for an answer.",

@@ -1,37 +1,36 @@
-//! Keeps a flood from costing more than it shows: lines that would leave the screen within the same piece of output are
-//! read but never drawn.
+//! Skips drawing of output that would scroll off the screen at once, so that a flood costs little.
 //!
-//! Only ever skips whole lines of text and colours between two parts that are drawn, and only where so many lines follow that
-//! none of the skipped could still be seen. Every other escape sequence is drawn, and the colours that the skipped lines leave
-//! behind are set.
+//! Skips only complete lines of text and colors between two parts that are drawn, and only if enough lines
+//! follow that none of the skipped ones could still be visible. All other escape sequences are drawn, and the
+//! colors that the skipped lines leave set are applied.
 
 use std::borrow::Cow;
 
-/// Below this, drawing is quicker than thinking about it.
+/// Below this size, drawing is faster than splitting.
 const LEAST: usize = 16 * 1024;
-/// Looked at together; the compiler makes vector instructions of it.
+/// Block size; the compiler vectorizes the check of a block.
 const BLOCK: usize = 64;
 
-/// A piece of output in three parts.
+/// A piece of output, split into parts.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SkimmedOutput<'a> {
-    /// To be drawn: what completes the line that was begun before.
+    /// Drawn: completes the line that was begun before.
     pub(super) first: &'a [u8],
-    /// Whole lines that would not be seen, as text.
+    /// The text of complete lines that would not be visible.
     skipped: Cow<'a, [u8]>,
-    /// To be drawn after them: the sequences that colour what follows.
+    /// Drawn next: the sequences that set the colors of the following text.
     pub(super) colors: Vec<u8>,
-    /// To be drawn: a screen full and more.
+    /// Drawn: more than a screenful.
     pub(super) last: &'a [u8],
 }
 
-/// Splits a piece of output, where that spares work and changes nothing that can be seen.
+/// Splits a piece of output, if that saves work and does not change what is visible.
 pub(super) fn split(bytes: &[u8], rows: u16, scrolls_plainly: bool) -> Option<SkimmedOutput<'_>> {
     if bytes.len() < LEAST || !scrolls_plainly {
         return None;
     }
     let from = memchr::memchr(b'\n', bytes)? + 1;
-    // A few more than the screen has, so that whatever was on it before has left it for certain.
+    // A few lines more than the screen has, so that everything on it before has certainly scrolled off.
     let to = memchr::memrchr_iter(b'\n', bytes).nth(usize::from(rows) + 2)? + 1;
     let (first, rest) = bytes.split_at_checked(from)?;
     let (skipped, last) = rest.split_at_checked(to.checked_sub(from)?)?;
@@ -43,8 +42,8 @@ pub(super) fn split(bytes: &[u8], rows: u16, scrolls_plainly: bool) -> Option<Sk
     Some(SkimmedOutput { first, skipped, colors, last })
 }
 
-/// The text of a piece of output, and the colours in force at its end as sequences. None where a terminal would act on
-/// anything else.
+/// The text of a piece of output, and the color sequences in effect at its end. `None` if it contains other
+/// control sequences.
 fn without_colors(bytes: &[u8]) -> Option<(Cow<'_, [u8]>, Vec<u8>)> {
     let Some(begin) = memchr::memchr(0x1b, bytes) else {
         return is_plain(bytes).then_some((Cow::Borrowed(bytes), Vec::new()));
@@ -54,7 +53,7 @@ fn without_colors(bytes: &[u8]) -> Option<(Cow<'_, [u8]>, Vec<u8>)> {
     text.extend_from_slice(plain);
     while !rest.is_empty() {
         let (color, after) = rest.split_at_checked(color_length(rest)?)?;
-        // Whatever came before is undone by this one.
+        // A reset cancels all earlier color sequences.
         if matches!(color, b"\x1b[m" | b"\x1b[0m") {
             colors.clear();
         }
@@ -66,21 +65,21 @@ fn without_colors(bytes: &[u8]) -> Option<(Cow<'_, [u8]>, Vec<u8>)> {
     is_plain(&text).then_some((Cow::Owned(text), colors))
 }
 
-/// The length of the sequence that begins here, if all it does is to colour.
+/// The length of the color sequence at the start, if there is one.
 fn color_length(bytes: &[u8]) -> Option<usize> {
     let arguments = bytes.strip_prefix(b"\x1b[")?;
     let last = arguments.iter().position(|byte| !matches!(byte, b'0'..=b';'))?;
     (arguments.get(last) == Some(&b'm')).then_some(last + 3)
 }
 
-/// Whether it is text and line breaks, nothing that a terminal acts on.
+/// Whether it consists only of text and line breaks.
 fn is_plain(bytes: &[u8]) -> bool {
     let plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t' | 0x80..);
     bytes.chunks(BLOCK).all(|block| block.iter().fold(true, |all, byte| all & plain(byte)))
 }
 
 impl SkimmedOutput<'_> {
-    /// Adds the lines that are not drawn, as text.
+    /// Appends the text of the skipped lines.
     pub(super) fn append_skipped(&self, clean: &mut String) {
         clean.reserve(self.skipped.len());
         let mut rest = &*self.skipped;
@@ -90,7 +89,7 @@ impl SkimmedOutput<'_> {
             rest = after;
             let line = line.strip_suffix(b"\n").unwrap_or(line);
             let line = line.strip_suffix(b"\r").unwrap_or(line);
-            // A carriage return inside begins the line anew.
+            // A carriage return inside a line restarts it.
             let shown = memchr::memrchr(b'\r', line).and_then(|at| line.get(at + 1..)).unwrap_or(line);
             match std::str::from_utf8(shown) {
                 Ok(text) if shown.is_ascii() && memchr::memchr(b'\t', shown).is_none() => {
@@ -144,7 +143,7 @@ mod tests {
     fn colored_lines_are_skipped_and_their_colors_stay_set() {
         let mut text = String::new();
         for line in 0..3_000 {
-            // A colour for each line that goes on into the next, and an attribute that no line takes back.
+            // Colors that continue into the next line, and an attribute that no line resets.
             write!(text, "\x1b[0m\x1b[3{}mline \x1b[1m{line:06}\x1b[22m of a log\r\n", line % 7 + 1).unwrap();
         }
         text.insert_str(0, "\x1b[4m");

@@ -1,47 +1,44 @@
-//! OSC 7501, "program status": what a program says of itself, in band. The most trusted source there is.
+//! OSC 7501, "program status": what a program reports about itself. The most trusted source of its state.
 
 use althing_protocol::AskKind;
 
-/// Longer messages are cut: they are a line for a person.
+/// Messages are truncated: they are one line for a person.
 const LONGEST: usize = 500;
 
-/// What a program does, by its own word.
+/// The state that a program reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProgramState {
-    /// It takes a prompt.
+    /// Accepting a prompt.
     Idle,
-    /// It works.
     Working,
-    /// It waits for a person.
+    /// Waiting for a person.
     Blocked,
-    /// It finished a turn, and takes another prompt.
+    /// Finished a turn and accepting another prompt.
     Done,
-    /// It failed, and takes another prompt.
+    /// Failed and accepting another prompt.
     Error,
 }
 
-/// A program's word about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) state: ProgramState,
-    /// What it waits for.
+    /// What the program waits for.
     pub(crate) kind: AskKind,
-    /// Its own words; may be empty.
+    /// The program's own text; may be empty.
     pub(crate) message: String,
 }
 
-/// What was said with one sequence.
+/// The meaning of one sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StatusMessage {
-    /// It asks whether we understand.
+    /// Asks whether this terminal supports the sequence.
     Query,
-    /// It says what it does.
     Status(Status),
-    /// What it said before holds no more.
+    /// The last status no longer applies.
     Clear,
 }
 
-/// Reads what follows `7501;`. None where it makes no sense.
+/// Parses what follows `7501;`. `None` if it is invalid.
 pub(crate) fn read(payload: &[u8]) -> Option<StatusMessage> {
     let payload = std::str::from_utf8(payload).ok()?;
     if payload == "?" {
@@ -70,7 +67,7 @@ pub(crate) fn read(payload: &[u8]) -> Option<StatusMessage> {
     Some(StatusMessage::Status(Status { state, kind, message }))
 }
 
-/// Base64, with or without its padding.
+/// Decodes base64, with or without padding.
 fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     let (mut bits, mut held) = (0_u32, 0_u32);

@@ -1,6 +1,7 @@
-//! The reading of screens against recordings of the real programs, and against prose that only looks like them.
+//! Tests screen reading against recordings of the real CLI agents, and against prose that resembles their
+//! dialogs.
 //!
-//! `tests/samples/README.md` says what was recorded.
+//! `tests/samples/README.md` describes the recordings.
 
 use super::model::TerminalModel;
 use super::pty::TerminalSize;
@@ -49,11 +50,11 @@ fn drawn(screen: &str) -> TerminalModel {
     model
 }
 
-/// What a recording wrote, in pieces.
+/// The output of a recording, in pieces.
 fn pieces(file: &Path) -> Vec<Vec<u8>> {
     let bytes = std::fs::read(file).unwrap();
     if file.extension().unwrap() == "raw" {
-        // Without times; small, so that every screen that a person saw is seen whole.
+        // Raw recordings have no times; small pieces ensure that every screen is seen complete.
         let piece = if bytes.len() < 50_000 { 64 } else { 512 };
         return bytes.chunks(piece).map(<[u8]>::to_vec).collect();
     }
@@ -63,7 +64,7 @@ fn pieces(file: &Path) -> Vec<Vec<u8>> {
     output.map(|event| event[2].as_str().unwrap().as_bytes().to_vec()).collect()
 }
 
-/// The questions that are seen while a recording plays, each once.
+/// The distinct questions that are seen while a recording is replayed.
 fn questions(program: &str, file: &Path) -> Vec<(AskKind, String)> {
     let (reader, mut model) = (reader(program), TerminalModel::new(RECORDED));
     let mut seen: Vec<(AskKind, String)> = Vec::new();
@@ -114,10 +115,10 @@ fn exactly_the_recorded_screens_that_wait_are_recognized() {
             waiting += usize::from(asked.is_some());
         }
     }
-    assert_eq!(waiting, WAITING.len(), "every one of them was among the samples");
+    assert_eq!(waiting, WAITING.len(), "every entry has a sample");
 }
 
-/// Every recording in which somebody was asked something.
+/// Every recording that contains a question.
 fn asked_in_recordings() -> Vec<(&'static str, Vec<(AskKind, &'static str)>)> {
     let meet = (Asked, "Meet GPT-6 Sol");
     let titled = (Permission, "It waits for a permission.");
@@ -174,7 +175,7 @@ fn exactly_the_questions_of_a_recording_are_reported() {
     }
 }
 
-/// What a recording shows, without repeats.
+/// The states of a recording, without repeats.
 fn states(program: &str, file: &Path) -> Vec<ScreenState> {
     let (reader, mut model) = (reader(program), TerminalModel::new(RECORDED));
     let mut states = Vec::new();
@@ -188,7 +189,7 @@ fn states(program: &str, file: &Path) -> Vec<ScreenState> {
 
 #[test]
 fn every_recorded_program_becomes_ready_unless_it_only_asks() {
-    // The last three end in the dialogs of a first start; the first one's history fills its screen.
+    // The first one's history fills its screen; the others end in first-start dialogs.
     let never =
         ["opencode/resume.cast", "codex/bare-answer.cast", "codex/bare-noanswer.cast", "codex/noauth.cast"];
     for program in programs() {
@@ -232,7 +233,7 @@ fn the_conversation_id_is_read_from_the_final_output() {
     }
 }
 
-/// Numbers that are the same in every run.
+/// A deterministic random generator.
 struct Dice(u64);
 
 impl Dice {
@@ -242,7 +243,7 @@ impl Dice {
     }
 }
 
-/// What an agent may say about dialogs, quote of them, or list like them.
+/// Text that an agent may write about dialogs, quote from them, or format like them.
 const PROSE: [&str; 32] = [
     "Do you want to proceed?",
     "Do you want to create hello.txt? I can do it now.",

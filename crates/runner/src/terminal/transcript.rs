@@ -1,39 +1,38 @@
-//! What a program in a terminal said, as lines: told once each, when they are finished.
+//! What a program in a terminal printed, as lines; each line is reported once, when it is complete.
 //!
-//! A program that prints goes down the screen: a row that the cursor left is finished. A program that draws goes
-//! anywhere: there, once it rests, the rows that were not there before are what it said. Which of the two it is shows by
-//! itself: whoever goes back to where it had been, or uses the other screen, draws.
+//! A program that prints moves down the screen: a row is complete when the cursor has left it. A program that
+//! draws moves anywhere: whenever it pauses, the rows that are new on the screen are what it printed. A program
+//! counts as drawing once it moves the cursor back or uses the alternate screen.
 //!
-//! A line that the terminal was too narrow for is one line all the same: told in pieces, nothing could be found in it that
-//! lies across its edge, a secret least of all.
+//! A line that wraps because the terminal is narrow is reported as one line. Otherwise nothing that crosses the
+//! edge could be found in it, such as a secret to be masked.
 
 use super::emulator::{Emulator, ScreenRow};
 use super::skim::SkimmedOutput;
 use std::collections::{HashSet, VecDeque};
 
-/// How many lines are kept for whoever attaches later.
+/// How many lines are kept for users who attach later.
 const MAX_HISTORY_LINES: usize = 2_000;
-/// And how many bytes of them.
+/// How many bytes of lines are kept.
 const MAX_HISTORY_BYTES: usize = 1024 * 1024;
 
-/// What was said so far.
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
-    /// Rows of the screen, from its top, that were told.
+    /// How many rows from the top of the screen were reported.
     reported_rows: usize,
-    /// The screen's rows when they were last told.
+    /// The screen's rows when they were last reported.
     seen: Vec<ScreenRow>,
     /// Whether the program draws.
     draws: bool,
-    /// The last lines that were told.
+    /// The last reported lines.
     history: VecDeque<String>,
-    /// Whether the last of them goes on.
     last_line_wraps: bool,
     bytes: usize,
 }
 
 impl Transcript {
-    /// Tells what is finished after a piece of output: rows that left the screen, and those that the cursor left.
+    /// Reports the rows that a piece of output completed: those that scrolled off, and those that the cursor
+    /// left.
     pub(crate) fn record(&mut self, left: &[ScreenRow], emulator: &Emulator, clean: &mut String) {
         self.draws |= emulator.draws();
         if self.draws {
@@ -55,7 +54,7 @@ impl Transcript {
         }
     }
 
-    /// Tells lines that were never drawn.
+    /// Reports lines that were skipped instead of drawn.
     pub(crate) fn add_skipped(&mut self, parts: &SkimmedOutput<'_>, clean: &mut String) {
         let from = clean.len();
         parts.append_skipped(clean);
@@ -66,7 +65,7 @@ impl Transcript {
         }
     }
 
-    /// Tells what there is once the program rests: rows that were not there the last time.
+    /// Called when the program pauses: reports rows that were not on the screen the last time.
     pub(crate) fn at_rest(&mut self, emulator: &Emulator) -> String {
         let mut clean = String::new();
         if self.draws {
@@ -79,7 +78,7 @@ impl Transcript {
         clean
     }
 
-    /// Tells what there is when nothing more will come.
+    /// Called when no more output follows: reports the rest.
     pub(crate) fn at_end(&mut self, emulator: &Emulator) -> String {
         let mut clean = self.at_rest(emulator);
         if !self.draws {
@@ -91,12 +90,12 @@ impl Transcript {
         clean
     }
 
-    /// The last lines that were told, oldest first.
+    /// The last reported lines, oldest first.
     pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
         self.history.iter().map(String::as_str)
     }
 
-    /// The lines of which a row was not there when they were last told, each as a whole.
+    /// The lines of which at least one row is new, each complete.
     fn new_lines(&self, rows: &[ScreenRow], include_blank: bool) -> Vec<ScreenRow> {
         let seen: HashSet<&str> = self.seen.iter().map(|row| row.text.as_str()).collect();
         let is_new =
@@ -155,7 +154,7 @@ mod tests {
         let long = "key: sk-0123456789 abcdefghij klmnopqrst uvwxyz";
         for cut in 1..long.len() {
             let (begin, end) = long.split_at(cut);
-            // On the screen, at its edge, and gone from it.
+            // On the screen, at its edge, and scrolled off.
             for lines_after in 0..6 {
                 let (clean, last) = report(&["one\r\n", begin, end, "\r\n", &"x\r\n".repeat(lines_after)]);
                 let reported_rows = format!("one\n{long}\n{}", "x\n".repeat(lines_after));

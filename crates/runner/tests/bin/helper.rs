@@ -1,5 +1,5 @@
-//! The hidden modes as a program of their own, because a test's own `main` belongs to the test harness; and a parent
-//! that tests can kill.
+//! An executable with the hidden modes, because a test's own `main` belongs to the test harness, and a parent
+//! process that tests can kill.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Runs one command in `dir` and prints its outcome, then the memory that this process used at most.
+/// Runs one command in `dir` and prints its outcome and this process's peak memory.
 async fn run(kind: &str, dir: &Path, command: &str) {
     let launcher = Launcher::default();
     let confinement = match kind {
@@ -73,7 +73,7 @@ fn print_peak() {
     println!("{}", status.lines().find(|line| line.starts_with("VmHWM")).unwrap());
 }
 
-/// Runs a script in a terminal; its clean text, as far as it is short, and its exit code.
+/// Runs a script in a terminal; returns the beginning of its clean text, and its exit code.
 async fn terminal(dir: &str, script: &str) -> (String, Option<i32>) {
     let spec = serde_json::json!({
         "adapter": "command", "command": ["/bin/sh", "-c", script], "mode": "interactive", "prompt": "", "cwd": "/",
@@ -82,12 +82,12 @@ async fn terminal(dir: &str, script: &str) -> (String, Option<i32>) {
     let dir = dir.to_owned();
     let job = ProgramJob { task: TaskId::from("t"), attempt: 1, spec, resume: None, dir };
     let clean: Arc<Mutex<String>> = Arc::default();
-    let heard = clean.clone();
+    let reported = clean.clone();
     let reports: ReportSink = Arc::new(move |report| {
         if let ProgramReport::Output { clean, .. } = report {
-            let mut heard = heard.lock().unwrap();
-            if heard.len() < 1000 {
-                heard.push_str(&clean);
+            let mut reported = reported.lock().unwrap();
+            if reported.len() < 1000 {
+                reported.push_str(&clean);
             }
         }
     });
@@ -103,7 +103,7 @@ async fn terminal(dir: &str, script: &str) -> (String, Option<i32>) {
     (std::mem::take(&mut *clean.lock().unwrap()), end.exit_code)
 }
 
-/// How long a loop that only reads takes for what a script writes to its terminal.
+/// The time that a plain read loop needs for the script's output.
 fn read_bare(script: &str) -> std::time::Duration {
     let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
     let ours = rustix::pty::openpt(flags).unwrap();
@@ -120,7 +120,7 @@ fn read_bare(script: &str) -> std::time::Duration {
     start.elapsed()
 }
 
-/// Runs one program in `dir` and prints how much was reported, then the memory that this process used at most.
+/// Runs one program in `dir` and prints how much output was reported and this process's peak memory.
 async fn program(dir: &Path, program: &str, prompt: &str) {
     let starter = ProgramStarter {
         adapters: Adapters::default(),
@@ -136,8 +136,8 @@ async fn program(dir: &Path, program: &str, prompt: &str) {
     let spec: ProgramSpec = serde_json::from_value(spec).unwrap();
     let dir = dir.join("task").to_str().unwrap().to_owned();
     let job = ProgramJob { task: TaskId::from("t"), attempt: 1, spec, resume: None, dir };
-    let heard = Arc::new(AtomicU64::new(0));
-    let count = Arc::clone(&heard);
+    let reported = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&reported);
     let sink: ReportSink = Arc::new(move |report| {
         if let ProgramReport::Output { raw, .. } = report {
             count.fetch_add(raw.len() as u64, Ordering::Relaxed);
@@ -146,11 +146,11 @@ async fn program(dir: &Path, program: &str, prompt: &str) {
     let start = std::time::Instant::now();
     let end = ProgramRunner::new(Arc::new(starter), PatternTable::default()).run(&job, sink).await;
     println!("ok {} exit {:?} in {:?}", end.ok, end.exit_code, start.elapsed());
-    println!("reported {}", heard.load(Ordering::Relaxed));
+    println!("reported {}", reported.load(Ordering::Relaxed));
     print_peak();
 }
 
-/// Runs an agent that is installed here in `dir`, inside the strongest walls, and prints what is heard of it.
+/// Runs an installed CLI agent in `dir`, in the strongest available sandbox, and prints its reports.
 async fn agent(dir: &Path, adapter: &str, prompt: &str, resume: Option<&String>) {
     let launcher = Launcher::default();
     let confinement = detect(&launcher, dir).await.choose(None);

@@ -1,4 +1,4 @@
-//! The adapters against what the real programs were given and wrote.
+//! Tests the adapters against recorded arguments and output of the real CLI agents.
 
 use althing_protocol::{AGENT_KINDS, ExecutionMode, Item, ProgramSpec, Secret, Usage};
 use althing_runner::adapter::{
@@ -16,10 +16,10 @@ fn sample(case: &str, kind: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// CLI agents of which there are recordings, whatever else there are recordings of.
+/// CLI agents that must have recordings.
 const RECORDED: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
 
-/// The adapters of which there are recordings: a directory in `tests/samples` each.
+/// The adapters with recordings, each in its own directory of `tests/samples`.
 fn recorded_adapters() -> Vec<String> {
     let dir = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/samples");
     let dirs = std::fs::read_dir(dir).unwrap().map(Result::unwrap).filter(|entry| entry.path().is_dir());
@@ -64,30 +64,30 @@ fn headless(name: &str, prompt: &str, resume: Option<&str>, permissions: Permiss
     adapter(name).headless_launch_config(&assignment(&spec, resume, permissions)).unwrap()
 }
 
-/// Plays a recording back, in pieces of this size.
-fn play(case: &str, size: usize) -> (Vec<Item>, ProgramOutcome) {
+/// Replays a recording in pieces of this size.
+fn replay(case: &str, size: usize) -> (Vec<Item>, ProgramOutcome) {
     let name = case.split('/').next().unwrap();
     let mut parser = adapter(name).parser();
     let mut items = Vec::new();
-    let mut tell = |event| {
+    let mut emit = |event| {
         if let OutputEvent::Item(item) = event {
             items.push(item);
         }
     };
-    parser.output(Stream::Err, b"", &althing_runner::clean(&sample(case, "stderr")), &mut tell);
+    parser.output(Stream::Err, b"", &althing_runner::clean(&sample(case, "stderr")), &mut emit);
     for piece in sample(case, "stdout").as_bytes().chunks(size) {
-        parser.output(Stream::Out, piece, "", &mut tell);
+        parser.output(Stream::Out, piece, "", &mut emit);
     }
     let rc = sample(case, "rc");
     let code = rc.strip_prefix("rc=").unwrap().split(' ').next().unwrap().parse().unwrap();
-    let outcome = parser.end(Exit { code: Some(code), signal: None }, &mut tell);
+    let outcome = parser.end(Exit { code: Some(code), signal: None }, &mut emit);
     (items, outcome)
 }
 
-/// The same whatever the pieces.
+/// Replays a recording; the result must not depend on the size of the pieces.
 fn recorded(case: &str) -> (Vec<Item>, ProgramOutcome) {
-    let whole = play(case, usize::MAX);
-    assert_eq!(play(case, 7), whole, "{case}");
+    let whole = replay(case, usize::MAX);
+    assert_eq!(replay(case, 7), whole, "{case}");
     whole
 }
 
@@ -124,7 +124,10 @@ fn first_start_dialogs_are_skipped_with_a_key_and_incomplete_settings() {
     let has = |config: &LaunchConfig, variable: &str| config.env.iter().any(|(name, _)| name == variable);
     let known = started("claude", Onboarding::LeaveToAgent);
     assert!(has(&known, "CLAUDE_CODE_SANDBOXED") && !has(&known, "IS_DEMO"), "{known:?}");
-    assert!(!known.args.contains(&"--settings".to_owned()), "how they sign in is theirs to say: {known:?}");
+    assert!(
+        !known.args.contains(&"--settings".to_owned()),
+        "the user's own settings decide about signing in: {known:?}"
+    );
     let keyed = started("claude", Onboarding::SkipWithKey("ANTHROPIC_API_KEY"));
     assert!(has(&keyed, "IS_DEMO"), "{keyed:?}");
     assert!(keyed.args.contains(&r#"{"apiKeyHelper":"printenv ANTHROPIC_API_KEY"}"#.to_owned()), "{keyed:?}");
@@ -134,7 +137,7 @@ fn first_start_dialogs_are_skipped_with_a_key_and_incomplete_settings() {
     assert!(known.files.is_empty() && !has(&known, "GEMINI_CLI_HOME"), "{known:?}");
     let keyed = started("gemini", Onboarding::SkipWithKey("GEMINI_API_KEY"));
     assert!(has(&keyed, "GEMINI_CLI_HOME"), "{keyed:?}");
-    assert!(keyed.files.iter().all(|file| file.path.starts_with("/task")), "a file of ours: {keyed:?}");
+    assert!(keyed.files.iter().all(|file| file.path.starts_with("/task")), "a generated file: {keyed:?}");
 }
 
 // spec: core/agent-adapter-interface/headless-launch-configuration
@@ -156,7 +159,7 @@ fn headless_arguments_match_the_recorded_ones() {
             let mut ours: Vec<String> =
                 ours.into_iter().map(|word| word.replace(id, new_conversation_id)).collect();
             let mut theirs: Vec<String> = theirs.split_whitespace().map(str::to_owned).collect();
-            // For three of them the order of flags is free.
+            // For the other CLI agents the order of flags does not matter.
             if name != "codex" {
                 ours.sort();
                 theirs.sort();
@@ -182,7 +185,7 @@ fn no_adapter_uses_its_bypass_flag_without_a_sandbox() {
             assert!(!bypass.iter().any(|word| line.contains(word)), "{name}: {line}");
         }
     }
-    // A program need not have such a flag; these have one.
+    // A CLI agent need not have such a flag; these have one.
     for name in RECORDED {
         let line = line(name, PermissionLevel::Full);
         assert!(bypass.iter().any(|word| line.contains(word)), "{name}: {line}");
@@ -206,7 +209,7 @@ fn a_program_that_may_only_read_has_no_tool_that_writes_and_codex_can_still_read
     assert!(env.contains(r#"\"edit\":\"deny\""#) && env.contains(r#"\"bash\":\"deny\""#), "{env}");
 }
 
-/// How an adapter starts its program on pipes with these options, with our tools `new_answer` and `vote`.
+/// The headless launch config with these options and our tools `new_answer` and `vote`.
 fn with_options(name: &str, permissions: PermissionLevel, options: &serde_json::Value) -> LaunchConfig {
     let mut spec = spec(name, "");
     spec.options = serde_json::from_value(options.clone()).unwrap();
@@ -221,7 +224,7 @@ fn with_options(name: &str, permissions: PermissionLevel, options: &serde_json::
     adapter(name).headless_launch_config(&task).unwrap()
 }
 
-/// The argument behind a flag.
+/// The argument after a flag.
 fn after<'a>(config: &'a LaunchConfig, flag: &str) -> Option<&'a str> {
     let at = config.args.iter().position(|arg| arg == flag)?;
     config.args.get(at + 1).map(String::as_str)
@@ -241,7 +244,7 @@ fn claude_code_gets_its_tool_lists_and_prompts_and_keeps_our_tools() {
     assert_eq!(after(&config, "--disallowedTools"), Some("WebFetch"));
     assert_eq!(after(&config, "--permission-mode"), Some("dontAsk"));
     assert!(!config.args.iter().any(|arg| arg.contains("skip-permissions")), "{:?}", config.args);
-    // A list never gives what the agent may not do anyway.
+    // A tool list never grants more than the permission level.
     for (permissions, tools) in
         [(PermissionLevel::Workspace, "Read,Write"), (PermissionLevel::ReadOnly, "Read")]
     {
@@ -285,7 +288,7 @@ fn gemini_cli_gets_its_tool_lists_as_a_policy_and_its_prompt_as_a_file() {
     let git = rule("toolName = \"run_shell_command\"\ncommandPrefix = \"git\"", "allow", 200);
     let glob = rule("toolName = \"glob\"", "deny", 900);
     assert_eq!(rules(PermissionLevel::Full), [&*ours, &others, &read, &write, &git, &glob].concat());
-    // A list never gives what the agent may not do anyway.
+    // A tool list never grants more than the permission level.
     assert_eq!(rules(PermissionLevel::Workspace), [&*ours, &others, &read, &write, &glob].concat());
     assert_eq!(rules(PermissionLevel::ReadOnly), [&*ours, &others, &read, &glob].concat());
     assert!(config.env.contains(&("GEMINI_SYSTEM_MD".to_owned(), "/task/gemini-system.md".to_owned())));
@@ -310,7 +313,7 @@ fn opencode_gets_its_tool_lists_as_permissions_and_its_prompts_as_files() {
     assert_eq!(rules(&full), ["deny", "allow", "allow", "allow", "deny", "deny", "allow"]);
     let first = full["permission"].as_object().unwrap().keys().next().unwrap();
     assert_eq!(first, "*", "the last rule that fits decides");
-    // A list never gives what the agent may not do anyway.
+    // A tool list never grants more than the permission level.
     let workspace = settings(PermissionLevel::Workspace, &options);
     assert_eq!(rules(&workspace), ["deny", "allow", "allow", "deny", "deny", "deny", "allow"]);
     let read_only = settings(PermissionLevel::ReadOnly, &options);
@@ -324,7 +327,7 @@ fn opencode_gets_its_tool_lists_as_permissions_and_its_prompts_as_files() {
     assert_eq!((rule(&only_less, "bash"), rule(&only_less, "*")), (Some("deny".to_owned()), None));
 }
 
-/// What a person might write, and what nobody should.
+/// Prompts that a person might write, and hostile ones.
 fn prompts() -> Vec<String> {
     let mut prompts: Vec<String> = [
         "--help",
@@ -445,7 +448,7 @@ fn recorded_failures_give_an_error_and_a_hint() {
         ("gemini/resume-bad", "Invalid session identifier", Some("same directory")),
         ("opencode/fail401", "fake failure", Some("opencode auth login")),
         ("opencode/resume-bad", "Session not found", None),
-        // It may not use its tool, says nothing, and still ends with 0.
+        // The tool is denied; opencode prints nothing and still exits with 0.
         ("opencode/tool-ask", "did not come to an end of its own", Some("not allowed")),
     ];
     for (case, error, hint) in cases {
@@ -468,7 +471,7 @@ fn a_signal_or_a_missing_final_event_is_a_failure() {
         parser.output(Stream::Out, output.as_bytes(), "", &mut |_| ());
         let outcome = parser.end(Exit { code: None, signal: Some(15) }, &mut |_| ());
         assert!(!outcome.ok && outcome.error.is_some(), "{name}: {outcome:?}");
-        // Cut off before its last event, as gemini does at SIGTERM: exit code 0 and no result.
+        // Without its last event, as gemini ends after SIGTERM: exit code 0 and no result.
         let (cut, _) = output.trim_end().rsplit_once('\n').unwrap();
         let mut parser = adapter(name).parser();
         parser.output(Stream::Out, cut.as_bytes(), "", &mut |_| ());
@@ -481,12 +484,12 @@ fn a_signal_or_a_missing_final_event_is_a_failure() {
 fn an_endless_event_is_dropped_within_bounded_memory_and_later_ones_are_read() {
     let mut parser = adapter("codex").parser();
     let mut said = Vec::new();
-    let mut tell = |event| said.push(event);
+    let mut emit = |event| said.push(event);
     for _ in 0..20_000 {
-        parser.output(Stream::Out, &[b'x'; 1024], "", &mut tell);
+        parser.output(Stream::Out, &[b'x'; 1024], "", &mut emit);
     }
-    parser.output(Stream::Out, b"\n{\"type\":\"turn.completed\",\"usage\":{}}\n", "", &mut tell);
-    assert!(parser.end(Exit { code: Some(0), signal: None }, &mut tell).ok);
+    parser.output(Stream::Out, b"\n{\"type\":\"turn.completed\",\"usage\":{}}\n", "", &mut emit);
+    assert!(parser.end(Exit { code: Some(0), signal: None }, &mut emit).ok);
 }
 
 #[test]

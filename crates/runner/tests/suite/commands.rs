@@ -1,4 +1,4 @@
-//! What a command does when nothing is wrong with it, and when everything is.
+//! Commands that succeed, fail, hang, flood or refuse to end.
 
 use super::support::{
     AgentFixture, HELPER, SANDBOXES, call, confinement, processes_with, run, run_as, unique_seconds,
@@ -143,7 +143,7 @@ async fn the_environment_is_an_allow_list() {
             .unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(text.contains("LANG=C.UTF-8"), "{text}");
-        // Unconfined, a command can read its parents' environment: that is what unconfined means.
+        // An unconfined command can read its parents' environment.
         let own = if kind == "unconfined" { text.split("OTHERS").next().unwrap() } else { &text };
         assert!(!own.contains("CANARY"), "{kind}: {own}");
     }
@@ -196,7 +196,8 @@ async fn a_command_may_clean_up_at_its_time_limit() {
     }
 }
 
-/// It has a new number each moment, and a new session, so that neither a list of processes nor a group holds it.
+/// The process changes its pid and session all the time, so neither a process list nor a process group contains
+/// it for long.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_keeps_forking_is_killed() {
     for kind in ALL {
@@ -237,10 +238,10 @@ async fn network_access_opens_nothing_else() {
         let outcome = run(&host, &command).await;
         assert!(!outcome.content.contains("CANARY"), "{kind:?}: {}", outcome.content);
         assert!(hidden.accept().is_err(), "{kind:?}");
-        let mut heard = String::new();
+        let mut output = String::new();
         tcp.set_nonblocking(true).unwrap();
-        std::io::Read::read_to_string(&mut tcp.accept().unwrap().0, &mut heard).unwrap();
-        assert_eq!(heard, "hello\n", "{kind:?}");
+        std::io::Read::read_to_string(&mut tcp.accept().unwrap().0, &mut output).unwrap();
+        assert_eq!(output, "hello\n", "{kind:?}");
     }
 }
 

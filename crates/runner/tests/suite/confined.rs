@@ -1,26 +1,26 @@
-//! Programs inside walls: an agent with its bypass flag, and a command that asks for them; and floods.
+//! Programs in sandboxes: an agent with its bypass flag, and a command that asks for a sandbox; and floods of
+//! output.
 
 use super::programs::{AGENT, TaskFixture};
 use super::support::{HELPER, confinement};
 use althing_runner::{Confinement, ConfinementKind};
 use althing_testkit::scale;
 
-async fn walled() -> Option<TaskFixture> {
+async fn sandboxed_fixture() -> Option<TaskFixture> {
     Some(TaskFixture::with(confinement(ConfinementKind::Bubblewrap).await?))
 }
 
-/// What the fake agent can and cannot do, told by its own words.
 #[tokio::test]
 async fn an_agent_with_full_permissions_writes_only_in_its_working_directory() {
-    let Some(fixture) = walled().await else { return };
+    let Some(fixture) = sandboxed_fixture().await else { return };
     std::fs::create_dir(fixture.path("work/.git")).unwrap();
     std::fs::write(fixture.path("outside"), "untouched").unwrap();
     let inside = format!("touch {}\nsay wrote", fixture.path("work/inside").display());
     let end = fixture.run(&fixture.agent("claude", &inside)).await;
     assert!(end.ok && fixture.path("work/inside").exists(), "{end:?}");
-    for place in ["outside", "work/.git/hook", "state/log"] {
-        // What lies in its private /tmp it may touch there; the real place is what counts.
-        fixture.run(&fixture.agent("claude", &format!("touch {}", fixture.path(place).display()))).await;
+    for path in ["outside", "work/.git/hook", "state/log"] {
+        // The path may be writable inside the private /tmp; only the real file matters.
+        fixture.run(&fixture.agent("claude", &format!("touch {}", fixture.path(path).display()))).await;
     }
     assert_eq!(std::fs::read_to_string(fixture.path("outside")).unwrap(), "untouched");
     assert!(!fixture.path("work/.git/hook").exists() && !fixture.path("state/log").exists());
@@ -28,7 +28,7 @@ async fn an_agent_with_full_permissions_writes_only_in_its_working_directory() {
 
 #[tokio::test]
 async fn a_users_command_has_the_users_rights_unless_it_asks_for_a_sandbox() {
-    let Some(fixture) = walled().await else { return };
+    let Some(fixture) = sandboxed_fixture().await else { return };
     let script = format!("touch {}", fixture.path("outside").display());
     let mut job = fixture.job("t", &script);
     job.spec.sandbox = Some(true);
@@ -40,11 +40,11 @@ async fn a_users_command_has_the_users_rights_unless_it_asks_for_a_sandbox() {
 
 #[tokio::test]
 async fn without_walls_a_command_that_asks_for_them_is_refused() {
-    let fixture = TaskFixture::with(Confinement::Refused { why: "nothing works here".to_owned() });
+    let fixture = TaskFixture::with(Confinement::Refused { why: "no sandbox works here".to_owned() });
     let mut job = fixture.job("t", "say hello");
     job.spec.sandbox = Some(true);
     let end = fixture.run(&job).await;
-    assert!(end.error.as_deref().unwrap().contains("nothing works here"), "{end:?}");
+    assert!(end.error.as_deref().unwrap().contains("no sandbox works here"), "{end:?}");
     assert!(fixture.agent_log().is_empty(), "nothing of it ran");
     job.spec.sandbox = None;
     assert!(fixture.run(&job).await.ok);
@@ -53,16 +53,19 @@ async fn without_walls_a_command_that_asks_for_them_is_refused() {
 #[tokio::test]
 async fn secrets_in_our_environment_are_not_passed_on() {
     let fixture = TaskFixture::new();
-    // Set for the whole test process by cargo itself, so that no other test is disturbed.
+    // Cargo sets this variable for the whole test process, so no other test is affected.
     let ours = "CARGO_MANIFEST_DIR";
     let end = fixture.run(&fixture.agent("claude", &format!("env {ours}"))).await;
     let raw = std::fs::read_to_string(fixture.path("state/claude/output.raw")).unwrap();
     assert!(
         end.ok && raw.contains(&format!("{ours}=(not set)")),
-        "an agent is passed a list of names: {raw}"
+        "an agent gets only an allow-list of variables: {raw}"
     );
     let end = fixture.run(&fixture.job("t", &format!("env {ours}"))).await;
-    assert!(!end.output.contains("(not set)"), "the user's own command is passed what is no secret: {end:?}");
+    assert!(
+        !end.output.contains("(not set)"),
+        "the user's own command gets variables that are not secret: {end:?}"
+    );
 }
 
 #[test]

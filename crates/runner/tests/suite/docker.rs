@@ -1,4 +1,4 @@
-//! Containers on a real daemon, which each test starts for itself and stops.
+//! Containers on a real Docker daemon; each test starts its own daemon and stops it.
 
 use super::support::{AgentFixture, HELPER, call, run, run_as, unique_seconds};
 use althing_protocol::{ContextAccess, ToolHost};
@@ -58,7 +58,7 @@ async fn a_shell_command_can_write_to_a_context_path_only_after_the_container_wa
     let after = run_as(&host, &write, ContextAccess::Writable).await;
     assert_eq!(after.content, "exit code: 0\n(no output)");
     assert_eq!(agent_files.read("project/result.txt"), "written\n");
-    assert_eq!(container.id().await, Some(new), "and not recreated again");
+    assert_eq!(container.id().await, Some(new), "the container was not recreated again");
 
     let protected = ["project/.git/config", "project/vendor/locked/file", "reference/book.txt"];
     for path in protected {
@@ -182,7 +182,7 @@ async fn commands_in_a_container_end_like_commands_outside() {
     }
     println!("all ended {:?} after the drop", start.elapsed());
 
-    // Removed behind our back: the next command finds a new one.
+    // Removed from outside: the next command gets a new container.
     daemon.docker(&["rm", "-f", &container.id().await.unwrap()]);
     assert_eq!(run(&host, "echo back").await.content, "exit code: 0\nback\n");
 
@@ -216,7 +216,7 @@ async fn a_sweep_removes_what_a_killed_owner_left_and_nothing_else() {
     BufReader::new(owner.stdout.as_mut().unwrap()).read_line(&mut left).unwrap();
     let left = left.trim().to_owned();
     let containers = DockerClient::connect(&daemon.socket()).await.unwrap();
-    assert_eq!(containers.sweep().await.unwrap(), Vec::<String>::new(), "its owner lives");
+    assert_eq!(containers.sweep().await.unwrap(), Vec::<String>::new(), "the owner is alive");
 
     owner.kill().unwrap();
     owner.wait().unwrap();

@@ -1,7 +1,7 @@
-//! A command that wants out: every attempt is made under each sandbox, and judged only by what is seen from outside.
+//! Attempts to escape a sandbox. Every attempt runs in each sandbox and is judged only by its effects outside.
 //!
-//! An attempt succeeds if a file outside changes, a canary (a secret, or the word that an attempt prints when it got
-//! what it wanted) comes back, a process outside ends, or a listener outside hears something.
+//! An attempt succeeds if a file outside changes, a canary (a secret, or the word that an attempt prints on success) is
+//! printed, a process outside ends, or a listener outside gets a connection.
 
 use super::support::{AgentFixture, SANDBOXES, confinement, exists, processes_with, run_as, unique_seconds};
 use althing_protocol::ContextAccess;
@@ -14,7 +14,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// `{…}` stands for places outside; see [`Outside::fill`].
+/// `{…}` is replaced by paths outside the sandbox; see [`Outside::fill`].
 const ATTEMPTS: [(&str, &str); 60] = [
     ("write into the user's home", "echo x > {HOME}/.ssh/authorized_keys"),
     ("read the user's key", "cat {HOME}/.ssh/id"),
@@ -48,7 +48,7 @@ const ATTEMPTS: [(&str, &str); 60] = [
     ("make .git a link", "ln -s {WORKSPACE} {FRESH}/.git; echo 'gitdir: x' > {FRESH}/.git"),
     ("write a protected file", "echo x > {PROJECT}/vendor/locked/file; rm -rf {PROJECT}/vendor/locked"),
     (
-        "move a protected place by its parent",
+        "move a protected path by its parent",
         "mv {PROJECT}/vendor {PROJECT}/v2; echo x > {PROJECT}/v2/locked/file",
     ),
     ("truncate a protected file", "truncate -s 0 {PROJECT}/vendor/locked/file"),
@@ -72,11 +72,11 @@ const ATTEMPTS: [(&str, &str); 60] = [
     ),
     ("mount the home into the workspace", "mkdir m1; mount --bind {HOME} m1; cat m1/.ssh/id"),
     (
-        "remount read-only places",
+        "remount read-only paths",
         "mount -o remount,rw,bind {PROJECT}/.git; mount -o remount,rw /; echo x > {PROJECT}/.git/hooks/p",
     ),
     (
-        "unmount what covers a place",
+        "unmount the mount over a path",
         "umount {PROJECT}/.git; umount -l {PROJECT}/.althing; umount -l /tmp; cat {PROJECT}/.althing/log {HOME}/.ssh/id",
     ),
     (
@@ -153,7 +153,7 @@ const ATTEMPTS: [(&str, &str); 60] = [
         "for f in core_pattern hostname modprobe; do cat /proc/sys/kernel/$f > was && cat was > /proc/sys/kernel/$f && echo CANARY $f; done; echo h > /proc/sysrq-trigger && echo CANARY; mount -t cgroup -o memory c m1 && echo CANARY",
     ),
     (
-        "use calls that go around the walls",
+        "use system calls that bypass the sandbox",
         "perl -e 'for (250, 248, 249, 304, 321, 298, 425) { $! = 0; my $r = syscall($_, 0, -3, 1, 0, 0); print \"CANARY call $_\" if $r != -1 or $! != 1 }'",
     ),
     ("attach another's shared memory", "perl -e 'shmread({SHM}, $b, 0, 16) and print $b'"),
@@ -171,7 +171,7 @@ const ATTEMPTS: [(&str, &str); 60] = [
     ),
 ];
 
-/// What an attempt tries to reach.
+/// The targets of the attempts.
 struct Outside {
     agent_files: AgentFixture,
     victim: Child,
@@ -244,7 +244,7 @@ impl Outside {
         seen
     }
 
-    /// What is seen outside that should not be there.
+    /// Signs that an attempt succeeded.
     fn evidence(&mut self) -> Vec<String> {
         let mut evidence = Vec::new();
         if self.victim.try_wait().unwrap().is_some() {
@@ -293,7 +293,7 @@ impl Drop for Outside {
     }
 }
 
-/// Kind, mode, times and content of everything below `dir`.
+/// Type, mode, times and content of everything below `dir`.
 fn look(dir: &Path, allowed: &[PathBuf], seen: &mut BTreeMap<PathBuf, String>) {
     for entry in std::fs::read_dir(dir).unwrap().flatten() {
         let path = entry.path();
@@ -303,7 +303,7 @@ fn look(dir: &Path, allowed: &[PathBuf], seen: &mut BTreeMap<PathBuf, String>) {
         let data = entry.metadata().unwrap();
         let text =
             if data.is_file() { std::fs::read_to_string(&path).unwrap_or_default() } else { String::new() };
-        // A directory's time changes when bubblewrap makes and we remove a placeholder in it, or an output is kept.
+        // A directory's time changes when a placeholder or an output file is created in it.
         let time = if data.is_dir() { 0 } else { data.mtime_nsec() };
         seen.insert(path.clone(), format!("{:o} {} {time} {text}", data.mode(), data.nlink()));
         if data.is_dir() {
@@ -328,7 +328,7 @@ async fn no_attempt_succeeds(kind: ConfinementKind) {
             tokio::time::sleep(std::time::Duration::from_millis(600)).await;
             assert!(processes_with(&outside.mark).is_empty(), "{kind:?}: {name}");
         }
-        // A sandbox that did not even start would pass everything.
+        // A sandbox that did not start would pass every attempt.
         assert!(
             !outcome.content.contains("could not be run") && !outcome.content.contains("bwrap:"),
             "{}",
@@ -364,7 +364,7 @@ async fn no_attempt_to_get_out_of_landlock_succeeds() {
     no_attempt_succeeds(SANDBOXES[1]).await;
 }
 
-/// The attempts must be able to succeed, else they prove nothing: without walls most of them do.
+/// Verifies the attempts themselves: without a sandbox most of them succeed.
 #[tokio::test(flavor = "multi_thread")]
 async fn harmless_attempts_succeed_without_a_sandbox() {
     let confinement = confinement(ConfinementKind::Unconfined).await.unwrap();

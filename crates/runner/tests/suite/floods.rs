@@ -1,4 +1,5 @@
-//! A program that floods its output does not starve the others: between two reads of it, every other pipe is looked at.
+//! A program that floods its output does not starve other tasks: between two of its reads every other pipe is
+//! polled.
 
 use super::programs::{AGENT, TaskFixture};
 use super::support::{AgentFixture, confinement, run};
@@ -11,12 +12,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::unix::pipe;
 use tokio::task::JoinHandle;
 
-/// More than the pipes hold, in the fake agent's own measure.
+/// More than the pipes can hold; the unit of the fake agent's `flood`.
 const MEBIBYTES: usize = 64;
-/// The runtime may look at the flood once or twice more before the next event; unfairness shows as hundreds of reads.
+/// The runtime may read the flood once or twice more before the next event; unfairness would show as hundreds
+/// of reads.
 const FAIR: usize = 8;
 
-/// How many reads of the flood there were in all, and at most while something else was ready.
+/// The number of reads of the flood, in total and at most while another task was ready.
 #[derive(Clone, Debug, Default)]
 struct Reads {
     all: Arc<AtomicUsize>,
@@ -37,7 +39,7 @@ impl Reads {
         })
     }
 
-    /// Another task on the same thread, whose pipe is readable from the moment it begins to wait for it.
+    /// A task on the same thread whose pipe is always readable when it waits.
     fn neighbour(&self) -> JoinHandle<()> {
         let reads = self.clone();
         let (from, mut to) = std::io::pipe().unwrap();
@@ -50,7 +52,7 @@ impl Reads {
                 from.readable().await.unwrap();
                 let waited = reads.all.load(Ordering::Relaxed) - before;
                 reads.worst.fetch_max(waited, Ordering::Relaxed);
-                // Until there is nothing left, so that the next wait is one for a new event.
+                // Empties the pipe, so that the next wait is for a new event.
                 while from.try_read(&mut [0; 8]).is_ok() {}
             }
         })
@@ -64,7 +66,7 @@ impl Reads {
     }
 }
 
-/// A `gemini` that speaks ACP and floods its output before it answers.
+/// A fake `gemini` with ACP that floods its output before it answers.
 fn flooding_gemini(to: &str) -> String {
     format!(
         r#"#!/bin/sh
@@ -114,7 +116,7 @@ async fn a_flood_of_a_headless_program_does_not_starve_other_programs() {
     }
 }
 
-/// Masks nothing, counts the reads, and takes longer for each than the flooding program for the next one.
+/// Masks nothing, counts the reads, and is slower than the flooding program.
 #[derive(Debug)]
 struct CountingMasks(Reads);
 
@@ -130,7 +132,7 @@ impl Masks for CountingMasks {
 impl MaskStream for CountingStream {
     fn push<'a>(&'a mut self, bytes: &'a [u8]) -> &'a [u8] {
         self.0.count();
-        // Slow on purpose, so that the pipe is full whenever it is looked at.
+        // Slow on purpose, so that the pipe is full at every read.
         for _ in 0..4 {
             std::hint::black_box(bytes.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte)));
         }

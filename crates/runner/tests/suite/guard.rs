@@ -1,4 +1,4 @@
-//! When we are gone, our children are gone.
+//! When we are killed, our descendants are killed.
 
 use super::support::{HELPER, is_excluded, processes_with, unique_seconds, wait_until};
 use althing_testkit::scale;
@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// A plain child, a `setsid` child, a double fork, one that ignores polite signals, and the command itself.
+/// A child, a `setsid` child, a double fork, a process that ignores TERM, and the command itself.
 fn family(mark: &str) -> String {
     format!(
         "sleep {mark} & setsid sleep {mark} & (setsid sh -c 'sleep {mark} & sleep {mark}' &); \
@@ -20,7 +20,7 @@ fn killed_with(signal: Signal, kind: &str) {
     }
     let mark = unique_seconds();
     let dir = tempfile::tempdir().unwrap();
-    // Whoever started the tests may ignore signals (`nohup`), and that is inherited.
+    // The test's parent may ignore signals (`nohup`), which children inherit.
     let mut parent = Command::new("env")
         .args(["--default-signal=HUP,TERM", HELPER, "run", kind])
         .arg(dir.path())
@@ -68,7 +68,7 @@ fn nobody_is_left_when_the_guard_itself_is_killed_in_a_sandbox() {
     let ours = guards.into_iter().find(|pid| parent_of(*pid) == Some(parent.id())).expect(&children);
     kill_process(Pid::from_raw(i32::try_from(ours).unwrap()).unwrap(), Signal::KILL).unwrap();
     wait_until(Duration::from_secs(2), || processes_with(&format!("sleep {mark}")), Vec::is_empty);
-    // The call ends, too: its parent is told rather than left waiting.
+    // The call ends as well: the helper does not hang.
     parent.wait().unwrap();
 }
 
@@ -77,10 +77,10 @@ fn parent_of(pid: u32) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// A child armed with a death signal dies with the thread that started it; a guard must not.
+/// A child with a parent-death signal dies with the thread that started it; a guard must not.
 #[test]
 fn a_command_started_from_a_pool_thread_outlives_the_thread() {
-    // Every night with the pool's own idle limit of ten seconds, and a minute past it.
+    // Nightly: the thread pool's default idle limit of ten seconds, and one minute longer.
     let (idle, works) =
         if scale(0, 1) == 1 { (Duration::from_secs(10), 70) } else { (Duration::from_millis(50), 2) };
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -1,4 +1,4 @@
-//! Programs on pipes: what comes out of them, how they end, and that they always do.
+//! Headless programs: their output, their exit, and that they always end.
 
 use super::programs::{AGENT, TaskFixture};
 use super::support::{processes_with, unique_seconds, wait_until, zombies};
@@ -15,7 +15,7 @@ async fn stdout_and_stderr_are_reported_raw_and_clean_and_passed_to_the_adapter(
     let job = fixture.job("t", &script.replace("WORK", fixture.path("work").to_str().unwrap()));
     let run = fixture.run(&job);
     let watch = async {
-        // Reported while it runs, not at its end.
+        // Reported while the program runs, not at its end.
         while !fixture.output().1.contains("oh") || !fixture.output().1.contains("plain") {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -30,7 +30,7 @@ async fn stdout_and_stderr_are_reported_raw_and_clean_and_passed_to_the_adapter(
         clean.contains("red and plain\n") && clean.contains("oh\n") && !clean.contains('\x1b'),
         "{clean:?}"
     );
-    assert_eq!(end.output, "red and plain\nlate\n", "the answer is what it wrote, without its errors");
+    assert_eq!(end.output, "red and plain\nlate\n", "the answer is its stdout without stderr");
     assert_eq!((end.ok, end.exit_code, end.signal), (false, Some(3), None));
     assert_eq!(end.error.as_deref(), Some("it ended with exit code 3: oh"), "the adapter read the errors");
     let kept = std::fs::read(fixture.path("state/t/output.raw")).unwrap();
@@ -49,7 +49,7 @@ fn no_program_output_reaches_our_own_output() {
         .unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{err}");
-    assert!(out.contains("reported"), "it was run and heard: {out}");
+    assert!(out.contains("reported"), "the program ran and its output was reported: {out}");
     assert!(!out.contains("CANARY") && !err.contains("CANARY"), "{out}{err}");
 }
 
@@ -233,10 +233,9 @@ async fn a_cancelled_program_may_clean_up_first() {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("it was not given the time to tidy up");
+    panic!("the program had no time to clean up");
 }
 
-/// What a program that speaks in events says and does becomes items, and its last words are the answer.
 #[tokio::test]
 async fn an_agents_events_become_items_and_its_conversation_can_be_resumed() {
     let fixture = TaskFixture::new();
@@ -334,7 +333,7 @@ async fn two_hundred_programs_run_concurrently() {
     }
 }
 
-/// What our guards cost: their share of what is resident.
+/// The memory of all guards (proportional set size).
 fn memory_of_guards() -> String {
     let guards = processes_with("__guard");
     let share = |pid: &u32| {

@@ -1,4 +1,4 @@
-//! Programs as agents of a run: one call is one run of the program, with our tools over an endpoint.
+//! CLI agents as members of a run: each model call is one run of the program, with our tools at an endpoint.
 
 use super::programs::{AGENT, TaskFixture, agents, unconfined};
 use super::support::{SANDBOXES, confinement, launcher};
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Endpoints that nobody can reach but the test, which stands for the program.
+/// Endpoints that only the test can call, in place of the program.
 #[derive(Default)]
 struct FakeEndpoints {
     connected: bool,
@@ -167,7 +167,7 @@ async fn a_resumed_conversation_gets_only_new_messages_and_counts_only_new_usage
     let mut ignore = |_: Delta<'_>| ();
     let mut request = request(&fixture, "say one", &["vote"]);
     let first = backend.call(&request, &mut ignore).await.unwrap();
-    assert!(first.tool_calls.is_empty(), "it was connected and called nothing: it will be reminded");
+    assert!(first.tool_calls.is_empty(), "a connected program that called nothing gets no implicit call");
     let native = first.native.clone().unwrap();
     request.messages.push(Message::Assistant { text: first.text, tool_calls: Vec::new() });
     request.messages.push(Message::User("say two".to_owned()));
@@ -196,7 +196,7 @@ async fn a_message_that_looks_like_a_command_reaches_the_program_as_prose() {
             request.messages.insert(0, said);
             request.call_context.as_mut().unwrap().native = Some("a-conversation".to_owned());
         }
-        // What the scripted agent makes of such a line does not matter.
+        // The result does not matter here.
         let _ = backend.call(&request, &mut ignore).await;
         let agent_log = fixture.agent_log();
         let start = agent_log.iter().rposition(|line| line.starts_with("start ")).unwrap();
@@ -204,17 +204,16 @@ async fn a_message_that_looks_like_a_command_reaches_the_program_as_prose() {
     }
 }
 
-/// A workspace, a project that the run may write to, one without a history, one that it may only read, and a directory of the
-/// agent's own.
+/// A workspace, a writable project, one without a repository, a read-only one, and the agent's own directory.
 const DIRS: [&str; 7] =
     ["work", "project/.git", "project/src", "project/vendor/locked", "bare/src", "reading/src", "own"];
 
-/// What the program of a member really wrote, of each of these files, inside this sandbox.
+/// Which of these files the program could write inside this sandbox.
 async fn written(kind: ConfinementKind, shared: bool, planning: bool, files: &[&str]) -> Option<Vec<String>> {
     let confinement = confinement(kind).await?;
     let (fixture, endpoints) = (TaskFixture::new(), Arc::new(FakeEndpoints::default()));
-    for place in DIRS {
-        std::fs::create_dir_all(fixture.path(place)).unwrap();
+    for path in DIRS {
+        std::fs::create_dir_all(fixture.path(path)).unwrap();
     }
     std::fs::write(fixture.path("note.txt"), "before").unwrap();
     let backend = backend_in(confinement, &fixture, &endpoints, BTreeMap::new());
@@ -239,7 +238,7 @@ async fn written(kind: ConfinementKind, shared: bool, planning: bool, files: &[&
     let mut ignore = |_: Delta<'_>| ();
     let mut found = Vec::new();
     for file in files {
-        // It sees what it may not write to.
+        // The program can read paths that it cannot write.
         let script = format!("wait {}\nsay seen\ntouch {}\nsay written", path("project/src"), path(file));
         let mut request = request(&fixture, &script, &[]);
         let call_context = request.call_context.as_mut().unwrap();
@@ -255,7 +254,7 @@ async fn written(kind: ConfinementKind, shared: bool, planning: bool, files: &[&
         let is_new = std::fs::read(fixture.path(file)).is_ok_and(|bytes| bytes.is_empty());
         found.extend(is_new.then(|| (*file).to_owned()));
     }
-    assert!(!fixture.path("bare/.git").exists(), "no trace of the protection is left");
+    assert!(!fixture.path("bare/.git").exists(), "the placeholder is removed");
     Some(found)
 }
 
@@ -274,7 +273,7 @@ async fn a_member_writes_to_its_paths_but_never_to_repositories_and_protected_pa
         let all = [&open[..], &closed, &["work/x", "own/x"]].concat();
         let Some(found) = written(kind, false, false, &all).await else { continue };
         assert_eq!(found, [&open[..], &["work/x"]].concat(), "{kind:?}");
-        // As the agent of a conversation it works in the project itself, and has another workspace.
+        // The agent of a conversation works in the project itself and has another workspace.
         let Some(found) = written(kind, true, false, &all).await else { continue };
         assert_eq!(found, [&open[..], &["own/x"]].concat(), "{kind:?}");
     }
@@ -307,7 +306,7 @@ async fn a_failed_program_gives_a_typed_error() {
     assert!(error.message.contains("signal 9"), "{error:?}");
 }
 
-/// An adapter that remembers how free its program was to be.
+/// An adapter that records the permission level of each start.
 #[derive(Debug, Default)]
 struct PermissionRecorder(Mutex<Vec<PermissionLevel>>);
 
@@ -365,7 +364,7 @@ async fn a_permission_mode_only_removes_permissions() {
         };
         let backend = CliBackend::new(Arc::new(starter), Arc::new(FakeEndpoints::default()), member).unwrap();
         let mut request = request(&fixture, "say hm", &["new_answer"]);
-        // A desk that only plans wins over every mode.
+        // Planning takes precedence over every permission mode.
         request.call_context.as_mut().unwrap().grant.planning = plans;
         backend.call(&request, &mut |_| {}).await.unwrap();
         let expected = if plans { PermissionLevel::ReadOnly } else { expected };
@@ -373,7 +372,7 @@ async fn a_permission_mode_only_removes_permissions() {
     }
 }
 
-/// An adapter for a program that writes plain text and says neither what it cost nor why it failed.
+/// An adapter for a plain-text program that reports neither its usage nor the reason of a failure.
 #[derive(Debug)]
 struct PlainText;
 

@@ -1,4 +1,4 @@
-//! Programs under a guard whose streams the caller holds.
+//! Programs under a guard whose pipes the caller holds.
 
 use super::support::{HELPER, processes_with, unique_seconds, wait_until};
 use althing_runner::{Launcher, PipedChild, PipedProgram};

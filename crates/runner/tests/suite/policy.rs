@@ -1,4 +1,4 @@
-//! What is refused before anything runs.
+//! Calls and policies that are refused before anything runs.
 
 use super::support::{AgentFixture, call, launcher, run};
 use althing_protocol::{ContextAccess, ToolCall, ToolHost};
@@ -90,7 +90,7 @@ async fn a_command_that_the_configs_lists_do_not_allow_is_refused_in_words_and_n
     let host = agent_files.host_with(Confinement::Unconfined(AcceptedByUser::explicitly()), |policy| {
         policy.lists = CommandLists::new(&texts(&["echo", "touch .*"]), &texts(&[".*secret"])).unwrap();
     });
-    assert!(!run(&host, "  echo fine").await.is_error, "leading space is no other command");
+    assert!(!run(&host, "  echo fine").await.is_error, "leading space does not change the command");
     let blocked = run(&host, "touch a\ntouch secret").await;
     assert!(
         blocked.is_error && blocked.content.contains("blocks what matches `.*secret`"),
@@ -112,5 +112,5 @@ async fn each_sandbox_is_described_in_one_line() {
     println!("{lines:#?}");
     assert_eq!(lines.each_ref().map(|line| line.name), ["bubblewrap", "landlock", "docker"]);
     assert!(lines[2].note.contains("start Docker"), "{}", lines[2].note);
-    assert!(std::fs::read_dir(scratch.path()).unwrap().next().is_none(), "the trials left something");
+    assert!(std::fs::read_dir(scratch.path()).unwrap().next().is_none(), "the probes left files behind");
 }

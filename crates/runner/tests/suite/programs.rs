@@ -1,4 +1,4 @@
-//! What the tests of programs share: a runner, jobs for the fake agent, and what was reported.
+//! Shared code for tests of programs: a runner, jobs for the fake agent, and the reports.
 
 use super::support::launcher;
 use althing_protocol::{
@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
-/// The scripted agent.
+/// The fake agent, which follows a script.
 pub const AGENT: &str = env!("CARGO_BIN_EXE_althing-runner-fake-agent");
 
-/// A directory for tasks, and someone who runs them.
+/// A directory for tasks, and a runner.
 pub struct TaskFixture {
     pub dir: TempDir,
     pub runner: ProgramRunner,
@@ -28,7 +28,7 @@ pub fn unconfined() -> Confinement {
     Confinement::Unconfined(AcceptedByUser::explicitly())
 }
 
-/// The fake agent in place of programs that it can be like.
+/// Adapters that run the fake agent in place of real CLI agents.
 pub fn agents() -> Vec<CustomAdapter> {
     let agent = |name: &str, output: fn() -> Box<dyn OutputParser>| CustomAdapter {
         name: name.to_owned(),
@@ -66,7 +66,7 @@ impl TaskFixture {
         self.dir.path().canonicalize().unwrap().join(inside)
     }
 
-    /// A job for the fake agent as the user's own command.
+    /// A job that runs the fake agent as the user's own command.
     pub fn job(&self, name: &str, script: &str) -> ProgramJob {
         self.command(name, &[AGENT], script)
     }
@@ -98,7 +98,7 @@ impl TaskFixture {
         }
     }
 
-    /// A job for the fake agent as one of the programs that it can be like.
+    /// A job that runs the fake agent as a CLI agent.
     pub fn agent(&self, adapter: &str, script: &str) -> ProgramJob {
         let mut job = self.job(adapter, script);
         adapter.clone_into(&mut job.spec.adapter);
@@ -124,7 +124,7 @@ impl TaskFixture {
         self.reports().into_iter().filter_map(item).collect()
     }
 
-    /// All output that was reported: as it came, and clean.
+    /// All reported output, raw and clean.
     pub fn output(&self) -> (Vec<u8>, String) {
         let mut all = (Vec::new(), String::new());
         for report in self.reports() {

@@ -1,4 +1,4 @@
-//! Programs on pipes that ask a person over their structured protocol, and go on with the answer.
+//! Headless programs that ask a person over their structured protocol and continue with the answer.
 
 use super::support::launcher;
 use althing_protocol::{Item, ProgramJob, ProgramReport, Programs, ReportSink, TaskId};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A `gemini` that speaks ACP: it asks once, then says what it was answered.
+/// A fake `gemini` with ACP: it asks once and then prints the answer.
 const GEMINI: &str = r#"#!/bin/sh
 read -r x; echo '{"jsonrpc":"2.0","id":1,"result":{}}'
 read -r x; echo '{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s-1"}}'
@@ -84,7 +84,7 @@ impl SessionFixture {
         self.reports.lock().unwrap().iter().filter_map(reported).collect()
     }
 
-    /// Answers the question once it is there and has been there for longer than a silent program lives.
+    /// Answers the question after it was open for longer than the idle limit.
     async fn answer(&self, option: &str) {
         let task = TaskId::from("t");
         let start = Instant::now();
@@ -93,10 +93,10 @@ impl SessionFixture {
             assert!(start.elapsed() < Duration::from_secs(20), "{:?}", self.reported());
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        assert!(!self.programs.answer(&task, "request-7", option), "that was not asked");
-        assert!(!self.programs.answer(&task, "request-0", "perhaps"), "that is no answer");
+        assert!(!self.programs.answer(&task, "request-7", option), "there is no such question");
+        assert!(!self.programs.answer(&task, "request-0", "perhaps"), "there is no such option");
         assert!(self.programs.answer(&task, "request-0", option));
-        assert!(!self.programs.answer(&task, "request-0", option), "it was answered");
+        assert!(!self.programs.answer(&task, "request-0", option), "the question was already answered");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the suites share: an agent with its files, and the world around it that it must not touch.
+//! Shared code: an agent with its files, and files around them that it must not touch.
 
 use althing_protocol::{ContextAccess, ToolCall, ToolHost, ToolOutcome};
 use althing_runner::{
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// The program that has the hidden modes.
+/// The executable with the hidden modes.
 pub const HELPER: &str = env!("CARGO_BIN_EXE_althing-runner-helper");
 
 pub fn launcher() -> Launcher {
@@ -22,7 +22,7 @@ pub async fn available() -> AvailableSandboxes {
     detect(&launcher(), scratch.path()).await
 }
 
-/// A confinement of this kind, or `None` where the tests were told to do without.
+/// A confinement of this kind, or `None` if the tests were told to skip it.
 pub async fn confinement(kind: ConfinementKind) -> Option<Confinement> {
     match kind {
         ConfinementKind::Bubblewrap if is_excluded("bubblewrap") => None,
@@ -43,7 +43,7 @@ pub async fn confinement(kind: ConfinementKind) -> Option<Confinement> {
     }
 }
 
-/// Both sandboxes that run on this machine itself.
+/// The sandboxes that need no daemon.
 pub const SANDBOXES: [ConfinementKind; 2] = [ConfinementKind::Bubblewrap, ConfinementKind::Landlock];
 
 /// A directory tree around one agent.
@@ -137,7 +137,7 @@ pub async fn run_as(host: &CommandHost, command: &str, access: ContextAccess) ->
     host.call(&call(&serde_json::json!({ "command": command })), access).await
 }
 
-/// Processes whose command line holds `needle`.
+/// Processes whose command line contains `needle`.
 pub fn processes_with(needle: &str) -> Vec<u32> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -153,7 +153,7 @@ pub fn processes_with(needle: &str) -> Vec<u32> {
     found
 }
 
-/// Children of this process that ended and were not collected.
+/// Children of this process that ended and were not reaped.
 pub fn zombies() -> Vec<u32> {
     let is_ours = |stat: &str| {
         let mut fields = stat.rsplit_once(')').unwrap_or_default().1.split_whitespace();
@@ -165,7 +165,7 @@ pub fn zombies() -> Vec<u32> {
         .collect()
 }
 
-/// Waits until `done`, or fails after `limit` with what it saw last.
+/// Waits until `done` holds, or fails after `limit` with the last observed value.
 pub fn wait_until<T: std::fmt::Debug>(
     limit: Duration,
     mut look: impl FnMut() -> T,
@@ -182,7 +182,7 @@ pub fn wait_until<T: std::fmt::Debug>(
     }
 }
 
-/// A command line argument that no other process has.
+/// A number of seconds for `sleep` that identifies this test's processes.
 pub fn unique_seconds() -> String {
     static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
     let next = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Programs in real terminals: kept until they end, typed to, asked after, and never louder than our memory.
+//! Programs in real terminals: their screen, input, questions, and end.
 
 use super::support::{HELPER, SANDBOXES, confinement, launcher, processes_with, unique_seconds, wait_until};
 use althing_protocol::{
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-/// A program in a terminal, and everything it reports.
+/// A program in a terminal and its reports.
 struct Running {
     runner: Arc<ProgramRunner>,
     task: TaskId,
@@ -23,7 +23,7 @@ struct Running {
     dir: Arc<TempDir>,
 }
 
-/// Runs this script for every task.
+/// A runner that runs this script for every task.
 fn runner(script: &str, traits: TerminalTraits) -> Arc<ProgramRunner> {
     runner_in(Confinement::Unconfined(AcceptedByUser::explicitly()), script, traits)
 }
@@ -96,7 +96,7 @@ impl Running {
         clean.collect()
     }
 
-    /// Whether and how the prompt was sent, each time it was told.
+    /// The reported prompts, with their errors.
     fn prompts(&self) -> Vec<(String, Option<String>)> {
         let reports = self.reports.lock().unwrap();
         let prompts = reports.iter().filter_map(|(_, report)| match report {
@@ -117,7 +117,7 @@ impl Running {
         reported.collect()
     }
 
-    /// When its question was on the screen, and when it was told.
+    /// When the question appeared on the screen, and when it was reported.
     fn asked_and_told(&self) -> (Instant, Instant) {
         let reports = self.reports.lock().unwrap();
         let shown = reports.iter().filter(|(_, report)| match report {
@@ -137,7 +137,7 @@ impl Running {
         }
     }
 
-    /// Types, as a person who attached.
+    /// Types as an attached user.
     fn typed(&self, keys: &str) {
         assert!(self.runner.input(&self.task, keys.as_bytes()));
     }
@@ -164,7 +164,7 @@ async fn a_program_has_a_terminal_of_its_own_until_it_ends() {
     let lines: Vec<&str> = clean.lines().collect();
     assert_eq!(lines[0], "three");
     assert_eq!(lines[1], format!("/dev/{}", lines[2].trim()), "it is the terminal that controls it");
-    assert!(!program.end.is_finished(), "it is kept while it waits");
+    assert!(!program.end.is_finished(), "the terminal exists while the program waits");
     program.typed("\r");
     let end = program.ended().await;
     assert_eq!((end.ok, end.exit_code), (false, Some(7)));
@@ -207,7 +207,7 @@ async fn typed_input_reaches_the_program_and_its_output_is_reported_raw_and_clea
     assert!(program.ended().await.ok);
     assert!(program.raw().contains("hello \x1b[4mworld\x1b[0m"), "{:?}", program.raw());
     let kept = std::fs::read_to_string(program.dir.path().join("t/output.raw")).unwrap();
-    assert_eq!(kept, program.raw(), "as it came, it is on disk, too");
+    assert_eq!(kept, program.raw(), "the raw output is also on disk");
     assert_eq!(program.clean(), "who?\nworld\nhello world\n");
 }
 
@@ -247,13 +247,15 @@ async fn a_sandboxed_program_has_a_terminal() {
     }
 }
 
-/// The screen of somebody who attaches is what the program drew, however it drew it; its clean text is read off it.
+/// An attached user sees what the program drew; the clean text is derived from the screen.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_attached_user_sees_what_was_drawn_and_clean_text_comes_from_the_screen() {
     let script =
         r"printf '\033[2J\033[3;5HDo\033[1Cyou\033[1Cwant\033[1Cto\033[1Cproceed?\033[1;1Htop'; read x";
     let mut program = Running::start(script, "", TerminalTraits::default());
-    program.until("it is told", |program| program.clean().contains("    Do you want to proceed?")).await;
+    program
+        .until("the question is reported", |program| program.clean().contains("    Do you want to proceed?"))
+        .await;
     let start = Instant::now();
     let screen = program.runner.screen(&program.task).unwrap();
     assert!(start.elapsed() < Duration::from_millis(50), "{:?}", start.elapsed());
@@ -263,7 +265,7 @@ async fn an_attached_user_sees_what_was_drawn_and_clean_text_comes_from_the_scre
     program.ended().await;
 }
 
-/// S8: what a program asks its terminal is answered by the model or dropped.
+/// The emulated terminal answers a program's queries or drops them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_terminal_answers_harmless_queries_and_ignores_the_rest() {
     let ask = |query: &str| format!(r"printf '{query}'; sleep 0.1; ");
@@ -285,10 +287,10 @@ async fn a_terminal_answers_harmless_queries_and_ignores_the_rest() {
         format!("stty raw -echo; {asked} printf END; dd bs=1 count=200 2>/dev/null | od -An -c; stty sane");
     let mut program = Running::start(&script, "", TerminalTraits::default());
     program.until("it asked", |program| program.raw().contains("END")).await;
-    // Fills up what it waits for.
+    // Fills the buffer that the program waits for.
     program.typed(&"~".repeat(200));
     program.ended().await;
-    let heard: String = program.clean().split_whitespace().collect();
+    let output: String = program.clean().split_whitespace().collect();
     for answer in [
         "033[?62;22c",
         "033P>|althing(",
@@ -298,10 +300,10 @@ async fn a_terminal_answers_harmless_queries_and_ignores_the_rest() {
         "033]7501;?033\\",
         "033[?2004;2$y",
     ] {
-        assert!(heard.contains(answer), "{answer}: {heard}");
+        assert!(output.contains(answer), "{answer}: {output}");
     }
-    assert!(!heard.contains("CANARY"), "the title is not to be asked for: {heard}");
-    assert!(!heard.contains("]52"), "nor the clipboard: {heard}");
+    assert!(!output.contains("CANARY"), "a query for the title is not answered: {output}");
+    assert!(!output.contains("]52"), "a query for the clipboard is not answered: {output}");
 }
 
 // spec: core/strict-output-isolation/silent-execution
@@ -317,7 +319,7 @@ fn no_program_output_reaches_our_own_output() {
 // spec: core/interactive-prompt-dispatch/ready-output-gating
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_prompt_is_typed_once_when_the_program_is_ready() {
-    // A7: early, late, twice, and split over writes.
+    // The ready pattern appears early, late, twice, and split over writes.
     for says in [
         "echo Ready for your command",
         "sleep 1; echo Ready for your command",
@@ -364,7 +366,7 @@ async fn a_program_that_dies_first_is_told_as_not_sent() {
     }
     let mut program = Running::start("exit 0", "", TerminalTraits::default());
     program.ended().await;
-    assert!(program.prompts().is_empty(), "without a prompt there is nothing to be told");
+    assert!(program.prompts().is_empty(), "without a prompt nothing is reported");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -373,22 +375,22 @@ async fn a_program_that_enabled_bracketed_paste_gets_its_prompt_as_a_paste() {
         r"stty raw -echo; printf '\033[?2004hgo>'; dd bs=1 count=24 2>/dev/null | od -An -c; stty sane";
     let mut program = Running::start(script, "one\ntwo\nthree", ready_when("go>"));
     program.ended().await;
-    let heard: String = program.clean().split_whitespace().collect();
-    assert!(heard.contains(r"033[200~one\ntwo\nthree033[2"), "{heard}");
+    let output: String = program.clean().split_whitespace().collect();
+    assert!(output.contains(r"033[200~one\ntwo\nthree033[2"), "{output}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_prompt_that_looks_like_a_command_is_typed_as_prose() {
-    // A program without bracketed paste takes every line by itself, so no line may begin like a command.
+    // A program without bracketed paste reads each line separately, so no line may begin like a command.
     let script = "stty -echo; printf 'go>'; read -r line; echo \"[$line]\"";
-    for (prompt, heard) in [
+    for (prompt, output) in [
         ("!touch x", "[Task: !touch x]"),
         (" /exit now", "[Task:  /exit now]"),
         ("Say this:\n!touch x", "[Say this: !touch x]"),
     ] {
         let mut program = Running::start(script, prompt, ready_when("go>"));
         program.ended().await;
-        assert!(program.clean().contains(heard), "{}", program.clean());
+        assert!(program.clean().contains(output), "{}", program.clean());
         let reported = if prompt.starts_with("Say") { prompt.to_owned() } else { format!("Task:\n{prompt}") };
         assert_eq!(program.prompts(), [(reported, None)]);
     }
@@ -408,7 +410,7 @@ async fn a_question_of_a_background_program_is_reported_within_a_second() {
     let mut program = Running::start(script, "", asking());
     program.until("it asks", |program| program.raw().contains("> yes / no")).await;
     let shown = Instant::now();
-    program.until("it is told", |program| !program.interactions().is_empty()).await;
+    program.until("the question is reported", |program| !program.interactions().is_empty()).await;
     assert!(shown.elapsed() < Duration::from_secs(1), "{:?}", shown.elapsed());
     assert_eq!(program.interactions(), ["waits: May I format the disk?"]);
     program.typed("no\r");
@@ -418,7 +420,7 @@ async fn a_question_of_a_background_program_is_reported_within_a_second() {
     assert_eq!(program.interactions().len(), 2, "{:?}", program.interactions());
 }
 
-// Of a program that nobody described, only what everybody writes is known.
+// For an unknown program only common prompts such as `[y/n]` are recognized.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_yes_or_no_question_of_a_command_is_reported_and_can_be_answered() {
     let cases = [
@@ -441,10 +443,10 @@ async fn a_yes_or_no_question_of_a_command_is_reported_and_can_be_answered() {
         }
         assert!(program.ended().await.ok);
         assert_eq!(program.interactions(), [format!("waits: {reported}"), "moved on".to_owned()]);
-        let heard = format!("heard {}.", answer.unwrap_or("secret"));
-        assert!(program.clean().contains(&heard), "{}", program.clean());
+        let output = format!("heard {}.", answer.unwrap_or("secret"));
+        assert!(program.clean().contains(&output), "{}", program.clean());
     }
-    // What only mentions such words asks nobody.
+    // Text that only mentions such words is not a question.
     let script =
         "echo 'Answer [y/N] was given.'; echo 'password: is a word'; echo 'use -y (y/n) to skip'; echo end";
     let more = serde_json::json!({"adapter": "command", "command": ["sh", "-c", script], "cwd": "/"});
@@ -453,7 +455,7 @@ async fn a_yes_or_no_question_of_a_command_is_reported_and_can_be_answered() {
     assert_eq!(program.interactions(), [""; 0]);
 }
 
-/// The id of the nth question that can be answered by name.
+/// The id of the nth question that can be answered by id.
 fn native(program: &Running, nth: usize) -> Option<String> {
     let reports = program.reports.lock().unwrap();
     let asks = reports.iter().filter_map(|(_, report)| match report {
@@ -465,7 +467,7 @@ fn native(program: &Running, nth: usize) -> Option<String> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_is_not_typed_before_the_program_accepts_keys() {
-    // As claude does: what comes just after the question was drawn is dropped.
+    // Like Claude Code: keys are dropped just after the question was drawn.
     let script = r"stty -echo; printf 'May I go?\n> yes / no'; timeout --foreground 0.3 cat >/dev/null; read a; echo; echo got $a";
     let mut program = Running::start(script, "", asking());
     program.until("it asks", |program| native(program, 0).is_some()).await;
@@ -482,7 +484,7 @@ async fn a_question_that_ignores_its_answer_is_reported_again() {
     program.until("it asks", |program| native(program, 0).is_some()).await;
     let first = native(&program, 0).unwrap();
     assert!(program.runner.answer(&program.task, &first, "yes"));
-    assert!(!program.runner.answer(&program.task, &first, "yes"), "it is answered once");
+    assert!(!program.runner.answer(&program.task, &first, "yes"), "a question can be answered only once");
     program.until("it asks again", |program| native(program, 1).is_some()).await;
     assert!(program.runner.answer(&program.task, &native(&program, 1).unwrap(), "yes"));
     assert!(program.ended().await.ok);
@@ -499,7 +501,7 @@ async fn an_answer_is_typed_only_into_its_own_question() {
     assert!(!program.runner.answer(&program.task, &first, "maybe"));
     assert!(program.runner.answer(&program.task, &first, "yes"));
     program.until("it asks again", |program| native(program, 1).is_some()).await;
-    assert!(!program.runner.answer(&program.task, &first, "yes"), "that one was answered");
+    assert!(!program.runner.answer(&program.task, &first, "yes"), "that question was answered");
     assert!(program.runner.answer(&program.task, &native(&program, 1).unwrap(), "yes"));
     assert!(program.ended().await.ok);
     assert!(program.clean().contains("y y"), "{}", program.clean());
@@ -518,7 +520,7 @@ async fn a_programs_own_status_overrides_its_screen() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_programs_at_once_each_get_the_answer_to_their_own_question() {
-    let script = r#"seq 1 2000; printf "May I be $NAME?\n> yes / no"; read a; echo; echo "$NAME heard $a.""#;
+    let script = r#"seq 1 2000; printf "May I be $NAME?\n> yes / no"; read a; echo; echo "$NAME output $a.""#;
     let (runner, dir) = (runner(script, asking()), Arc::new(tempfile::tempdir().unwrap()));
     let start = Instant::now();
     let mut programs: Vec<Running> =
@@ -531,7 +533,11 @@ async fn fifty_programs_at_once_each_get_the_answer_to_their_own_question() {
         let name = program.task.to_string();
         assert_eq!(program.interactions(), [format!("waits: May I be {name}?")]);
         let (shown, reported) = program.asked_and_told();
-        assert!(reported - shown < Duration::from_secs(1), "{name} is told after {:?}", reported - shown);
+        assert!(
+            reported - shown < Duration::from_secs(1),
+            "{name} was reported after {:?}",
+            reported - shown
+        );
         program.typed(&format!("answer-{name}\r"));
         assert!(program.ended().await.ok);
         assert!(program.clean().contains(&format!("{name} heard answer-{name}.")), "{}", program.clean());

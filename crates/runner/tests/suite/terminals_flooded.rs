@@ -1,11 +1,11 @@
-//! A3: what a terminal is flooded with costs neither memory nor the others' turn.
+//! A flood of output in a terminal costs little memory and does not slow down others.
 
 use super::support::HELPER;
 use althing_testkit::scale;
 use std::io::Read;
 use std::process::{Command, Stdio};
 
-/// The most memory that a process that ran this in a terminal used, in KiB, and what it said at its end.
+/// The peak memory in KiB of a process that runs this script in a terminal, and its output.
 fn flooded(script: &str) -> (u64, String) {
     let dir = tempfile::tempdir().unwrap();
     let mut helper = Command::new(HELPER);
@@ -21,18 +21,18 @@ fn flooded(script: &str) -> (u64, String) {
 
 #[test]
 fn a_flood_of_any_kind_costs_no_more_than_64_mebibytes_and_the_exit_code_is_kept() {
-    // The smaller flood must be told from memory that grows with it, too.
+    // With the smaller flood, a tighter bound still detects memory that grows with the output.
     let (size, bound) = if scale(0, 1) == 1 { ("1G", 64 * 1024) } else { ("12M", 8 * 1024) };
     let sequences = scale(30_000, 1_000_000);
     let (calm, _) = flooded("exit 5");
     for flood in [
         format!("yes 'a line of the flood' | head -c {size}; exit 5"),
-        // One line without an end.
+        // One endless line.
         format!("head -c {size} /dev/zero | tr '\\0' x; exit 5"),
-        // A sequence without an end.
+        // One endless escape sequence.
         format!("printf '\\033]0;'; head -c {size} /dev/zero | tr '\\0' x; exit 5"),
         format!("yes | head -n {sequences} | sed 's/.*/\\x1b[31m\\x1b[5;5Hred\\x1b[K\\x1b[6n/' ; exit 5"),
-        // Marks that combine with the letter before them, without an end.
+        // Endless combining marks.
         format!("printf e; yes '\\xcc\\x81' | tr -d '\\n' | head -c {size}; exit 5")
             .replace("\\xcc\\x81", "\u{301}"),
     ] {
@@ -43,7 +43,7 @@ fn a_flood_of_any_kind_costs_no_more_than_64_mebibytes_and_the_exit_code_is_kept
     }
 }
 
-/// What is drawn, watched and told passes at least half as quickly as what is only read.
+/// Emulating a terminal is at least half as fast as only reading it.
 #[test]
 fn a_terminal_is_at_least_half_as_fast_as_a_plain_read_loop() {
     let size = scale(16, 1024);
@@ -54,6 +54,6 @@ fn a_terminal_is_at_least_half_as_fast_as_a_plain_read_loop() {
     let said = String::from_utf8(output.stdout).unwrap();
     println!("{said}");
     let seconds: Vec<f64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    // Unoptimised, it says nothing.
+    // Debug builds are too slow for this check.
     assert!(seconds.len() == 2 && (cfg!(debug_assertions) || seconds[1] <= 2.0 * seconds[0]), "{said}");
 }
