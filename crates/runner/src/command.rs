@@ -157,7 +157,7 @@ impl CommandHost {
             }
             Confinement::Unconfined(_) => (Path::new(shell), shell_args(), cwd, None),
             Confinement::Docker(_) | Confinement::Refused { .. } => {
-                return Err(io::Error::other("this confinement does not run commands here"));
+                return Err(io::Error::other("this confinement does not run commands on this machine"));
             }
         };
         let home = self.policy.sandbox_paths.workspace.to_string_lossy();
@@ -181,7 +181,9 @@ impl CommandHost {
         let cwd = named.canonicalize().ok().filter(|path| path.is_dir());
         let cwd =
             cwd.filter(|path| matches!(mounts.mode(path), Some(MountMode::ReadOnly | MountMode::Writable)));
-        cwd.ok_or_else(|| format!("The directory {asked} does not exist, or is not one that you were given."))
+        cwd.ok_or_else(|| {
+            format!("The directory {asked} does not exist or is outside the paths that you may access.")
+        })
     }
 }
 

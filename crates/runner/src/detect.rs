@@ -95,7 +95,9 @@ async fn docker(socket: &Path) -> (bool, String) {
     match tokio::time::timeout(DOCKER_TIMEOUT, DockerClient::connect(socket)).await {
         Ok(Ok(containers)) => (true, format!("daemon {} at {}", containers.version(), socket.display())),
         Ok(Err(error)) => (false, format!("{error}; {}", error.hint())),
-        Err(_) => (false, format!("the daemon at {} takes a call and does not answer", socket.display())),
+        Err(_) => {
+            (false, format!("the daemon at {} accepts connections but does not answer", socket.display()))
+        }
     }
 }
 
@@ -104,7 +106,7 @@ async fn bubblewrap(launcher: &Launcher, scratch: &Path) -> SandboxProbe<Bubblew
         return SandboxProbe { works: None, note: "not installed (package `bubblewrap`)".to_owned() };
     };
     let version = version(launcher, &program, VERSION_TIMEOUT).await;
-    let version = version.unwrap_or_else(|| "a version that it does not tell".to_owned());
+    let version = version.unwrap_or_else(|| "an unknown version".to_owned());
     let mut note = String::new();
     // Older versions lack `--disable-userns`. The sandbox is effective without it, so that is no reason to
     // refuse.
@@ -134,7 +136,8 @@ async fn landlock(launcher: &Launcher, scratch: &Path) -> SandboxProbe<u8> {
 
 /// Runs a harmless command exactly as a model's command would be run.
 async fn try_out(launcher: &Launcher, scratch: &Path, confinement: Confinement) -> Result<(), String> {
-    let trial = TrialDir::new(scratch).map_err(|error| format!("no directory to try it in: {error}"))?;
+    let trial =
+        TrialDir::new(scratch).map_err(|error| format!("could not create a test directory: {error}"))?;
     let sandbox_paths = SandboxPaths::new(trial.0.join("workspace"), trial.0.join("output"));
     let mut policy = CommandPolicy::new(sandbox_paths, confinement);
     policy.limits.default_timeout = Duration::from_secs(10);

@@ -19,7 +19,7 @@ pub(crate) fn send_fd(socket: impl AsFd, file: Option<BorrowedFd<'_>>) -> io::Re
     let mut control = SendAncillaryBuffer::new(&mut space);
     let files: &[BorrowedFd<'_>] = file.as_slice();
     if !files.is_empty() && !control.push(SendAncillaryMessage::ScmRights(files)) {
-        return Err(io::Error::other("no room to pass a file on"));
+        return Err(io::Error::other("could not attach the file descriptor"));
     }
     sendmsg(socket, &[IoSlice::new(&[0])], &mut control, SendFlags::empty())?;
     Ok(())

@@ -35,7 +35,7 @@ pub(crate) fn guard_main() -> ExitCode {
             // The launch message stays readable after its sender is gone; a command must not be started for a
             // dead parent.
             if is_abandoned() {
-                return Err(io::Error::other("the process that asked for the command is gone"));
+                return Err(io::Error::other("the process that requested the command is gone"));
             }
             Ok((sandbox::start(&launch, input)?, launch))
         });

@@ -164,7 +164,7 @@ impl Drop for GuardProcess {
     fn drop(&mut self) {
         // Without a runtime our own process is ending, and init reaps the guard.
         if let Some(guard) = self.id() {
-            tracing::info!(guard, "program let go, and killed if it still ran");
+            tracing::info!(guard, "program released; killed if it was still running");
         }
         if let (Some(mut child), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move { child.wait().await });
@@ -187,7 +187,7 @@ impl Guarded {
         match self.report().await? {
             Report::Started => Ok(()),
             Report::Failed { message, missing } => Err(self.failed(message, missing)),
-            Report::Exited { .. } => Err(io::Error::other("the guard reports an end before a start")),
+            Report::Exited { .. } => Err(io::Error::other("the guard reported an end before a start")),
         }
     }
 
@@ -207,7 +207,7 @@ impl Guarded {
 
     async fn report(&mut self) -> io::Result<Report> {
         let line = self.reports.next_line().await?;
-        let line = line.ok_or_else(|| io::Error::other("the guard ended without a word"))?;
+        let line = line.ok_or_else(|| io::Error::other("the guard ended without a report"))?;
         Ok(serde_json::from_str(&line)?)
     }
 

@@ -51,7 +51,7 @@ fn add_rules(
         let entry = entry?;
         if rules.len() >= MAX_RULES {
             return Err(io::Error::other(format!(
-                "{} holds too many entries beside a protected one for Landlock; bubblewrap can do it",
+                "{} has too many entries next to a protected path for Landlock; install bubblewrap",
                 path.display()
             )));
         }

@@ -121,12 +121,15 @@ impl OverflowFile {
 
     fn note(&self, total: u64) -> String {
         match (&self.failed, &self.file) {
-            (Some(error), _) => format!("; they could not be kept: {error}"),
+            (Some(error), _) => format!("; they could not be stored: {error}"),
             (None, None) => String::new(),
             (None, Some(file)) => {
                 let kept = file.metadata().map_or(0, |data| data.len());
-                let what =
-                    if kept < total { format!("the first {kept} bytes are") } else { "all is".to_owned() };
+                let what = if kept < total {
+                    format!("the first {kept} bytes are")
+                } else {
+                    "the complete output is".to_owned()
+                };
                 format!("; {what} in {}", self.path.display())
             }
         }
@@ -156,7 +159,7 @@ mod tests {
     #[test]
     fn longer_output_is_shown_in_part_and_stored_completely() {
         let (text, file) = collect(8, 100, &["abcd", "efgh", "ij", "klmnopqrstuvwxyz"]);
-        assert_eq!(text, "abcd\n[… 18 of 26 bytes left out here; all is in FILE …]\nwxyz");
+        assert_eq!(text, "abcd\n[… 18 of 26 bytes left out here; the complete output is in FILE …]\nwxyz");
         assert_eq!(file.as_deref(), Some("abcdefghijklmnopqrstuvwxyz"));
     }
 

@@ -158,7 +158,7 @@ pub enum PolicyError {
         source: std::io::Error,
     },
     /// Granting this path would grant access to the whole system.
-    #[error("{path} cannot be given to a command: it is a system directory")]
+    #[error("commands cannot be given access to {path}: it is a system directory")]
     TooWide {
         /// The system directory.
         path: PathBuf,
@@ -194,7 +194,7 @@ pub enum PolicyError {
         path: PathBuf,
     },
     /// A command pattern is not a valid regular expression.
-    #[error("`{pattern}` is not a pattern for commands: {why}")]
+    #[error("`{pattern}` is not a valid command pattern: {why}")]
     Pattern {
         /// The pattern as configured.
         pattern: String,

@@ -19,7 +19,7 @@ pub(crate) async fn version(launcher: &Launcher, program: &Path, limit: Duration
     let printed = match printed {
         Ok(printed) => printed,
         Err(error) => {
-            tracing::warn!(program = %program.display(), %error, "a program could not be asked for its version");
+            tracing::warn!(program = %program.display(), %error, "could not get a program's version");
             return None;
         }
     };

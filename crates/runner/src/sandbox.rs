@@ -57,9 +57,9 @@ fn start_via_sandbox(launch: &Launch, input: Option<OwnedFd>) -> io::Result<u32>
 fn build_command(launch: &Launch, input: Option<OwnedFd>) -> io::Result<Command> {
     let stdin = match launch.input {
         Input::Nothing => Stdio::null(),
-        Input::Passed => {
-            Stdio::from(input.ok_or_else(|| io::Error::other("the command's input was not passed along"))?)
-        }
+        Input::Passed => Stdio::from(
+            input.ok_or_else(|| io::Error::other("no input descriptor was passed for the command"))?,
+        ),
         Input::Terminal => Stdio::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?),
     };
     let mut command = Command::new(&launch.program);
@@ -102,7 +102,7 @@ fn become_command(socket: &mut UnixStream) -> io::Result<std::convert::Infallibl
     match &launch.restrictions {
         Some(restrictions) => kernel::confine(restrictions)?,
         None if launch.input == Input::Terminal => {}
-        None => return Err(io::Error::other("a sandbox was started without walls")),
+        None => return Err(io::Error::other("the sandbox process got no restrictions")),
     }
     // Executed last: after a successful exec no error can be reported any more.
     Err(io::Error::other(exec_error(&launch, &command.exec())))

@@ -23,8 +23,8 @@ pub(crate) struct Arguments {
 impl Arguments {
     /// Parses and validates the arguments. The error is written for the model.
     pub(crate) fn parse(json: &str) -> Result<Self, String> {
-        let arguments: Self = serde_json::from_str(json)
-            .map_err(|error| format!("The arguments are not understood: {error}"))?;
+        let arguments: Self =
+            serde_json::from_str(json).map_err(|error| format!("Invalid arguments: {error}"))?;
         if arguments.command.trim().is_empty() {
             return Err("The command is empty.".to_owned());
         }
@@ -34,7 +34,9 @@ impl Arguments {
             ));
         }
         if arguments.command.contains('\0') {
-            return Err("The command holds a NUL character, which no program can be given.".to_owned());
+            return Err(
+                "The command contains a NUL character, which cannot be passed to a program.".to_owned()
+            );
         }
         Ok(arguments)
     }
@@ -60,8 +62,8 @@ pub(crate) fn spec(
     let mut description = format!(
         "Runs a shell command in your workspace and returns its exit code and output (stdout and stderr together). \
          Standard input is closed. It ends after timeout_seconds (default {default}, at most {max}), and everything it \
-         started ends with it, background processes too. Of long output the beginning and the end are returned, and \
-         the name of a file with the rest."
+         started ends with it, background processes too. Long output is \
+         shortened to its beginning and end, and the complete output is in a file whose name is returned."
     );
     if kind != ConfinementKind::Unconfined {
         description.push_str(match access {
@@ -90,9 +92,9 @@ pub(crate) fn spec(
     let parameters = serde_json::json!({
         "type": "object",
         "properties": {
-            "command": { "type": "string", "description": "What to run, as for sh -c." },
+            "command": { "type": "string", "description": "The command, as for sh -c." },
             "timeout_seconds": { "type": "integer", "minimum": 1, "maximum": max },
-            "cwd": { "type": "string", "description": "Where to run it; the workspace unless given." },
+            "cwd": { "type": "string", "description": "The working directory; defaults to the workspace." },
         },
         "required": ["command"],
         "additionalProperties": false,
@@ -115,7 +117,7 @@ pub(crate) fn outcome(end: CommandEnd, limit: Duration, output: &str) -> ToolOut
             format!("exit code: {code} (as after signal {}{})", code - 128, name_of(code - 128))
         }
         (false, Some(code), None) => format!("exit code: {code}"),
-        (false, None, None) => "ended; the exit code is not known".to_owned(),
+        (false, None, None) => "ended with an unknown exit code".to_owned(),
     };
     let body = if output.is_empty() { "(no output)" } else { output };
     ToolOutcome {

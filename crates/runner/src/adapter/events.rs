@@ -41,7 +41,7 @@ impl<E: EventHandler> JsonLines<E> {
 
     fn take_line(&mut self, line: OutputLine<'_>, emit: &mut dyn FnMut(OutputEvent)) {
         let OutputLine::Whole(line) = line else {
-            return self.diagnostics.push("a line of its output was too long to be read\n");
+            return self.diagnostics.push("a line of output was too long to be parsed\n");
         };
         match serde_json::from_slice::<Value>(line) {
             Ok(event @ Value::Object(_)) => self.events.event(&event, emit),

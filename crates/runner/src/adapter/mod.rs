@@ -288,7 +288,7 @@ impl fmt::Display for Exit {
         match (self.code, self.signal) {
             (Some(code), _) => write!(f, "it ended with exit code {code}"),
             (None, Some(signal)) => write!(f, "it was ended by signal {signal}"),
-            (None, None) => f.write_str("it ended, how is not known"),
+            (None, None) => f.write_str("it ended for an unknown reason"),
         }
     }
 }

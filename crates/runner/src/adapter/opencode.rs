@@ -336,7 +336,7 @@ impl EventHandler for OpencodeEvents {
         };
         let error = (!ok).then(|| match self.error.take() {
             Some(error) => error,
-            None => diagnostics.explain(&format!("opencode did not come to an end of its own; {exit}")),
+            None => diagnostics.explain(&format!("opencode did not finish its turn; {exit}")),
         });
         let usage = ReportedUsage { this_run: self.usage, conversation_total: Usage::default() };
         ProgramOutcome { ok, message: Some(std::mem::take(&mut self.message)), error, hint, usage }

@@ -27,7 +27,7 @@ pub enum DockerError {
     #[error(transparent)]
     Policy(#[from] PolicyError),
     /// Containers are labeled with the identity of this process.
-    #[error("this process cannot tell who it is: {0}")]
+    #[error("could not determine the identity of this process: {0}")]
     Owner(std::io::Error),
     /// The container was closed before the call.
     #[error("the container was removed")]

@@ -138,8 +138,10 @@ impl Filter {
 
 /// Applies the filter to this process and everything it will start.
 pub(super) fn apply(filter: &Filter) -> io::Result<()> {
-    let program = compile(filter).map_err(|error| io::Error::other(format!("no seccomp filter: {error}")))?;
-    seccompiler::apply_filter(&program).map_err(|error| io::Error::other(format!("seccomp refused: {error}")))
+    let program = compile(filter)
+        .map_err(|error| io::Error::other(format!("could not build the seccomp filter: {error}")))?;
+    seccompiler::apply_filter(&program)
+        .map_err(|error| io::Error::other(format!("could not apply the seccomp filter: {error}")))
 }
 
 fn compile(filter: &Filter) -> Result<BpfProgram, seccompiler::BackendError> {

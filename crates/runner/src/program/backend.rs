@@ -30,7 +30,7 @@ use tokio::sync::Notify;
 const STOP_AFTER_TOOL_CALL: Duration = Duration::from_secs(60);
 /// The result that the program gets for such a call.
 const CALL_RECORDED: &str =
-    "Noted. End your turn now, without any further tool call: what comes of it is in the next message.";
+    "Recorded. End your turn now without any further tool call; the result is in the next message.";
 
 /// A CLI agent that is a member of runs.
 pub struct CliBackend {
@@ -89,7 +89,11 @@ impl CliBackend {
             Some(reply) => Ok(reply),
             // The program no longer has the conversation, so the whole history is sent.
             None => self.run_once(&call, None, on_delta).await?.ok_or_else(|| {
-                error(BackendErrorKind::Protocol, "the program lost its conversation twice", None)
+                error(
+                    BackendErrorKind::Protocol,
+                    "the program could not resume its conversation, nor start a new one",
+                    None,
+                )
             }),
         }
     }
@@ -154,7 +158,7 @@ impl CliBackend {
         }
         let ReplyCollector { native: conversation, mut text, streamed_text, .. } = collector;
         if text.is_empty() {
-            text = streamed_text.finish(&format!("all of it, as it came, is in {}", raw.path().display()));
+            text = streamed_text.finish(&format!("the complete raw output is in {}", raw.path().display()));
         }
         let calls = call.recorded.take();
         match finished {
@@ -340,7 +344,7 @@ fn failure(done: &FinishedRun, usage: Usage) -> BackendError {
     } else {
         BackendErrorKind::Server
     };
-    let message = if done.idle { "it said nothing for too long and was ended".to_owned() } else { why };
+    let message = if done.idle { "it printed nothing for too long and was ended".to_owned() } else { why };
     BackendError { kind, message, hint: done.outcome.hint.clone(), usage }
 }
 

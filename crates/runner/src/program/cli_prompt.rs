@@ -41,7 +41,7 @@ fn append_message(text: &mut String, message: &Message, before: &[Message]) {
     match message {
         Message::User(content) => text.push_str(content),
         Message::Assistant { text: content, tool_calls } => {
-            text.push_str("[You said before]\n");
+            text.push_str("[Your earlier message]\n");
             text.push_str(content);
             for call in tool_calls {
                 let _ = write!(text, "\n[You called {} with {}]", call.name, call.arguments);
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(render(&request, true, kind), "[Your call of vote failed]\nstale\n\nnews");
         let all = render(&request, false, kind);
         assert!(
-            all.starts_with("Be good.\n\nthe task\n\n[You said before]\nhm\n[You called vote with {}]"),
+            all.starts_with("Be good.\n\nthe task\n\n[Your earlier message]\nhm\n[You called vote with {}]"),
             "{all}"
         );
     }

@@ -151,7 +151,7 @@ fn mounts(
 ) -> Result<MountTable, String> {
     let scratch = paths.dir.join(SCRATCH);
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&scratch);
-    made.map_err(|error| format!("{} cannot be made: {error}", scratch.display()))?;
+    made.map_err(|error| format!("could not create {}: {error}", scratch.display()))?;
     let home = value(env, "HOME").map(PathBuf::from).unwrap_or_default();
     let mut readable = program_dirs(program, search, &home);
     let own = own_paths(adapter, env, &home);

@@ -27,7 +27,7 @@ impl GeneratedFiles {
     pub(crate) fn make(files: &[GeneratedFile]) -> Result<Self, String> {
         let mut made = Self::default();
         for file in files {
-            made.add(file).map_err(|error| format!("{} cannot be written: {error}", file.path.display()))?;
+            made.add(file).map_err(|error| format!("could not write {}: {error}", file.path.display()))?;
         }
         Ok(made)
     }
@@ -70,7 +70,7 @@ impl Drop for GeneratedFiles {
             };
             if let (Before::Aside, Err(error)) = (before, put_back) {
                 let (path, aside) = (path.display(), aside.display());
-                tracing::warn!(%path, %aside, %error, "a file was not put back; it is where `aside` says");
+                tracing::warn!(%path, %aside, %error, "could not restore a file; it is at `aside`");
             }
             // Removes the directory only if it is empty.
             let _ = path.parent().map(std::fs::remove_dir);

@@ -93,9 +93,10 @@ impl ProgramRunner {
             // Nothing was done yet, so the task starts over in a new conversation.
             HeadlessAttempt::ConversationLost => match self.run_headless(job, None, reports).await {
                 HeadlessAttempt::Ended(end) => end,
-                HeadlessAttempt::ConversationLost => {
-                    failed("the program lost its conversation twice".to_owned(), None)
-                }
+                HeadlessAttempt::ConversationLost => failed(
+                    "the program could not resume its conversation, nor start a new one".to_owned(),
+                    None,
+                ),
             },
             HeadlessAttempt::Ended(end) => end,
         }
@@ -158,7 +159,7 @@ impl ProgramRunner {
         raw: &Path,
     ) -> ProgramEnd {
         let FinishedRun { exit, outcome, idle: was_idle } = done;
-        let whole = format!("all of it, as it came, is in {}", raw.display());
+        let whole = format!("the complete raw output is in {}", raw.display());
         let output = match outcome.message {
             Some(message) => {
                 let mut excerpt = OutputExcerpt::default();
@@ -171,13 +172,13 @@ impl ProgramRunner {
         let usage = self.usage_tracker.settle(conversation, outcome.usage);
         let ok = outcome.ok && !was_idle;
         let error = if was_idle {
-            Some(format!("it said nothing for {} s and was ended", idle.as_secs_f32()))
+            Some(format!("it printed nothing for {} s and was ended", idle.as_secs_f32()))
         } else {
             outcome.error
         };
         let bound = (start.permissions == PermissionLevel::ReadOnly && !ok).then(|| {
             format!(
-                "{} could only read, because no sandbox works here; `--unconfined` gives it all your rights",
+                "{} could only read because no sandbox works here; `--unconfined` lets it run with all your rights",
                 start.adapter.name()
             )
         });

@@ -99,7 +99,7 @@ impl RawOutputFile {
             return;
         }
         if let Err(error) = self.open().and_then(|file| file.write_all(bytes)) {
-            tracing::warn!(path = %self.path.display(), %error, "a program's raw output is not kept any more");
+            tracing::warn!(path = %self.path.display(), %error, "could not write a program's raw output; the rest is not stored");
             self.failed = true;
             self.file = None;
         }

@@ -99,7 +99,7 @@ impl ProgramStarter {
         let adapter = self.adapters.get(&spec.adapter).ok_or_else(|| {
             let known: Vec<&str> = self.adapters.names().collect();
             let error = format!("there is no adapter named `{}`", spec.adapter);
-            (error, Some(format!("the known ones are: {}", known.join(", "))))
+            (error, Some(format!("known adapters: {}", known.join(", "))))
         })?;
         // Every prompt passes through here, whether it is typed, piped or sent over a protocol.
         let prompt = if adapter.is_agent() { prose(&spec.prompt).into_owned() } else { spec.prompt.clone() };
@@ -124,7 +124,7 @@ impl ProgramStarter {
             permissions => permissions,
         };
         std::fs::create_dir_all(request.dir)
-            .map_err(|error| (format!("{} cannot be made: {error}", request.dir.display()), None))?;
+            .map_err(|error| (format!("could not create {}: {error}", request.dir.display()), None))?;
         let new_conversation_id = uuid();
         let readable = readable_paths(request.grant, Path::new(&spec.cwd));
         let task = LaunchRequest {

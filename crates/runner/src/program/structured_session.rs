@@ -181,7 +181,7 @@ impl PipeExchange for StructuredSession {
 
     fn closed(&mut self, sink: EventSink<'_>) {
         if self.prompt != PromptProgress::Sent {
-            sink(ProgramEvent::PromptSent(Err("the program ended before it was told its prompt".to_owned())));
+            sink(ProgramEvent::PromptSent(Err("the program ended before its prompt was sent".to_owned())));
         }
         if !self.open_questions.is_empty() {
             sink(ProgramEvent::MovedOn);

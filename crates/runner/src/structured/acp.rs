@@ -89,7 +89,7 @@ impl Acp {
                 self.record_usage(&message["result"]);
                 self.completed = Some(match text(message, "/result/stopReason") {
                     "end_turn" => Ok(()),
-                    reason => Err(format!("its turn ended as {reason}")),
+                    reason => Err(format!("the turn ended with the reason {reason}")),
                 });
                 step.is_over = true;
             }
@@ -214,7 +214,7 @@ impl StructuredProtocol for Acp {
     fn end(&mut self, exit: Exit, diagnostics: &str) -> ProgramOutcome {
         let usage = ReportedUsage { this_run: self.usage, conversation_total: Usage::default() };
         let message = Some(std::mem::take(&mut self.message));
-        let failure = format!("{} did not come to an end of its own; {exit}", self.program);
+        let failure = format!("{} did not finish its turn; {exit}", self.program);
         let error = match self.completed.take() {
             Some(Ok(())) => None,
             Some(Err(error)) => Some(error),

@@ -134,7 +134,7 @@ impl AppServer {
                 let error = text(params, "/turn/error/message");
                 self.completed = Some(match text(params, "/turn/status") {
                     "completed" => Ok(()),
-                    status if error.is_empty() => Err(format!("its turn ended as {status}")),
+                    status if error.is_empty() => Err(format!("the turn ended with the status {status}")),
                     _ => Err(error.to_owned()),
                 });
                 step.is_over = true;

@@ -96,7 +96,7 @@ impl AgentRunner {
         launch.input = Input::Terminal;
         launch.env.retain(|(name, _)| !TERMINAL_VARIABLES.iter().any(|ours| name == ours));
         launch.env.extend(TERMINAL.map(|(name, value)| (name.into(), value.into())));
-        let no_terminal = |error: io::Error| format!("no terminal could be opened: {error}");
+        let no_terminal = |error: io::Error| format!("could not open a terminal: {error}");
         let (terminal, woken) = Terminal::open().map_err(no_terminal)?;
         let program_end = terminal.pty.open_program_end().map_err(no_terminal)?;
         let same = program_end.try_clone().map_err(no_terminal)?;
@@ -112,19 +112,19 @@ impl AgentRunner {
         let thread = std::thread::Builder::new().name("terminal".to_owned());
         // The thread ends by itself once the terminal is unregistered.
         let started = thread.spawn(move || drop(sender.send(pty_thread.run())));
-        started.map_err(|error| format!("no thread for its terminal: {error}"))?;
+        started.map_err(|error| format!("could not start the terminal's thread: {error}"))?;
         let exit = guarded.exited().await;
         terminal.end_by(Instant::now() + DRAIN_TIMEOUT);
         let history = final_history.await;
         guarded.finish().await;
         drop(registration);
-        let history = history.map_err(|_| "the thread that read its terminal failed".to_owned())?;
+        let history = history.map_err(|_| "the terminal's thread failed".to_owned())?;
         let (code, signal) = exit.map_err(|error| format!("the program could not be run: {error}"))?;
         let error = match (code, signal) {
             (Some(0), _) => None,
             (Some(code), _) => Some(format!("it ended with exit code {code}")),
             (None, Some(signal)) => Some(format!("it was ended by signal {signal}")),
-            (None, None) => Some("it ended, how is not known".to_owned()),
+            (None, None) => Some("it ended for an unknown reason".to_owned()),
         };
         let output = tail(&history, MAX_FINAL_OUTPUT).to_owned();
         Ok(ProgramEnd {

@@ -13,8 +13,8 @@ pub struct PatternTable(BTreeMap<String, TerminalTraits>);
 impl PatternTable {
     /// Parses a table and compiles every pattern. The error names the program.
     pub fn from_json(json: &str) -> Result<Self, String> {
-        let table: Self = serde_json::from_str(json)
-            .map_err(|error| format!("the table of patterns is not understood: {error}"))?;
+        let table: Self =
+            serde_json::from_str(json).map_err(|error| format!("invalid pattern table: {error}"))?;
         for (name, traits) in &table.0 {
             super::screen_reader::ScreenReader::new(traits).map_err(|error| format!("{name}: {error}"))?;
         }

@@ -139,7 +139,7 @@ impl ScreenReader {
 }
 
 fn compile(regex: &str) -> Result<Regex, String> {
-    Regex::new(regex).map_err(|error| format!("the pattern {regex:?} is not one: {error}"))
+    Regex::new(regex).map_err(|error| format!("invalid pattern {regex:?}: {error}"))
 }
 
 /// The question's text if the program's own text cannot be read.

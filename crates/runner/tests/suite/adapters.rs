@@ -449,7 +449,7 @@ fn recorded_failures_give_an_error_and_a_hint() {
         ("opencode/fail401", "fake failure", Some("opencode auth login")),
         ("opencode/resume-bad", "Session not found", None),
         // The tool is denied; opencode prints nothing and still exits with 0.
-        ("opencode/tool-ask", "did not come to an end of its own", Some("not allowed")),
+        ("opencode/tool-ask", "did not finish its turn", Some("not allowed")),
     ];
     for (case, error, hint) in cases {
         let (_, outcome) = recorded(case);

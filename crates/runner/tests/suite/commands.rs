@@ -312,7 +312,7 @@ async fn long_output_is_shown_in_part_and_stored_completely_in_a_readable_file()
         assert!(outcome.content.len() < 66 * 1024, "{}", outcome.content.len());
         assert!(outcome.content.starts_with("exit code: 0\n1\n2\n"), "{kind:?}");
         assert!(outcome.content.ends_with("99999\n100000\n"), "{kind:?}");
-        let (_, rest) = outcome.content.split_once("all is in ").expect("a file is named");
+        let (_, rest) = outcome.content.split_once("the complete output is in ").expect("a file is named");
         let (path, _) = rest.split_once(" …]").unwrap();
         let kept = std::fs::read_to_string(path).unwrap();
         assert_eq!(kept, (1..=100_000).fold(String::new(), |all, n| all + &n.to_string() + "\n"));

@@ -40,7 +40,7 @@ impl Reads {
     }
 
     /// A task on the same thread whose pipe is always readable when it waits.
-    fn neighbour(&self) -> JoinHandle<()> {
+    fn neighbor(&self) -> JoinHandle<()> {
         let reads = self.clone();
         let (from, mut to) = std::io::pipe().unwrap();
         rustix::io::ioctl_fionbio(&from, true).unwrap();
@@ -93,9 +93,9 @@ async fn a_flood_in_a_structured_session_does_not_starve_other_programs() {
         let path = format!("{}:/usr/bin:/bin", fixture.path("work").display());
         job.spec.env.insert("PATH".to_owned(), path);
         let reads = Reads::default();
-        let neighbour = reads.neighbour();
+        let neighbor = reads.neighbor();
         let end = fixture.runner.run(&job, reads.sink()).await;
-        neighbour.abort();
+        neighbor.abort();
         assert!(end.ok, "{end:?}");
         reads.were_fair(&format!("a structured session that floods its {what}"));
     }
@@ -108,9 +108,9 @@ async fn a_flood_of_a_headless_program_does_not_starve_other_programs() {
         let shell = format!("{AGENT} {redirect}");
         let job = fixture.command("t", &["sh", "-c", &shell], &format!("flood {MEBIBYTES}"));
         let reads = Reads::default();
-        let neighbour = reads.neighbour();
+        let neighbor = reads.neighbor();
         let end = fixture.runner.run(&job, reads.sink()).await;
-        neighbour.abort();
+        neighbor.abort();
         assert!(end.ok, "{end:?}");
         reads.were_fair(&format!("a headless program that floods its {what}"));
     }
@@ -151,9 +151,9 @@ async fn a_flood_of_a_command_does_not_starve_other_programs() {
     let masks: Arc<dyn Masks> = Arc::new(CountingMasks(reads.clone()));
     let agent_files = AgentFixture::new();
     let host = agent_files.host_with(unconfined, |policy| policy.masks = Some(masks));
-    let neighbour = reads.neighbour();
+    let neighbor = reads.neighbor();
     let outcome = run(&host, &format!("echo 'flood {MEBIBYTES}' | {AGENT}")).await;
-    neighbour.abort();
+    neighbor.abort();
     assert!(!outcome.is_error, "{}", outcome.content);
     reads.were_fair("a command that floods its output");
 }

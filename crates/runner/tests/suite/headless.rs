@@ -140,7 +140,7 @@ async fn a_silent_program_is_ended_at_its_idle_limit_even_if_it_ignores_term() {
         let start = Instant::now();
         let end = fixture.run(&job).await;
         let took = start.elapsed();
-        assert!(!end.ok && end.error.as_deref().unwrap().contains("said nothing for 1.5 s"), "{end:?}");
+        assert!(!end.ok && end.error.as_deref().unwrap().contains("printed nothing for 1.5 s"), "{end:?}");
         assert_eq!(end.output, "hello\n");
         assert!(took >= Duration::from_millis(1500) && took < Duration::from_millis(1500 + 5000), "{took:?}");
     }

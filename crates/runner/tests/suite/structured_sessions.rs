@@ -142,7 +142,7 @@ async fn a_program_that_dies_early_or_stays_silent_fails_with_a_message() {
     assert!(not_sent, "{:?}", fixture.reported());
     let fixture = SessionFixture::new("#!/bin/sh\ncat > /dev/null\n");
     let end = fixture.programs.run(&fixture.job("gemini"), fixture.sink()).await;
-    assert!(!end.ok && end.error.as_deref().is_some_and(|why| why.contains("said nothing")), "{end:?}");
+    assert!(!end.ok && end.error.as_deref().is_some_and(|why| why.contains("printed nothing")), "{end:?}");
     let end = fixture.programs.run(&fixture.job("command"), fixture.sink()).await;
     assert!(end.error.as_deref().is_some_and(|why| why.contains("cannot ask for approvals")), "{end:?}");
 }
