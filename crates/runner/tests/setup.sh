@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what the runner's tests, and those of the papers' commands (jq), need and this machine lacks; safe to run again. Needs root and Debian's packages.
+# Installs missing requirements of the runner's tests, and jq for the tests of documented commands. Idempotent. Needs root and Debian packages.
 set -eu
 missing=
 for pair in bwrap:bubblewrap dockerd:docker.io busybox:busybox-static jq:jq ps:procps; do
@@ -10,7 +10,7 @@ for pair in bwrap:bubblewrap dockerd:docker.io busybox:busybox-static jq:jq ps:p
     missing="$missing $package"
   fi
 done
-# Any busybox will not do: the image holds nothing else, so it must be a static one.
+# Busybox must be statically linked, because the test image contains nothing else.
 if command -v busybox >/dev/null 2>&1 && ldd "$(command -v busybox)" >/dev/null 2>&1; then
   missing="$missing busybox-static"
 fi
